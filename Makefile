@@ -1,0 +1,36 @@
+# everhold: `make` alone lists what can be done. Every target sets up the virtual environment it needs.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+JOBS   ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench clean
+
+help:  ## show this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) (once; about a minute)"
+	@env -u PYTHONPATH -u PYTHONHOME $(PYTHON) -m venv --clear $(VENV)
+	@env -u PYTHONPATH -u PYTHONHOME $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $(READY)
+
+demo: $(READY)  ## see it work: a plain holdout fooled, everhold not, then a replay without the data
+	@$(BIN)/python -m everhold.cli.demo
+
+test: $(READY)  ## the whole test suite, doctests and documentation included
+	@$(BIN)/python -m pytest -n $(JOBS)
+
+check: $(READY)  ## ruff, mypy (strict) and the order of the rooms
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(READY)  ## every benchmark: speed as ratios, the tables of the docs
+	@$(BIN)/python -m benchmarks
+
+clean:  ## remove the virtual environment and everything generated
+	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""Benchmarks: outside the package, with stable names. `make bench` runs them all."""

@@ -1,0 +1,58 @@
+"""everhold: a holdout set that never wears out."""
+
+from everhold.bounds.plan import Plan, plan
+from everhold.errors import (
+    DataError,
+    EverholdError,
+    MissingExtra,
+    PrecisionExhausted,
+    PriorError,
+    QuestionError,
+    ReplayError,
+    SettingError,
+)
+from everhold.holdout import Holdout
+from everhold.mechanism.aqa_ogd import AqaOgd
+from everhold.mechanism.rules import Corrective, Entropic, Gradient
+from everhold.mechanism.tolerance import Anytime, FixedPrecision
+from everhold.oracle import SQOracle
+from everhold.priors.labels import Labels
+from everhold.priors.marginals import Marginals, uniform
+from everhold.priors.reference import Reference
+from everhold.priors.sampler import BitSampler, Sampler
+from everhold.queries.answer import Answer, Preview
+from everhold.queries.interval import Interval
+from everhold.queries.query import Values
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Answer",
+    "Anytime",
+    "AqaOgd",
+    "BitSampler",
+    "Corrective",
+    "DataError",
+    "Entropic",
+    "EverholdError",
+    "FixedPrecision",
+    "Gradient",
+    "Holdout",
+    "Interval",
+    "Labels",
+    "Marginals",
+    "MissingExtra",
+    "Plan",
+    "PrecisionExhausted",
+    "Preview",
+    "PriorError",
+    "QuestionError",
+    "Reference",
+    "ReplayError",
+    "SQOracle",
+    "Sampler",
+    "SettingError",
+    "Values",
+    "plan",
+    "uniform",
+]

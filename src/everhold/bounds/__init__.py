@@ -1,0 +1,1 @@
+"""Theorems as pure functions of numbers: no clock, no data, no coins."""

@@ -1,0 +1,256 @@
+"""Which mechanism fits the numbers: every guarantee side by side, and a recommendation, even when it is another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from everhold.bounds import paper, rivals, sample_size
+from everhold.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Option", "Plan", "plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One mechanism's numbers. Half-widths on the share scale, 0.05 meaning five percentage points.
+
+    Attributes:
+        mechanism: its name.
+        assumes: what the numbers rest on.
+        rows_needed: rows for the half-width that was asked; None when none was asked.
+        half_width: what the given rows reach; None when no rows were given; infinite when nothing below 1.
+        proved: whether the half-width is guaranteed in advance under `assumes`. Where it is not, intervals are valid
+            all the same but may come out wider.
+    """
+
+    mechanism: str
+    assumes: str
+    rows_needed: float | None
+    half_width: float | None
+    proved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All options for one set of numbers; print it, or look at `options` and `recommended`."""
+
+    rounds: float
+    rows: float | None
+    half_width: float | None
+    confidence: float
+    options: tuple[Option, ...]
+    recommended: str
+    reason: str
+
+    def __getitem__(self, mechanism: str) -> Option:
+        """The option of that name."""
+        for option in self.options:
+            if option.mechanism == mechanism:
+                return option
+        raise KeyError(f"{mechanism!r} is not in the plan: {', '.join(o.mechanism for o in self.options)}")
+
+    def __str__(self) -> str:
+        given = [f"{self.rounds:,.0f} adaptive questions", f"confidence {self.confidence:g}"]
+        if self.rows is not None:
+            given.append(f"{self.rows:,.0f} rows")
+        if self.half_width is not None:
+            given.append(f"half-width {self.half_width:g} wanted")
+        lines = [", ".join(given), "", f"{'mechanism':<31}{'rows needed':>13}{'half-width':>12}   rests on"]
+        for option in self.options:
+            mark = "→ " if option.mechanism == self.recommended else "  "
+            lines.append(
+                f"{mark + option.mechanism:<31}{_rows_text(option.rows_needed):>13}"
+                f"{_width_text(option.half_width):>12}   {option.assumes}"
+            )
+        return "\n".join([*lines, "", f"Recommended: {self.recommended}. {self.reason}"])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        body = "".join(
+            f"<tr{' style=font-weight:bold' if o.mechanism == self.recommended else ''}>"
+            f"<td style='text-align:left'>{escape(o.mechanism)}</td><td>{_rows_text(o.rows_needed)}</td>"
+            f"<td>{_width_text(o.half_width)}</td><td style='text-align:left'>{escape(o.assumes)}</td></tr>"
+            for o in self.options
+        )
+        return (
+            "<table><thead><tr><th>mechanism</th><th>rows needed</th><th>half-width</th><th>rests on</th></tr></thead>"
+            f"<tbody>{body}</tbody></table><p>Recommended: <b>{escape(self.recommended)}</b>. {escape(self.reason)}</p>"
+        )
+
+
+def plan(
+    *,
+    rounds: float,
+    rows: float | None = None,
+    half_width: float | None = None,
+    confidence: float = 0.95,
+    density: float = 0.5,
+    surprises: int = 20,
+    domain_bits: float | None = None,
+) -> Plan:
+    """Every mechanism's numbers for a holdout of `rows` rows and `rounds` adaptive questions.
+
+    Args:
+        rounds: T, how many adaptive questions to plan for.
+        rows: private rows at hand; leave out to ask how many are needed.
+        half_width: the precision wanted, on the share scale; leave out to ask what the rows reach.
+        confidence: probability that all intervals hold together.
+        density: λ, how dense the population is in the prior (1/2: known features, unknown yes/no labels).
+        surprises: how many surprises to expect with a prior that fits; also Thresholdout's overfitting budget.
+        domain_bits: size of an explicit domain, for private multiplicative weights; left out when there is none.
+
+    >>> p = plan(rows=1_000_000, half_width=0.1, rounds=1e6)
+    >>> p.recommended
+    'everhold'
+    >>> p["everhold, worst case"].rows_needed < p["Gaussian noise"].rows_needed
+    True
+    """
+    if rows is None and half_width is None:
+        raise SettingError("plan needs rows, or half_width, or both: what you have or what you want.")
+    if rows is not None and not rows >= 1:
+        raise SettingError(f"rows is at least 1, not {rows!r}")
+    if half_width is not None and not 0.0 < half_width <= 1.0:
+        raise SettingError(f"half_width is on the share scale, in (0, 1], not {half_width!r}")
+    if not rounds >= 1:
+        raise SettingError(f"rounds is at least 1, not {rounds!r}")
+    if not 0.0 < confidence < 1.0:
+        raise SettingError(f"confidence lies strictly between 0 and 1, not at {confidence!r}")
+    if surprises < 1:
+        raise SettingError(f"surprises is at least 1, not {surprises!r}")
+    t, delta = float(int(rounds)), 1.0 - confidence
+    width = None if half_width is None else 2.0 * half_width
+    dense = f"a prior in which the population is {density:g}-dense"
+
+    def option(
+        mechanism: str,
+        assumes: str,
+        needed: Callable[[float], float],
+        reached: Callable[[float], float],
+        *,
+        proved: bool = True,
+    ) -> Option:
+        at = None if rows is None else reached(rows)
+        share = None if at is None else (at / 2.0 if at <= 2.0 else inf)
+        return Option(mechanism, assumes, None if width is None else needed(width), share, proved)
+
+    common: dict[str, Any] = {"rounds": t, "failure_probability": delta}
+    options = [
+        option(
+            "everhold",
+            f"valid with any prior; this precise if at most {surprises} surprises happen",
+            lambda w: sample_size.rows_with_surprises(w, surprises=surprises, **common),
+            lambda n: sample_size.precision_with_surprises(n, surprises=surprises, **common),
+            proved=False,
+        ),
+        option(
+            "everhold, worst case",
+            f"{dense}; any analyst",
+            lambda w: sample_size.rows_needed(w, density=density, **common),
+            lambda n: sample_size.precision_reached(n, density=density, **common),
+        ),
+        option(
+            "Gaussian noise",
+            "nothing (Jung et al. 2020)",
+            lambda w: rivals.gaussian_rows(w, **common),
+            lambda n: rivals.gaussian_width(n, **common),
+        ),
+        option(
+            "Thresholdout",
+            f"at most {surprises} questions that overfit the training rows (Dwork et al. 2015)",
+            lambda w: rivals.thresholdout_rows(w, budget=surprises, **common),
+            lambda n: rivals.thresholdout_width(n, budget=surprises, **common),
+        ),
+        option(
+            "sample splitting",
+            "nothing",
+            lambda w: rivals.splitting_rows(w, **common),
+            lambda n: rivals.splitting_width(n, **common),
+        ),
+        option(
+            "AQA-OGD, corrected",
+            f"{dense} (the paper, its constants corrected)",
+            lambda w: paper.rows_needed(w, density=density, **common),
+            lambda n: sample_size.smallest_width(lambda w: paper.rows_needed(w, density=density, **common) <= n),
+        ),
+        option(
+            "AQA-OGD, as printed",
+            "not proved: see the errata",
+            lambda w: paper.rows_needed(w, density=density, constants="printed", **common),
+            lambda n: sample_size.smallest_width(
+                lambda w: paper.rows_needed(w, density=density, constants="printed", **common) <= n
+            ),
+            proved=False,
+        ),
+        option(
+            "non-adaptive limit",
+            "questions fixed before the first answer: for comparison only",
+            lambda w: rivals.non_adaptive_rows(w, **common),
+            lambda n: rivals.non_adaptive_width(n, **common),
+            proved=False,
+        ),
+    ]
+    if domain_bits is not None:
+        bits, reach = domain_bits, "" if domain_bits <= 26 else " (out of reach)"
+        options.insert(
+            -3,
+            option(
+                "multiplicative weights",
+                f"an explicit domain of 2^{bits:g} points{reach}",
+                lambda w: rivals.multiplicative_weights_rows(w, domain_bits=bits, **common),
+                lambda n: rivals.multiplicative_weights_width(n, domain_bits=bits, **common),
+            ),
+        )
+    name, reason = _recommend(options, rows, half_width)
+    return Plan(t, rows, half_width, confidence, tuple(options), name, reason)
+
+
+def _recommend(options: list[Option], rows: float | None, half_width: float | None) -> tuple[str, str]:
+    everhold, proved = options[0], [o for o in options if o.proved and "out of reach" not in o.assumes]
+    if rows is None:
+        best = min(proved, key=lambda o: o.rows_needed or inf)
+        if best.mechanism == "everhold, worst case" or (everhold.rows_needed or inf) < (best.rows_needed or 0):
+            return "everhold", (
+                f"With a fitting prior about {everhold.rows_needed:,.0f} rows reach ±{half_width:g}; "
+                f"{best.rows_needed:,.0f} guarantee it ({best.mechanism})."
+            )
+        return best.mechanism, f"It guarantees ±{half_width:g} with the fewest rows, {best.rows_needed:,.0f}."
+    best = min(proved, key=lambda o: o.half_width or inf)
+    expected, sure = everhold.half_width or inf, best.half_width or inf
+    if min(expected, sure) > 1.0:
+        return (
+            "more rows",
+            f"{rows:,.0f} rows say nothing about that many adaptive questions, by any mechanism listed.",
+        )
+    if sure <= expected:
+        name = "everhold" if best.mechanism == "everhold, worst case" else best.mechanism
+        return (
+            name,
+            f"±{sure:.3g} is guaranteed in advance ({best.mechanism}); nothing else listed is narrower.",
+        )
+    promise = (
+        f"the narrowest guarantee in advance is ±{sure:.3g} ({best.mechanism})"
+        if sure <= 1.0
+        else ("nothing listed guarantees a useful half-width in advance")
+    )
+    return "everhold", (
+        f"Its intervals are valid with any prior, and about ±{expected:.3g} wide with one that fits; {promise}."
+    )
+
+
+def _rows_text(rows: float | None) -> str:
+    if rows is None:
+        return "–"
+    return f"{rows:,.0f}" if rows < 1e7 else f"{rows:.2e}"
+
+
+def _width_text(width: float | None) -> str:
+    if width is None:
+        return "–"
+    return "none" if width > 1.0 else f"±{width:.3g}"

@@ -1,0 +1,166 @@
+"""Everhold's own sample size, in both directions: rows needed for a precision, precision reached with rows.
+
+Worst case over analysts and populations: a quiet answer is off by at most τ from the sample and the sample by at most
+w from the population, so τ + w = ε; a surprise needs `γ = τ - w = ε - 2w` and there are at most k(γ) of them
+(`surprises`). k surprises in T rounds cost at most `worst_nats`, and n = 2C/w². All that is left is to choose w.
+See `docs/theory/sample_size.md`.
+"""
+
+from __future__ import annotations
+
+from math import ceil, inf, sqrt
+from typing import TYPE_CHECKING, Literal
+
+from everhold.bounds.concentration import confidence_nats, hoeffding_rows
+from everhold.bounds.description_length import cell_nats, integer_nats
+from everhold.bounds.elementary import ln, ln_binomial
+from everhold.bounds.surprises import chi_square_at_most, entropic_surprises, gradient_surprises
+from everhold.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "Rule",
+    "precision_reached",
+    "precision_with_surprises",
+    "rows_needed",
+    "rows_with_surprises",
+    "smallest_width",
+    "worst_nats",
+]
+
+Rule = Literal["gradient", "corrective", "entropic"]
+
+_SPLITS = 400  # how finely the split of ε is searched: every split is valid, a finer one is only a little cheaper
+_LN2 = ln(2.0)
+
+
+def worst_nats(rounds: float, surprises: int, failure_probability: float) -> float:
+    """The largest price of any session of T rounds with at most k surprises, each in the cell next to the tolerance.
+
+    `ln(2/δ) + ln 2 + L(T) + ln C(T-1, k) + ln((k+1)(k+2)) + k ln 4`: description B, which the mixture never exceeds by
+    more than ln 2. A surprise further out uses up more of χ² than it adds in nats, so the nearest cell is the worst.
+    """
+    t = _whole(rounds, "rounds")
+    k = min(surprises, max((t - 1) // 2, 0))
+    return (
+        confidence_nats(failure_probability)
+        + _LN2
+        + integer_nats(t)
+        + ln_binomial(t - 1, k)
+        + ln(float((k + 1) * (k + 2)))
+        + min(surprises, max(t - 1, 0)) * cell_nats(1)
+    )
+
+
+def rows_needed(
+    half_width: float,
+    *,
+    rounds: float,
+    density: float,
+    failure_probability: float = 0.05,
+    rule: Rule = "corrective",
+) -> int:
+    """Rows that guarantee the half-width ε (on the [-1, 1] scale) for T adaptive rounds, whatever is asked.
+
+    Probability 1-δ over the rows; assumes independent rows, a population that is λ-dense in the prior, and a sketch
+    whose estimates are exact over the prior.
+
+    >>> f"{rows_needed(0.2, rounds=1e6, density=0.5):.2e}"
+    '9.38e+05'
+    """
+    if not 0.0 < half_width <= 2.0:
+        raise SettingError(f"a half-width on the [-1, 1] scale lies in (0, 2], not at {half_width!r}")
+    best = inf
+    for i in range(1, _SPLITS):
+        w = 0.5 * half_width * i / _SPLITS
+        k = _most_surprises(density, half_width - 2.0 * w, rule)
+        nats = worst_nats(rounds, int(min(k, 2**62)), failure_probability)
+        best = min(best, hoeffding_rows(nats, w))
+    return int(best)
+
+
+def precision_reached(
+    rows: float,
+    *,
+    rounds: float,
+    density: float,
+    failure_probability: float = 0.05,
+    rule: Rule = "corrective",
+) -> float:
+    """The inverse of `rows_needed`: the half-width guaranteed with n rows, rounded up; `inf` when there is none ≤ 2."""
+    n = _whole(rows, "rows")
+
+    def enough(width: float) -> bool:
+        needed = rows_needed(width, rounds=rounds, density=density, failure_probability=failure_probability, rule=rule)
+        return needed <= n
+
+    return smallest_width(enough)
+
+
+def rows_with_surprises(
+    half_width: float,
+    *,
+    rounds: float,
+    surprises: int,
+    failure_probability: float = 0.05,
+    noise: float = 4.0,
+) -> int:
+    """Rows that are enough *if* only k surprises happen: what a session with a fitting prior realises.
+
+    The tolerance is the larger of what ε leaves and `noise` standard deviations of a mean of n rows, below which
+    noise alone would surprise. No guarantee about k is made here.
+
+    >>> rows_with_surprises(0.2, rounds=1e6, surprises=8)
+    10691
+    """
+    nats = worst_nats(rounds, surprises, failure_probability)
+    # τ + w = noise/√n + sqrt(2C/n) ≤ ε
+    n = ceil(((noise + sqrt(2.0 * nats)) / half_width) ** 2)
+    while noise / sqrt(n) + sqrt(2.0 * nats / n) > half_width:
+        n += 1
+    return n
+
+
+def precision_with_surprises(
+    rows: float,
+    *,
+    rounds: float,
+    surprises: int,
+    failure_probability: float = 0.05,
+    noise: float = 4.0,
+) -> float:
+    """The half-width (on the [-1, 1] scale) that n rows reach *if* only k surprises happen."""
+    n = _whole(rows, "rows")
+    return (noise + sqrt(2.0 * worst_nats(rounds, surprises, failure_probability))) / sqrt(n) * (1.0 + 1e-12)
+
+
+def smallest_width(enough: Callable[[float], bool]) -> float:
+    """The smallest half-width in (0, 2] for which `enough(width)` holds, from above; `inf` when not even 2 does."""
+    if not enough(2.0):
+        return inf
+    low, high = 0.0, 2.0
+    while high - low > 1e-4 * high:
+        middle = 0.5 * (low + high)
+        if enough(middle):
+            high = middle
+        else:
+            low = middle
+        if high < 1e-9:
+            break
+    return high
+
+
+def _most_surprises(density: float, gap: float, rule: Rule) -> float:
+    if rule == "entropic":
+        return entropic_surprises(density, gap)
+    if rule in ("gradient", "corrective"):
+        return gradient_surprises(chi_square_at_most(density), gap)
+    raise SettingError(f"the rule is 'gradient', 'corrective' or 'entropic', not {rule!r}")
+
+
+def _whole(value: float, what: str) -> int:
+    if not (value >= 1 and value == int(value)):
+        raise SettingError(f"the number of {what} is a whole number of at least 1, not {value!r}")
+    return int(value)

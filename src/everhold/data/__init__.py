@@ -1,0 +1,1 @@
+"""Where rows live: tables as questions see them, and the private sample."""

@@ -1,0 +1,92 @@
+"""Everything everhold itself may raise, in one tree.
+
+EverholdError
+├── SettingError (ValueError)      a number or option out of its range: confidence, density, half-width, rows …
+├── DataError (ValueError)         the private table cannot be used as it was given
+├── PriorError (ValueError)        the public prior cannot be used, or does not fit the table
+├── QuestionError (ValueError)     a question cannot be answered as it was asked; nothing was charged
+├── PrecisionExhausted             a fixed-precision holdout declines: asked, left and short by are in it
+├── ReplayError                    a transcript does not belong to what it is replayed with
+└── MissingExtra (ImportError)     an optional part is not installed; the message names the extra
+
+A message says what was expected, what came and what to do next. It carries public values only, never a private row.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "DataError",
+    "EverholdError",
+    "MissingExtra",
+    "PrecisionExhausted",
+    "PriorError",
+    "QuestionError",
+    "ReplayError",
+    "SettingError",
+    "did_you_mean",
+]
+
+
+class EverholdError(Exception):
+    """The root of every error of everhold's own."""
+
+
+class SettingError(EverholdError, ValueError):
+    """A number or an option lies outside its range."""
+
+
+class DataError(EverholdError, ValueError):
+    """The private table cannot be used as it was given."""
+
+
+class PriorError(EverholdError, ValueError):
+    """The public prior cannot be used, or does not fit the private table."""
+
+
+class QuestionError(EverholdError, ValueError):
+    """A question cannot be answered as it was asked. Nothing was charged for it."""
+
+
+class PrecisionExhausted(EverholdError):
+    """A fixed-precision holdout cannot promise its half-width any more, and declines to answer.
+
+    It is a function of the transcript alone: declining tells nothing new about the private rows.
+    """
+
+    def __init__(self, message: str, *, asked: float, left: float, needed: float, more_rows: int) -> None:
+        super().__init__(message)
+        self.asked = asked
+        """The half-width that was promised, on the [-1, 1] scale."""
+        self.left = left
+        """What is left of it for the sketch's tolerance once sampling error is paid for."""
+        self.needed = needed
+        """The smallest tolerance that noise alone does not break."""
+        self.more_rows = more_rows
+        """How many more private rows would have carried on."""
+
+
+class ReplayError(EverholdError):
+    """A transcript does not belong to the questions, coins or settings it is replayed with."""
+
+
+class MissingExtra(EverholdError, ImportError):
+    """An optional part of everhold is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional part of everhold. Install it with: pip install 'everhold[{extra}]'")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Suggest a near spelling, as a sentence to append; empty when none is near.
+
+    >>> did_you_mean("smokr", ["age", "smoker"])
+    " Did you mean 'smoker'?"
+    """
+    near = get_close_matches(word, list(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,306 @@
+"""The one door: every question, from wherever it comes, enters at `Holdout.ask`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from threading import RLock
+from typing import TYPE_CHECKING, Literal, get_args
+
+from everhold.data.sample import Sample
+from everhold.data.table import Table
+from everhold.errors import PriorError, QuestionError, SettingError
+from everhold.ledger.audit import Audit, audit
+from everhold.ledger.events import Round, keep
+from everhold.ledger.journal import Journal
+from everhold.ledger.replay import Analyst, replay
+from everhold.mechanism.estimator import Draws, FreshEstimator, PoolEstimator
+from everhold.mechanism.everhold import Everhold
+from everhold.mechanism.rules import Corrective, Entropic, Gradient, Rule
+from everhold.mechanism.tolerance import Anytime, Contract, FixedPrecision
+from everhold.priors.pool import Pool, Prior
+from everhold.queries.coins import coins, fresh_seed
+from everhold.queries.grid import Packed
+from everhold.queries.query import Query, as_query
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from everhold.queries.answer import Answer, Preview
+    from everhold.queries.mechanism import Mechanism
+
+__all__ = ["Holdout", "RuleName", "Settings"]
+
+RuleName = Literal["corrective", "gradient", "entropic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The public settings of a session. Together with the prior they fix everything but what the data says.
+
+    Attributes:
+        confidence: probability that all intervals of the session hold together.
+        half_width: promised half-width on the share scale (fixed precision), or None (anytime).
+        rule: how surprises teach the sketch; a name, or a rule object.
+        density: λ where one is known: `D ≤ π/λ`; it caps the density ratio. The prior's own when left out.
+        known_rows: how many private rows the analyst may know.
+        seed: of all coins.
+        tolerance: a contract to use instead of the default for `half_width`.
+    """
+
+    confidence: float = 0.95
+    half_width: float | None = None
+    rule: RuleName | Rule = "corrective"
+    density: float | None = None
+    known_rows: int = 0
+    seed: int = 0
+    tolerance: Contract | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.confidence < 1.0:
+            raise SettingError(
+                f"confidence lies strictly between 0 and 1, not at {self.confidence!r}. 0.95 is usual: all intervals of a "
+                "session hold together in 95 of 100 sessions."
+            )
+        if self.half_width is not None and not 0.0 < self.half_width < 1.0:
+            raise SettingError(f"half_width is on the share scale, between 0 and 1, not {self.half_width!r}")
+        if self.density is not None and not 0.0 < self.density <= 1.0:
+            raise SettingError(f"the density λ lies in (0, 1], not at {self.density!r}")
+        if isinstance(self.rule, str) and self.rule not in get_args(RuleName):
+            raise SettingError(f"the rule is one of {', '.join(get_args(RuleName))}, not {self.rule!r}")
+
+    def contract(self) -> Contract:
+        """The tolerance policy."""
+        if self.tolerance is not None:
+            return self.tolerance
+        return Anytime() if self.half_width is None else FixedPrecision(2.0 * self.half_width)
+
+    def make_rule(self, prior_density: float | None) -> Rule:
+        """The rule, its cap set by the density where one is known."""
+        if not isinstance(self.rule, str):
+            return self.rule
+        density = self.density or prior_density
+        if self.rule == "gradient":
+            return Gradient()
+        if self.rule == "entropic":
+            return Entropic()
+        return Corrective() if density is None else Corrective(cap=min(max(1.0 / density, 1.01), 2.0**12))
+
+
+class Holdout:
+    """A holdout set that never wears out: private rows that answer any number of adaptive questions.
+
+    Every answer carries an interval for the *population* value, and all intervals of a session hold together with
+    the session's confidence, whatever was asked, in whatever order, and however good or bad the prior is. A prior that
+    fits makes surprises rare and intervals narrow.
+
+    Args:
+        data: the private rows: a mapping of columns, a pandas or Polars frame, an Arrow table; or their number, when
+            every question is given by its values (`eh.Values`). Rows must be independent draws.
+        prior: what is known beforehand: `eh.Reference`, `eh.Labels`, `eh.Marginals`, `eh.Sampler`. Chosen without
+            looking at the private rows.
+        confidence: probability that all intervals hold together.
+        half_width: a promised half-width on the share scale; the holdout then refuses (`PrecisionExhausted`) rather than
+            break the promise. Left out: it answers for ever, and intervals widen with surprises.
+        rule: 'corrective' (default), 'gradient' or 'entropic'.
+        density: λ, where one is known.
+        known_rows: how many of the private rows the analyst may know.
+        seed: of the coins; drawn from the operating system when left out.
+        tolerance: a tolerance policy of your own, such as `eh.Anytime(share=0.7)`.
+
+    >>> import numpy as np, everhold as eh
+    >>> rng = np.random.default_rng(0)
+    >>> people = lambda size: {"age": rng.integers(18, 90, size), "smoker": rng.random(size) < 0.2}
+    >>> holdout = eh.Holdout(people(5000), prior=eh.Reference(people(5000)), seed=1)
+    >>> answer = holdout.ask(lambda rows: rows["age"] > 40)
+    >>> 49 / 72 in answer.interval, answer.surprise, holdout.rounds
+    (True, False, 1)
+    """
+
+    def __init__(
+        self,
+        data: object,
+        *,
+        prior: Prior,
+        confidence: float = 0.95,
+        half_width: float | None = None,
+        rule: RuleName | Rule = "corrective",
+        density: float | None = None,
+        known_rows: int = 0,
+        seed: int | None = None,
+        tolerance: Contract | None = None,
+    ) -> None:
+        if not isinstance(prior, Prior):
+            raise PriorError(
+                f"the prior is of type {type(prior).__name__}. Expected eh.Reference(table), eh.Labels(...), "
+                "eh.Marginals(...) or eh.Sampler(...): public rows, or a way to draw them."
+            )
+        settings = Settings(
+            confidence=confidence,
+            half_width=half_width,
+            rule=rule,
+            density=density,
+            known_rows=known_rows,
+            seed=fresh_seed() if seed is None else seed,
+            tolerance=tolerance,
+        )
+        sample = Sample(data)
+        public = _Public(prior, settings.seed)
+        if (difference := sample.differs_from(public.columns)) is not None:
+            raise PriorError(
+                f"the prior {difference} Expected the same columns on both sides, so that every question can be asked of "
+                "both: rename or drop columns, or choose another prior."
+            )
+        self._open(sample, lambda: _build(sample.size, public, settings))
+        self.settings = settings
+        self.prior = prior
+
+    def _open(self, sample: Sample, build: Callable[[], Mechanism]) -> None:
+        self._sample = sample
+        self._build = build
+        self._mechanism = build()
+        self._journal = Journal()
+        self._lock = RLock()
+
+    @classmethod
+    def with_mechanism(cls, data: object, build: Callable[[int], Mechanism]) -> Holdout:
+        """A holdout that answers by another mechanism: `build(rows)` makes it in its first state, each time the same."""
+        holdout = cls.__new__(cls)
+        sample = Sample(data)
+        holdout._open(sample, lambda: build(sample.size))
+        return holdout
+
+    @property
+    def size(self) -> int:
+        """n, the number of private rows. Public."""
+        return self._sample.size
+
+    @property
+    def rounds(self) -> int:
+        """How many questions have been answered."""
+        return self._mechanism.rounds
+
+    @property
+    def surprises(self) -> int:
+        """How many of them surprised."""
+        return self._mechanism.surprises
+
+    @property
+    def spent(self) -> float:
+        """The price so far in nats: what the next answer's interval will be computed with."""
+        return self._mechanism.spent
+
+    @property
+    def journal(self) -> Journal:
+        """The record of all rounds."""
+        return self._journal
+
+    @property
+    def transcript(self) -> dict[int, tuple[int, tuple[int, ...]]]:
+        """Z: every surprise's round, cell and fit. With the coins and the questions it replays the whole session."""
+        return self._journal.transcript()
+
+    def ask(self, question: object, *, name: str | None = None) -> Answer:
+        """Answer a question about the population.
+
+        Args:
+            question: a callable over columns, in process and from trusted code only (booleans make a share in [0, 1],
+                numbers in [-1, 1] a mean), or `eh.Values(sample=..., reference=...)`.
+            name: a public identity for a callable; asking the same name again returns the recorded answer for nothing.
+
+        Raises:
+            QuestionError: the question is at fault. Nothing was charged.
+            PrecisionExhausted: a fixed-precision holdout has used up its promise.
+        """
+        query = as_query(question, name=name)
+        with self._lock:
+            proposal = self._mechanism.propose(query)
+            if (earlier := self._journal.named(query.name)) is not None:
+                self._require_same(query, proposal.values.pack(), earlier)
+                return earlier.answer
+            total = self._sample.total(query, proposal.reading.scale)
+            cell = self._mechanism.decide(proposal, total)
+            answer = self._mechanism.answer(proposal, cell)
+            fit = self._mechanism.absorb(proposal, cell)
+            kept = keep(query, proposal, surprise=cell is not None)
+            self._journal.commit(Round(answer, cell, fit, proposal.reading, kept, query.name))
+            return answer
+
+    def ask_many(self, questions: Iterable[object]) -> list[Answer]:
+        """Answer several questions in order. All of them are checked on the public side before the first is charged."""
+        queries = [as_query(question) for question in questions]
+        with self._lock:
+            for query in queries:
+                self._mechanism.propose(query)
+            return [self.ask(query) for query in queries]
+
+    def try_out(self, question: object) -> Preview:
+        """What the public side alone says of a question: costs nothing, touches no private row, tells errors in full."""
+        with self._lock:
+            return self._mechanism.preview(as_query(question))
+
+    def audit(self) -> Audit:
+        """Replay the whole record without the private rows, bit for bit."""
+        with self._lock:
+            return audit(self._build(), self._journal)
+
+    def replay(self, questions: Analyst | Iterable[object]) -> list[Answer]:
+        """Every answer again from the transcript, the coins and the questions (or the analyst's program), without data."""
+        with self._lock:
+            return replay(self._build(), self.transcript, questions)
+
+    def _require_same(self, query: Query, packed: Packed, earlier: Round) -> None:
+        was = self._digest_of(earlier)
+        if was is not None and was != packed.digest:
+            raise QuestionError(
+                f"the name {query.name!r} belongs to a question with other values on the reference (round "
+                f"{earlier.number}). Expected one name for one question: choose another."
+            )
+
+    def _digest_of(self, earlier: Round) -> str | None:
+        question = earlier.question
+        sha256 = getattr(question, "sha256", None)
+        if sha256 is not None:
+            return str(sha256)
+        packed = getattr(question, "packed", None)
+        return packed.digest if isinstance(packed, Packed) else None
+
+    def __repr__(self) -> str:
+        return (
+            f"Holdout({self.size:,} private rows, {self.rounds:,} questions, {self.surprises:,} surprises, "
+            f"{self.spent:.1f} nats spent)"
+        )
+
+
+class _Public:
+    """The prior made ready: a pool drawn once, or a way to draw."""
+
+    def __init__(self, prior: Prior, seed: int) -> None:
+        self._prior = prior
+        self.density = prior.density
+        self.pool: Pool | None = None if prior.fresh else prior.pool(coins(seed, "pool"))
+        self.columns: Table = (self.pool or prior.draw(coins(seed, "columns"), 2)).rows
+
+    def draw(self, rng: np.random.Generator, size: int) -> Draws:
+        """Fresh rows."""
+        return _draws(self._prior.draw(rng, size))
+
+
+def _draws(pool: Pool) -> Draws:
+    return Draws(pool.rows, pool.size, pool.weights, pool.draws)
+
+
+def _build(rows: int, public: _Public, settings: Settings) -> Mechanism:
+    rule = settings.make_rule(public.density)
+    estimator: PoolEstimator | FreshEstimator
+    if public.pool is not None:
+        estimator = PoolEstimator(_draws(public.pool), rule)
+    else:
+        estimator = FreshEstimator(public.draw, rule, seed=settings.seed, accuracy=1.0 / rows**0.5)
+    return Everhold(
+        rows=rows,
+        estimator=estimator,
+        contract=settings.contract(),
+        failure_probability=1.0 - settings.confidence,
+        known_rows=settings.known_rows,
+    )

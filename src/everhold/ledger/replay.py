@@ -1,0 +1,74 @@
+"""Replay: every question and answer of a session again, bit for bit, without the private rows.
+
+This is the paper's Algorithm 3, and the reason why a session cannot overfit: all that was ever told follows from the
+transcript of surprises, the coins and the analyst. A replay is given a mechanism in its first state; it never gets a
+sample. The same walk serves a played game (with the analyst's program) and the audit of a record (with the recorded
+questions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from everhold.errors import ReplayError
+from everhold.queries.mechanism import QUIET
+from everhold.queries.query import as_query
+
+if TYPE_CHECKING:
+    from everhold.queries.answer import Answer
+    from everhold.queries.mechanism import Mechanism
+
+__all__ = ["Analyst", "Transcript", "replay"]
+
+Transcript = Mapping[int, tuple[int, tuple[int, ...]]]
+"""Z: round of a surprise to its cell and the coefficients fitted then."""
+
+Analyst = Callable[[], Generator[Any, "Answer", Any]]
+"""An analyst's program: a function that makes a generator, which yields questions and is sent their answers."""
+
+
+def replay(mechanism: Mechanism, transcript: Transcript, questions: Analyst | Iterable[Any]) -> list[Answer]:
+    """All answers of a session, in the order they were given.
+
+    Args:
+        mechanism: in its first state, with the settings and coins of the session.
+        transcript: Z, from `Holdout.transcript`.
+        questions: the analyst's program, with the same coins as then; or the questions themselves.
+
+    Raises:
+        ReplayError: a surprise is recorded for a round that was never reached, so something does not belong together.
+    """
+    answers: list[Answer] = []
+    named: dict[str, Answer] = {}
+
+    def step(question: object) -> Answer:
+        query = as_query(question)
+        if query.name is not None and query.name in named:
+            return named[query.name]
+        proposal = mechanism.propose(query)
+        cell, fit = transcript.get(proposal.round, (QUIET, None))
+        answer = mechanism.answer(proposal, cell)
+        mechanism.absorb(proposal, cell, fit)
+        if query.name is not None:
+            named[query.name] = answer
+        return answer
+
+    if callable(questions):
+        program = questions()
+        try:
+            question = next(program)
+            while True:
+                answers.append(step(question))
+                question = program.send(answers[-1])
+        except StopIteration:
+            pass
+    else:
+        answers.extend(step(question) for question in questions)
+    late = [number for number in transcript if number > mechanism.rounds]
+    if late:
+        raise ReplayError(
+            f"the transcript has a surprise at round {min(late)}, but only {mechanism.rounds} rounds were replayed: the "
+            "questions and the transcript do not belong together."
+        )
+    return answers

@@ -1,0 +1,260 @@
+"""The paper's mechanism to the letter: Algorithm 1 (AQA-OGD) with Algorithm 2 as its estimator.
+
+The sketch is a multiset G of gradients ∓λε q/16 over the seed space {0,1}ⁿ, never enumerated: each round draws B fresh
+seeds and averages. It works for any n; its time depends on |G| and the rounds, not on N = 2ⁿ. What is wrong in print is
+corrected where `constants="corrected"` says so (`docs/theory/errata.md`). Intervals are everhold's: its transcript is
+charged by the same sequential code, so they hold at any sample size, also below the paper's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
+from typing import TYPE_CHECKING, get_args
+
+import numpy as np
+
+from everhold.bounds.concentration import confidence_nats
+from everhold.bounds.description_length import Code
+from everhold.bounds.elementary import ln
+from everhold.bounds.paper import Constants, estimator_draws, update_cap
+from everhold.errors import PrecisionExhausted, QuestionError, ReplayError, SettingError
+from everhold.mechanism.basis import Basis
+from everhold.mechanism.everhold import interval_ends
+from everhold.queries.answer import Answer, Preview
+from everhold.queries.coins import coins
+from everhold.queries.grid import VALUE_ONE, GridValues
+from everhold.queries.mechanism import QUIET, Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from everhold.mechanism.estimator import Draws
+    from everhold.queries.query import Query
+
+__all__ = ["MOST_DRAWS", "AqaOgd", "PaperOffer"]
+
+MOST_DRAWS = 2**26
+"""More seeds than this a round are refused, with their number."""
+
+_CHUNK = 2**16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PaperOffer:
+    """The estimate û/λ for one round."""
+
+    round: int
+    query: Query | None
+    reading: Reading
+    values: GridValues | None
+    tolerance: float
+    nats: float
+
+
+class AqaOgd:
+    """Algorithm 1 over a sampler of the prior.
+
+    Args:
+        rows: M, the number of private rows.
+        draw: fresh rows g(seed) for uniform seeds: `draw(rng, size)`.
+        accuracy: ε on the [-1, 1] scale.
+        density: λ.
+        rounds: T, fixed in advance as the paper wants it.
+        failure_probability: δ.
+        seed: of the coins.
+        constants: 'corrected': the cap is tested before adding (erratum 4), answers are clipped to [-1, 1] (erratum 8),
+            and the mechanism refuses once the cap is used up. 'printed': the cap may be passed by one, answers may leave
+            [-1, 1], and it goes on answering from an unchecked sketch, with the interval that says so.
+        draws: 'corrected': B from the known |G| (erratum 1). 'printed': the B that was meant in print; refused with its
+            size when it exceeds MOST_DRAWS.
+    """
+
+    def __init__(
+        self,
+        *,
+        rows: int,
+        draw: Callable[[np.random.Generator, int], Draws],
+        accuracy: float,
+        density: float,
+        rounds: int,
+        failure_probability: float = 0.05,
+        seed: int = 0,
+        constants: Constants = "corrected",
+        draws: Constants = "corrected",
+    ) -> None:
+        if rows < 1:
+            raise SettingError(f"the number of private rows is at least 1, not {rows!r}")
+        if constants not in get_args(Constants) or draws not in get_args(Constants):
+            raise SettingError(f"constants and draws are 'printed' or 'corrected', not {constants!r} and {draws!r}")
+        self._n = rows
+        self._draw = draw
+        self._accuracy = Fraction(accuracy)
+        self._density = density
+        self._horizon = rounds
+        self._failure = failure_probability
+        self._seed = seed
+        self._constants: Constants = constants
+        self._draws: Constants = draws
+        self._cap = update_cap(accuracy, density)
+        self._confidence_nats = confidence_nats(failure_probability)
+        self._cells = 2 * floor(2 / self._accuracy + Fraction(1, 2)) + 1  # multiples of ε/2 that v can round to
+        self._code = Code()
+        self._round = 0
+        self._updates = 0
+        self._gradients: dict[Query, int] = {}  # a question asked again shares its place: net sign
+        if (size := self._size(1)) > MOST_DRAWS:
+            raise SettingError(
+                f"the estimator as printed would draw {size:,} seeds a round (B = 0.5 ε⁻² T² |ln(δ/2T)|), more than "
+                f"{MOST_DRAWS:,}. Use draws='corrected', which needs ½|G|² ln(4T/δ)."
+            )
+
+    @property
+    def rounds(self) -> int:
+        """How many questions have been answered."""
+        return self._round
+
+    @property
+    def surprises(self) -> int:
+        """|G|: how many updates were made."""
+        return self._updates
+
+    @property
+    def spent(self) -> float:
+        """The price in nats of the next answer's interval."""
+        return self._confidence_nats + self._code.nats(self._round + 1)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the cap on updates is used up, so that answers are no longer checked."""
+        if self._constants == "printed":
+            return self._updates > self._cap
+        return self._updates + 1 > self._cap
+
+    def propose(self, query: Query | Reading) -> PaperOffer:
+        """û/λ by Algorithm 2, with seeds drawn for this round alone."""
+        if self.exhausted and self._constants == "corrected":
+            raise PrecisionExhausted(
+                f"all {self._cap:,} updates that ε = {float(self._accuracy):g} and λ = {self._density:g} allow are used "
+                "up; what follows would come from an unchecked sketch. Answers given so far stay valid.",
+                asked=float(self._accuracy),
+                left=0.0,
+                needed=float(self._accuracy) / 2,
+                more_rows=0,
+            )
+        t = self._round + 1
+        tolerance = float(self._accuracy) / 2
+        if isinstance(query, Reading):
+            return PaperOffer(t, None, query, None, tolerance, self.spent)
+        reading, values = self._estimate(query, t)
+        return PaperOffer(t, query, reading, values, tolerance, self.spent)
+
+    def decide(self, proposal: PaperOffer, total: int) -> int | None:
+        """Line 7: an update when |û - λv| > λε/2 and the cap allows; its cell is v rounded to a multiple of ε/2."""
+        if self.exhausted:
+            return QUIET
+        v = Fraction(total, VALUE_ONE * self._n)
+        u = Fraction(proposal.reading.numerator, proposal.reading.denominator)
+        if abs(u - v) <= self._accuracy / 2:
+            return QUIET
+        return floor(v / (self._accuracy / 2) + Fraction(1, 2))
+
+    def absorb(
+        self, proposal: PaperOffer, cell: int | None, fit: tuple[int, ...] | None = None
+    ) -> tuple[int, ...] | None:
+        """Line 9: G ← G ∪ {-λε s q/16}. The sign follows from û and the rounded answer (erratum 6)."""
+        if proposal.round != self._round + 1:
+            raise SettingError(f"the proposal is for round {proposal.round}, but round {self._round + 1} comes next.")
+        if cell is not QUIET:
+            query = proposal.query
+            if query is None:
+                raise ReplayError(f"round {proposal.round} was a surprise, but its question was not kept.")
+            u = Fraction(proposal.reading.numerator, proposal.reading.denominator)
+            sign = 1 if u > cell * self._accuracy / 2 else -1
+            self._gradients[query] = self._gradients.get(query, 0) - sign
+            self._updates += 1
+            self._code = self._code.surprised(proposal.round, ln(float(self._cells)))
+            fit = fit or ()
+        self._round += 1
+        return fit if cell is not QUIET else None
+
+    def answer(self, proposal: PaperOffer, cell: int | None) -> Answer:
+        """û/λ, or v rounded to a multiple of ε/2; the interval by everhold's price."""
+        if cell is QUIET:
+            centre, slack = proposal.reading.value, float(self._accuracy) / 2
+        else:
+            centre, slack = float(cell * self._accuracy / 2), float(self._accuracy) / 4
+        if self.exhausted and cell is QUIET:
+            low, high = 0.0, 1.0  # an unchecked answer promises nothing
+        else:
+            low, high = interval_ends(centre, slack, nats=proposal.nats, rows=self._n, known_rows=0, scale="share")
+        if self._constants == "corrected":
+            centre = min(max(centre, -1.0), 1.0)
+        return Answer(
+            value=0.5 * (1.0 + centre),
+            low=low,
+            high=high,
+            surprise=cell is not QUIET,
+            round=proposal.round,
+            spent=proposal.nats,
+            scale="share",
+        )
+
+    def preview(self, query: Query) -> Preview:
+        """What the public side says of a question, for nothing."""
+        offer = self.propose(query)
+        quiet = self.answer(offer, QUIET)
+        values = offer.values
+        prior = 0.5 if values is None else float(np.mean(values.array))
+        return Preview(prior, quiet.value, quiet.low, quiet.high, offer.tolerance / 2, "share")
+
+    def _size(self, gradients: int) -> int:
+        return estimator_draws(
+            gradients,
+            accuracy=float(self._accuracy),
+            density=self._density,
+            rounds=self._horizon,
+            failure_probability=self._failure,
+            constants=self._draws,
+        )
+
+    def _estimate(self, query: Query, t: int) -> tuple[Reading, GridValues]:
+        """û/λ = (ε/16) Σ_k q(i_k) Σ_j (-s_j) q_j(i_k) / B, in whole numbers."""
+        if not query.repeatable:
+            raise QuestionError(
+                "AqaOgd draws fresh seeds every round, so the question must be a callable that can be evaluated on them, "
+                "not eh.Values(...)."
+            )
+        left = size = max(self._size(self._updates), 1) if self._updates else _CHUNK // 16
+        rng = coins(self._seed, "aqa-ogd", t)
+        past = [(q, net) for q, net in self._gradients.items() if net != 0]
+        signs = np.array([float(net) for _, net in past])
+        total, verify = 0, True
+        while left:
+            rows = min(left, _CHUNK)
+            drawn = self._draw(rng, rows)
+            if drawn.weights is not None or drawn.size != rows:
+                raise SettingError(
+                    "AqaOgd needs a sampler of single rows: draw(rng, size) with size rows and no weights."
+                )
+            values = query.on_reference(drawn.rows, rows, verify=verify)
+            if values.scale != "share":
+                raise QuestionError(
+                    "AqaOgd answers yes/no questions; this one returns numbers. Ask them through "
+                    "eh.SQOracle(..., route='boolean'), or use the everhold mechanism."
+                )
+            if past:
+                basis = Basis(np.broadcast_to(1.0 / rows, rows))
+                for earlier, _ in past:
+                    basis.append(earlier.on_reference(drawn.rows, rows))
+                y = basis.combine(signs)
+                total += 2 * int(values.array.astype(np.float64).dot(y)) - int(y.sum())
+            left -= rows
+            verify = False
+            if not self._updates:
+                break
+        u = self._accuracy / 16 * Fraction(total, size)
+        if self._constants == "corrected":
+            u = max(Fraction(-1), min(Fraction(1), u))
+        return Reading("share", u.numerator, u.denominator, float(size)), values

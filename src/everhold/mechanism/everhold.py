@@ -1,0 +1,219 @@
+"""Everhold's own mechanism: answers from the sketch, surprises charged by the code, intervals from the price.
+
+Validity (`docs/theory/validity.md`): whatever the prior, the rule, the tolerance and the analyst, all intervals of a
+session hold together with probability 1-δ over the private rows, because everything that was ever told is a function of
+public facts, coins and the transcript of surprises, and the transcript is charged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from everhold.bounds.concentration import confidence_nats, hoeffding_width, kl_interval, known_rows_range
+from everhold.bounds.description_length import Code
+from everhold.errors import ReplayError, SettingError
+from everhold.mechanism.rules.rule import Lesson
+from everhold.mechanism.tolerance import TOLERANCE_ONE, Anytime, Circumstances, Tolerance
+from everhold.queries.answer import Answer, Preview
+from everhold.queries.grid import VALUE_ONE
+from everhold.queries.mechanism import QUIET, Reading
+
+if TYPE_CHECKING:
+    from everhold.mechanism.estimator import Estimator
+    from everhold.mechanism.tolerance import Contract
+    from everhold.queries.grid import GridValues, Scale
+    from everhold.queries.query import Query
+
+__all__ = ["Everhold", "Offer", "interval_ends"]
+
+_QUANTUM = 2.0**-17
+"""What rounding a number to the grid can move a mean by, on the share scale: half of 2⁻¹⁵, halved again."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Offer:
+    """The public side's proposal for one round."""
+
+    round: int
+    query: Query | None
+    reading: Reading
+    values: GridValues | None
+    limits: Tolerance
+    nats: float
+
+    @property
+    def tolerance(self) -> float:
+        """τ on the [-1, 1] scale."""
+        return self.limits.tau / TOLERANCE_ONE
+
+
+class Everhold:
+    """The mechanism.
+
+    Args:
+        rows: n, the number of private rows.
+        estimator: the public side: a pool or fresh draws, with the rule that teaches the sketch.
+        contract: how precise, and when to refuse.
+        failure_probability: δ, over all intervals of the session together.
+        known_rows: how many of the private rows the analyst may know.
+    """
+
+    def __init__(
+        self,
+        *,
+        rows: int,
+        estimator: Estimator,
+        contract: Contract | None = None,
+        failure_probability: float = 0.05,
+        known_rows: int = 0,
+    ) -> None:
+        if rows < 1:
+            raise SettingError(f"the number of private rows is at least 1, not {rows!r}")
+        if not 0 <= known_rows < rows:
+            raise SettingError(
+                f"known_rows lies between 0 and {rows - 1} (one less than the rows), not at {known_rows!r}"
+            )
+        self._n = rows
+        self._known = known_rows
+        self._estimator = estimator
+        self._contract: Contract = contract or Anytime()
+        self._confidence_nats = confidence_nats(failure_probability)
+        self._round = 0
+        self._code = Code()
+        self._lessons: list[Lesson] = []
+
+    @property
+    def rounds(self) -> int:
+        """How many questions have been answered."""
+        return self._round
+
+    @property
+    def surprises(self) -> int:
+        """How many of them surprised."""
+        return self._code.surprises
+
+    @property
+    def spent(self) -> float:
+        """C in nats: the price that the next answer's interval will be computed with."""
+        return self._confidence_nats + self._code.nats(self._round + 1)
+
+    def propose(self, query: Query | Reading) -> Offer:
+        """The sketch's answer and its tolerance for the next round."""
+        t, nats = self._round + 1, self.spent
+        if isinstance(query, Reading):
+            return Offer(t, None, query, None, self._limits(query, nats), nats)
+        estimate = self._estimator.estimate(query, t)
+        reading = estimate.reading
+        return Offer(t, query, reading, estimate.values, self._limits(reading, nats), nats)
+
+    def _limits(self, reading: Reading, nats: float) -> Tolerance:
+        known = 2.0 * self._known / (self._n - self._known)
+        return self._contract.tolerance(Circumstances(reading.value, nats, self._n - self._known, reading.draws, known))
+
+    def decide(self, proposal: Offer, total: int) -> int | None:
+        """Quiet when |u - v| ≤ τ; else ±j, the private mean lying in the j-th cell beyond τ. In whole numbers."""
+        u, per = proposal.reading.numerator, proposal.reading.denominator
+        # v - u = difference / whole, exactly
+        difference = total * per - u * VALUE_ONE * self._n
+        whole = VALUE_ONE * self._n * per
+        beyond = abs(difference) * TOLERANCE_ONE - proposal.limits.tau * whole
+        if beyond <= 0:
+            return QUIET
+        j = -(-beyond // (proposal.limits.cell * whole))
+        return j if difference > 0 else -j
+
+    def absorb(self, proposal: Offer, cell: int | None, fit: tuple[int, ...] | None = None) -> tuple[int, ...] | None:
+        """End the round; after a surprise charge for it and refit the sketch, or take over the recorded fit."""
+        self._require_next(proposal)
+        if cell is QUIET:
+            self._round += 1
+            return None
+        if proposal.query is None or proposal.values is None:
+            raise ReplayError(f"round {proposal.round} was a surprise, but its question was not kept.")
+        lesson = self._lesson(proposal, cell)
+        lessons = [*self._lessons, lesson]
+        if fit is None:
+            fit = self._estimator.fit(proposal.query, proposal.values, lessons, proposal.round)
+        self._estimator.learn(proposal.query, proposal.values, fit)
+        self._lessons = lessons
+        self._code = self._code.after(round=proposal.round, cell=cell)
+        self._round += 1
+        return fit
+
+    def answer(self, proposal: Offer, cell: int | None) -> Answer:
+        """Value and interval: a function of the proposal and the cell."""
+        centre, slack = self._centre(proposal, cell)
+        scale = proposal.reading.scale
+        low, high = interval_ends(centre, slack, nats=proposal.nats, rows=self._n, known_rows=self._known, scale=scale)
+        value = min(max(centre, -1.0), 1.0)
+        return Answer(
+            value=0.5 * (1.0 + value) if scale == "share" else value,
+            low=low,
+            high=high,
+            surprise=cell is not QUIET,
+            round=proposal.round,
+            spent=proposal.nats,
+            scale=scale,
+        )
+
+    def preview(self, query: Query) -> Preview:
+        """What the public side says of a question, for nothing."""
+        offer = self.propose(query)
+        quiet = self.answer(offer, QUIET)
+        prior = self._estimator.prior(query)
+        share = quiet.scale == "share"
+        return Preview(
+            prior=0.5 * (1.0 + prior) if share else prior,
+            sketch=quiet.value,
+            low=quiet.low,
+            high=quiet.high,
+            tolerance=offer.tolerance / 2.0 if share else offer.tolerance,
+            scale=quiet.scale,
+        )
+
+    def _centre(self, proposal: Offer, cell: int | None) -> tuple[float, float]:
+        """a and s: the private mean lies within s of a."""
+        limits = proposal.limits
+        if cell is QUIET:
+            return proposal.reading.value, limits.tau / TOLERANCE_ONE
+        step = Fraction(2 * limits.tau + (2 * abs(cell) - 1) * limits.cell, 2 * TOLERANCE_ONE)
+        u = Fraction(proposal.reading.numerator, proposal.reading.denominator)
+        return float(u + step if cell > 0 else u - step), 0.5 * limits.cell / TOLERANCE_ONE
+
+    def _lesson(self, proposal: Offer, cell: int) -> Lesson:
+        centre, slack = self._centre(proposal, cell)
+        w = hoeffding_width(proposal.nats, self._n - self._known)
+        beyond = (abs(cell) - 1) * 2.0 * slack
+        return Lesson(
+            target=min(max(centre, -1.0), 1.0),
+            slack=slack,
+            sketch=proposal.reading.value,
+            width=w,
+            gap=proposal.tolerance + beyond - w,
+            tolerance=proposal.tolerance,
+        )
+
+    def _require_next(self, proposal: Offer) -> None:
+        if proposal.round != self._round + 1:
+            raise SettingError(
+                f"the proposal is for round {proposal.round}, but round {self._round + 1} comes next: propose again."
+            )
+
+
+def interval_ends(
+    centre: float, slack: float, *, nats: float, rows: int, known_rows: int, scale: Scale
+) -> tuple[float, float]:
+    """The interval for the population value, given that the private mean lies within `slack` of `centre`.
+
+    `x∓ = clip((1 + a ∓ s)/2, 0, 1)`, opened for rows the analyst knows, then by the kl radius C/n, rounded outwards;
+    widened by the grid's own error for numbers. On the scale of the answer.
+    """
+    low = min(max(0.5 * (1.0 + (centre - slack)), 0.0), 1.0)
+    high = min(max(0.5 * (1.0 + (centre + slack)), 0.0), 1.0)
+    low, high, left = known_rows_range(low, high, rows, known_rows)
+    low, high = kl_interval(low, high, nats / left)
+    if scale == "share":
+        return low, high
+    return max(2.0 * (low - _QUANTUM) - 1.0, -1.0), min(2.0 * (high + _QUANTUM) - 1.0, 1.0)

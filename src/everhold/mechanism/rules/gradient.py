@@ -1,0 +1,76 @@
+"""The gradient rule: one step along the surprising question, the paper's way.
+
+`h ← h + step · φ` in the direction of the answer. With step γ (how far the sketch is at least off the population) every
+surprise takes γ² off E_π[(h - h*)²], so at most χ²/γ² happen (`docs/theory/surprises.md`). In practice the Polyak step
+`|a - u|/E_π[φ²]`, which makes the sketch agree with the answer at once, needs fewer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from everhold.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold.mechanism.basis import Basis
+    from everhold.mechanism.rules.rule import Lesson
+
+__all__ = ["Gradient", "Step"]
+
+Step = Literal["polyak", "gap", "paper"]
+
+
+class Gradient:
+    """h = 1 + Σ θ_j φ_j, each θ_j set once, by one step.
+
+    Args:
+        step: 'polyak' (|a - u|/E_π[φ²], the practical one), 'gap' (γ, the proved one; Polyak while γ ≤ 0 promises
+            nothing) or 'paper' (ε/16 with ε = 2τ, Algorithm 1's).
+        start_at: 1, the prior itself, or 0, as in the paper.
+    """
+
+    name = "gradient"
+    normalised = False
+
+    def __init__(self, *, step: Step = "polyak", start_at: float = 1.0) -> None:
+        if step not in get_args(Step):
+            raise SettingError(f"the gradient rule's step is one of {', '.join(get_args(Step))}, not {step!r}")
+        self.step = step
+        self.start_at = start_at
+
+    def start(self) -> float:
+        """θ_0: h starts at 1 + θ_0."""
+        return self.start_at - 1.0
+
+    def ratio(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """h = 1 + z, unclipped."""
+        z += 1.0
+        return z
+
+    def fit(
+        self,
+        basis: Basis,
+        lessons: Sequence[Lesson],
+        theta: NDArray[np.float64],
+        mass: NDArray[np.float64],  # noqa: ARG002
+        moments: NDArray[np.float64],  # noqa: ARG002
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """One more coefficient; the others stay."""
+        lesson = lessons[-1]
+        direction = 1.0 if lesson.target > lesson.sketch else -1.0
+        if self.step == "paper":
+            size = lesson.tolerance / 8.0  # ε/16 on the scale of h, with ε = 2τ
+        elif self.step == "gap" and lesson.gap > 0.0:
+            size = lesson.gap
+        else:
+            indicator = np.zeros(len(basis))
+            indicator[-1] = 1.0
+            square = float(basis.weights.dot(np.square(basis.combine(indicator))))
+            size = abs(lesson.target - lesson.sketch) / max(square, 1e-3)
+        return np.append(theta, direction * size), None

@@ -1,0 +1,93 @@
+"""What all rules share: lessons, and coefficients on a grid.
+
+A rule writes the sketch as `h = link(θ_0 + Σ θ_j φ_j)`, φ_j the questions that surprised. Coefficients are fitted in
+floating point, put on a grid and recorded: a replay reads them, and evaluates h from them exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from everhold.errors import EverholdError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold.mechanism.basis import Basis
+
+__all__ = ["THETA_ONE", "Lesson", "Rule", "from_grid", "to_grid"]
+
+THETA_ONE = 2**24
+"""Coefficients are whole multiples of 1/THETA_ONE; their absolute values sum to less than 2¹⁴, which keeps sums exact."""
+
+_MOST = 2**14
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What a surprise taught, all of it public; values on the [-1, 1] scale.
+
+    Attributes:
+        target: a, the answer given.
+        slack: s, how far the sample's mean may be from it: half a cell.
+        sketch: u, what the sketch had said.
+        width: w, how far the sample's mean may be from the population's.
+        gap: the least by which the sketch was off the population, τ + (j-1)Δ - w; may be negative.
+        tolerance: τ.
+    """
+
+    target: float
+    slack: float
+    sketch: float
+    width: float
+    gap: float
+    tolerance: float
+
+
+class Rule(Protocol):
+    """A way to keep the density ratio h."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in settings and records."""
+
+    @property
+    def normalised(self) -> bool:
+        """Whether h has mean 1 by construction, so that the sketch may be divided by its own total."""
+
+    def start(self) -> float:
+        """θ_0 before the first surprise."""
+
+    def ratio(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """h from z = θ_0 + Σ θ_j φ_j, element by element, in IEEE operations only; may overwrite z."""
+
+    def fit(
+        self,
+        basis: Basis,
+        lessons: Sequence[Lesson],
+        theta: NDArray[np.float64],
+        mass: NDArray[np.float64],
+        moments: NDArray[np.float64],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """New coefficients (θ_0, θ_1 … θ_k) from the old ones (θ_0 … θ_{k-1}) and all lessons.
+
+        `mass` is w·h and `moments` are E_π[h] and E_π[h φ_j] under the old sketch; the moments under the new one are
+        returned too if they are known.
+        """
+
+
+def to_grid(theta: NDArray[np.float64]) -> tuple[int, ...]:
+    """Coefficients as whole multiples of 1/THETA_ONE."""
+    if not np.all(np.isfinite(theta)) or np.abs(theta).sum() >= _MOST:
+        raise EverholdError("the sketch's coefficients have grown too large to be kept exactly; nothing was answered.")
+    return tuple(int(v) for v in np.rint(theta * THETA_ONE))
+
+
+def from_grid(theta: Sequence[int]) -> NDArray[np.float64]:
+    """The coefficients that recorded whole numbers stand for, exact."""
+    return np.array(theta, dtype=np.float64) / THETA_ONE

@@ -1,0 +1,64 @@
+"""Public rows as they are: last year's table, a public one, a synthetic one, the training rows."""
+
+from __future__ import annotations
+
+from math import fsum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.data.table import as_table
+from everhold.errors import DataError, PriorError
+from everhold.priors.pool import MOST_ROWS, Pool, normalised
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = ["Reference"]
+
+
+class Reference:
+    """A public table as the prior.
+
+    Args:
+        table: a mapping of columns, a pandas or Polars frame, an Arrow table; or a number of rows when every question
+            brings its values along.
+        weights: one for each row, at least 0; equal when left out.
+
+    The rows must be independent of the private ones: another sample, or a random split of the same one. Rows that
+    were chosen by looking at the private table void the guarantee.
+
+    >>> Reference({"age": [30, 41, 55]}).describe()
+    'reference of 3 rows'
+    """
+
+    fresh = False
+    density: float | None = None
+
+    def __init__(self, table: object, *, weights: ArrayLike | None = None) -> None:
+        try:
+            rows = as_table(table, what="the reference")
+        except DataError as error:
+            raise PriorError(str(error)) from None
+        if rows.size > MOST_ROWS:
+            raise PriorError(
+                f"the reference has {rows.size:,} rows. Expected at most {MOST_ROWS:,}: take a random part of them."
+            )
+        self._weighted = weights is not None
+        normal = None if weights is None else normalised(weights, rows.size)
+        draws = float(rows.size) if normal is None else 1.0 / fsum(np.square(normal).tolist())
+        self._pool = Pool(rows, normal, draws)
+
+    def pool(self, rng: np.random.Generator) -> Pool:  # noqa: ARG002 - nothing to draw
+        """The rows themselves."""
+        return self._pool
+
+    def draw(self, rng: np.random.Generator, size: int) -> Pool:
+        """`size` rows with replacement, by weight: used where a prior of features is drawn from."""
+        picked = rng.choice(self._pool.size, size=size, p=self._pool.weights)
+        rows = self._pool.rows
+        return Pool(as_table({name: column[picked] for name, column in rows.items()}), None, float(size))
+
+    def describe(self) -> str:
+        """One line for people."""
+        return f"{'weighted ' if self._weighted else ''}reference of {self._pool.size:,} rows"

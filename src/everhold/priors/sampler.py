@@ -1,0 +1,103 @@
+"""Priors that are drawn from: a function of random numbers, or of seed bits as in the paper."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.data.table import Table, as_table
+from everhold.errors import DataError, PriorError, SettingError
+from everhold.priors.pool import MOST_ROWS, Pool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["BitSampler", "Sampler"]
+
+
+class Sampler:
+    """A prior given by a sampler.
+
+    Args:
+        draw: `draw(rng, size)` returns a table of `size` rows; all its chance must come from `rng`.
+        size: how many rows to draw once, as the pool; None draws fresh rows every round (questions must be callables).
+
+    >>> dice = Sampler(lambda rng, size: {"eyes": rng.integers(1, 7, size)}, size=1000)
+    >>> dice.pool(np.random.default_rng(0)).size
+    1000
+    """
+
+    density: float | None = None
+
+    def __init__(self, draw: Callable[[np.random.Generator, int], object], *, size: int | None = 100_000) -> None:
+        if not callable(draw):
+            raise PriorError(f"draw is of type {type(draw).__name__}. Expected a function draw(rng, size).")
+        if size is not None and not 1 <= size <= MOST_ROWS:
+            raise SettingError(
+                f"the pool's size is a whole number from 1 to {MOST_ROWS:,}, or None for fresh rows, not {size!r}"
+            )
+        self._draw = draw
+        self._size = size
+
+    @property
+    def fresh(self) -> bool:
+        """Whether rows are drawn anew every round."""
+        return self._size is None
+
+    def pool(self, rng: np.random.Generator) -> Pool:
+        """The fixed pool, drawn once."""
+        if self._size is None:
+            raise PriorError("this sampler draws fresh rows every round and has no pool: give it a size for one.")
+        return self.draw(rng, self._size)
+
+    def draw(self, rng: np.random.Generator, size: int) -> Pool:
+        """`size` fresh rows."""
+        try:
+            table = as_table(self._draw(rng, size), what="what draw(rng, size) returned")
+        except DataError as error:
+            raise PriorError(str(error)) from None
+        if table.size != size:
+            raise PriorError(f"draw(rng, {size}) returned {table.size:,} rows. Expected {size:,}.")
+        return Pool(table, None, float(size))
+
+    def describe(self) -> str:
+        """One line for people."""
+        return "fresh draws every round" if self._size is None else f"{self._size:,} draws from a sampler"
+
+
+class BitSampler(Sampler):
+    """The paper's prior: a function g from n seed bits to rows, seeds uniform over {0,1}ⁿ.
+
+    Args:
+        g: takes an array of bits, shape (size, bits), and returns a table of `size` rows; deterministic.
+        bits: n, the length of a seed; the seed space has N = 2ⁿ points and is never enumerated.
+        size: how many seeds to draw once, as the pool; None draws fresh seeds every round.
+
+    >>> coin = BitSampler(lambda bits: {"heads": bits[:, 0] == 1}, bits=64, size=4)
+    >>> coin.seeds(np.random.default_rng(0), 2).shape
+    (2, 64)
+    """
+
+    def __init__(self, g: Callable[[NDArray[np.uint8]], object], *, bits: int, size: int | None = None) -> None:
+        if bits < 1:
+            raise SettingError(f"a seed has at least 1 bit, not {bits!r}")
+        self.bits = bits
+        self._g = g
+        super().__init__(lambda rng, count: g(self.seeds(rng, count)), size=size)
+
+    def seeds(self, rng: np.random.Generator, size: int) -> NDArray[np.uint8]:
+        """`size` uniform seeds, one bit an entry."""
+        width = -(-self.bits // 8)
+        raw = np.frombuffer(rng.bytes(size * width), np.uint8).reshape(size, width)
+        return np.unpackbits(raw, axis=1, count=self.bits)
+
+    def rows(self, seeds: NDArray[np.uint8]) -> Table:
+        """The rows that given seeds stand for."""
+        return as_table(self._g(seeds))
+
+    def describe(self) -> str:
+        """One line for people."""
+        return f"{self.bits}-bit seeds, {super().describe()}"

@@ -1,0 +1,92 @@
+"""What is told: a value, an interval for the population, and what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from everhold.queries.grid import Scale
+from everhold.queries.interval import Interval
+
+__all__ = ["Answer", "Preview"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to one question.
+
+    All intervals of one session hold together with the session's confidence, whatever was asked and however the
+    questions were chosen. Every field is a function of public facts, coins and the record of surprises.
+
+    Attributes:
+        value: the answer: a share in [0, 1] for yes/no questions, a mean in [-1, 1] for numbers.
+        low, high: ends of the interval for the population value.
+        surprise: whether the public sketch was off and the private rows spoke.
+        round: the number of the question in its session; asking a named question again keeps the first number.
+        spent: the price in nats that this interval's width was computed with.
+        scale: 'share' or 'mean'.
+    """
+
+    value: float
+    low: float
+    high: float
+    surprise: bool
+    round: int
+    spent: float
+    scale: Scale
+
+    @property
+    def interval(self) -> Interval:
+        """The interval for the population value."""
+        return Interval(self.low, self.high)
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        mark = ", surprise" if self.surprise else ""
+        return f"{self.value:.4g} in {self.interval} (round {self.round}{mark}, {self.spent:.1f} nats)"
+
+    def __repr__(self) -> str:
+        return f"Answer({self})"
+
+    def _repr_html_(self) -> str:
+        bottom, top = (0.0, 1.0) if self.scale == "share" else (-1.0, 1.0)
+
+        def at(x: float) -> float:
+            return 200.0 * (x - bottom) / (top - bottom)
+
+        colour = "#c2410c" if self.surprise else "#1d4ed8"
+        return (
+            f"<div style='font-family:sans-serif'><b>{self.value:.4g}</b> in {self.interval}"
+            f"{' &middot; surprise' if self.surprise else ''} &middot; round {self.round:,} &middot; "
+            f"{self.spent:.1f} nats<br>"
+            "<svg width='204' height='16' role='img' aria-label='interval'>"
+            "<line x1='2' x2='202' y1='8' y2='8' stroke='#999'/>"
+            f"<line x1='{2 + at(self.low):.1f}' x2='{2 + at(self.high):.1f}' y1='8' y2='8' stroke='{colour}' "
+            f"stroke-width='5'/><circle cx='{2 + at(self.value):.1f}' cy='8' r='4' fill='{colour}'/></svg></div>"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What the public side alone says of a question. Costs nothing and touches no private row.
+
+    Attributes:
+        prior: the value under the prior itself.
+        sketch: the value under the sketch as it stands: the answer, unless it surprises.
+        low, high: the interval that a quiet answer would carry if it were asked now.
+        tolerance: how far the private rows may be from the sketch before it counts as a surprise.
+        scale: 'share' or 'mean'.
+    """
+
+    prior: float
+    sketch: float
+    low: float
+    high: float
+    tolerance: float
+    scale: Scale
+
+    @property
+    def interval(self) -> Interval:
+        """The interval that a quiet answer would carry."""
+        return Interval(self.low, self.high)

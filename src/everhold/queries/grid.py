@@ -1,0 +1,228 @@
+"""Values on a grid: what makes every sum exact.
+
+A question's values are whole multiples of 2⁻¹⁵ in [-1, 1]. Sums of them are whole numbers, held without rounding in
+float64 or int, so a total does not depend on the order of rows, on threads, on the linear-algebra library or on the
+machine (`docs/theory/exact_arithmetic.md`). A yes/no question is kept as booleans and means +1 and -1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from everhold.errors import QuestionError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "MASS_ONE",
+    "VALUE_ONE",
+    "GridValues",
+    "Packed",
+    "Scale",
+    "lenient_total",
+    "on_grid",
+    "strict_total",
+]
+
+VALUE_ONE = 2**15
+"""Values of a question are whole multiples of 1/VALUE_ONE."""
+MASS_ONE = 2**12
+"""Masses of the sketch (weight times density ratio) are whole multiples of 1/MASS_ONE."""
+
+Scale = Literal["share", "mean"]
+"""How an answer is read: 'share' of yes in [0, 1], or 'mean' in [-1, 1]."""
+
+_CHUNK = 32_768  # rows at a time: small enough to stay in the processor's cache
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GridValues:
+    """A question's values on the rows of one side, exact.
+
+    Attributes:
+        scale: 'share' for yes/no values, 'mean' for numbers.
+        array: booleans for a share; for a mean float64 that hold whole numbers, the multiples of 1/VALUE_ONE.
+    """
+
+    scale: Scale
+    array: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @property
+    def total(self) -> int:
+        """Sum of the values on the [-1, 1] scale, in multiples of 1/VALUE_ONE."""
+        if self.scale == "share":
+            return (2 * int(np.count_nonzero(self.array)) - len(self.array)) * VALUE_ONE
+        return int(self.array.sum())
+
+    def dot(self, masses: NDArray[np.float64], whole: int) -> int:
+        """Σ mass·value in multiples of 1/(MASS_ONE·VALUE_ONE), exact; `whole` is Σ mass.
+
+        Exact while Σ|mass| stays below 2⁵³/VALUE_ONE = 2³⁸, that is, below 2²⁶ reference rows.
+        """
+        if self.scale == "share":
+            # Σ m (2b - 1) = 2 Σ m b - Σ m
+            return (2 * int(masses.dot(self.array.astype(np.float64))) - whole) * VALUE_ONE
+        return int(masses.dot(self.array))
+
+    def pack(self) -> Packed:
+        """A compact copy: one bit a row where every value is -1 or +1, else two or four bytes a row."""
+        array = self.array
+        if self.scale == "share":
+            return Packed(self.scale, "bits", len(array), np.packbits(array).tobytes())
+        if bool(np.all(np.abs(array) == VALUE_ONE)):
+            return Packed(self.scale, "bits", len(array), np.packbits(array > 0).tobytes())
+        if np.abs(array).max() < VALUE_ONE:
+            return Packed(self.scale, "int16", len(array), array.astype("<i2").tobytes())
+        return Packed(self.scale, "int32", len(array), array.astype("<i4").tobytes())
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A question's values as bytes: what a ledger keeps, and what the sketch is built from.
+
+    >>> values = on_grid(np.array([True, False, True]), 3, "the reference")
+    >>> packed = values.pack()
+    >>> packed.form, len(packed.data), bool((packed.unpack().array == values.array).all())
+    ('bits', 1, True)
+    """
+
+    scale: Scale
+    form: Literal["bits", "int16", "int32"]
+    size: int
+    data: bytes
+
+    def unpack(self) -> GridValues:
+        """The values again, equal to what was packed."""
+        if self.form == "bits":
+            bits = np.unpackbits(np.frombuffer(self.data, np.uint8), count=self.size).view(np.bool_)
+            if self.scale == "share":
+                return GridValues(self.scale, bits)
+            return GridValues(self.scale, np.where(bits, float(VALUE_ONE), -float(VALUE_ONE)))
+        stored = np.frombuffer(self.data, "<i2" if self.form == "int16" else "<i4")
+        return GridValues(self.scale, stored.astype(np.float64))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the values with their scale, form and number."""
+        head = f"everhold values 1 {self.scale} {self.form} {self.size}\n".encode()
+        return hashlib.sha256(head + self.data).hexdigest()
+
+
+def on_grid(values: ArrayLike, size: int, what: str) -> GridValues:
+    """Check public values and put them on the grid; every fault is told in full.
+
+    Args:
+        values: booleans, or numbers in [-1, 1], one for each row.
+        size: the number of rows expected.
+        what: whose values these are, for the message: "the reference".
+
+    Raises:
+        QuestionError: another shape or type, a value that is missing or outside [-1, 1].
+    """
+    array = _checked_array(values, size, what)
+    if array.dtype == np.bool_:
+        return GridValues("share", array.copy())
+    result = np.empty(size)
+    for start in range(0, size, _CHUNK):
+        chunk = array[start : start + _CHUNK]
+        out = result[start : start + _CHUNK]
+        if not (chunk.min() >= -1.0 and chunk.max() <= 1.0):
+            _refuse_public_value(chunk, start, what)
+        np.multiply(chunk, float(VALUE_ONE), out=out)
+        np.rint(out, out=out)
+    return GridValues("mean", result)
+
+
+def strict_total(values: ArrayLike, size: int, what: str) -> tuple[Scale, int]:
+    """Scale and exact total of values handed over as an array. Faults are told without any value or position.
+
+    Raises:
+        QuestionError: another shape or type, or a value that is missing or outside [-1, 1].
+    """
+    array = _checked_array(values, size, what)
+    if array.dtype == np.bool_:
+        return "share", (2 * int(np.count_nonzero(array)) - size) * VALUE_ONE
+    scratch = np.empty(min(size, _CHUNK))
+    total = 0
+    for start in range(0, size, _CHUNK):
+        chunk = array[start : start + _CHUNK]
+        if not (chunk.min() >= -1.0 and chunk.max() <= 1.0):
+            raise QuestionError(
+                f"{what} has values outside [-1, 1] or missing ones. Expected numbers in [-1, 1]: rescale them by "
+                "a range that is fixed in advance, and replace what is missing."
+            )
+        out = scratch[: len(chunk)]
+        np.multiply(chunk, float(VALUE_ONE), out=out)
+        np.rint(out, out=out)
+        total += int(out.sum())
+    return "mean", total
+
+
+def lenient_total(values: object, size: int, scale: Scale) -> int | None:
+    """Exact total of what a callable returned on private rows; None when it is not of the expected shape or type.
+
+    Nothing here may tell: what is missing counts as no (a share) or 0 (a mean), what is too large is cut off.
+    """
+    array = np.asarray(values)
+    if array.shape != (size,):
+        return None
+    if scale == "share":
+        if array.dtype != np.bool_:
+            return None
+        return (2 * int(np.count_nonzero(array)) - size) * VALUE_ONE
+    if array.dtype.kind not in "buif":
+        return None
+    total = 0
+    for start in range(0, size, _CHUNK):
+        chunk = array[start : start + _CHUNK].astype(np.float64)
+        np.nan_to_num(chunk, copy=False, nan=0.0, posinf=1.0, neginf=-1.0)
+        np.clip(chunk, -1.0, 1.0, out=chunk)
+        chunk *= float(VALUE_ONE)
+        total += int(np.rint(chunk, out=chunk).sum())
+    return total
+
+
+def _checked_array(values: ArrayLike, size: int, what: str) -> NDArray[Any]:
+    if isinstance(values, np.ma.MaskedArray):
+        raise QuestionError(
+            f"{what} has masked values. Expected a plain array: fill the masked places first (masked.filled(False))."
+        )
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise QuestionError(
+            f"{what} could not be read as an array ({error}). Expected one value for each of {size:,} rows."
+        ) from None
+    if array.shape != (size,):
+        raise QuestionError(
+            f"{what} has {size:,} rows, so {size:,} values in one dimension were expected; what came has shape "
+            f"{array.shape}. Return one value for each row."
+        )
+    if array.dtype.kind not in "buif":
+        raise QuestionError(
+            f"{what} has values of type {array.dtype}. Expected booleans (a yes/no question) or numbers in [-1, 1]; "
+            "convert them with .astype(bool) or .astype(float)."
+        )
+    return array
+
+
+def _refuse_public_value(chunk: NDArray[np.float64], start: int, what: str) -> None:
+    bad = int(np.flatnonzero(~((chunk >= -1.0) & (chunk <= 1.0)))[0])
+    value = float(chunk[bad])
+    if value != value:
+        raise QuestionError(
+            f"{what} has a missing value (NaN) in row {start + bad:,}. Expected numbers in [-1, 1] on every row: "
+            "say in the question what a missing value counts as (np.nan_to_num, for instance)."
+        )
+    raise QuestionError(
+        f"{what} has the value {value:g} in row {start + bad:,}. Expected numbers in [-1, 1]: rescale them by a range "
+        "that is fixed in advance, 2 * (x - low) / (high - low) - 1."
+    )

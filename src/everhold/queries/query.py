@@ -1,0 +1,165 @@
+"""What is asked: one value for each row, on the public and on the private side.
+
+A question enters as a callable over a mapping of columns, or as the values themselves (`Values`). Either way it
+becomes a `Query`: something that can be evaluated on public rows, where every fault is told, and on private rows, where
+nothing may tell except the total.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from everhold.errors import QuestionError, did_you_mean
+from everhold.queries.grid import VALUE_ONE, GridValues, Scale, lenient_total, on_grid, strict_total
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Query", "RowFunction", "Rows", "Values", "as_query"]
+
+Rows = Mapping[str, "NDArray[Any]"]
+"""A table as questions see it: column name to array, one entry (or one row of a matrix) for each row."""
+
+
+@runtime_checkable
+class Query(Protocol):
+    """A question, ready to be evaluated on either side."""
+
+    @property
+    def name(self) -> str | None:
+        """A public identity: asking the same name again returns the recorded answer. None: every asking is new."""
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it can be evaluated on rows that are drawn anew, and again at a replay."""
+
+    def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
+        """Values on public rows. Faults are told in full (QuestionError); `verify` looks for an unsteady question."""
+
+    def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
+        """The exact total on private rows, in multiples of 1/VALUE_ONE on the [-1, 1] scale."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowFunction:
+    """A vectorised callable: `lambda rows: rows["age"] > 40`. For trusted code only, in process only.
+
+    Booleans make a share in [0, 1], numbers in [-1, 1] a mean in [-1, 1]. The value of a row may depend on that row
+    alone: a callable that looks at several private rows together is outside every guarantee.
+
+    On private rows nothing is told: where the callable raises, the rows are halved until those that raise stand
+    alone, and these count as no (a share) or 0 (a mean), like a missing value.
+    """
+
+    function: Callable[[Rows], ArrayLike]
+    name: str | None = None
+    repeatable: bool = field(default=True, init=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RowFunction) and self.function is other.function and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash((id(self.function), self.name))
+
+    def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
+        """Evaluate, twice for `verify`: a callable that changes with each call is found before anything is charged."""
+        first = on_grid(self._call(rows), size, "the reference")
+        if not verify:
+            return first
+        second = on_grid(self._call(rows), size, "the reference")
+        if first.scale != second.scale or not np.array_equal(first.array, second.array):
+            raise QuestionError(
+                "the callable gave other values when it was called a second time on the same reference rows. Expected "
+                "a fixed function of a row: draw random numbers before asking, not inside the question."
+            )
+        return first
+
+    def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
+        """Total over private rows; never raises and never warns, whatever the rows."""
+        try:
+            with np.errstate(all="ignore"):
+                total = lenient_total(self.function(rows), size, scale)
+        except Exception:  # which error it was must not be told
+            total = None
+        if total is not None:
+            return total
+        if size <= 1:
+            return -VALUE_ONE * size if scale == "share" else 0
+        half = size // 2
+        first = {name: column[:half] for name, column in rows.items()}
+        second = {name: column[half:] for name, column in rows.items()}
+        return self.on_sample(first, half, scale) + self.on_sample(second, size - half, scale)
+
+    def _call(self, rows: Rows) -> Any:
+        try:
+            return self.function(rows)
+        except KeyError as error:
+            missing = str(error.args[0]) if error.args else "?"
+            raise QuestionError(
+                f"there is no column {missing!r}.{did_you_mean(missing, rows)} The columns are: "
+                f"{', '.join(rows) or 'none'}."
+            ) from error
+        except Exception as error:
+            raise QuestionError(
+                f"the callable raised {type(error).__name__} on the public reference: {error}. Nothing was charged; "
+                "try it with holdout.try_out(...) until it runs."
+            ) from error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Values:
+    """A question given by its values on both sides, for whoever holds the private rows.
+
+    Args:
+        sample: booleans, or numbers in [-1, 1], one for each private row. May be left out for `try_out`.
+        reference: the same question on the public reference rows, of the same kind.
+        name: a public identity; asking the same name again returns the recorded answer instead of a new round.
+    """
+
+    sample: ArrayLike | None = field(default=None, kw_only=True, repr=False)
+    reference: ArrayLike = field(kw_only=True, repr=False)
+    name: str | None = field(default=None, kw_only=True)
+    repeatable: bool = field(default=False, init=False)
+
+    def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:  # noqa: ARG002
+        """The given reference values, checked."""
+        return on_grid(self.reference, size, "Values(reference=...)")
+
+    def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:  # noqa: ARG002
+        """The exact total of the given sample values, checked."""
+        if self.sample is None:
+            raise QuestionError("Values(sample=...) is missing: it is needed to ask, and only try_out does without.")
+        came, total = strict_total(self.sample, size, "Values(sample=...)")
+        if came != scale:
+            kinds = {"share": "booleans", "mean": "numbers"}
+            raise QuestionError(
+                f"Values(sample=...) holds {kinds[came]} and Values(reference=...) {kinds[scale]}. Expected the same "
+                "question on both sides: convert one of them."
+            )
+        return total
+
+
+def as_query(question: object, *, name: str | None = None) -> Query:
+    """What somebody asks, as a `Query`; a name gives a callable a public identity.
+
+    >>> as_query(lambda rows: rows["age"] > 40).repeatable
+    True
+    >>> as_query("age > 40")
+    Traceback (most recent call last):
+    ...
+    everhold.errors.QuestionError: a question is a callable over columns or eh.Values(...), not str. Write ...
+    """
+    if isinstance(question, RowFunction | Values):
+        return question
+    if isinstance(question, Query):
+        return question
+    if callable(question):
+        return RowFunction(question, name)
+    raise QuestionError(
+        f"a question is a callable over columns or eh.Values(...), not {type(question).__name__}. Write "
+        'lambda rows: rows["age"] > 40, or hand over the values on both sides.'
+    )
