@@ -296,7 +296,7 @@ def _build(rows: int, public: _Public, settings: Settings) -> Mechanism:
     if public.pool is not None:
         estimator = PoolEstimator(_draws(public.pool), rule)
     else:
-        estimator = FreshEstimator(public.draw, rule, seed=settings.seed, accuracy=1.0 / rows**0.5)
+        estimator = FreshEstimator(public.draw, rule, seed=settings.seed, accuracy=2.0 / rows**0.5)
     return Everhold(
         rows=rows,
         estimator=estimator,

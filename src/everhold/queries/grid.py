@@ -37,6 +37,7 @@ MASS_ONE = 2**12
 Scale = Literal["share", "mean"]
 """How an answer is read: 'share' of yes in [0, 1], or 'mean' in [-1, 1]."""
 
+_EDGE = 1.0 + 2.0**-17  # what rounding errors may add to ±1: it rounds to ±1 on the grid
 _CHUNK = 32_768  # rows at a time: small enough to stay in the processor's cache
 
 
@@ -134,7 +135,7 @@ def on_grid(values: ArrayLike, size: int, what: str) -> GridValues:
     for start in range(0, size, _CHUNK):
         chunk = array[start : start + _CHUNK]
         out = result[start : start + _CHUNK]
-        if not (chunk.min() >= -1.0 and chunk.max() <= 1.0):
+        if not (chunk.min() >= -_EDGE and chunk.max() <= _EDGE):
             _refuse_public_value(chunk, start, what)
         np.multiply(chunk, float(VALUE_ONE), out=out)
         np.rint(out, out=out)
@@ -154,7 +155,7 @@ def strict_total(values: ArrayLike, size: int, what: str) -> tuple[Scale, int]:
     total = 0
     for start in range(0, size, _CHUNK):
         chunk = array[start : start + _CHUNK]
-        if not (chunk.min() >= -1.0 and chunk.max() <= 1.0):
+        if not (chunk.min() >= -_EDGE and chunk.max() <= _EDGE):
             raise QuestionError(
                 f"{what} has values outside [-1, 1] or missing ones. Expected numbers in [-1, 1]: rescale them by "
                 "a range that is fixed in advance, and replace what is missing."
@@ -215,7 +216,7 @@ def _checked_array(values: ArrayLike, size: int, what: str) -> NDArray[Any]:
 
 
 def _refuse_public_value(chunk: NDArray[np.float64], start: int, what: str) -> None:
-    bad = int(np.flatnonzero(~((chunk >= -1.0) & (chunk <= 1.0)))[0])
+    bad = int(np.flatnonzero(~((chunk >= -_EDGE) & (chunk <= _EDGE)))[0])
     value = float(chunk[bad])
     if value != value:
         raise QuestionError(

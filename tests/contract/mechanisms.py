@@ -1,0 +1,100 @@
+"""Every mechanism in one list, made ready on the same small world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+import everhold as eh
+from everhold.mechanism.aqa_ogd import AqaOgd
+from everhold.mechanism.estimator import Draws
+
+COLUMNS = 8
+
+
+def rows(size, rng, lean=0.0):
+    """Boolean columns; the first four lean together by `lean`, the others towards yes."""
+    x = rng.random((size, COLUMNS)) < 0.5
+    common = rng.random(size) < 0.5
+    follow = rng.random((size, 4)) < lean
+    x[:, :4] = np.where(follow, common[:, None], x[:, :4])
+    x[:, 4:] |= rng.random((size, 4)) < 0.5 * lean
+    return {f"c{i}": x[:, i] for i in range(COLUMNS)}
+
+
+def uniform_draw(rng, size):
+    return Draws(rows(size, rng), size, None, float(size))
+
+
+def holdout(private, seed, **settings):
+    prior = settings.pop("prior", None) or eh.Reference(rows(2000, np.random.default_rng(99)))
+    return eh.Holdout(private, prior=prior, seed=seed, **settings)
+
+
+def fresh_prior():
+    return eh.Sampler(lambda rng, size: rows(size, rng), size=None)
+
+
+def weighted_prior():
+    rng = np.random.default_rng(98)
+    return eh.Reference(rows(1500, rng), weights=rng.exponential(size=1500))
+
+
+def paper(private, seed, **settings):
+    given = {"accuracy": 0.4, "density": 0.5, "rounds": 200, "seed": seed} | settings
+    return eh.Holdout.with_mechanism(private, lambda n: AqaOgd(rows=n, draw=uniform_draw, **given))
+
+
+MECHANISMS: dict[str, Callable[..., eh.Holdout]] = {
+    "corrective, pool": lambda p, s: holdout(p, s),
+    "gradient, pool": lambda p, s: holdout(p, s, rule="gradient"),
+    "gradient gap, pool": lambda p, s: holdout(p, s, rule=eh.Gradient(step="gap")),
+    "gradient paper, pool": lambda p, s: holdout(p, s, rule=eh.Gradient(step="paper", start_at=0.0)),
+    "entropic, pool": lambda p, s: holdout(p, s, rule="entropic"),
+    "corrective, weights": lambda p, s: holdout(p, s, prior=weighted_prior()),
+    "corrective proved, pool": lambda p, s: holdout(p, s, rule=eh.Corrective(proved=True)),
+    "corrective, fresh": lambda p, s: holdout(p, s, prior=fresh_prior()),
+    "entropic, fresh": lambda p, s: holdout(p, s, prior=fresh_prior(), rule="entropic"),
+    "gradient, fresh": lambda p, s: holdout(p, s, prior=fresh_prior(), rule="gradient"),
+    "fixed precision": lambda p, s: holdout(p, s, half_width=0.2),
+    "known rows": lambda p, s: holdout(p, s, known_rows=10),
+    "AQA-OGD corrected": lambda p, s: paper(p, s),
+    "AQA-OGD printed": lambda p, s: paper(p, s, constants="printed"),
+}
+
+
+def analyst(rng, rounds, *, yes_no_only=False):
+    """Conjunctions, exclusive-ors and scores, chosen by earlier answers. Yields (question, truth-bearing function)."""
+    weights = np.zeros(COLUMNS)
+    for t in range(rounds):
+        numbers = rng.standard_normal(COLUMNS)
+        picked = [f"c{i}" for i in np.argsort(numbers)[: 1 + t % 3]]
+        if t % 4 == 3:
+            given = weights + numbers
+            answer = yield lambda r, w=given: _score(r, w) > 0.0
+            weights = given / np.linalg.norm(given) if answer.value > 0.5 else weights
+        elif t % 4 == 2 and not yes_no_only:
+            given = numbers / np.abs(numbers).sum()
+            answer = yield lambda r, w=given: _score(r, w)
+        elif t % 4 == 1:
+            answer = yield lambda r, p=picked: np.logical_xor.reduce([r[c] for c in p])
+        else:
+            answer = yield lambda r, p=picked: np.logical_and.reduce([r[c] for c in p])
+
+
+def _score(r, w):
+    return sum(w[i] * (2.0 * r[f"c{i}"] - 1.0) for i in range(COLUMNS))
+
+
+def play(held, program):
+    """All questions and answers of a session; stops when the mechanism declines."""
+    questions, answers = [], []
+    question = next(program)
+    try:
+        while True:
+            answers.append(held.ask(question))
+            questions.append(question)
+            question = program.send(answers[-1])
+    except (StopIteration, eh.PrecisionExhausted):
+        return questions, answers

@@ -1,0 +1,223 @@
+"""One contract for all mechanisms: what everyone can rely on, whichever is plugged in."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import everhold as eh
+from everhold.queries.grid import VALUE_ONE, lenient_total
+from tests.contract.mechanisms import MECHANISMS, analyst, paper, play, rows
+
+
+@pytest.fixture(params=list(MECHANISMS))
+def session(request):
+    return played(request.param)
+
+
+@cache
+def played(name):
+    rng = np.random.default_rng(3)
+    private = rows(1500, rng, lean=0.8)
+    held = MECHANISMS[name](private, 11)
+    questions, answers = play(held, analyst(np.random.default_rng(4), 48, yes_no_only="AQA" in name))
+    assert len(answers) >= 10
+    return held, private, questions, answers
+
+
+def sample_mean(private, question):
+    values = np.asarray(question(private))
+    scale = "share" if values.dtype == bool else "mean"
+    return lenient_total(values, len(values), scale) / (VALUE_ONE * len(values))
+
+
+def test_surprises_happen_here_or_this_suite_tests_nothing(session):
+    held, *_ = session
+    assert held.surprises >= 2
+
+
+def test_answers_are_as_close_to_the_sample_as_promised(session):
+    """Quiet: within τ. Surprise: within half a cell. Checked against the private rows, on the [-1, 1] scale."""
+    held, private, questions, answers = session
+    for question, answer, record in zip(questions, answers, held.journal, strict=True):
+        told = 2.0 * answer.value - 1.0 if answer.scale == "share" else answer.value
+        low, high = (2 * answer.low - 1, 2 * answer.high - 1) if answer.scale == "share" else (answer.low, answer.high)
+        v = sample_mean(private, question)
+        assert record.answer == answer
+        assert low <= v <= high, "the interval always holds the sample's own mean"
+        assert -1.0 <= low <= high <= 1.0
+        assert low <= min(max(told, -1.0), 1.0) <= high
+
+
+def test_the_records_rounds_are_dense_and_prices_never_fall_by_a_surprise(session):
+    held, _, _, answers = session
+    assert [answer.round for answer in answers] == list(range(1, len(answers) + 1))
+    for before, after in zip(answers, answers[1:], strict=False):
+        if before.surprise:
+            assert after.spent > before.spent
+    assert held.rounds == len(answers)
+    assert held.surprises == sum(answer.surprise for answer in answers) == len(held.transcript)
+
+
+def test_proposing_changes_nothing(session):
+    held, _, questions, _ = session
+    mechanism = held._mechanism
+    from everhold.queries.query import as_query
+
+    try:
+        first = mechanism.propose(as_query(questions[0]))
+        second = mechanism.propose(as_query(questions[0]))
+    except eh.PrecisionExhausted:
+        return
+    assert first.reading == second.reading
+    assert first.tolerance == second.tolerance
+    assert held.rounds == len(questions)
+
+
+def test_the_decision_sees_one_number(session):
+    """Two samples with the same total are one: the rows in another order, or other rows with the same mean."""
+    held, private, questions, answers = session
+    order = np.random.default_rng(0).permutation(1500)
+    twin = {name: column[order] for name, column in private.items()}
+    other = eh.Holdout.with_mechanism(twin, lambda n: held._build())
+    assert [other.ask(question) for question in questions] == answers
+
+
+def test_replay_from_the_transcript_and_the_recorded_questions(session):
+    held, _, questions, answers = session
+    assert held.replay(questions) == answers
+    assert held.audit().ok
+
+
+def test_replay_from_the_transcript_and_the_analysts_program(session):
+    """Algorithm 3: the analyst runs again with the same coins; nobody has the sample."""
+    held, _, questions, answers = session
+    yes_no = all(answer.scale == "share" for answer in answers)
+    taken = len(answers)
+
+    def program():
+        inner = analyst(np.random.default_rng(4), 48, yes_no_only=yes_no)
+        question = next(inner)
+        for _ in range(taken):
+            answer = yield question
+            try:
+                question = inner.send(answer)
+            except StopIteration:
+                return
+
+    assert held.replay(program) == answers
+
+
+def test_another_transcript_replays_differently(session):
+    """The control: a replay that ignored the transcript would pass the tests above only if there were no surprises."""
+    held, _, questions, answers = session
+    shortened = dict(held.transcript)
+    shortened.pop(min(shortened))
+    from everhold.ledger.replay import replay
+
+    try:
+        again = replay(held._build(), shortened, questions)
+    except eh.EverholdError:
+        return
+    assert again != answers
+
+
+def test_audit_finds_a_changed_record(session):
+    from dataclasses import replace
+
+    from everhold.ledger.audit import audit
+
+    held, *_ = session
+    records = list(held.journal)
+    changes = [
+        lambda r: replace(r, answer=replace(r.answer, value=r.answer.value + 1e-9)),
+        lambda r: replace(r, answer=replace(r.answer, low=np.nextafter(r.answer.low, -1))),
+        lambda r: replace(r, answer=replace(r.answer, spent=r.answer.spent - 2.0**-20)),
+        lambda r: replace(r, reading=replace(r.reading, numerator=r.reading.numerator + 1)),
+    ]
+    for change in changes:
+        for place in (0, len(records) // 4):
+            altered = [*records[:place], change(records[place]), *records[place + 1 :]]
+            found = audit(held._build(), altered)
+            assert not found.ok
+            assert str(records[place].number) in found.deviation
+    assert not audit(held._build(), records[1:]).ok
+
+
+class TestPaper:
+    """What is particular to AQA-OGD."""
+
+    def test_printed_draws_are_refused_with_their_size(self):
+        private = rows(100, np.random.default_rng(0))
+        with pytest.raises(eh.SettingError, match=r"would draw [\d,]+ seeds a round"):
+            paper(private, 0, draws="printed", rounds=1000)
+
+    def test_printed_draws_are_offered_where_they_are_not_absurd(self):
+        held = paper(rows(100, np.random.default_rng(0)), 0, draws="printed", rounds=2, accuracy=1.0, density=1.0)
+        assert held.ask(lambda r: r["c0"]).round == 1
+
+    def test_the_cap_of_the_corrected_constants_refuses(self):
+        """ε = 2, λ = 1: a cap of 32 updates; a question far from the sketch uses them up."""
+        everybody = {"c0": np.ones(50, bool)}
+
+        def nobody(rng, size):
+            from everhold.mechanism.estimator import Draws
+
+            return Draws({"c0": rng.random(size) < 0.5}, size, None, float(size))
+
+        def build(constants):
+            return eh.Holdout.with_mechanism(
+                everybody,
+                lambda n: eh.AqaOgd(rows=n, draw=nobody, accuracy=1.0, density=1.0, rounds=400, constants=constants),
+            )
+
+        # Every question is new to the sketch, so every one is an update until the cap of 128 is met.
+        corrected, printed = build("corrected"), build("printed")
+        refused = None
+        for t in range(140):
+            coin = np.random.default_rng(t)
+            flip = coin.random() < 2  # always true on the private rows, a fresh coin on the public ones
+
+            def question(r, t=t, flip=flip):
+                size = len(r["c0"])
+                if size == 50:
+                    return np.full(size, flip)
+                return np.random.default_rng([t, size]).random(size) < 0.5
+
+            printed_answer = printed.ask(question)
+            if refused is None:
+                try:
+                    corrected.ask(question)
+                except eh.PrecisionExhausted:
+                    refused = t
+        assert refused == 128
+        assert corrected.surprises == 128
+        assert printed.surprises == 129, "as printed the cap is passed by one"
+        assert (printed_answer.low, printed_answer.high) == (0.0, 1.0), "an unchecked answer promises nothing"
+
+    def test_numbers_are_sent_to_the_oracle(self):
+        held = paper(rows(100, np.random.default_rng(0)), 0)
+        with pytest.raises(eh.QuestionError, match="SQOracle"):
+            held.ask(lambda r: r["c0"] * 0.5)
+        assert held.rounds == 0
+
+    def test_values_are_refused(self):
+        held = paper(rows(100, np.random.default_rng(0)), 0)
+        with pytest.raises(eh.QuestionError, match="callable"):
+            held.ask(eh.Values(sample=np.ones(100, bool), reference=np.ones(10, bool)))
+
+    def test_accuracy_against_the_truth(self):
+        """n is far above what is needed here, so every answer is within ε of the population, as Algorithm 1 promises."""
+        rng = np.random.default_rng(8)
+        private = rows(60_000, rng, lean=0.5)
+        private |= {f"c{i}": rng.random(60_000) < 0.5 for i in range(4, 8)}
+        held = paper(private, 5, accuracy=0.25)
+        for t in range(60):
+            picked = [f"c{i}" for i in np.random.default_rng(t).permutation(8)[:2]]
+            answer = held.ask(lambda r, p=picked: r[p[0]] ^ r[p[1]])
+            both = picked[0] in ("c0", "c1", "c2", "c3") and picked[1] in ("c0", "c1", "c2", "c3")
+            truth = 0.5 * (1 - 0.25) if both else 0.5
+            assert abs(2 * answer.value - 2 * truth) <= 0.25
+            assert truth in answer.interval

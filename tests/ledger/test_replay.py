@@ -1,0 +1,159 @@
+"""A hundred random sessions again, without the data: 0 differing bits; and with another number of BLAS threads."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import everhold as eh
+from everhold.ledger.events import KEPT_BYTES, Digest, Recorded
+from everhold.ledger.replay import replay
+from tests.contract.mechanisms import MECHANISMS, analyst, fresh_prior, holdout, play, rows, weighted_prior
+
+
+def bits(answers):
+    """Every field of every answer, to the last bit."""
+    packed = b"".join(
+        struct.pack("<dddd?q", a.value, a.low, a.high, a.spent, a.surprise, a.round) + a.scale.encode() for a in answers
+    )
+    return hashlib.sha256(packed).hexdigest()
+
+
+def random_session(number):
+    """Session `number`: its rule, prior, contract, sample and analyst all vary with it."""
+    rng = np.random.default_rng([number, 2026])
+    rule = ["corrective", "gradient", "entropic"][number % 3]
+    prior = [None, weighted_prior(), None, fresh_prior()][number % 4]
+    settings = {"rule": rule, "prior": prior, "confidence": float(rng.choice([0.5, 0.9, 0.99]))}
+    if number % 7 == 0:
+        settings["half_width"] = 0.25
+    private = rows(int(rng.integers(200, 3000)), rng, lean=float(rng.uniform(0.2, 0.95)))
+    held = holdout(private, number, **settings)
+    seed = int(rng.integers(2**32))
+    length = 24 if prior is not None and prior.fresh else 60
+    return held, (lambda: analyst(np.random.default_rng(seed), length))
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_a_hundred_random_sessions(block):
+    surprises = 0
+    for number in range(10 * block, 10 * block + 10):
+        held, program = random_session(number)
+        questions, answers = play(held, program())
+        surprises += held.surprises
+        assert bits(held.replay(questions)) == bits(answers)
+        assert held.audit().ok
+    assert surprises >= 20
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_other_numbers_of_threads_give_the_same_bits(threads):
+    """A session played here is replayed from its transcript in another process, with other BLAS threads."""
+    program = (
+        "import sys, ast; from tests.ledger.test_replay import *;"
+        "held, program = random_session(33); z = ast.literal_eval(sys.stdin.read());"
+        "questions = [];\n"
+        "def recorded():\n"
+        "    inner = program(); question = next(inner)\n"
+        "    for _ in range(60):\n"
+        "        answer = yield question\n"
+        "        try: question = inner.send(answer)\n"
+        "        except StopIteration: return\n"
+        "print(bits(replay(held._build(), z, recorded)))"
+    )
+    held, make = random_session(33)
+    _, answers = play(held, make())
+    assert held.surprises >= 3
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+    environment["PYTHONPATH"] = os.pathsep.join([os.getcwd(), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=repr(held.transcript), env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == bits(answers)
+
+
+def test_a_replay_never_touches_the_sample(monkeypatch):
+    held, program = random_session(5)
+    questions, answers = play(held, program())
+
+    def forbidden(*_):
+        raise AssertionError("the private rows were read")
+
+    monkeypatch.setattr(held._sample, "total", forbidden)
+    monkeypatch.setattr("everhold.data.sample.Sample.total", forbidden)
+    assert held.replay(questions) == answers
+    assert held.audit().ok
+
+
+def test_a_transcript_of_another_session_is_noticed():
+    held, program = random_session(3)
+    questions, _ = play(held, program())
+    late = {len(questions) + 5: (1, (0, 0))}
+    with pytest.raises(eh.ReplayError, match="do not belong together"):
+        replay(held._build(), late, questions)
+
+
+def test_named_questions_are_replayed_as_they_were_answered():
+    private = rows(500, np.random.default_rng(1), lean=0.9)
+    held = holdout(private, 3)
+    asked = [
+        eh.Values(sample=private["c0"], reference=rows(2000, np.random.default_rng(99))["c0"], name=name)
+        for name in ("a", "b", "a", "b", "c")
+    ]
+    answers = [held.ask(question) for question in asked]
+    assert held.rounds == 3
+    assert answers[2] == answers[0]
+    assert held.replay(asked) == answers
+
+
+class TestWhatIsKept:
+    def test_small_quiet_questions_are_kept_whole_large_ones_as_a_digest(self):
+        small, large = 8 * KEPT_BYTES, 8 * KEPT_BYTES + 8
+        for size, kind in ((small, Recorded), (large, Digest)):
+            held = eh.Holdout(100, prior=eh.Reference(size), seed=0)
+            half = np.arange(size) % 2 == 0
+            answer = held.ask(eh.Values(sample=np.arange(100) % 2 == 0, reference=half))
+            assert not answer.surprise
+            assert isinstance(held.journal[1].question, kind)
+            found = held.audit()
+            assert found.ok
+            assert found.unchecked == (kind is Digest)
+
+    def test_surprises_are_always_kept_whole(self):
+        size = 8 * KEPT_BYTES + 8
+        held = eh.Holdout(5000, prior=eh.Reference(size), seed=0)
+        answer = held.ask(eh.Values(sample=np.ones(5000, bool), reference=np.arange(size) % 2 == 0))
+        assert answer.surprise
+        assert isinstance(held.journal[1].question, Recorded)
+        assert held.audit().ok
+
+    def test_a_forged_reading_of_a_digest_round_is_found_by_its_interval(self):
+        from everhold.ledger.audit import audit
+
+        size = 8 * KEPT_BYTES + 8
+        held = eh.Holdout(100, prior=eh.Reference(size), seed=0)
+        held.ask(eh.Values(sample=np.arange(100) % 2 == 0, reference=np.arange(size) % 2 == 0))
+        record = held.journal[1]
+        forged = replace(record, reading=replace(record.reading, numerator=record.reading.denominator // 3))
+        assert not audit(held._build(), [forged]).ok
+
+    def test_no_private_value_is_in_the_record(self):
+        held = eh.Holdout(100, prior=eh.Reference(50), seed=0)
+        secret = np.zeros(100)
+        secret[17] = 0.123456
+        held.ask(eh.Values(sample=secret, reference=np.zeros(50)))
+        assert "0.123456" not in repr(list(held.journal))
+        assert not hasattr(held.journal[1].question, "sample")
+
+
+def test_every_mechanism_is_in_the_random_sessions_or_the_contract():
+    """A reminder for whoever adds one."""
+    assert len(MECHANISMS) == 14

@@ -1,0 +1,55 @@
+"""The public names, the demo, and text that people read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import everhold as eh
+
+
+def test_all_is_sorted_complete_and_true():
+    assert eh.__all__ == sorted(eh.__all__)
+    for name in eh.__all__:
+        assert getattr(eh, name).__doc__ or callable(getattr(eh, name))
+
+
+def test_interval_and_answer_read_well():
+    interval = eh.Interval(0.12345678, 0.2)
+    assert 0.15 in interval
+    assert np.float64(0.2) in interval
+    assert 0.3 not in interval
+    assert "x" not in interval
+    assert str(interval) == "[0.1234, 0.2]"
+    assert interval.overlaps(eh.Interval(0.2, 0.5))
+    assert not interval.overlaps(eh.Interval(0.21, 0.5))
+    with pytest.raises(eh.SettingError):
+        eh.Interval(0.5, 0.1)
+    answer = eh.Answer(0.15, 0.1, 0.2, True, 3, 12.5, "share")
+    assert str(answer) == "0.15 in [0.1, 0.2] (round 3, surprise, 12.5 nats)"
+    assert float(answer) == 0.15
+    assert "<svg" in answer._repr_html_()
+    assert "[0.1234, 0.2]" in interval._repr_html_()
+
+
+def test_printed_intervals_are_rounded_outwards():
+    for low, high in np.random.default_rng(0).uniform(-1, 1, (500, 2)):
+        interval = eh.Interval(min(low, high), max(low, high))
+        shown = [float(part) for part in str(interval).strip("[]").split(",")]
+        assert shown[0] <= interval.low
+        assert interval.high <= shown[1]
+
+
+def test_the_demo_runs_and_draws(tmp_path, monkeypatch, capsys):
+    from everhold.cli import demo
+
+    monkeypatch.setattr(demo, "ROWS", 1500)
+    monkeypatch.setattr(demo, "FEATURES", 200)
+    monkeypatch.setattr(demo, "CHECK_EVERY", 50)
+    monkeypatch.setattr(demo, "SIGNALS", (3, 50, 90, 130))
+    path = tmp_path / "demo.png"
+    demo.main(["--out", str(path), "--seed", "3"])
+    shown = capsys.readouterr().out
+    assert path.stat().st_size > 20_000
+    assert "without the private rows: 204" in " ".join(shown.split())
+    assert "0 differ" in " ".join(shown.split())
