@@ -107,3 +107,20 @@ def test_phi_must_stay_in_range():
     with pytest.raises(eh.QuestionError, match="function"):
         oracle.ask("y")
     assert oracle.holdout.rounds == 0
+
+
+def test_the_boolean_route_checks_phi_and_does_not_count_failures():
+    oracle = eh.SQOracle(features=features, sample=sample(20_000), tolerance=0.4, route="boolean", rounds=1, seed=0)
+    for phi in (lambda x, y: 5.0 * x[:, 0] * y, lambda x, y: np.full(len(y), np.nan)):
+        with pytest.raises(eh.QuestionError, match=r"outside \[-1, 1\]"):
+            oracle.ask(phi)
+    assert oracle.holdout.rounds == 0
+    assert abs(oracle.ask(QUERIES[0][0]).value - 0.5) <= 0.4
+
+
+def test_aqa_ogd_declines_where_it_cannot_keep_the_tolerance():
+    oracle = eh.SQOracle(
+        features=features, sample=sample(20), tolerance=0.5, route="boolean", rounds=1, mechanism="aqa-ogd", seed=0
+    )
+    with pytest.raises(eh.PrecisionExhausted, match="too small"):
+        oracle.ask(QUERIES[0][0])

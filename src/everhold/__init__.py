@@ -4,6 +4,7 @@ from everhold.bounds.plan import Plan, plan
 from everhold.errors import (
     DataError,
     EverholdError,
+    LedgerError,
     MissingExtra,
     PrecisionExhausted,
     PriorError,
@@ -40,6 +41,7 @@ __all__ = [
     "Holdout",
     "Interval",
     "Labels",
+    "LedgerError",
     "Marginals",
     "MissingExtra",
     "Plan",

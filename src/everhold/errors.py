@@ -6,6 +6,7 @@ EverholdError
 ├── PriorError (ValueError)        the public prior cannot be used, or does not fit the table
 ├── QuestionError (ValueError)     a question cannot be answered as it was asked; nothing was charged
 ├── PrecisionExhausted             a fixed-precision holdout declines: asked, left and short by are in it
+├── LedgerError                    the record of a session cannot be continued here, or would be forked
 ├── ReplayError                    a transcript does not belong to what it is replayed with
 └── MissingExtra (ImportError)     an optional part is not installed; the message names the extra
 
@@ -15,6 +16,7 @@ A message says what was expected, what came and what to do next. It carries publ
 from __future__ import annotations
 
 from difflib import get_close_matches
+from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DataError",
     "EverholdError",
+    "LedgerError",
     "MissingExtra",
     "PrecisionExhausted",
     "PriorError",
@@ -30,6 +33,8 @@ __all__ = [
     "ReplayError",
     "SettingError",
     "did_you_mean",
+    "require_number",
+    "require_whole",
 ]
 
 
@@ -59,7 +64,7 @@ class PrecisionExhausted(EverholdError):
     It is a function of the transcript alone: declining tells nothing new about the private rows.
     """
 
-    def __init__(self, message: str, *, asked: float, left: float, needed: float, more_rows: int) -> None:
+    def __init__(self, message: str, *, asked: float, left: float, needed: float, more_rows: int | None) -> None:
         super().__init__(message)
         self.asked = asked
         """The half-width that was promised, on the [-1, 1] scale."""
@@ -68,7 +73,13 @@ class PrecisionExhausted(EverholdError):
         self.needed = needed
         """The smallest tolerance that noise alone does not break."""
         self.more_rows = more_rows
-        """How many more private rows would have carried on."""
+        """How many more private rows would have carried on; None when no number of rows would."""
+        self.answers: list[object] = []
+        """In a batch: the answers given before this refusal."""
+
+
+class LedgerError(EverholdError):
+    """The record of a session cannot be continued here: a second, forked or copied one would void the guarantee."""
 
 
 class ReplayError(EverholdError):
@@ -90,3 +101,15 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """
     near = get_close_matches(word, list(known), n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def require_number(value: object, what: str) -> None:
+    """Refuse what is not a real number, before it is compared with anything."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise SettingError(f"{what} is {value!r}, of type {type(value).__name__}. Expected a number.")
+
+
+def require_whole(value: object, what: str) -> None:
+    """Refuse what is not a whole number."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise SettingError(f"{what} is {value!r}, of type {type(value).__name__}. Expected a whole number.")

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from math import sqrt
 from threading import RLock
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from everhold.data.sample import Sample
 from everhold.data.table import Table
-from everhold.errors import PriorError, QuestionError, SettingError
+from everhold.errors import (
+    LedgerError,
+    PrecisionExhausted,
+    PriorError,
+    QuestionError,
+    SettingError,
+    require_number,
+    require_whole,
+)
 from everhold.ledger.audit import Audit, audit
 from everhold.ledger.events import Round, keep
 from everhold.ledger.journal import Journal
@@ -20,7 +31,6 @@ from everhold.mechanism.rules import Corrective, Entropic, Gradient, Rule
 from everhold.mechanism.tolerance import Anytime, Contract, FixedPrecision
 from everhold.priors.pool import Pool, Prior
 from everhold.queries.coins import coins, fresh_seed
-from everhold.queries.grid import Packed
 from everhold.queries.query import Query, as_query
 
 if TYPE_CHECKING:
@@ -32,6 +42,17 @@ if TYPE_CHECKING:
 __all__ = ["Holdout", "RuleName", "Settings"]
 
 RuleName = Literal["corrective", "gradient", "entropic"]
+
+
+@dataclass(slots=True, eq=False)
+class _Decided:
+    """A round whose cell is known and which is not yet recorded."""
+
+    query: Query
+    proposal: Any
+    cell: int | None
+    answer: Answer | None = None
+    fit: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +78,28 @@ class Settings:
     tolerance: Contract | None = None
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.confidence < 1.0:
+        require_number(self.confidence, "confidence")
+        if not 1e-9 < self.confidence < 1.0:
             raise SettingError(
                 f"confidence lies strictly between 0 and 1, not at {self.confidence!r}. 0.95 is usual: all intervals of a "
                 "session hold together in 95 of 100 sessions."
             )
-        if self.half_width is not None and not 0.0 < self.half_width < 1.0:
-            raise SettingError(f"half_width is on the share scale, between 0 and 1, not {self.half_width!r}")
-        if self.density is not None and not 0.0 < self.density <= 1.0:
-            raise SettingError(f"the density λ lies in (0, 1], not at {self.density!r}")
+        if self.half_width is not None:
+            require_number(self.half_width, "half_width")
+            if not 0.0 < self.half_width < 1.0:
+                raise SettingError(f"half_width is on the share scale, between 0 and 1, not {self.half_width!r}")
+        if self.density is not None:
+            require_number(self.density, "density")
+            if not 0.0 < self.density <= 1.0:
+                raise SettingError(f"the density λ lies in (0, 1], not at {self.density!r}")
+        require_whole(self.known_rows, "known_rows")
+        require_whole(self.seed, "seed")
         if isinstance(self.rule, str) and self.rule not in get_args(RuleName):
             raise SettingError(f"the rule is one of {', '.join(get_args(RuleName))}, not {self.rule!r}")
+        if not isinstance(self.rule, str) and not hasattr(self.rule, "fit"):
+            raise SettingError(f"the rule is a name or a rule such as eh.Corrective(), not {self.rule!r}")
+        if self.tolerance is not None and not hasattr(self.tolerance, "tolerance"):
+            raise SettingError(f"tolerance is a policy such as eh.Anytime(share=0.7), not {self.tolerance!r}")
 
     def contract(self) -> Contract:
         """The tolerance policy."""
@@ -161,6 +193,9 @@ class Holdout:
         self._mechanism = build()
         self._journal = Journal()
         self._lock = RLock()
+        self._process = os.getpid()
+        self._asking = False
+        self._decided: _Decided | None = None
 
     @classmethod
     def with_mechanism(cls, data: object, build: Callable[[int], Mechanism]) -> Holdout:
@@ -213,57 +248,93 @@ class Holdout:
             PrecisionExhausted: a fixed-precision holdout has used up its promise.
         """
         query = as_query(question, name=name)
-        with self._lock:
-            proposal = self._mechanism.propose(query)
+        with self._turn():
             if (earlier := self._journal.named(query.name)) is not None:
-                self._require_same(query, proposal.values.pack(), earlier)
+                self._require_same(query, earlier)
                 return earlier.answer
+            proposal = self._mechanism.propose(query)
             total = self._sample.total(query, proposal.reading.scale)
-            cell = self._mechanism.decide(proposal, total)
-            answer = self._mechanism.answer(proposal, cell)
-            fit = self._mechanism.absorb(proposal, cell)
-            kept = keep(query, proposal, surprise=cell is not None)
-            self._journal.commit(Round(answer, cell, fit, proposal.reading, kept, query.name))
-            return answer
+            # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
+            decided = self._decided = _Decided(query, proposal, self._mechanism.decide(proposal, total))
+            return self._settle(decided)
 
     def ask_many(self, questions: Iterable[object]) -> list[Answer]:
-        """Answer several questions in order. All of them are checked on the public side before the first is charged."""
+        """Answer several questions in order. All of them are checked on the public side before the first is charged.
+
+        A refusal on the way (`PrecisionExhausted`) carries the answers given before it, as `error.answers`.
+        """
         queries = [as_query(question) for question in questions]
-        with self._lock:
+        with self._turn():
             for query in queries:
                 self._mechanism.propose(query)
-            return [self.ask(query) for query in queries]
+        answers: list[Answer] = []
+        for query in queries:
+            try:
+                answers.append(self.ask(query))
+            except PrecisionExhausted as refusal:
+                refusal.answers = list(answers)
+                raise
+        return answers
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One question at a time, in the process that opened the session, after anything that was interrupted."""
+        with self._lock:
+            if os.getpid() != self._process:
+                raise LedgerError(
+                    "this holdout was opened in another process, and asking here would fork its record. Ask where it was "
+                    "opened, or open it after the processes have parted."
+                )
+            if self._asking:
+                raise QuestionError("a question cannot ask the holdout while it is being answered: ask beforehand.")
+            self._asking = True
+            try:
+                if self._decided is not None:
+                    self._settle(self._decided)
+                yield
+            finally:
+                self._asking = False
+
+    def _settle(self, decided: _Decided) -> Answer:
+        """End the decided round: learn, record, and only then tell. Ends it later if it is interrupted on the way."""
+        proposal, cell = decided.proposal, decided.cell
+        answer = self._mechanism.answer(proposal, cell) if decided.answer is None else decided.answer
+        decided.answer = answer
+        if self._mechanism.rounds < proposal.round:
+            decided.fit = self._mechanism.absorb(proposal, cell)
+        if len(self._journal) < proposal.round:
+            kept = keep(decided.query, proposal, surprise=cell is not None, whole=self._mechanism.fresh)
+            identity = None if decided.query.name is None else self._mechanism.identity(decided.query)
+            self._journal.commit(Round(answer, cell, decided.fit, proposal.reading, kept, decided.query.name, identity))
+        self._decided = None
+        return answer
 
     def try_out(self, question: object) -> Preview:
         """What the public side alone says of a question: costs nothing, touches no private row, tells errors in full."""
-        with self._lock:
+        with self._turn():
             return self._mechanism.preview(as_query(question))
 
     def audit(self) -> Audit:
         """Replay the whole record without the private rows, bit for bit."""
-        with self._lock:
+        with self._turn():
             return audit(self._build(), self._journal)
 
     def replay(self, questions: Analyst | Iterable[object]) -> list[Answer]:
         """Every answer again from the transcript, the coins and the questions (or the analyst's program), without data."""
-        with self._lock:
+        with self._turn():
             return replay(self._build(), self.transcript, questions)
 
-    def _require_same(self, query: Query, packed: Packed, earlier: Round) -> None:
-        was = self._digest_of(earlier)
-        if was is not None and was != packed.digest:
+    def _require_same(self, query: Query, earlier: Round) -> None:
+        if self._mechanism.identity(query) != earlier.identity:
             raise QuestionError(
                 f"the name {query.name!r} belongs to a question with other values on the reference (round "
                 f"{earlier.number}). Expected one name for one question: choose another."
             )
 
-    def _digest_of(self, earlier: Round) -> str | None:
-        question = earlier.question
-        sha256 = getattr(question, "sha256", None)
-        if sha256 is not None:
-            return str(sha256)
-        packed = getattr(question, "packed", None)
-        return packed.digest if isinstance(packed, Packed) else None
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise LedgerError(
+            "a holdout cannot be copied or pickled: two records for the same rows would void the guarantee."
+        )
 
     def __repr__(self) -> str:
         return (
@@ -296,7 +367,7 @@ def _build(rows: int, public: _Public, settings: Settings) -> Mechanism:
     if public.pool is not None:
         estimator = PoolEstimator(_draws(public.pool), rule)
     else:
-        estimator = FreshEstimator(public.draw, rule, seed=settings.seed, accuracy=2.0 / rows**0.5)
+        estimator = FreshEstimator(public.draw, rule, seed=settings.seed, accuracy=2.0 / sqrt(rows))
     return Everhold(
         rows=rows,
         estimator=estimator,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from everhold.data.table import Table, as_table
-from everhold.errors import PriorError, QuestionError, SettingError
+from everhold.errors import PrecisionExhausted, PriorError, QuestionError, SettingError, require_number, require_whole
 from everhold.holdout import Holdout
 from everhold.mechanism.aqa_ogd import AqaOgd
 from everhold.mechanism.estimator import Draws
@@ -78,6 +78,12 @@ class SQOracle:
         pool: int | None = 50_000,
         seed: int | None = None,
     ) -> None:
+        require_number(tolerance, "the tolerance")
+        require_number(confidence, "confidence")
+        if rounds is not None:
+            require_whole(rounds, "rounds")
+        if not (isinstance(sample, tuple) and len(sample) == 2):
+            raise SettingError("sample is the pair (X, y): features and labels of the private rows.")
         if not 0.0 < tolerance < 2.0:
             raise SettingError(f"the tolerance lies between 0 and 2 on the [-1, 1] scale, not at {tolerance!r}")
         if not 0.0 < confidence < 1.0:
@@ -139,14 +145,27 @@ class SQOracle:
             raise QuestionError(f"φ is a function of (x, y), not {type(phi).__name__}")
 
         def numbers(rows: Rows) -> NDArray[np.float64]:
-            return np.asarray(phi(self._features_of(rows), rows[_LABEL]), dtype=np.float64)
+            values = np.asarray(phi(self._features_of(rows), rows[_LABEL]), dtype=np.float64)
+            if self.route == "boolean" and not bool(np.all(np.abs(values) <= 1.0)):
+                raise ValueError("a value of φ is missing or outside [-1, 1]")
+            return values
 
         if self.route == "direct":
             return self.holdout.ask(numbers)
         if self._asked >= self._horizon:
             raise QuestionError(f"all {self._horizon:,} questions that were planned for have been asked (rounds=...).")
+        answer = self._average(numbers)
         self._asked += 1
-        return self._average(numbers)
+        if answer.interval.half_width > self.tolerance:
+            raise PrecisionExhausted(
+                f"the sample is too small: ±{answer.interval.half_width:.3g} is all that can be said, ±{self.tolerance:g} "
+                "was asked for.",
+                asked=self.tolerance,
+                left=0.0,
+                needed=answer.interval.half_width,
+                more_rows=None,
+            )
+        return answer
 
     def _average(self, numbers: Callable[[Rows], NDArray[np.float64]]) -> Answer:
         """The mean of B answers to sign(φ - U_j); Hoeffding adds τ/2 for the chance of the thresholds."""
@@ -164,7 +183,7 @@ class SQOracle:
             low=max(-1.0, mean([answer.low for answer in answers]) - slack),
             high=min(1.0, mean([answer.high for answer in answers]) + slack),
             surprise=any(answer.surprise for answer in answers),
-            round=self._asked,
+            round=self._asked + 1,
             spent=answers[-1].spent,
             scale="mean",
         )

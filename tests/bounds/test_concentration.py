@@ -46,7 +46,7 @@ def test_the_lower_end_is_outside_and_tight(x, radius):
     if low > 0.0:
         assert exact_kl(x, low) > radius, "an end that is inside would overclaim"
     inner = low + 4 * SHARE_GRID
-    if 0.0 < inner < x:
+    if 0.0 < inner < x and radius >= 1e-9:  # below, floating point blurs the radius itself
         assert exact_kl(x, inner) <= mpmath.mpf(radius) * (1 + mpmath.mpf("1e-6")) + mpmath.mpf("1e-15")
 
 
@@ -61,8 +61,8 @@ def test_the_upper_end_mirrors_the_lower_one(x, radius):
 @given(shares, st.floats(0.0, 1.0))
 def test_the_kl_form_is_never_wider_than_hoeffding(x, radius):
     half = math.sqrt(radius / 2.0)
-    assert kl_lower(x, radius) >= max(0.0, x - half) - 64 * SHARE_GRID  # a radius of 0 is blurred by floating point
-    assert kl_upper(x, radius) <= min(1.0, x + half) + 64 * SHARE_GRID
+    assert kl_lower(x, radius) >= max(0.0, x - half) - 1e-7  # a radius near 0 is blurred by floating point
+    assert kl_upper(x, radius) <= min(1.0, x + half) + 1e-7
 
 
 @pytest.mark.parametrize("x", [0.5, 0.01, 0.9, 1e-6])

@@ -29,7 +29,7 @@ def exact_nats(t, gaps, cells):
         k, g = len(gaps), t - sum(gaps)
 
         def length(x):
-            m = int(math.floor(math.log2(x)))
+            m = math.floor(math.log2(x))
             return mpmath.log(2**m * (m + 1) * (m + 2))
 
         count = mpmath.log((k + 1) * (k + 2))
@@ -105,14 +105,14 @@ def test_a_surprise_never_makes_the_past_cheaper(gaps, after):
 
 def test_quiet_sessions_and_early_surprises_are_cheap():
     """Far below Krichevsky and Trofimov's price for sessions as they are: surprises early, then quiet."""
-    code = walk(40, {t: 1 for t in range(1, 21, 2)})
+    code = walk(40, dict.fromkeys(range(1, 21, 2), 1))
     mine = code.nats(100_000)
     plain = krichevsky_trofimov_nats(100_000, 10) + 10 * cell_nats(1)
     assert mine < 0.62 * plain
 
 
 def test_spread_out_surprises_cost_at_most_ln_two_more_than_by_count():
-    code = walk(10_000, {t: 1 for t in range(500, 10_001, 500)})
+    code = walk(10_000, dict.fromkeys(range(500, 10001, 500), 1))
     by_count = float(integer_nats(10_001)) + math.log(math.comb(10_000, 20)) + math.log(21 * 22) + 20 * cell_nats(1)
     assert code.nats(10_001) <= by_count + math.log(2.0) + 1e-5
 

@@ -19,13 +19,13 @@ def test_the_table_of_sample_sizes():
     """ε = 0.2 on the [-1, 1] scale, δ = 0.05, λ = 1/2, T = 10⁶: every number of the documentation's table."""
     assert paper.rows_needed(0.2, density=0.5, constants="printed", **POINT) == 157_955_711
     assert paper.rows_needed(0.2, density=0.5, constants="corrected", **POINT) == 719_036_494
-    assert sample_size.rows_needed(0.2, density=0.5, **POINT) == pytest.approx(9.38e5, rel=2e-3)
-    assert sample_size.rows_needed(0.2, density=0.5, rule="entropic", **POINT) == pytest.approx(1.26e6, rel=2e-3)
+    assert sample_size.rows_needed(0.2, density=0.5, **POINT) == 939_603
+    assert sample_size.rows_needed(0.2, density=0.5, rule="entropic", **POINT) == 1_260_206
     assert rivals.gaussian_rows(0.2, **POINT) == pytest.approx(6.84e6, rel=1e-2)
     assert rivals.gaussian_rows(0.2, transfer="rogers", **POINT) == pytest.approx(7.65e6, rel=1e-2)
     assert rivals.splitting_rows(0.2, **POINT) == 876_000_000
     assert rivals.non_adaptive_rows(0.2, **POINT) == 876
-    assert sample_size.rows_with_surprises(0.2, surprises=8, **POINT) == 10_691
+    assert sample_size.rows_with_surprises(0.2, surprises=8, **POINT) == 20_163
 
 
 def test_the_papers_formulas_by_mpmath():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import everhold as eh
+from everhold.mechanism.estimator import Draws
 from everhold.queries.grid import VALUE_ONE, lenient_total
 from tests.contract.mechanisms import MECHANISMS, analyst, paper, play, rows
 
@@ -54,7 +56,7 @@ def test_answers_are_as_close_to_the_sample_as_promised(session):
 def test_the_records_rounds_are_dense_and_prices_never_fall_by_a_surprise(session):
     held, _, _, answers = session
     assert [answer.round for answer in answers] == list(range(1, len(answers) + 1))
-    for before, after in zip(answers, answers[1:], strict=False):
+    for before, after in pairwise(answers):
         if before.surprise:
             assert after.spent > before.spent
     assert held.rounds == len(answers)
@@ -93,7 +95,7 @@ def test_replay_from_the_transcript_and_the_recorded_questions(session):
 
 def test_replay_from_the_transcript_and_the_analysts_program(session):
     """Algorithm 3: the analyst runs again with the same coins; nobody has the sample."""
-    held, _, questions, answers = session
+    held, _, _, answers = session
     yes_no = all(answer.scale == "share" for answer in answers)
     taken = len(answers)
 
@@ -159,43 +161,36 @@ class TestPaper:
         assert held.ask(lambda r: r["c0"]).round == 1
 
     def test_the_cap_of_the_corrected_constants_refuses(self):
-        """ε = 2, λ = 1: a cap of 32 updates; a question far from the sketch uses them up."""
-        everybody = {"c0": np.ones(50, bool)}
+        """ε = 1, λ = 1: a cap of 128 updates; questions that are new to the sketch every time use them up."""
+        private = {"u": np.zeros(50, dtype=np.uint64)}
 
-        def nobody(rng, size):
-            from everhold.mechanism.estimator import Draws
+        def draw(rng, size):
+            return Draws({"u": rng.integers(1, 2**63, size, dtype=np.uint64)}, size, None, float(size))
 
-            return Draws({"c0": rng.random(size) < 0.5}, size, None, float(size))
+        def question(t):
+            """Always yes on the private rows, a fresh coin for each t on the public ones."""
+            odd = np.uint64(np.random.default_rng(t).integers(2**62) * 2 + 1)
+            return lambda r: (r["u"] == 0) | ((r["u"] * odd) >> np.uint64(63) == 1)
 
         def build(constants):
             return eh.Holdout.with_mechanism(
-                everybody,
-                lambda n: eh.AqaOgd(rows=n, draw=nobody, accuracy=1.0, density=1.0, rounds=400, constants=constants),
+                private,
+                lambda n: eh.AqaOgd(rows=n, draw=draw, accuracy=1.0, density=1.0, rounds=400, constants=constants),
             )
 
-        # Every question is new to the sketch, so every one is an update until the cap of 128 is met.
         corrected, printed = build("corrected"), build("printed")
         refused = None
         for t in range(140):
-            coin = np.random.default_rng(t)
-            flip = coin.random() < 2  # always true on the private rows, a fresh coin on the public ones
-
-            def question(r, t=t, flip=flip):
-                size = len(r["c0"])
-                if size == 50:
-                    return np.full(size, flip)
-                return np.random.default_rng([t, size]).random(size) < 0.5
-
-            printed_answer = printed.ask(question)
+            last = printed.ask(question(t))
             if refused is None:
                 try:
-                    corrected.ask(question)
+                    corrected.ask(question(t))
                 except eh.PrecisionExhausted:
                     refused = t
         assert refused == 128
         assert corrected.surprises == 128
         assert printed.surprises == 129, "as printed the cap is passed by one"
-        assert (printed_answer.low, printed_answer.high) == (0.0, 1.0), "an unchecked answer promises nothing"
+        assert (last.low, last.high) == (0.0, 1.0), "an unchecked answer promises nothing"
 
     def test_numbers_are_sent_to_the_oracle(self):
         held = paper(rows(100, np.random.default_rng(0)), 0)

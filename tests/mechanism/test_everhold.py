@@ -171,6 +171,7 @@ class TestFresh:
 class TestCost:
     def test_memory_grows_with_surprises_and_one_record_a_round(self):
         n, size = 20_000, 40_000
+        tracemalloc.start()
         held = eh.Holdout(n, prior=eh.Reference(size), seed=0)
         quiet = eh.Values(sample=np.arange(n) % 2 == 0, reference=np.arange(size) % 2 == 0)
 
@@ -179,7 +180,6 @@ class TestCost:
             return held.ask(eh.Values(sample=bits.random(n) < 0.6, reference=bits.random(size) < 0.5)).surprise
 
         assert all(surprise(j) for j in range(3))
-        tracemalloc.start()
         before = tracemalloc.get_traced_memory()[0]
         for _ in range(300):
             held.ask(quiet)

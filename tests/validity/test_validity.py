@@ -8,6 +8,8 @@ mechanisms that must fail.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -67,10 +69,10 @@ class Uncharged(Code):
 
     __slots__ = ()
 
-    def nats(self, round):
+    def nats(self, round):  # noqa: A002
         return Code().nats(round)
 
-    def surprised(self, round, nats):
+    def surprised(self, round, nats):  # noqa: A002
         return Uncharged(self.surprises + 1, round, 0.0, 0.0)
 
 
@@ -84,7 +86,8 @@ def test_control_surprises_that_are_not_charged_are_fatal():
             world = make_world(rng, atoms=2000, rows=1000)
             holdout = new_holdout(world, seed=session)
             if not charged:
-                holdout._mechanism._code = Uncharged()
+                mechanism = holdout._mechanism
+                mechanism._state = replace(mechanism._state, code=Uncharged())
             miss, _ = play(world, holdout, ATTACKS["threshold rider"], rng, 3000)
             outcomes[charged] += miss
     assert outcomes[False] >= 6

@@ -7,6 +7,7 @@ and every search returns the end that cannot overclaim. See `docs/theory/interva
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import ceil, exp, floor, log, log1p, sqrt
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ SHARE_GRID = 2.0**-32
 """Ends of intervals lie on this grid of shares, rounded outwards."""
 
 _STEPS = 2**32
+_BLUR = 2e-15  # more than floating point can be wrong by in kl
 
 
 def confidence_nats(failure_probability: float) -> float:
@@ -64,9 +66,9 @@ def hoeffding_rows(nats: float, width: float) -> int:
     if not 0.0 < width <= 2.0:
         raise SettingError(f"a half-width on the [-1, 1] scale lies between 0 and 2, not at {width!r}")
     _check(nats, 1.0)
-    rows = ceil(2.0 * nats / (width * width) * (1.0 - 1e-12))
-    while hoeffding_width(nats, rows) > width:
-        rows += 1
+    rows = ceil(2 * Fraction(nats) / Fraction(width) ** 2)
+    while hoeffding_width(nats, rows) > width:  # floating point may be off by a unit in the last place
+        rows += 1 + rows // 2**50
     return rows
 
 
@@ -149,7 +151,7 @@ def known_rows_range(low: float, high: float, rows: int, known: int) -> tuple[fl
 
 
 def _inside(x: float, p: float, radius: float) -> bool:
-    return p >= x or binary_kl(x, p) <= radius
+    return p >= x or binary_kl(x, p) <= radius + _BLUR
 
 
 def _boundary(inside: Callable[[int], bool], m: int, bottom: int, top: int) -> int:

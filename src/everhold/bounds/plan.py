@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from everhold.bounds import paper, rivals, sample_size
-from everhold.errors import SettingError
+from everhold.errors import SettingError, require_number, require_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,13 +112,19 @@ def plan(
     >>> p["everhold, worst case"].rows_needed < p["Gaussian noise"].rows_needed
     True
     """
+    for value, what in ((rounds, "rounds"), (confidence, "confidence"), (density, "density")):
+        require_number(value, what)
+    for given, what in ((rows, "rows"), (half_width, "half_width"), (domain_bits, "domain_bits")):
+        if given is not None:
+            require_number(given, what)
+    require_whole(surprises, "surprises")
     if rows is None and half_width is None:
         raise SettingError("plan needs rows, or half_width, or both: what you have or what you want.")
-    if rows is not None and not rows >= 1:
+    if rows is not None and not 1 <= rows < inf:
         raise SettingError(f"rows is at least 1, not {rows!r}")
     if half_width is not None and not 0.0 < half_width <= 1.0:
         raise SettingError(f"half_width is on the share scale, in (0, 1], not {half_width!r}")
-    if not rounds >= 1:
+    if not 1 <= rounds < inf:
         raise SettingError(f"rounds is at least 1, not {rounds!r}")
     if not 0.0 < confidence < 1.0:
         raise SettingError(f"confidence lies strictly between 0 and 1, not at {confidence!r}")
@@ -151,7 +157,7 @@ def plan(
         ),
         option(
             "everhold, worst case",
-            f"{dense}; any analyst",
+            f"{dense}, and rule=eh.Corrective(proved=True); any analyst",
             lambda w: sample_size.rows_needed(w, density=density, **common),
             lambda n: sample_size.precision_reached(n, density=density, **common),
         ),

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "NOISE",
+    "SHARE",
     "Rule",
     "precision_reached",
     "precision_with_surprises",
@@ -32,6 +34,12 @@ __all__ = [
 
 Rule = Literal["gradient", "corrective", "entropic"]
 
+NOISE = 4.0
+"""A tolerance below so many standard deviations of a mean of n rows would be broken by chance alone."""
+SHARE = 0.6
+"""The default tolerance as a share of the sampling half-width (`docs/theory/tolerance.md`)."""
+
+_MARGIN = 2.0**-15  # what the grid of values may hide, twice over
 _SPLITS = 400  # how finely the split of ε is searched: every split is valid, a finer one is only a little cheaper
 _LN2 = ln(2.0)
 
@@ -64,20 +72,26 @@ def rows_needed(
 ) -> int:
     """Rows that guarantee the half-width ε (on the [-1, 1] scale) for T adaptive rounds, whatever is asked.
 
-    Probability 1-δ over the rows; assumes independent rows, a population that is λ-dense in the prior, and a sketch
-    whose estimates are exact over the prior.
+    Probability 1-δ over the rows; assumes independent rows, a population that is λ-dense in the prior, a sketch whose
+    estimates are exact over the prior, and a rule for which the bound on surprises is proved: `Gradient(step="gap")`,
+    `Corrective(proved=True)`, or the entropic projection with the same slack.
 
     >>> f"{rows_needed(0.2, rounds=1e6, density=0.5):.2e}"
-    '9.38e+05'
+    '9.40e+05'
     """
     if not 0.0 < half_width <= 2.0:
         raise SettingError(f"a half-width on the [-1, 1] scale lies in (0, 2], not at {half_width!r}")
     best = inf
     for i in range(1, _SPLITS):
         w = 0.5 * half_width * i / _SPLITS
-        k = _most_surprises(density, half_width - 2.0 * w, rule)
+        tau = half_width - w - _MARGIN
+        if tau <= w:
+            continue
+        k = _most_surprises(density, tau - w, rule)
         nats = worst_nats(rounds, int(min(k, 2**62)), failure_probability)
-        best = min(best, hoeffding_rows(nats, w))
+        best = min(best, max(hoeffding_rows(nats, w), ceil((NOISE / tau) ** 2)))
+    if best == inf:
+        raise SettingError(f"a half-width of {half_width!r} is below what the grid of values resolves")
     return int(best)
 
 
@@ -100,40 +114,39 @@ def precision_reached(
 
 
 def rows_with_surprises(
-    half_width: float,
-    *,
-    rounds: float,
-    surprises: int,
-    failure_probability: float = 0.05,
-    noise: float = 4.0,
+    half_width: float, *, rounds: float, surprises: int, failure_probability: float = 0.05, cell: int = 4
 ) -> int:
     """Rows that are enough *if* only k surprises happen: what a session with a fitting prior realises.
 
-    The tolerance is the larger of what ε leaves and `noise` standard deviations of a mean of n rows, below which
-    noise alone would surprise. No guarantee about k is made here.
+    For the default tolerance and a reference as large as the sample; every surprise is taken to lie `cell` cells beyond
+    the tolerance. No promise is made about k.
 
     >>> rows_with_surprises(0.2, rounds=1e6, surprises=8)
-    10691
+    20163
     """
-    nats = worst_nats(rounds, surprises, failure_probability)
-    # τ + w = noise/√n + sqrt(2C/n) ≤ ε
-    n = ceil(((noise + sqrt(2.0 * nats)) / half_width) ** 2)
-    while noise / sqrt(n) + sqrt(2.0 * nats / n) > half_width:
+    if not 0.0 < half_width <= 2.0:
+        raise SettingError(f"a half-width on the [-1, 1] scale lies in (0, 2], not at {half_width!r}")
+    times_root = _width_times_root_rows(rounds, surprises, failure_probability, cell)
+    n = ceil((times_root / half_width) ** 2)
+    while times_root / sqrt(n) > half_width:
         n += 1
     return n
 
 
 def precision_with_surprises(
-    rows: float,
-    *,
-    rounds: float,
-    surprises: int,
-    failure_probability: float = 0.05,
-    noise: float = 4.0,
+    rows: float, *, rounds: float, surprises: int, failure_probability: float = 0.05, cell: int = 4
 ) -> float:
-    """The half-width (on the [-1, 1] scale) that n rows reach *if* only k surprises happen."""
+    """The half-width (on the [-1, 1] scale) that n rows reach *if* only k surprises happen; see `rows_with_surprises`."""
     n = _whole(rows, "rows")
-    return (noise + sqrt(2.0 * worst_nats(rounds, surprises, failure_probability))) / sqrt(n) * (1.0 + 1e-12)
+    return _width_times_root_rows(rounds, surprises, failure_probability, cell) / sqrt(n) * (1.0 + 1e-12)
+
+
+def _width_times_root_rows(rounds: float, surprises: int, failure_probability: float, cell: int) -> float:
+    """(τ + w)·√n: w·√n = sqrt(2C), and τ the larger of its share of w and the noise of two means of n rows."""
+    t = _whole(rounds, "rounds")
+    further = min(surprises, t - 1) * (cell_nats(cell) - cell_nats(1))
+    w = sqrt(2.0 * (worst_nats(rounds, surprises, failure_probability) + further))
+    return w + max(SHARE * w, NOISE * sqrt(2.0)) + _MARGIN
 
 
 def smallest_width(enough: Callable[[float], bool]) -> float:

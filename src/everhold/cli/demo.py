@@ -118,10 +118,9 @@ def run(scene: Scene, ask: Callable[[object], eh.Answer], tick: Callable[[], Non
             tick()
             trace.spent.append((number, answer.spent))
             now = question.__defaults__[0] if question.__defaults__ else None
-            checking = isinstance(now, np.ndarray)
             if answer.surprise:
                 trace.surprises.append((number, answer.value))
-            if checking:
+            if isinstance(now, np.ndarray):
                 trace.rounds.append(number)
                 trace.told.append(answer.value)
                 trace.low.append(answer.low)

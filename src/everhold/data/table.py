@@ -108,9 +108,11 @@ def as_table(source: object, *, what: str = "the table") -> Table:
 
 
 def _frozen(column: object, what: str) -> NDArray[Any]:
+    if isinstance(column, np.ma.MaskedArray):
+        raise DataError(f"{what} is masked. Expected a plain array: fill the masked places first.")
     try:
         array = np.array(column)
-    except ValueError:
+    except Exception:
         raise DataError(f"{what} could not be read as an array. Expected one entry for each row.") from None
     if array.ndim not in (1, 2):
         raise DataError(f"{what} has {array.ndim} dimensions. Expected one entry, or one vector, for each row.")

@@ -55,8 +55,9 @@ class Round:
         cell: None for a quiet round, else the cell of the surprise.
         fit: the sketch's coefficients after a surprise, on their grid; None after a quiet round.
         reading: what the sketch said, exactly.
-        question: the question itself (callables), its packed public values, or their digest.
-        name: its public identity, if it has one.
+        question: its packed public values or their digest; the callable itself where rows are drawn anew every round.
+        name: what it was called, if it was named.
+        identity: for a named question, the digest of its values on public rows that never change.
     """
 
     answer: Answer
@@ -65,6 +66,7 @@ class Round:
     reading: Reading
     question: Query | Digest
     name: str | None
+    identity: str | None = None
 
     @property
     def number(self) -> int:
@@ -72,13 +74,14 @@ class Round:
         return self.answer.round
 
 
-def keep(query: Query, proposal: Proposal, *, surprise: bool) -> Query | Digest:
+def keep(query: Query, proposal: Proposal, *, surprise: bool, whole: bool) -> Query | Digest:
     """What the record holds of a question.
 
-    Callables are kept as they are. Arrays keep their public values: always for a surprise, up to `KEPT_BYTES` for a
-    quiet round, and a digest beyond. Values on private rows are never kept.
+    Its public values: always for a surprise, up to `KEPT_BYTES` for a quiet round, and a digest beyond. Where rows are
+    drawn anew every round (`whole`) the callable itself must be kept; what it closes over should not change afterwards.
+    Values on private rows are never kept.
     """
-    if query.repeatable or proposal.values is None:
+    if whole or proposal.values is None:
         return query
     packed = proposal.values.pack()
     if surprise or len(packed.data) <= KEPT_BYTES:

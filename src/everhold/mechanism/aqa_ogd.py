@@ -21,6 +21,7 @@ from everhold.bounds.elementary import ln
 from everhold.bounds.paper import Constants, estimator_draws, update_cap
 from everhold.errors import PrecisionExhausted, QuestionError, ReplayError, SettingError
 from everhold.mechanism.basis import Basis
+from everhold.mechanism.estimator import past_values
 from everhold.mechanism.everhold import interval_ends
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.coins import coins
@@ -111,6 +112,16 @@ class AqaOgd:
             )
 
     @property
+    def fresh(self) -> bool:
+        """Questions are evaluated on seeds drawn anew every round, so they are kept themselves."""
+        return True
+
+    def identity(self, query: Query) -> str:
+        """A digest of the question's values on seeds drawn for this purpose alone."""
+        drawn = self._draw(coins(self._seed, "probe"), 2048)
+        return query.on_reference(drawn.rows, drawn.size).pack().digest
+
+    @property
     def rounds(self) -> int:
         """How many questions have been answered."""
         return self._round
@@ -147,7 +158,7 @@ class AqaOgd:
         tolerance = float(self._accuracy) / 2
         if isinstance(query, Reading):
             return PaperOffer(t, None, query, None, tolerance, self.spent)
-        reading, values = self._estimate(query, t)
+        reading, values = self._estimate(query, t, "aqa-ogd")
         return PaperOffer(t, query, reading, values, tolerance, self.spent)
 
     def decide(self, proposal: PaperOffer, total: int) -> int | None:
@@ -161,7 +172,10 @@ class AqaOgd:
         return floor(v / (self._accuracy / 2) + Fraction(1, 2))
 
     def absorb(
-        self, proposal: PaperOffer, cell: int | None, fit: tuple[int, ...] | None = None
+        self,
+        proposal: PaperOffer,
+        cell: int | None,
+        fit: tuple[int, ...] | None = None,  # noqa: ARG002
     ) -> tuple[int, ...] | None:
         """Line 9: G ← G ∪ {-λε s q/16}. The sign follows from û and the rounded answer (erratum 6)."""
         if proposal.round != self._round + 1:
@@ -175,9 +189,8 @@ class AqaOgd:
             self._gradients[query] = self._gradients.get(query, 0) - sign
             self._updates += 1
             self._code = self._code.surprised(proposal.round, ln(float(self._cells)))
-            fit = fit or ()
         self._round += 1
-        return fit if cell is not QUIET else None
+        return None if cell is QUIET else ()
 
     def answer(self, proposal: PaperOffer, cell: int | None) -> Answer:
         """û/λ, or v rounded to a multiple of ε/2; the interval by everhold's price."""
@@ -203,11 +216,11 @@ class AqaOgd:
 
     def preview(self, query: Query) -> Preview:
         """What the public side says of a question, for nothing."""
-        offer = self.propose(query)
-        quiet = self.answer(offer, QUIET)
-        values = offer.values
-        prior = 0.5 if values is None else float(np.mean(values.array))
-        return Preview(prior, quiet.value, quiet.low, quiet.high, offer.tolerance / 2, "share")
+        reading, values = self._estimate(query, self._round + 1, "preview")
+        tolerance = float(self._accuracy) / 2
+        quiet = self.answer(PaperOffer(self._round + 1, query, reading, values, tolerance, self.spent), QUIET)
+        prior = float(np.mean(values.array))
+        return Preview(prior, quiet.value, quiet.low, quiet.high, tolerance / 2, "share")
 
     def _size(self, gradients: int) -> int:
         return estimator_draws(
@@ -219,7 +232,7 @@ class AqaOgd:
             constants=self._draws,
         )
 
-    def _estimate(self, query: Query, t: int) -> tuple[Reading, GridValues]:
+    def _estimate(self, query: Query, t: int, purpose: str) -> tuple[Reading, GridValues]:
         """û/λ = (ε/16) Σ_k q(i_k) Σ_j (-s_j) q_j(i_k) / B, in whole numbers."""
         if not query.repeatable:
             raise QuestionError(
@@ -227,7 +240,11 @@ class AqaOgd:
                 "not eh.Values(...)."
             )
         left = size = max(self._size(self._updates), 1) if self._updates else _CHUNK // 16
-        rng = coins(self._seed, "aqa-ogd", t)
+        if size > MOST_DRAWS:
+            raise SettingError(
+                f"{self._updates:,} updates need {size:,} seeds a round, more than {MOST_DRAWS:,}: ask for less accuracy."
+            )
+        rng = coins(self._seed, purpose, t)
         past = [(q, net) for q, net in self._gradients.items() if net != 0]
         signs = np.array([float(net) for _, net in past])
         total, verify = 0, True
@@ -247,7 +264,7 @@ class AqaOgd:
             if past:
                 basis = Basis(np.broadcast_to(1.0 / rows, rows))
                 for earlier, _ in past:
-                    basis.append(earlier.on_reference(drawn.rows, rows))
+                    basis.append(past_values(earlier, drawn))
                 y = basis.combine(signs)
                 total += 2 * int(values.array.astype(np.float64).dot(y)) - int(y.sum())
             left -= rows

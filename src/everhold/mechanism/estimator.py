@@ -2,6 +2,7 @@
 
 Both give u as an exact fraction of whole numbers. Over a pool it is the sketch's answer, without error; fresh draws
 leave an error of their own, which is kept well below the tolerance and is independent of everything asked before.
+Estimators hold no state of the session: they read a sketch and make the next one.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from everhold.bounds.elementary import ln
-from everhold.errors import EverholdError, QuestionError
+from everhold.errors import QuestionError
 from everhold.mechanism.basis import Basis
 from everhold.mechanism.rules.rule import from_grid, to_grid
+from everhold.mechanism.sketch import Draws, Masses, Sketch, basis_on, masses_on, unchanged
 from everhold.queries.coins import coins
-from everhold.queries.grid import MASS_ONE, VALUE_ONE
+from everhold.queries.grid import VALUE_ONE, GridValues
 from everhold.queries.mechanism import Reading
 
 if TYPE_CHECKING:
@@ -26,26 +28,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.mechanism.rules.rule import Lesson, Rule
-    from everhold.queries.grid import GridValues
-    from everhold.queries.query import Query, Rows
+    from everhold.queries.query import Query
 
-__all__ = ["Draws", "Estimate", "Estimator", "FreshEstimator", "PoolEstimator"]
+__all__ = ["Draws", "Estimate", "Estimator", "FreshEstimator", "PoolEstimator", "past_values"]
 
-_MOST_MASS = 2**38  # Σ|mass|·VALUE_ONE stays below 2⁵³: sums of masses times values are exact
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Draws:
-    """Public rows with weights that sum to 1 (None: all equal), and how many independent draws they amount to."""
-
-    rows: Rows
-    size: int
-    weights: NDArray[np.float64] | None
-    draws: float
-
-    def normal_weights(self) -> NDArray[np.float64]:
-        """The weights, spelled out."""
-        return np.full(self.size, 1.0 / self.size) if self.weights is None else self.weights
+_PROBES = 2048  # rows that a question's identity is taken from where rows are drawn anew
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,35 +46,34 @@ class Estimate:
 class Estimator(Protocol):
     """The public side of a mechanism."""
 
-    def estimate(self, query: Query, round: int) -> Estimate:  # noqa: A002
-        """The sketch's answer now. Changes nothing."""
+    @property
+    def fresh(self) -> bool:
+        """Whether rows are drawn anew every round."""
+
+    def start(self) -> Sketch:
+        """The sketch before the first surprise."""
+
+    def estimate(self, sketch: Sketch, query: Query, t: int, purpose: str) -> Estimate:
+        """The sketch's answer; `purpose` keeps the coins of previews and of answers apart."""
 
     def prior(self, query: Query) -> float:
         """What the prior itself says, without anything that surprises taught."""
 
-    def fit(self, query: Query, values: GridValues, lessons: Sequence[Lesson], round: int) -> tuple[int, ...]:  # noqa: A002
-        """Coefficients that take the last lesson into account, on their grid. Changes nothing."""
+    def identity(self, query: Query) -> str:
+        """A digest of the question's values on public rows that never change."""
 
-    def learn(self, query: Query, values: GridValues, fit: tuple[int, ...]) -> None:
-        """Take the question and the fitted coefficients over into the sketch."""
+    def fit(
+        self, sketch: Sketch, query: Query, values: GridValues, lessons: Sequence[Lesson], t: int
+    ) -> tuple[int, ...]:
+        """Coefficients that take the last lesson into account, on their grid."""
 
-
-def _masses(rule: Rule, z: NDArray[np.float64], draws: Draws) -> tuple[NDArray[np.float64], int, int]:
-    """The sketch's masses on the grid, their total, and what an answer is divided by."""
-    h = rule.ratio(z)
-    if draws.weights is not None:
-        h *= draws.weights * float(draws.size)
-    h *= float(MASS_ONE)
-    masses = np.rint(h, out=h)
-    if float(np.abs(masses).sum()) >= _MOST_MASS:
-        raise EverholdError("the sketch has grown too large to be summed exactly; nothing was answered.")
-    whole = int(masses.sum())
-    return masses, whole, whole if rule.normalised else MASS_ONE * draws.size
+    def learn(self, sketch: Sketch, query: Query, values: GridValues, fit: tuple[int, ...]) -> Sketch:
+        """The sketch with one more question and these coefficients."""
 
 
-def _estimate(values: GridValues, masses: NDArray[np.float64], whole: int, per: int, draws: float) -> Estimate:
-    numerator = values.dot(masses, whole)
-    denominator = per * VALUE_ONE
+def _estimate(values: GridValues, masses: Masses, draws: float) -> Estimate:
+    numerator = values.dot(masses.values, masses.whole)
+    denominator = masses.per * VALUE_ONE
     clipped = max(-denominator, min(denominator, numerator))
     return Estimate(Reading(values.scale, clipped, denominator, draws), values)
 
@@ -95,6 +81,14 @@ def _estimate(values: GridValues, masses: NDArray[np.float64], whole: int, per: 
 def _prior_mean(query: Query, draws: Draws) -> float:
     values = query.on_reference(draws.rows, draws.size)
     return float(draws.normal_weights().dot(_signed(values)))
+
+
+def past_values(query: Query, draws: Draws) -> GridValues:
+    """A past question on new rows. One that fails on them counts as 0 there: it must not fail the question asked now."""
+    try:
+        return query.on_reference(draws.rows, draws.size)
+    except QuestionError:
+        return GridValues("mean", np.zeros(draws.size))
 
 
 def _signed(values: GridValues) -> NDArray[np.float64]:
@@ -105,63 +99,80 @@ def _signed(values: GridValues) -> NDArray[np.float64]:
 class PoolEstimator:
     """u over a fixed pool: exact, and a dot product a question."""
 
+    fresh = False
+
     def __init__(self, draws: Draws, rule: Rule) -> None:
         self._draws = draws
         self._rule = rule
-        self._basis = Basis(draws.normal_weights())
-        self._ahead: tuple[GridValues, Basis, NDArray[np.float64] | None] | None = None
-        self._moments: NDArray[np.float64] | None = None
-        self._theta = np.array([rule.start()])
-        self._evaluate()
+        self._ahead: tuple[GridValues, Basis, NDArray[np.float64] | None] | None = (
+            None  # from fit to learn, to save work
+        )
 
-    @property
-    def bytes(self) -> int:
-        """Memory that surprises have taken."""
-        return self._basis.bytes
+    def start(self) -> Sketch:
+        """The prior itself, as the rule starts."""
+        fit = to_grid(np.array([self._rule.start()]))
+        basis = Basis(self._draws.normal_weights())
+        return Sketch(fit, (), basis, masses_on(self._rule, basis, from_grid(fit), self._draws))
 
-    def estimate(self, query: Query, round: int) -> Estimate:  # noqa: A002, ARG002
+    def estimate(self, sketch: Sketch, query: Query, t: int, purpose: str) -> Estimate:  # noqa: ARG002
         """Evaluate the question on the pool."""
         values = query.on_reference(self._draws.rows, self._draws.size, verify=True)
-        return _estimate(values, self._masses, self._whole, self._per, self._draws.draws)
+        return _estimate(values, self._masses(sketch), self._draws.draws)
 
     def prior(self, query: Query) -> float:
         """The weighted mean over the pool."""
         return _prior_mean(query, self._draws)
 
-    def fit(self, query: Query, values: GridValues, lessons: Sequence[Lesson], round: int) -> tuple[int, ...]:  # noqa: A002, ARG002
+    def identity(self, query: Query) -> str:
+        """The digest of the values on the pool."""
+        return query.on_reference(self._draws.rows, self._draws.size).pack().digest
+
+    def fit(
+        self,
+        sketch: Sketch,
+        query: Query,  # noqa: ARG002
+        values: GridValues,
+        lessons: Sequence[Lesson],
+        t: int,  # noqa: ARG002
+    ) -> tuple[int, ...]:
         """Fit on the pool."""
-        basis = self._basis.with_one_more(values)
-        mass = self._masses / self._per
-        if self._moments is None:
+        basis = self._basis(sketch).with_one_more(values)
+        mass = self._masses(sketch).ratio
+        if sketch.moments is None:
             moments = basis.correlate(mass)
         else:
-            moments = np.append(self._moments, mass.dot(_signed(values)))
-        theta, moments_after = self._rule.fit(basis, lessons, self._theta, mass, moments)
-        self._ahead = values, basis, moments_after
+            moments = np.append(sketch.moments, mass.dot(_signed(values)))
+        theta, after = self._rule.fit(basis, lessons, sketch.theta, mass, moments)
+        self._ahead = values, basis, after
         return to_grid(theta)
 
-    def learn(self, query: Query, values: GridValues, fit: tuple[int, ...]) -> None:  # noqa: ARG002
+    def learn(self, sketch: Sketch, query: Query, values: GridValues, fit: tuple[int, ...]) -> Sketch:  # noqa: ARG002
         """Extend the basis and evaluate the new sketch once."""
-        if self._ahead is not None and self._ahead[0] is values:
-            _, self._basis, self._moments = self._ahead
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[0] is values:
+            basis, moments = ahead[1], ahead[2]
         else:
-            self._basis.append(values)
-            self._moments = None
-        self._ahead = None
-        self._theta = from_grid(fit)
-        self._evaluate()
+            basis, moments = self._basis(sketch).with_one_more(values), None
+        return Sketch(fit, (), basis, masses_on(self._rule, basis, from_grid(fit), self._draws), moments)
 
-    def _evaluate(self) -> None:
-        z = self._basis.combine(self._theta[1:])
-        z += self._theta[0]
-        self._masses, self._whole, self._per = _masses(self._rule, z, self._draws)
+    @staticmethod
+    def _basis(sketch: Sketch) -> Basis:
+        if sketch.basis is None:
+            raise TypeError("this sketch was not made over a pool")
+        return sketch.basis
+
+    @staticmethod
+    def _masses(sketch: Sketch) -> Masses:
+        if sketch.masses is None:
+            raise TypeError("this sketch was not made over a pool")
+        return sketch.masses
 
 
 class FreshEstimator:
     """u over rows drawn anew every round: an analyst who knows everything but the seed cannot overfit them.
 
     Rows are drawn in doubling numbers until the estimate's empirical-Bernstein error (Maurer and Pontil 2009) is below
-    `accuracy`, or `most` rows have been drawn. Coins are keyed by the seed and the round.
+    `accuracy`, or `most` rows have been drawn. Coins are keyed by the seed, the purpose and the round.
 
     Args:
         draw: draws public rows from the prior: `draw(rng, size)`.
@@ -171,6 +182,8 @@ class FreshEstimator:
         failure_probability: of one round's estimate to be further off than `accuracy`.
         fit_rows: how many rows a refit is done on.
     """
+
+    fresh = True
 
     def __init__(
         self,
@@ -191,10 +204,12 @@ class FreshEstimator:
         self._nats = ln(2.0 / failure_probability)
         self._fit_rows = fit_rows
         self._first, self._most = first, most
-        self._theta = np.array([rule.start()])
-        self._queries: list[Query] = []
 
-    def estimate(self, query: Query, round: int) -> Estimate:  # noqa: A002
+    def start(self) -> Sketch:
+        """The prior itself, as the rule starts."""
+        return Sketch(to_grid(np.array([self._rule.start()])))
+
+    def estimate(self, sketch: Sketch, query: Query, t: int, purpose: str) -> Estimate:
         """Draw, evaluate, double until it is accurate enough. The stop depends on public coins alone."""
         if not query.repeatable:
             raise QuestionError(
@@ -203,46 +218,54 @@ class FreshEstimator:
             )
         size = self._first
         while True:
-            draws = self._draw(coins(self._seed, "fresh", round, size), size)
+            draws = self._draw(coins(self._seed, purpose, t, size), size)
             values = query.on_reference(draws.rows, draws.size, verify=size == self._first)
-            masses, whole, per = _masses(self._rule, self._z(draws), draws)
-            if size >= self._most or self._error(values, masses, per, draws) <= self._accuracy:
-                return _estimate(values, masses, whole, per, draws.draws)
+            masses = self._evaluate(sketch, draws)
+            if size >= self._most or self._error(values, masses, draws) <= self._accuracy:
+                return _estimate(values, masses, draws.draws)
             size *= 2
 
     def prior(self, query: Query) -> float:
         """The weighted mean over rows drawn for this purpose."""
         return _prior_mean(query, self._draw(coins(self._seed, "prior"), self._fit_rows))
 
-    def fit(self, query: Query, values: GridValues, lessons: Sequence[Lesson], round: int) -> tuple[int, ...]:  # noqa: A002, ARG002
+    def identity(self, query: Query) -> str:
+        """The digest of the values on rows that are drawn for this purpose alone."""
+        draws = self._draw(coins(self._seed, "probe"), _PROBES)
+        return query.on_reference(draws.rows, draws.size).pack().digest
+
+    def fit(
+        self,
+        sketch: Sketch,
+        query: Query,
+        values: GridValues,  # noqa: ARG002
+        lessons: Sequence[Lesson],
+        t: int,
+    ) -> tuple[int, ...]:
         """Fit on rows drawn for this refit alone."""
-        draws = self._draw(coins(self._seed, "fit", round), self._fit_rows)
-        basis = self._basis([*self._queries, query], draws)
-        masses, _, per = _masses(self._rule, self._z(draws), draws)
-        mass = masses / per
-        theta, _ = self._rule.fit(basis, lessons, self._theta, mass, basis.correlate(mass))
+        draws = self._draw(coins(self._seed, "fit", t), self._fit_rows)
+        basis = self._basis([*sketch.queries, query], draws)
+        mass = self._evaluate(sketch, draws).ratio
+        theta, _ = self._rule.fit(basis, lessons, sketch.theta, mass, basis.correlate(mass))
         return to_grid(theta)
 
-    def learn(self, query: Query, values: GridValues, fit: tuple[int, ...]) -> None:  # noqa: ARG002
+    def learn(self, sketch: Sketch, query: Query, values: GridValues, fit: tuple[int, ...]) -> Sketch:  # noqa: ARG002
         """Keep the question: it will be evaluated on every round's rows."""
-        self._queries.append(query)
-        self._theta = from_grid(fit)
+        learnt = Sketch(fit, (*sketch.queries, query))
+        if fit != unchanged(sketch):  # refuse a sketch that cannot be evaluated while the old one is still there
+            self._evaluate(learnt, self._draw(coins(self._seed, "probe"), _PROBES))
+        return learnt
 
-    def _z(self, draws: Draws) -> NDArray[np.float64]:
-        z = self._basis(self._queries, draws).combine(self._theta[1:])
-        z += self._theta[0]
-        return z
+    def _evaluate(self, sketch: Sketch, draws: Draws) -> Masses:
+        return masses_on(self._rule, self._basis(sketch.queries, draws), sketch.theta, draws)
 
     @staticmethod
     def _basis(queries: Sequence[Query], draws: Draws) -> Basis:
-        basis = Basis(draws.normal_weights())
-        for past in queries:
-            basis.append(past.on_reference(draws.rows, draws.size))
-        return basis
+        return basis_on([past_values(past, draws) for past in queries], draws)
 
-    def _error(self, values: GridValues, masses: NDArray[np.float64], per: int, draws: Draws) -> float:
+    def _error(self, values: GridValues, masses: Masses, draws: Draws) -> float:
         """Empirical Bernstein: sqrt(2 V ln(2/δ)/m) + 7 R ln(2/δ)/(3 (m-1)), over the independent draws."""
-        terms = _signed(values) * masses * (draws.size / per)
+        terms = _signed(values) * masses.values * (draws.size / masses.per)
         m = int(draws.draws)
         if draws.size > m:  # every draw stands once for each label: sum over the labels first
             terms = terms.reshape(-1, m).mean(axis=0)

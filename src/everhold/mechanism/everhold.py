@@ -7,14 +7,15 @@ public facts, coins and the transcript of surprises, and the transcript is charg
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from everhold.bounds.concentration import confidence_nats, hoeffding_width, kl_interval, known_rows_range
 from everhold.bounds.description_length import Code
 from everhold.errors import ReplayError, SettingError
-from everhold.mechanism.rules.rule import Lesson
+from everhold.mechanism.rules.rule import Lesson, check_fit
+from everhold.mechanism.sketch import Sketch, unchanged
 from everhold.mechanism.tolerance import TOLERANCE_ONE, Anytime, Circumstances, Tolerance
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.grid import VALUE_ONE
@@ -49,6 +50,16 @@ class Offer:
         return self.limits.tau / TOLERANCE_ONE
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _State:
+    """Everything that a round changes, in one value: a round ends by one assignment."""
+
+    sketch: Sketch
+    round: int = 0
+    code: Code = field(default_factory=Code)
+    lessons: tuple[Lesson, ...] = ()
+
+
 class Everhold:
     """The mechanism.
 
@@ -80,31 +91,41 @@ class Everhold:
         self._estimator = estimator
         self._contract: Contract = contract or Anytime()
         self._confidence_nats = confidence_nats(failure_probability)
-        self._round = 0
-        self._code = Code()
-        self._lessons: list[Lesson] = []
+        self._state = _State(estimator.start())
+
+    @property
+    def fresh(self) -> bool:
+        """Whether questions are evaluated on rows drawn anew every round, so that they must be kept themselves."""
+        return self._estimator.fresh
 
     @property
     def rounds(self) -> int:
         """How many questions have been answered."""
-        return self._round
+        return self._state.round
 
     @property
     def surprises(self) -> int:
         """How many of them surprised."""
-        return self._code.surprises
+        return self._state.code.surprises
 
     @property
     def spent(self) -> float:
         """C in nats: the price that the next answer's interval will be computed with."""
-        return self._confidence_nats + self._code.nats(self._round + 1)
+        return self._confidence_nats + self._state.code.nats(self._state.round + 1)
+
+    def identity(self, query: Query) -> str:
+        """A digest that tells questions apart by their values on public rows."""
+        return self._estimator.identity(query)
 
     def propose(self, query: Query | Reading) -> Offer:
         """The sketch's answer and its tolerance for the next round."""
-        t, nats = self._round + 1, self.spent
+        return self._offer(query, "fresh")
+
+    def _offer(self, query: Query | Reading, purpose: str) -> Offer:
+        t, nats = self._state.round + 1, self.spent
         if isinstance(query, Reading):
             return Offer(t, None, query, None, self._limits(query, nats), nats)
-        estimate = self._estimator.estimate(query, t)
+        estimate = self._estimator.estimate(self._state.sketch, query, t, purpose)
         reading = estimate.reading
         return Offer(t, query, reading, estimate.values, self._limits(reading, nats), nats)
 
@@ -125,21 +146,34 @@ class Everhold:
         return j if difference > 0 else -j
 
     def absorb(self, proposal: Offer, cell: int | None, fit: tuple[int, ...] | None = None) -> tuple[int, ...] | None:
-        """End the round; after a surprise charge for it and refit the sketch, or take over the recorded fit."""
-        self._require_next(proposal)
+        """End the round; after a surprise charge for it and refit the sketch, or take over the recorded fit.
+
+        A surprise is charged whatever happens to the refit: where it fails, the sketch stays as it was, and that is
+        recorded. Otherwise a failure would tell for nothing that the round was a surprise.
+        """
+        state = self._state
+        if proposal.round != state.round + 1:
+            raise SettingError(
+                f"the proposal is for round {proposal.round}, but round {state.round + 1} comes next: propose again."
+            )
         if cell is QUIET:
-            self._round += 1
+            self._state = replace(state, round=state.round + 1)
             return None
-        if proposal.query is None or proposal.values is None:
+        query, values = proposal.query, proposal.values
+        if query is None or values is None:
             raise ReplayError(f"round {proposal.round} was a surprise, but its question was not kept.")
-        lesson = self._lesson(proposal, cell)
-        lessons = [*self._lessons, lesson]
-        if fit is None:
-            fit = self._estimator.fit(proposal.query, proposal.values, lessons, proposal.round)
-        self._estimator.learn(proposal.query, proposal.values, fit)
-        self._lessons = lessons
-        self._code = self._code.after(round=proposal.round, cell=cell)
-        self._round += 1
+        lessons = (*state.lessons, self._lesson(proposal, cell))
+        if fit is not None:
+            check_fit(fit, len(lessons))
+            sketch = self._estimator.learn(state.sketch, query, values, fit)
+        else:
+            try:
+                fit = self._estimator.fit(state.sketch, query, values, lessons, proposal.round)
+                sketch = self._estimator.learn(state.sketch, query, values, fit)
+            except Exception:
+                fit = unchanged(state.sketch)
+                sketch = self._estimator.learn(state.sketch, query, values, fit)
+        self._state = _State(sketch, proposal.round, state.code.after(round=proposal.round, cell=cell), lessons)
         return fit
 
     def answer(self, proposal: Offer, cell: int | None) -> Answer:
@@ -160,7 +194,7 @@ class Everhold:
 
     def preview(self, query: Query) -> Preview:
         """What the public side says of a question, for nothing."""
-        offer = self.propose(query)
+        offer = self._offer(query, "preview")
         quiet = self.answer(offer, QUIET)
         prior = self._estimator.prior(query)
         share = quiet.scale == "share"
@@ -194,12 +228,6 @@ class Everhold:
             gap=proposal.tolerance + beyond - w,
             tolerance=proposal.tolerance,
         )
-
-    def _require_next(self, proposal: Offer) -> None:
-        if proposal.round != self._round + 1:
-            raise SettingError(
-                f"the proposal is for round {proposal.round}, but round {self._round + 1} comes next: propose again."
-            )
 
 
 def interval_ends(

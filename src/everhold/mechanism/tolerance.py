@@ -19,6 +19,9 @@ __all__ = ["TOLERANCE_ONE", "Anytime", "Circumstances", "Contract", "FixedPrecis
 TOLERANCE_ONE = 2**30
 """Tolerances and cells are whole multiples of 1/TOLERANCE_ONE."""
 
+_MARGIN = 2.0**-16 + 2.0**-28
+"""What the grids of values and of interval ends may add to a half-width."""
+
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
@@ -84,8 +87,8 @@ class Anytime:
 
     def tolerance(self, at: Circumstances) -> Tolerance:
         """τ and Δ; never refuses."""
-        width = self.share**2 * at.nats / at.rows
-        floor = 0.5 * self.noise**2 * (1.0 / at.rows + 1.0 / at.draws)
+        width = self.share * self.share * at.nats / at.rows
+        floor = 0.5 * self.noise * self.noise * (1.0 / at.rows + 1.0 / at.draws)
         x = 0.5 * (1.0 + at.sketch)
         radius = max(width, floor)
         tau = _grid(kl_upper(x, radius) - kl_lower(x, radius))
@@ -117,16 +120,21 @@ class FixedPrecision:
 
     def tolerance(self, at: Circumstances) -> Tolerance:
         """What ε leaves for τ, rounded down; Δ = τ/2, wide enough for `bounds.sample_size`'s worst case to hold."""
-        left = self.half_width - sqrt(2.0 * at.nats / at.rows) - at.known - 2.0**-16
+        left = self.half_width - sqrt(2.0 * at.nats / at.rows) - at.known - _MARGIN
         needed = self.noise * sqrt(1.0 / at.rows + 1.0 / at.draws)
         if left < needed:
-            more = _rows_to_go_on(self.half_width - at.known - 2.0**-16, at, self.noise) - at.rows
+            enough = _rows_to_go_on(self.half_width - _MARGIN, at, self.noise)
+            more = None if enough is None else enough - at.rows
+            way_out = (
+                "No number of rows would do: a larger reference is needed."
+                if more is None
+                else (f"With {more:,} more rows the session would go on.")
+            )
             raise PrecisionExhausted(
                 f"the promised half-width of ±{self.half_width / 2:.4g} (share scale) cannot be kept for another "
                 f"question: sampling error takes ±{sqrt(2.0 * at.nats / at.rows) / 2:.4g} of it at {at.nats:.1f} nats, "
                 f"±{max(left, 0.0) / 2:.4g} is left, and noise needs ±{needed / 2:.4g}, short by "
-                f"±{(needed - left) / 2:.4g}. With {more:,} more rows the session would go on. Answers given so far "
-                "stay valid.",
+                f"±{(needed - left) / 2:.4g}. {way_out} Answers given so far stay valid.",
                 asked=self.half_width,
                 left=max(left, 0.0),
                 needed=needed,
@@ -144,17 +152,18 @@ def _grid(tau: float) -> int:
     return max(1, min(ceil(tau * TOLERANCE_ONE), 2 * TOLERANCE_ONE))
 
 
-def _rows_to_go_on(half_width: float, at: Circumstances, noise: float) -> int:
+def _rows_to_go_on(half_width: float, at: Circumstances, noise: float) -> int | None:
     """The fewest rows, from above, for which what is left would exceed the noise, draws staying as they are."""
 
     def enough(rows: float) -> bool:
-        return half_width - sqrt(2.0 * at.nats / rows) >= noise * sqrt(1.0 / rows + 1.0 / at.draws)
+        left = half_width - sqrt(2.0 * at.nats / rows) - at.known * at.rows / rows
+        return left >= noise * sqrt(1.0 / rows + 1.0 / at.draws)
 
     low, high = float(at.rows), 2.0 * at.rows
     while not enough(high):
         low, high = high, 2.0 * high
-        if high > 1e15:  # no number of rows helps: the reference itself is too small
-            return int(high)
+        if high > 1e15:
+            return None
     while high - low > 0.5:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if enough(middle) else (middle, high)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,13 +48,13 @@ class Labels:
     ) -> None:
         self._features: Prior = features if isinstance(features, Prior) else Reference(features)
         self._label = label
-        self._classes = np.array(classes)
+        self._classes = np.array(list(classes) if isinstance(classes, Iterable) else classes)
         if (
             self._classes.ndim != 1
             or len(np.unique(self._classes)) < 2
-            or len(np.unique(self._classes)) != len(classes)
+            or len(np.unique(self._classes)) != len(self._classes)
         ):
-            raise PriorError(f"the classes are {list(classes)!r}. Expected at least two, each listed once.")
+            raise PriorError(f"the classes are {classes!r}. Expected at least two, each listed once.")
         self._probabilities = probabilities
         if self.fresh and probabilities is not None and not callable(probabilities):
             raise PriorError(
@@ -69,8 +69,8 @@ class Labels:
 
     @property
     def density(self) -> float | None:
-        """1/classes for uniform labels; nothing is promised for a model's probabilities."""
-        return 1.0 / len(self._classes) if self._probabilities is None else None
+        """1/classes for uniform labels, times what the features' prior promises; nothing for a model's probabilities."""
+        return (self._features.density or 1.0) / len(self._classes) if self._probabilities is None else None
 
     def pool(self, rng: np.random.Generator) -> Pool:
         """All feature rows with all labels."""
@@ -108,7 +108,10 @@ class Labels:
         if self._probabilities is None:
             return np.full((rows.size, k), 1.0 / k)
         given = self._probabilities(rows) if callable(self._probabilities) else self._probabilities
-        chances = np.asarray(given, dtype=np.float64)
+        try:
+            chances = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise PriorError("the label probabilities could not be read as numbers.") from None
         if chances.shape != (rows.size, k):
             raise PriorError(
                 f"the label probabilities have shape {chances.shape}. Expected ({rows.size}, {k}): one row for each "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.errors import PriorError
+from everhold.errors import PriorError, require_number
 from everhold.priors.sampler import Sampler
 
 __all__ = ["Marginals", "Uniform", "uniform"]
@@ -25,6 +25,8 @@ class Uniform:
     high: float
 
     def __post_init__(self) -> None:
+        require_number(self.low, "uniform's low end")
+        require_number(self.high, "uniform's high end")
         if not self.low < self.high:
             raise PriorError(f"uniform(low, high) needs low < high, not {self.low!r} and {self.high!r}")
 
@@ -74,7 +76,10 @@ def _as_draw(name: str, given: object) -> Draw:
         return given.draw
     if isinstance(given, Mapping):
         values = np.array(list(given.keys()))
-        chances = np.array(list(given.values()), dtype=np.float64)
+        try:
+            chances = np.array(list(given.values()), dtype=np.float64)
+        except (TypeError, ValueError):
+            raise PriorError(f"the probabilities of column {name!r} must be numbers.") from None
         if not (len(values) and np.all(chances >= 0) and abs(chances.sum() - 1.0) < 1e-9):
             raise PriorError(f"the probabilities of column {name!r} must be at least 0 and sum to 1.")
         exact = chances / chances.sum()

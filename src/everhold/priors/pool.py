@@ -65,7 +65,10 @@ class Prior(Protocol):
 
 def normalised(weights: ArrayLike, size: int) -> NDArray[np.float64]:
     """Weights checked and scaled to sum to 1."""
-    array = np.asarray(weights, dtype=np.float64)
+    try:
+        array = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise PriorError("the weights could not be read as numbers. Expected one for each reference row.") from None
     if array.shape != (size,):
         raise PriorError(f"the weights have shape {array.shape}. Expected one for each of {size:,} reference rows.")
     if not (np.all(np.isfinite(array)) and np.all(array >= 0.0)):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.data.table import Table, as_table
-from everhold.errors import DataError, PriorError, SettingError
+from everhold.errors import DataError, PriorError, SettingError, require_whole
 from everhold.priors.pool import MOST_ROWS, Pool
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ class Sampler:
     def __init__(self, draw: Callable[[np.random.Generator, int], object], *, size: int | None = 100_000) -> None:
         if not callable(draw):
             raise PriorError(f"draw is of type {type(draw).__name__}. Expected a function draw(rng, size).")
+        if size is not None:
+            require_whole(size, "the pool's size")
         if size is not None and not 1 <= size <= MOST_ROWS:
             raise SettingError(
                 f"the pool's size is a whole number from 1 to {MOST_ROWS:,}, or None for fresh rows, not {size!r}"
@@ -56,7 +58,11 @@ class Sampler:
     def draw(self, rng: np.random.Generator, size: int) -> Pool:
         """`size` fresh rows."""
         try:
-            table = as_table(self._draw(rng, size), what="what draw(rng, size) returned")
+            drawn = self._draw(rng, size)
+        except Exception as error:
+            raise PriorError(f"draw(rng, {size}) raised {type(error).__name__}: {error}") from error
+        try:
+            table = as_table(drawn, what="what draw(rng, size) returned")
         except DataError as error:
             raise PriorError(str(error)) from None
         if table.size != size:
@@ -82,6 +88,7 @@ class BitSampler(Sampler):
     """
 
     def __init__(self, g: Callable[[NDArray[np.uint8]], object], *, bits: int, size: int | None = None) -> None:
+        require_whole(bits, "the number of seed bits")
         if bits < 1:
             raise SettingError(f"a seed has at least 1 bit, not {bits!r}")
         self.bits = bits

@@ -198,9 +198,9 @@ def _checked_array(values: ArrayLike, size: int, what: str) -> NDArray[Any]:
         )
     try:
         array = np.asarray(values)
-    except ValueError as error:
+    except Exception as error:
         raise QuestionError(
-            f"{what} could not be read as an array ({error}). Expected one value for each of {size:,} rows."
+            f"{what} could not be read as an array ({type(error).__name__}). Expected one value for each of {size:,} rows."
         ) from None
     if array.shape != (size,):
         raise QuestionError(

@@ -69,6 +69,10 @@ class Mechanism(Protocol):
     """Something that answers questions: everhold's own way, the paper's, or a rival's."""
 
     @property
+    def fresh(self) -> bool:
+        """Whether questions are evaluated on rows drawn anew every round, so that the record must keep them whole."""
+
+    @property
     def rounds(self) -> int:
         """How many questions have been answered."""
 
@@ -90,10 +94,16 @@ class Mechanism(Protocol):
         """Compare with the private total: `QUIET`, or the cell of a surprise."""
 
     def absorb(self, proposal: Any, cell: int | None, fit: tuple[int, ...] | None = None) -> tuple[int, ...] | None:
-        """End the round. After a surprise, learn from it, or take over the recorded `fit`; returns the fit used."""
+        """End the round. After a surprise, learn from it, or take over the recorded `fit`; returns the fit used.
+
+        Once a cell is decided this charges for it whatever else fails, and changes everything or nothing.
+        """
 
     def answer(self, proposal: Any, cell: int | None) -> Answer:
         """What is told. A function of public facts and the cell."""
+
+    def identity(self, query: Query) -> str:
+        """A digest that tells questions apart by their values on public rows that never change."""
 
     def preview(self, query: Query) -> Preview:
         """What the public side alone says of a question, for nothing."""

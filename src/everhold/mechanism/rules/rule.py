@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from everhold.errors import EverholdError
+from everhold.errors import EverholdError, ReplayError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from everhold.mechanism.basis import Basis
 
-__all__ = ["THETA_ONE", "Lesson", "Rule", "from_grid", "to_grid"]
+__all__ = ["THETA_ONE", "Lesson", "Rule", "check_fit", "from_grid", "to_grid"]
 
 THETA_ONE = 2**24
 """Coefficients are whole multiples of 1/THETA_ONE; their absolute values sum to less than 2¹⁴, which keeps sums exact."""
@@ -84,8 +84,17 @@ class Rule(Protocol):
 def to_grid(theta: NDArray[np.float64]) -> tuple[int, ...]:
     """Coefficients as whole multiples of 1/THETA_ONE."""
     if not np.all(np.isfinite(theta)) or np.abs(theta).sum() >= _MOST:
-        raise EverholdError("the sketch's coefficients have grown too large to be kept exactly; nothing was answered.")
+        raise EverholdError("the sketch's coefficients have grown too large to be kept exactly")
     return tuple(int(v) for v in np.rint(theta * THETA_ONE))
+
+
+def check_fit(fit: Sequence[int], lessons: int) -> None:
+    """Refuse recorded coefficients that cannot be those of a sketch with so many lessons."""
+    whole = all(isinstance(value, int) for value in fit)
+    if not whole or len(fit) != lessons + 1 or sum(abs(value) for value in fit) >= _MOST * THETA_ONE:
+        raise ReplayError(
+            f"the recorded coefficients of surprise {lessons} are not those of a sketch with {lessons} lessons."
+        )
 
 
 def from_grid(theta: Sequence[int]) -> NDArray[np.float64]:

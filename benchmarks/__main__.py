@@ -1,0 +1,31 @@
+"""Run all benchmarks, or those named: `python -m benchmarks speed boosting`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib import import_module
+
+NAMES = ("speed", "aqa_ogd", "boosting", "thresholdout", "tolerance")
+
+
+def main(wanted: list[str]) -> int:
+    """Print every promise with what was measured; the exit code says whether all were kept."""
+    unknown = [name for name in wanted if name not in NAMES]
+    if unknown:
+        print(f"no benchmark called {unknown[0]!r}; there are {', '.join(NAMES)}")
+        return 2
+    missed = 0
+    for name in wanted or NAMES:
+        started = time.perf_counter()
+        print(f"\n{name}: {(import_module(f'benchmarks.{name}').__doc__ or '').splitlines()[0]}", flush=True)
+        for line in import_module(f"benchmarks.{name}").run():
+            print(line, flush=True)
+            missed += not line.kept
+        print(f"  ({time.perf_counter() - started:.0f} s)", flush=True)
+    print(f"\n{'every promise kept' if not missed else f'{missed} promises missed'}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

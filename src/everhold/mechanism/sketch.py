@@ -1,0 +1,115 @@
+"""The sketch: a density ratio over public rows, as a frozen value.
+
+A surprise makes a new sketch and leaves the old one as it was, so that a round ends in one assignment or not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.errors import EverholdError
+from everhold.mechanism.basis import Basis
+from everhold.mechanism.rules.rule import from_grid
+from everhold.queries.grid import MASS_ONE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold.mechanism.rules.rule import Rule
+    from everhold.queries.grid import GridValues
+    from everhold.queries.query import Query, Rows
+
+__all__ = ["Draws", "Masses", "Sketch", "basis_on", "masses_on", "unchanged"]
+
+_MOST_MASS = 2**38  # Σ|mass|·VALUE_ONE stays below 2⁵³: sums of masses times values are exact
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draws:
+    """Public rows with weights that sum to 1 (None: all equal), and how many independent draws they amount to."""
+
+    rows: Rows
+    size: int
+    weights: NDArray[np.float64] | None
+    draws: float
+
+    def normal_weights(self) -> NDArray[np.float64]:
+        """The weights, spelled out."""
+        return np.full(self.size, 1.0 / self.size) if self.weights is None else self.weights
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Masses:
+    """The sketch on some rows: masses on their grid, their total, and what an answer is divided by."""
+
+    values: NDArray[np.float64]
+    whole: int
+    per: int
+
+    @property
+    def ratio(self) -> NDArray[np.float64]:
+        """w·h on every row."""
+        return self.values / self.per
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sketch:
+    """What surprises have taught: coefficients, and the questions they belong to.
+
+    Attributes:
+        fit: θ on its grid, θ_0 first.
+        queries: the surprising questions themselves; used where rows are drawn anew.
+        basis: their values on a fixed pool, and
+        masses: the sketch evaluated there; both None where rows are drawn anew.
+        moments: E_π[h] and E_π[h φ_j] on the pool where they are known.
+    """
+
+    fit: tuple[int, ...]
+    queries: tuple[Query, ...] = ()
+    basis: Basis | None = None
+    masses: Masses | None = None
+    moments: NDArray[np.float64] | None = None
+
+    @property
+    def theta(self) -> NDArray[np.float64]:
+        """θ, exact."""
+        return from_grid(self.fit)
+
+
+def unchanged(sketch: Sketch) -> tuple[int, ...]:
+    """The fit that learns nothing from one more question: what stands in when a refit fails."""
+    return (*sketch.fit, 0)
+
+
+def masses_on(rule: Rule, basis: Basis, theta: NDArray[np.float64], draws: Draws) -> Masses:
+    """Evaluate the sketch on rows, exactly.
+
+    Raises:
+        EverholdError: the result cannot be summed exactly, or has no mass left to divide by.
+    """
+    z = basis.combine(theta[1:])
+    z += theta[0]
+    h = rule.ratio(z)
+    if draws.weights is not None:
+        h *= draws.weights * float(draws.size)
+    h *= float(MASS_ONE)
+    masses = np.rint(h, out=h)
+    if float(np.abs(masses).sum()) >= _MOST_MASS:
+        raise EverholdError("the sketch has grown too large to be summed exactly")
+    whole = int(masses.sum())
+    if rule.normalised and not whole > 0:
+        raise EverholdError("the sketch has no mass left")
+    return Masses(masses, whole, whole if rule.normalised else MASS_ONE * draws.size)
+
+
+def basis_on(values: Sequence[GridValues], draws: Draws) -> Basis:
+    """A basis of questions evaluated on some rows."""
+    basis = Basis(draws.normal_weights())
+    for column in values:
+        basis.append(column)
+    return basis
