@@ -205,11 +205,10 @@ class TestNames:
         held = eh.Holdout(2000, prior=eh.Reference(2000), half_width=0.15, seed=0)
         half = np.arange(2000) % 2 == 0
         first = held.ask(eh.Values(sample=half, reference=half, name="kept"))
+        bits = np.random.default_rng(1)
+        batch = [eh.Values(sample=bits.random(2000) < 0.7, reference=bits.random(2000) < 0.5) for _ in range(60)]
         with pytest.raises(eh.PrecisionExhausted) as refusal:
-            bits = np.random.default_rng(1)
-            held.ask_many(
-                [eh.Values(sample=bits.random(2000) < 0.7, reference=bits.random(2000) < 0.5) for _ in range(60)]
-            )
+            held.ask_many(batch)
         assert len(refusal.value.answers) == held.rounds - 1 > 0
         assert held.ask(eh.Values(sample=half, reference=half, name="kept")) == first
 

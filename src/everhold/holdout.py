@@ -338,7 +338,7 @@ class Holdout:
 
     def __repr__(self) -> str:
         return (
-            f"Holdout({self.size:,} private rows, {self.rounds:,} questions, {self.surprises:,} surprises, "
+            f"Holdout({self.size:,} private rows, questions: {self.rounds:,}, surprises: {self.surprises:,}, "
             f"{self.spent:.1f} nats spent)"
         )
 

@@ -42,10 +42,15 @@ class Audit:
     def __str__(self) -> str:
         if self.deviation is not None:
             return f"audit: FAILED at the first of these: {self.deviation}"
-        taken = f"; {self.unchecked:,} readings taken as recorded" if self.unchecked else ""
-        return f"audit: ok, {self.rounds:,} rounds with {self.surprises:,} surprises replayed without the data{taken}"
+        taken = f"; {_count(self.unchecked, 'reading')} taken as recorded" if self.unchecked else ""
+        said = f"{_count(self.rounds, 'round')} with {_count(self.surprises, 'surprise')}"
+        return f"audit: ok, {said} replayed without the data{taken}"
 
     __repr__ = __str__
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def audit(mechanism: Mechanism, rounds: Iterable[Round]) -> Audit:
