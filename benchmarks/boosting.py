@@ -29,7 +29,7 @@ class Constant:
     tau: float
     cells: float = 0.25
 
-    def tolerance(self, at: Circumstances) -> Tolerance:  # noqa: ARG002
+    def tolerance(self, at: Circumstances) -> Tolerance:
         """τ and Δ."""
         tau = int(self.tau * TOLERANCE_ONE)
         return Tolerance(tau, int(tau * self.cells))

@@ -52,8 +52,8 @@ def test_cell_code_sums_to_one_from_below():
     assert total == pytest.approx(1.0 - 1.0 / 2000.0, abs=1e-9)
 
 
-def test_all_nodes_up_to_a_horizon_weigh_at_most_one():
-    """Exact enumeration: every set of surprising rounds before round t ≤ 14. Cells are summed out (they sum to 1)."""
+def weight_of_all_nodes(discount=0.0):
+    """Σ exp(-price) over every set of surprising rounds before round t ≤ 14. Cells are summed out (they sum to 1)."""
     total = 0.0
     for t in range(1, 15):
         for pattern in product((False, True), repeat=t - 1):
@@ -61,21 +61,17 @@ def test_all_nodes_up_to_a_horizon_weigh_at_most_one():
             for s, surprised in enumerate(pattern, start=1):
                 if surprised:
                     code = code.surprised(s, 0.0)
-            total += math.exp(-code.nats(t))
-    assert 0.5 < total <= 1.0
+            total += math.exp(discount - code.nats(t))
+    return total
+
+
+def test_all_nodes_up_to_a_horizon_weigh_at_most_one():
+    assert 0.5 < weight_of_all_nodes() <= 1.0
 
 
 def test_enumeration_would_notice_a_wrong_code():
     """The control: a code one nat too cheap breaks the sum within the same horizon."""
-    total = 0.0
-    for t in range(1, 15):
-        for pattern in product((False, True), repeat=t - 1):
-            code = Code()
-            for s, surprised in enumerate(pattern, start=1):
-                if surprised:
-                    code = code.surprised(s, 0.0)
-            total += math.exp(-(code.nats(t) - 1.0))
-    assert total > 1.0
+    assert weight_of_all_nodes(discount=1.0) > 1.0
 
 
 @given(

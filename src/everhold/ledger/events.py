@@ -35,13 +35,13 @@ class Recorded:
     name: str | None = None
     repeatable: bool = field(default=False, init=False)
 
-    def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:  # noqa: ARG002
+    def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
         """The recorded values."""
         if size != self.packed.size:
             raise ReplayError(f"the recorded question has {self.packed.size:,} values, the reference {size:,} rows.")
         return self.packed.unpack()
 
-    def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:  # noqa: ARG002
+    def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
         """Never: a replay has no private rows."""
         raise ReplayError("a recorded question can be replayed, not asked of private rows.")
 

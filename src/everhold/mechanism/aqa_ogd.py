@@ -175,7 +175,7 @@ class AqaOgd:
         self,
         proposal: PaperOffer,
         cell: int | None,
-        fit: tuple[int, ...] | None = None,  # noqa: ARG002
+        fit: tuple[int, ...] | None = None,
     ) -> tuple[int, ...] | None:
         """Line 9: G ← G ∪ {-λε s q/16}. The sign follows from û and the rounded answer (erratum 6)."""
         if proposal.round != self._round + 1:

@@ -114,7 +114,7 @@ class PoolEstimator:
         basis = Basis(self._draws.normal_weights())
         return Sketch(fit, (), basis, masses_on(self._rule, basis, from_grid(fit), self._draws))
 
-    def estimate(self, sketch: Sketch, query: Query, t: int, purpose: str) -> Estimate:  # noqa: ARG002
+    def estimate(self, sketch: Sketch, query: Query, t: int, purpose: str) -> Estimate:
         """Evaluate the question on the pool."""
         values = query.on_reference(self._draws.rows, self._draws.size, verify=True)
         return _estimate(values, self._masses(sketch), self._draws.draws)
@@ -130,10 +130,10 @@ class PoolEstimator:
     def fit(
         self,
         sketch: Sketch,
-        query: Query,  # noqa: ARG002
+        query: Query,
         values: GridValues,
         lessons: Sequence[Lesson],
-        t: int,  # noqa: ARG002
+        t: int,
     ) -> tuple[int, ...]:
         """Fit on the pool."""
         basis = self._basis(sketch).with_one_more(values)
@@ -146,7 +146,7 @@ class PoolEstimator:
         self._ahead = values, basis, after
         return to_grid(theta)
 
-    def learn(self, sketch: Sketch, query: Query, values: GridValues, fit: tuple[int, ...]) -> Sketch:  # noqa: ARG002
+    def learn(self, sketch: Sketch, query: Query, values: GridValues, fit: tuple[int, ...]) -> Sketch:
         """Extend the basis and evaluate the new sketch once."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[0] is values:
@@ -238,7 +238,7 @@ class FreshEstimator:
         self,
         sketch: Sketch,
         query: Query,
-        values: GridValues,  # noqa: ARG002
+        values: GridValues,
         lessons: Sequence[Lesson],
         t: int,
     ) -> tuple[int, ...]:
@@ -249,7 +249,7 @@ class FreshEstimator:
         theta, _ = self._rule.fit(basis, lessons, sketch.theta, mass, basis.correlate(mass))
         return to_grid(theta)
 
-    def learn(self, sketch: Sketch, query: Query, values: GridValues, fit: tuple[int, ...]) -> Sketch:  # noqa: ARG002
+    def learn(self, sketch: Sketch, query: Query, values: GridValues, fit: tuple[int, ...]) -> Sketch:
         """Keep the question: it will be evaluated on every round's rows."""
         learnt = Sketch(fit, (*sketch.queries, query))
         if fit != unchanged(sketch):  # refuse a sketch that cannot be evaluated while the old one is still there

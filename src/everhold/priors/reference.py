@@ -49,7 +49,7 @@ class Reference:
         draws = float(rows.size) if normal is None else 1.0 / fsum(np.square(normal).tolist())
         self._pool = Pool(rows, normal, draws)
 
-    def pool(self, rng: np.random.Generator) -> Pool:  # noqa: ARG002 - nothing to draw
+    def pool(self, rng: np.random.Generator) -> Pool:
         """The rows themselves."""
         return self._pool
 

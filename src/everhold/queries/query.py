@@ -142,11 +142,11 @@ class Values:
     name: str | None = field(default=None, kw_only=True)
     repeatable: bool = field(default=False, init=False)
 
-    def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:  # noqa: ARG002
+    def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
         """The given reference values, checked."""
         return on_grid(self.reference, size, "Values(reference=...)")
 
-    def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:  # noqa: ARG002
+    def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
         """The exact total of the given sample values, checked."""
         if self.sample is None:
             raise QuestionError("Values(sample=...) is missing: it is needed to ask, and only try_out does without.")

@@ -58,8 +58,8 @@ class Gradient:
         basis: Basis,
         lessons: Sequence[Lesson],
         theta: NDArray[np.float64],
-        mass: NDArray[np.float64],  # noqa: ARG002
-        moments: NDArray[np.float64],  # noqa: ARG002
+        mass: NDArray[np.float64],
+        moments: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """One more coefficient; the others stay."""
         lesson = lessons[-1]
