@@ -44,15 +44,15 @@ __all__ = ["Holdout", "RuleName", "Settings"]
 RuleName = Literal["corrective", "gradient", "entropic"]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Decided:
     """A round whose cell is known and which is not yet recorded."""
 
     query: Query
     proposal: Any
     cell: int | None
-    answer: Answer | None = None
-    fit: tuple[int, ...] | None = None
+    identity: str | None
+    answer: Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,20 +253,25 @@ class Holdout:
                 self._require_same(query, earlier)
                 return earlier.answer
             proposal = self._mechanism.propose(query)
+            identity = None if query.name is None else self._mechanism.identity(query)
             total = self._sample.total(query, proposal.reading.scale)
+            cell = self._mechanism.decide(proposal, total)
             # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
-            decided = self._decided = _Decided(query, proposal, self._mechanism.decide(proposal, total))
-            return self._settle(decided)
+            self._decided = _Decided(query, proposal, cell, identity, self._mechanism.answer(proposal, cell))
+            return self._settle(self._decided)
 
     def ask_many(self, questions: Iterable[object]) -> list[Answer]:
-        """Answer several questions in order. All of them are checked on the public side before the first is charged.
+        """Answer several questions in order. All of them are checked before the first is charged.
 
         A refusal on the way (`PrecisionExhausted`) carries the answers given before it, as `error.answers`.
         """
         queries = [as_query(question) for question in questions]
         with self._turn():
             for query in queries:
-                self._mechanism.propose(query)
+                if self._journal.named(query.name) is None:
+                    proposal = self._mechanism.propose(query)
+                    if not query.repeatable:  # values that somebody handed over may be at fault on either side
+                        self._sample.total(query, proposal.reading.scale)
         answers: list[Answer] = []
         for query in queries:
             try:
@@ -297,17 +302,15 @@ class Holdout:
 
     def _settle(self, decided: _Decided) -> Answer:
         """End the decided round: learn, record, and only then tell. Ends it later if it is interrupted on the way."""
-        proposal, cell = decided.proposal, decided.cell
-        answer = self._mechanism.answer(proposal, cell) if decided.answer is None else decided.answer
-        decided.answer = answer
+        query, proposal, cell = decided.query, decided.proposal, decided.cell
         if self._mechanism.rounds < proposal.round:
-            decided.fit = self._mechanism.absorb(proposal, cell)
+            self._mechanism.absorb(proposal, cell)
         if len(self._journal) < proposal.round:
-            kept = keep(decided.query, proposal, surprise=cell is not None, whole=self._mechanism.fresh)
-            identity = None if decided.query.name is None else self._mechanism.identity(decided.query)
-            self._journal.commit(Round(answer, cell, decided.fit, proposal.reading, kept, decided.query.name, identity))
+            fit = None if cell is None else self._mechanism.fit
+            kept = keep(query, proposal, surprise=cell is not None, whole=self._mechanism.fresh)
+            self._journal.commit(Round(decided.answer, cell, fit, proposal.reading, kept, query.name, decided.identity))
         self._decided = None
-        return answer
+        return decided.answer
 
     def try_out(self, question: object) -> Preview:
         """What the public side alone says of a question: costs nothing, touches no private row, tells errors in full."""

@@ -116,6 +116,11 @@ class AqaOgd:
         """Questions are evaluated on seeds drawn anew every round, so they are kept themselves."""
         return True
 
+    @property
+    def fit(self) -> tuple[int, ...]:
+        """Nothing is fitted: G follows from the rounds, cells and readings."""
+        return ()
+
     def identity(self, query: Query) -> str:
         """A digest of the question's values on seeds drawn for this purpose alone."""
         drawn = self._draw(coins(self._seed, "probe"), 2048)
@@ -176,7 +181,7 @@ class AqaOgd:
         proposal: PaperOffer,
         cell: int | None,
         fit: tuple[int, ...] | None = None,
-    ) -> tuple[int, ...] | None:
+    ) -> None:
         """Line 9: G ← G ∪ {-λε s q/16}. The sign follows from û and the rounded answer (erratum 6)."""
         if proposal.round != self._round + 1:
             raise SettingError(f"the proposal is for round {proposal.round}, but round {self._round + 1} comes next.")
@@ -190,7 +195,6 @@ class AqaOgd:
             self._updates += 1
             self._code = self._code.surprised(proposal.round, ln(float(self._cells)))
         self._round += 1
-        return None if cell is QUIET else ()
 
     def answer(self, proposal: PaperOffer, cell: int | None) -> Answer:
         """û/λ, or v rounded to a multiple of ε/2; the interval by everhold's price."""

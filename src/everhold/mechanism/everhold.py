@@ -113,6 +113,11 @@ class Everhold:
         """C in nats: the price that the next answer's interval will be computed with."""
         return self._confidence_nats + self._state.code.nats(self._state.round + 1)
 
+    @property
+    def fit(self) -> tuple[int, ...]:
+        """The sketch's coefficients, on their grid."""
+        return self._state.sketch.fit
+
     def identity(self, query: Query) -> str:
         """A digest that tells questions apart by their values on public rows."""
         return self._estimator.identity(query)
@@ -145,7 +150,7 @@ class Everhold:
         j = -(-beyond // (proposal.limits.cell * whole))
         return j if difference > 0 else -j
 
-    def absorb(self, proposal: Offer, cell: int | None, fit: tuple[int, ...] | None = None) -> tuple[int, ...] | None:
+    def absorb(self, proposal: Offer, cell: int | None, fit: tuple[int, ...] | None = None) -> None:
         """End the round; after a surprise charge for it and refit the sketch, or take over the recorded fit.
 
         A surprise is charged whatever happens to the refit: where it fails, the sketch stays as it was, and that is
@@ -158,7 +163,7 @@ class Everhold:
             )
         if cell is QUIET:
             self._state = replace(state, round=state.round + 1)
-            return None
+            return
         query, values = proposal.query, proposal.values
         if query is None or values is None:
             raise ReplayError(f"round {proposal.round} was a surprise, but its question was not kept.")
@@ -174,7 +179,6 @@ class Everhold:
                 fit = unchanged(state.sketch)
                 sketch = self._estimator.learn(state.sketch, query, values, fit)
         self._state = _State(sketch, proposal.round, state.code.after(round=proposal.round, cell=cell), lessons)
-        return fit
 
     def answer(self, proposal: Offer, cell: int | None) -> Answer:
         """Value and interval: a function of the proposal and the cell."""

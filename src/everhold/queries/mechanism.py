@@ -2,10 +2,10 @@
 
     proposal = mechanism.propose(query)           # public: the sketch's answer and its tolerance
     cell     = mechanism.decide(proposal, total)  # the only step that sees the private rows: one exact integer
-    fit      = mechanism.absorb(proposal, cell)   # public: a surprise teaches the sketch
     answer   = mechanism.answer(proposal, cell)   # public: value and interval
+    mechanism.absorb(proposal, cell)              # public: a surprise teaches the sketch
 
-A replay takes the same four steps with the cell and the fit read from the record instead of the private rows.
+A replay takes the same four steps with the cell and the coefficients read from the record instead of the private rows.
 """
 
 from __future__ import annotations
@@ -84,6 +84,10 @@ class Mechanism(Protocol):
     def spent(self) -> float:
         """The price in nats that the next answer's interval will be computed with."""
 
+    @property
+    def fit(self) -> tuple[int, ...]:
+        """The sketch's coefficients after the last surprise, on their grid: what a record keeps."""
+
     def propose(self, query: Query | Reading) -> Any:
         """Evaluate the question on the public side. Changes nothing: proposing twice gives the same.
 
@@ -93,8 +97,8 @@ class Mechanism(Protocol):
     def decide(self, proposal: Any, total: int) -> int | None:
         """Compare with the private total: `QUIET`, or the cell of a surprise."""
 
-    def absorb(self, proposal: Any, cell: int | None, fit: tuple[int, ...] | None = None) -> tuple[int, ...] | None:
-        """End the round. After a surprise, learn from it, or take over the recorded `fit`; returns the fit used.
+    def absorb(self, proposal: Any, cell: int | None, fit: tuple[int, ...] | None = None) -> None:
+        """End the round. After a surprise, learn from it, or take over the recorded `fit`.
 
         Once a cell is decided this charges for it whatever else fails, and changes everything or nothing.
         """
