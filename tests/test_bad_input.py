@@ -35,6 +35,7 @@ QUESTIONS = {
     "unknown column": (lambda r: r["smokr"], "Did you mean 'smoker'"),
     "raises": (lambda r: 1 / 0, "ZeroDivisionError"),
     "changes": (lambda r: np.random.default_rng().random(len(r["age"])) < 0.5, "second time"),
+    "a column as an attribute": (lambda r: r.smoker, "smoker"),
     "not a question": (42, "callable"),
     "text question": ("age > 40", "callable"),
     "short values": (eh.Values(sample=np.ones(199, bool), reference=np.ones(200, bool)), "200 values"),
@@ -60,6 +61,19 @@ def test_a_faulty_question_is_refused_and_not_charged(holdout, name):
 def test_a_batch_with_one_faulty_question_charges_nothing(holdout):
     with pytest.raises(eh.QuestionError):
         holdout.ask_many([lambda r: r["smoker"], lambda r: r["age"] * 1.0])
+    assert holdout.rounds == 0
+
+
+def test_a_batch_is_a_list(holdout):
+    for wrong in (lambda r: r["smoker"], "age > 40", 3):
+        with pytest.raises(eh.QuestionError, match="list of questions"):
+            holdout.ask_many(wrong)
+
+
+def test_a_batch_with_a_faulty_array_charges_nothing(holdout):
+    fine = eh.Values(sample=np.ones(200, bool), reference=np.ones(200, bool))
+    with pytest.raises(eh.QuestionError):
+        holdout.ask_many([fine, eh.Values(sample=np.full(200, 1.5), reference=np.zeros(200))])
     assert holdout.rounds == 0
 
 

@@ -100,6 +100,12 @@ def test_nonsense(wrong):
         eh.SQOracle(**({"features": features, "sample": sample(100), "tolerance": 0.5} | wrong))
 
 
+def test_labels_are_among_the_classes():
+    x, _ = sample(100)
+    with pytest.raises(eh.DataError, match="not among the classes"):
+        eh.SQOracle(features=features, sample=(x, np.zeros(100)), tolerance=0.5)
+
+
 def test_phi_must_stay_in_range():
     oracle = eh.SQOracle(features=features, sample=sample(5000), tolerance=0.4, seed=0)
     with pytest.raises(eh.QuestionError, match="value"):

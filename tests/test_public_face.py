@@ -32,6 +32,23 @@ def test_interval_and_answer_read_well():
     assert "[0.1234, 0.2]" in interval._repr_html_()
 
 
+def test_everything_has_a_readable_repr():
+    table = {"x": np.arange(10)}
+    held = eh.Holdout(table, prior=eh.Reference(table), seed=0)
+    shown = [
+        eh.Reference(table),
+        eh.Labels(table),
+        eh.Marginals({"x": [1, 2]}),
+        eh.Corrective(),
+        eh.Entropic(),
+        eh.Gradient(),
+    ]
+    shown += [held, held.journal, held.try_out(lambda r: r["x"] > 3), held.audit(), eh.plan(rows=100, rounds=1)]
+    for thing in shown:
+        assert " object at 0x" not in repr(thing)
+    assert "1 adaptive question," in repr(eh.plan(rows=100, rounds=1))
+
+
 def test_printed_intervals_are_rounded_outwards():
     for low, high in np.random.default_rng(0).uniform(-1, 1, (500, 2)):
         interval = eh.Interval(min(low, high), max(low, high))

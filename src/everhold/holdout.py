@@ -184,8 +184,8 @@ class Holdout:
                 "both: rename or drop columns, or choose another prior."
             )
         self._open(sample, lambda: _build(sample.size, public, settings))
-        self.settings = settings
-        self.prior = prior
+        self.settings: Settings | None = settings
+        self.prior: Prior | None = prior
 
     def _open(self, sample: Sample, build: Callable[[], Mechanism]) -> None:
         self._sample = sample
@@ -201,6 +201,7 @@ class Holdout:
     def with_mechanism(cls, data: object, build: Callable[[int], Mechanism]) -> Holdout:
         """A holdout that answers by another mechanism: `build(rows)` makes it in its first state, each time the same."""
         holdout = cls.__new__(cls)
+        holdout.settings = holdout.prior = None
         sample = Sample(data)
         holdout._open(sample, lambda: build(sample.size))
         return holdout
@@ -265,6 +266,8 @@ class Holdout:
 
         A refusal on the way (`PrecisionExhausted`) carries the answers given before it, as `error.answers`.
         """
+        if callable(questions) or not isinstance(questions, Iterable) or isinstance(questions, str):
+            raise QuestionError("ask_many takes a list of questions; for a single one there is ask.")
         queries = [as_query(question) for question in questions]
         with self._turn():
             for query in queries:
@@ -325,7 +328,8 @@ class Holdout:
     def replay(self, questions: Analyst | Iterable[object]) -> list[Answer]:
         """Every answer again from the transcript, the coins and the questions (or the analyst's program), without data."""
         with self._turn():
-            return replay(self._build(), self.transcript, questions)
+            readings = [record.reading for record in self._journal]
+            return replay(self._build(), self.transcript, questions, readings=readings)
 
     def _require_same(self, query: Query, earlier: Round) -> None:
         if self._mechanism.identity(query) != earlier.identity:

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from everhold.data.table import Table, as_table
-from everhold.errors import PrecisionExhausted, PriorError, QuestionError, SettingError, require_number, require_whole
+from everhold.errors import (
+    DataError,
+    PrecisionExhausted,
+    PriorError,
+    QuestionError,
+    SettingError,
+    require_number,
+    require_whole,
+)
 from everhold.holdout import Holdout
 from everhold.mechanism.aqa_ogd import AqaOgd
 from everhold.mechanism.estimator import Draws
@@ -105,6 +113,11 @@ class SQOracle:
         self._failure = 1.0 - confidence
         self._columns = isinstance(sample[0], Mapping) or hasattr(sample[0], "columns")
         private = self._private(sample)
+        if not bool(np.isin(private[_LABEL], np.array(list(classes))).all()):
+            raise DataError(
+                f"the sample has labels that are not among the classes {list(classes)!r}. Give the labels that occur, as in "
+                "classes=[0, 1]."
+            )
         self._batch = 1 if route == "direct" else ceil(8.0 / tolerance**2 * log(4.0 * self._horizon / self._failure))
         inner = tolerance if route == "direct" else tolerance / 2.0
         kept = confidence if route == "direct" else 1.0 - self._failure / 2.0
@@ -167,9 +180,12 @@ class SQOracle:
             )
         return answer
 
+    def __repr__(self) -> str:
+        return f"SQOracle(within ±{self.tolerance:g}, {self.route} route, {self.holdout!r})"
+
     def _average(self, numbers: Callable[[Rows], NDArray[np.float64]]) -> Answer:
         """The mean of B answers to sign(φ - U_j); Hoeffding adds τ/2 for the chance of the thresholds."""
-        thresholds = coins(self._seed, "boolean", self._asked).uniform(-1.0, 1.0, self._batch)
+        thresholds = coins(self._seed, "boolean", self.holdout.rounds).uniform(-1.0, 1.0, self._batch)
         answers = [
             self.holdout.ask(lambda rows, threshold=threshold: numbers(rows) > threshold) for threshold in thresholds
         ]

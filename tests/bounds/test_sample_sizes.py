@@ -56,6 +56,17 @@ def test_estimator_draws():
     assert paper.estimator_draws(100, **common, constants="printed") > 10**10
 
 
+def test_the_papers_own_algebra_gives_fewer_updates():
+    """Erratum 7: 51.2/(λε²), from 1/4 - 1/32 - 1/16 = 5/32 and a squared norm of at most λ."""
+    assert 0.25 - 1 / 32 - 1 / 16 == 5 / 32
+    assert paper.updates_at_most(0.2, 0.5) == 2560
+    for accuracy, density in ((0.1, 0.5), (0.3, 0.1), (1.0, 1.0)):
+        assert paper.updates_at_most(accuracy, density) <= paper.update_cap(accuracy, density)
+        # (ε λ/4) K - λε K/16 ≤ λ/(2α) + α K/2 with α = λε/16 bounds K by exactly this.
+        k, alpha = 51.2 / (density * accuracy**2), density * accuracy / 16
+        assert density * accuracy * k * (1 / 4 - 1 / 16) == pytest.approx(density / (2 * alpha) + alpha * k / 2)
+
+
 def test_singling_out_bound():
     assert paper.singling_out_ln(3.0, 1000, 1e-9) == pytest.approx(3.0 + math.log(1e-6))
     assert paper.singling_out_ln(100.0, 10_000, 1e-9) > 0.0, "vacuous at real prices, as the errata say"
@@ -70,11 +81,22 @@ def test_no_session_costs_more_than_the_worst_case(surprising):
     assert math.log(40.0) + code.nats(1000) <= worst + 1e-5
 
 
+def test_no_pattern_of_a_short_session_costs_more_than_the_worst_case():
+    """Exhaustive: every set of surprising rounds before round t ≤ 12."""
+    for t in range(1, 13):
+        for pattern in range(2 ** (t - 1)):
+            code = Code()
+            for s in range(1, t):
+                if pattern >> (s - 1) & 1:
+                    code = code.after(round=s, cell=1)
+            assert math.log(40.0) + code.nats(t) <= sample_size.worst_nats(t, pattern.bit_count(), 0.05) + 1e-5
+
+
 def test_nearest_cell_is_the_worst():
     """With cells of half a tolerance a surprise j cells out uses up (1 + (j-1)Δ/γ)² of χ² for ln(2j(j+1)) nats."""
     for gap_share in (0.05, 0.3, 0.667, 0.999):  # γ/τ
         for j in range(2, 2000):
-            used = (1.0 + (j - 1) * 0.5 / gap_share) ** 2
+            used = math.floor((1.0 + (j - 1) * 0.5 / gap_share) ** 2)
             assert math.log(2 * j * (j + 1)) / math.log(4.0) <= used
 
 

@@ -192,6 +192,24 @@ class TestPaper:
         assert printed.surprises == 129, "as printed the cap is passed by one"
         assert (last.low, last.high) == (0.0, 1.0), "an unchecked answer promises nothing"
 
+    def test_a_plain_table_may_be_drawn_and_nonsense_is_refused(self):
+        private = rows(100, np.random.default_rng(0))
+
+        def build(**change):
+            given = {"accuracy": 0.5, "density": 0.5, "rounds": 2, "draw": lambda rng, size: rows(size, rng)} | change
+            return eh.Holdout.with_mechanism(private, lambda n: eh.AqaOgd(rows=n, **given))
+
+        held = build()
+        for _ in range(2):
+            held.ask(lambda r: r["c0"])
+        with pytest.raises(eh.PrecisionExhausted, match="planned"):
+            held.ask(lambda r: r["c0"])
+        for wrong in ({"accuracy": "0.1"}, {"rounds": 1.5}, {"density": 0.0}, {"constants": "x"}):
+            with pytest.raises(eh.SettingError):
+                build(**wrong)
+        with pytest.raises(eh.EverholdError):
+            build(draw=lambda rng, size: 3.5).ask(lambda r: r["c0"])
+
     def test_numbers_are_sent_to_the_oracle(self):
         held = paper(rows(100, np.random.default_rng(0)), 0)
         with pytest.raises(eh.QuestionError, match="SQOracle"):

@@ -158,7 +158,7 @@ class Strict:
 
 
 @pytest.mark.parametrize(
-    "rule", [Gradient(step="gap"), Corrective(cap=2.0, proved=True), Entropic()], ids=["g", "c", "e"]
+    "rule", [Gradient(step="gap"), Corrective(cap=2.0, proved=True), Entropic(proved=True)], ids=["g", "c", "e"]
 )
 def test_surprises_stay_below_the_theorem(rule):
     """λ = 1/2 world with known truth; an analyst who asks, each time, the direction the sketch is furthest off on."""

@@ -137,7 +137,7 @@ def play(world: World, holdout: eh.Holdout, attack: Attack, rng: np.random.Gener
             truth = world.truth(values)
             missed |= truth not in answer.interval
             values = analyst.send(answer)
-    except StopIteration:
+    except (StopIteration, eh.PrecisionExhausted):
         return missed, holdout.surprises
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "singling_out_ln",
     "transcripts_ln",
     "update_cap",
+    "updates_at_most",
 ]
 
 Constants = Literal["printed", "corrected"]
@@ -33,6 +34,16 @@ def update_cap(accuracy: float, density: float) -> int:
     """
     _check(accuracy=accuracy, density=density)
     return floor(128.0 / (density * accuracy) ** 2 * (1.0 + 1e-12))
+
+
+def updates_at_most(accuracy: float, density: float) -> int:
+    """How many updates AQA-OGD makes at most, by the paper's own argument done with care (erratum 7): `51.2/(λε²)`.
+
+    >>> updates_at_most(0.2, 0.5)
+    2560
+    """
+    _check(accuracy=accuracy, density=density)
+    return floor(51.2 / (density * accuracy**2) * (1.0 + 1e-12))
 
 
 def estimator_draws(

@@ -56,7 +56,10 @@ class Plan:
         raise KeyError(f"{mechanism!r} is not in the plan: {', '.join(o.mechanism for o in self.options)}")
 
     def __str__(self) -> str:
-        given = [f"{self.rounds:,.0f} adaptive questions", f"confidence {self.confidence:g}"]
+        given = [
+            f"{self.rounds:,.0f} adaptive question{'' if self.rounds == 1 else 's'}",
+            f"confidence {self.confidence:g}",
+        ]
         if self.rows is not None:
             given.append(f"{self.rows:,.0f} rows")
         if self.half_width is not None:
@@ -157,7 +160,7 @@ def plan(
         ),
         option(
             "everhold, worst case",
-            f"{dense}, and rule=eh.Corrective(proved=True); any analyst",
+            f"{dense}, known exactly; rule=eh.Corrective(proved=True); any analyst",
             lambda w: sample_size.rows_needed(w, density=density, **common),
             lambda n: sample_size.precision_reached(n, density=density, **common),
         ),
@@ -213,11 +216,13 @@ def plan(
                 lambda n: rivals.multiplicative_weights_width(n, domain_bits=bits, **common),
             ),
         )
-    name, reason = _recommend(options, rows, half_width)
+    name, reason = _recommend(options, rows, half_width, rounds=t, surprises=surprises, delta=delta)
     return Plan(t, rows, half_width, confidence, tuple(options), name, reason)
 
 
-def _recommend(options: list[Option], rows: float | None, half_width: float | None) -> tuple[str, str]:
+def _recommend(
+    options: list[Option], rows: float | None, half_width: float | None, *, rounds: float, surprises: int, delta: float
+) -> tuple[str, str]:
     everhold, proved = options[0], [o for o in options if o.proved and "out of reach" not in o.assumes]
     if rows is None:
         best = min(proved, key=lambda o: o.rows_needed or inf)
@@ -230,9 +235,11 @@ def _recommend(options: list[Option], rows: float | None, half_width: float | No
     best = min(proved, key=lambda o: o.half_width or inf)
     expected, sure = everhold.half_width or inf, best.half_width or inf
     if min(expected, sure) > 1.0:
+        needed = sample_size.rows_with_surprises(0.2, rounds=rounds, surprises=surprises, failure_probability=delta)
         return (
             "more rows",
-            f"{rows:,.0f} rows say nothing about that many adaptive questions, by any mechanism listed.",
+            f"{rows:,.0f} rows say nothing about that many adaptive questions, by any mechanism listed. About {needed:,} "
+            "rows with a prior that fits would reach ±0.1.",
         )
     if sure <= expected:
         name = "everhold" if best.mechanism == "everhold, worst case" else best.mechanism
@@ -245,8 +252,11 @@ def _recommend(options: list[Option], rows: float | None, half_width: float | No
         if sure <= 1.0
         else ("nothing listed guarantees a useful half-width in advance")
     )
+    missed = ""
+    if half_width is not None and expected > half_width:
+        missed = f" The ±{half_width:g} that is wanted would take about {everhold.rows_needed:,.0f} rows."
     return "everhold", (
-        f"Its intervals are valid with any prior, and about ±{expected:.3g} wide with one that fits; {promise}."
+        f"Its intervals are valid with any prior, and about ±{expected:.3g} wide with one that fits; {promise}.{missed}"
     )
 
 

@@ -38,7 +38,7 @@ Transfer = Literal["jung", "rogers"]
 
 
 def non_adaptive_width(rows: float, *, rounds: float, failure_probability: float = 0.05) -> float:
-    """Hoeffding and a union bound over T questions fixed in advance: the limit nobody adaptive can beat."""
+    """Hoeffding and a union bound over T questions fixed in advance: for comparison with what adaptivity costs."""
     _check(rows, rounds, failure_probability)
     return hoeffding_width(log(2.0 * rounds / failure_probability), rows)
 

@@ -51,14 +51,14 @@ def worst_nats(rounds: float, surprises: int, failure_probability: float) -> flo
     more than ln 2. A surprise further out uses up more of χ² than it adds in nats, so the nearest cell is the worst.
     """
     t = _whole(rounds, "rounds")
-    k = min(surprises, max((t - 1) // 2, 0))
+    most = min(surprises, t - 1)
     return (
         confidence_nats(failure_probability)
         + _LN2
         + integer_nats(t)
-        + ln_binomial(t - 1, k)
-        + ln(float((k + 1) * (k + 2)))
-        + min(surprises, max(t - 1, 0)) * cell_nats(1)
+        + ln_binomial(t - 1, min(most, (t - 1) // 2))
+        + ln(float((most + 1) * (most + 2)))
+        + most * cell_nats(1)
     )
 
 
@@ -74,7 +74,7 @@ def rows_needed(
 
     Probability 1-δ over the rows; assumes independent rows, a population that is λ-dense in the prior, a sketch whose
     estimates are exact over the prior, and a rule for which the bound on surprises is proved: `Gradient(step="gap")`,
-    `Corrective(proved=True)`, or the entropic projection with the same slack.
+    `Corrective(proved=True)` or `Entropic(proved=True)`, their projections taken as exact.
 
     >>> f"{rows_needed(0.2, rounds=1e6, density=0.5):.2e}"
     '9.40e+05'

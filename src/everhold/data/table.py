@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -43,6 +43,11 @@ class Table(Mapping[str, "NDArray[Any]"]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if not name.startswith("_") and name in self._columns:
+            raise AttributeError(f'columns are taken by name: write rows["{name}"] instead of rows.{name}')
+        raise AttributeError(f"a table has no attribute {name!r}; its columns are taken as rows[{name!r}]")
 
     def __len__(self) -> int:
         return len(self._columns)

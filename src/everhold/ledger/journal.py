@@ -37,6 +37,10 @@ class Journal:
         """Z: for every surprise its round, its cell and the coefficients fitted then. All that the data ever said."""
         return {past.number: (past.cell, past.fit or ()) for past in self._rounds if past.cell is not None}
 
+    def __repr__(self) -> str:
+        surprises = sum(past.cell is not None for past in self._rounds)
+        return f"Journal(rounds: {len(self._rounds):,}, surprises: {surprises:,})"
+
     def __len__(self) -> int:
         return len(self._rounds)
 

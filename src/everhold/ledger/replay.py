@@ -8,7 +8,7 @@ questions).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import ReplayError
@@ -17,7 +17,7 @@ from everhold.queries.query import as_query
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
-    from everhold.queries.mechanism import Mechanism
+    from everhold.queries.mechanism import Mechanism, Reading
 
 __all__ = ["Analyst", "Transcript", "replay"]
 
@@ -28,16 +28,24 @@ Analyst = Callable[[], Generator[Any, "Answer", Any]]
 """An analyst's program: a function that makes a generator, which yields questions and is sent their answers."""
 
 
-def replay(mechanism: Mechanism, transcript: Transcript, questions: Analyst | Iterable[Any]) -> list[Answer]:
+def replay(
+    mechanism: Mechanism,
+    transcript: Transcript,
+    questions: Analyst | Iterable[Any],
+    *,
+    readings: Sequence[Reading] | None = None,
+) -> list[Answer]:
     """All answers of a session, in the order they were given.
 
     Args:
         mechanism: in its first state, with the settings and coins of the session.
         transcript: Z, from `Holdout.transcript`.
         questions: the analyst's program, with the same coins as then; or the questions themselves.
+        readings: what the sketch read in each recorded round, where a record is at hand: every question must then be one
+            that was asked. Without it, a question that was never asked would be answered as if it had been quiet.
 
     Raises:
-        ReplayError: a surprise is recorded for a round that was never reached, so something does not belong together.
+        ReplayError: the questions are not those of the record, or a recorded surprise was never reached.
     """
     answers: list[Answer] = []
     named: dict[str, Answer] = {}
@@ -47,6 +55,11 @@ def replay(mechanism: Mechanism, transcript: Transcript, questions: Analyst | It
         if query.name is not None and query.name in named:
             return named[query.name]
         proposal = mechanism.propose(query)
+        if readings is not None:
+            if proposal.round > len(readings):
+                raise ReplayError(f"the record ends after {len(readings)} rounds, but a further question came.")
+            if proposal.reading != readings[proposal.round - 1]:
+                raise ReplayError(f"the question of round {proposal.round} is not the one that was asked then.")
         cell, fit = transcript.get(proposal.round, (QUIET, None))
         answer = mechanism.answer(proposal, cell)
         mechanism.absorb(proposal, cell, fit)

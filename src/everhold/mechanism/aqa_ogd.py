@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -19,9 +19,17 @@ from everhold.bounds.concentration import confidence_nats
 from everhold.bounds.description_length import Code
 from everhold.bounds.elementary import ln
 from everhold.bounds.paper import Constants, estimator_draws, update_cap
-from everhold.errors import PrecisionExhausted, QuestionError, ReplayError, SettingError
+from everhold.data.table import as_table
+from everhold.errors import (
+    PrecisionExhausted,
+    QuestionError,
+    ReplayError,
+    SettingError,
+    require_number,
+    require_whole,
+)
 from everhold.mechanism.basis import Basis
-from everhold.mechanism.estimator import past_values
+from everhold.mechanism.estimator import Draws, past_values
 from everhold.mechanism.everhold import interval_ends
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.coins import coins
@@ -31,7 +39,6 @@ from everhold.queries.mechanism import QUIET, Reading
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from everhold.mechanism.estimator import Draws
     from everhold.queries.query import Query
 
 __all__ = ["MOST_DRAWS", "AqaOgd", "PaperOffer"]
@@ -59,7 +66,7 @@ class AqaOgd:
 
     Args:
         rows: M, the number of private rows.
-        draw: fresh rows g(seed) for uniform seeds: `draw(rng, size)`.
+        draw: fresh rows g(seed) for uniform seeds: `draw(rng, size)` returns a table, or is a prior's own `draw`.
         accuracy: ε on the [-1, 1] scale.
         density: λ.
         rounds: T, fixed in advance as the paper wants it.
@@ -70,13 +77,25 @@ class AqaOgd:
             [-1, 1], and it goes on answering from an unchecked sketch, with the interval that says so.
         draws: 'corrected': B from the known |G| (erratum 1). 'printed': the B that was meant in print; refused with its
             size when it exceeds MOST_DRAWS.
+
+    It is asked through a holdout, like any mechanism:
+
+    >>> import everhold as eh
+    >>> coins = eh.BitSampler(lambda bits: {"x": bits[:, 0] == 1}, bits=64)
+    >>> private = {"x": np.arange(5000) % 10 > 0}
+    >>> holdout = eh.Holdout.with_mechanism(
+    ...     private, lambda n: eh.AqaOgd(rows=n, draw=coins.draw, accuracy=0.4, density=0.5, rounds=100)
+    ... )
+    >>> answer = holdout.ask(lambda rows: rows["x"])
+    >>> answer.surprise, 0.9 in answer.interval
+    (True, True)
     """
 
     def __init__(
         self,
         *,
         rows: int,
-        draw: Callable[[np.random.Generator, int], Draws],
+        draw: Callable[[np.random.Generator, int], Any],
         accuracy: float,
         density: float,
         rounds: int,
@@ -85,6 +104,14 @@ class AqaOgd:
         constants: Constants = "corrected",
         draws: Constants = "corrected",
     ) -> None:
+        for whole, what in ((rows, "rows"), (rounds, "rounds"), (seed, "seed")):
+            require_whole(whole, what)
+        for number, what in (
+            (accuracy, "accuracy"),
+            (density, "density"),
+            (failure_probability, "failure_probability"),
+        ):
+            require_number(number, what)
         if rows < 1:
             raise SettingError(f"the number of private rows is at least 1, not {rows!r}")
         if constants not in get_args(Constants) or draws not in get_args(Constants):
@@ -123,7 +150,7 @@ class AqaOgd:
 
     def identity(self, query: Query) -> str:
         """A digest of the question's values on seeds drawn for this purpose alone."""
-        drawn = self._draw(coins(self._seed, "probe"), 2048)
+        drawn = _as_draws(self._draw(coins(self._seed, "probe"), 2048))
         return query.on_reference(drawn.rows, drawn.size).pack().digest
 
     @property
@@ -160,6 +187,15 @@ class AqaOgd:
                 more_rows=0,
             )
         t = self._round + 1
+        if t > self._horizon:
+            raise PrecisionExhausted(
+                f"all {self._horizon:,} rounds that were planned for (rounds=…) are used, and the paper's guarantee rests "
+                "on their number.",
+                asked=float(self._accuracy),
+                left=0.0,
+                needed=float(self._accuracy) / 2,
+                more_rows=None,
+            )
         tolerance = float(self._accuracy) / 2
         if isinstance(query, Reading):
             return PaperOffer(t, None, query, None, tolerance, self.spent)
@@ -254,7 +290,7 @@ class AqaOgd:
         total, verify = 0, True
         while left:
             rows = min(left, _CHUNK)
-            drawn = self._draw(rng, rows)
+            drawn = _as_draws(self._draw(rng, rows))
             if drawn.weights is not None or drawn.size != rows:
                 raise SettingError(
                     "AqaOgd needs a sampler of single rows: draw(rng, size) with size rows and no weights."
@@ -279,3 +315,11 @@ class AqaOgd:
         if self._constants == "corrected":
             u = max(Fraction(-1), min(Fraction(1), u))
         return Reading("share", u.numerator, u.denominator, float(size)), values
+
+
+def _as_draws(drawn: Any) -> Draws:
+    """What a sampler returned: a prior's pool, or a plain table."""
+    if hasattr(drawn, "rows") and hasattr(drawn, "weights"):
+        return Draws(drawn.rows, drawn.size, drawn.weights, drawn.draws)
+    table = as_table(drawn, what="what draw(rng, size) returned")
+    return Draws(table, table.size, None, float(table.size))

@@ -224,9 +224,11 @@ class Everhold:
         centre, slack = self._centre(proposal, cell)
         w = hoeffding_width(proposal.nats, self._n - self._known)
         beyond = (abs(cell) - 1) * 2.0 * slack
+        # What is left of the cell inside [-1, 1]: the private mean lies there.
+        low, high = max(centre - slack, -1.0), min(centre + slack, 1.0)
         return Lesson(
-            target=min(max(centre, -1.0), 1.0),
-            slack=slack,
+            target=0.5 * (low + high),
+            slack=max(0.5 * (high - low), 0.125 * slack),
             sketch=proposal.reading.value,
             width=w,
             gap=proposal.tolerance + beyond - w,

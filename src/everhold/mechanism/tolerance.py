@@ -134,7 +134,7 @@ class FixedPrecision:
                 f"the promised half-width of ±{self.half_width / 2:.4g} (share scale) cannot be kept for another "
                 f"question: sampling error takes ±{sqrt(2.0 * at.nats / at.rows) / 2:.4g} of it at {at.nats:.1f} nats, "
                 f"±{max(left, 0.0) / 2:.4g} is left, and noise needs ±{needed / 2:.4g}, short by "
-                f"±{(needed - left) / 2:.4g}. {way_out} Answers given so far stay valid.",
+                f"±{(needed - max(left, 0.0)) / 2:.4g}. {way_out} Answers given so far stay valid.",
                 asked=self.half_width,
                 left=max(left, 0.0),
                 needed=needed,

@@ -80,6 +80,9 @@ class Labels:
         """`size` fresh feature rows with all labels: the labels are summed over, not drawn."""
         return self._cross(self._features.draw(rng, size))
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.describe()})"
+
     def describe(self) -> str:
         """One line for people."""
         how = "uniform labels" if self._probabilities is None else "given label probabilities"

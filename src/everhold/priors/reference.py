@@ -59,6 +59,9 @@ class Reference:
         rows = self._pool.rows
         return Pool(as_table({name: column[picked] for name, column in rows.items()}), None, float(size))
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.describe()})"
+
     def describe(self) -> str:
         """One line for people."""
         return f"{'weighted ' if self._weighted else ''}reference of {self._pool.size:,} rows"

@@ -69,6 +69,9 @@ class Sampler:
             raise PriorError(f"draw(rng, {size}) returned {table.size:,} rows. Expected {size:,}.")
         return Pool(table, None, float(size))
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.describe()})"
+
     def describe(self) -> str:
         """One line for people."""
         return "fresh draws every round" if self._size is None else f"{self._size:,} draws from a sampler"

@@ -90,3 +90,9 @@ class Preview:
     def interval(self) -> Interval:
         """The interval that a quiet answer would carry."""
         return Interval(self.low, self.high)
+
+    def __str__(self) -> str:
+        return f"{self.sketch:.4g} in {self.interval} if quiet, prior {self.prior:.4g}, tolerance {self.tolerance:.4g}"
+
+    def __repr__(self) -> str:
+        return f"Preview({self})"

@@ -44,6 +44,9 @@ class Corrective:
         self.cap = cap
         self.proved = proved
 
+    def __repr__(self) -> str:
+        return f"Corrective(cap={self.cap:g}, proved={self.proved})"
+
     def start(self) -> float:
         """θ_0 = 0: h = 1, the prior itself."""
         return 0.0

@@ -31,15 +31,20 @@ class Entropic:
 
     Args:
         cap: the largest density ratio; only a guard, it is hardly ever met.
+        proved: give every lesson the slack Δ/2 + w, for which the bound on surprises is proved; Δ/2 by default.
     """
 
     name = "entropic"
     normalised = True
 
-    def __init__(self, *, cap: float = 4096.0) -> None:
+    def __init__(self, *, cap: float = 4096.0, proved: bool = False) -> None:
         if not 1.0 < cap <= 2.0**12:
             raise SettingError(f"the cap on the density ratio lies in (1, 4096], not at {cap!r}")
         self.cap = cap
+        self.proved = proved
+
+    def __repr__(self) -> str:
+        return f"Entropic(cap={self.cap:g}, proved={self.proved})"
 
     def start(self) -> float:
         """θ_0 = 0: h = 1, the prior itself."""
@@ -64,7 +69,7 @@ class Entropic:
             self,
             basis,
             targets=np.array([lesson.target for lesson in lessons]),
-            slacks=np.array([lesson.slack for lesson in lessons]),
+            slacks=np.array([lesson.slack + (lesson.width if self.proved else 0.0) for lesson in lessons]),
             bound=8.0,
             start=np.append(theta, 0.0),
             mass=mass,

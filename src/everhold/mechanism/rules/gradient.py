@@ -44,6 +44,9 @@ class Gradient:
         self.step = step
         self.start_at = start_at
 
+    def __repr__(self) -> str:
+        return f"Gradient(step={self.step!r}, start_at={self.start_at:g})"
+
     def start(self) -> float:
         """θ_0: h starts at 1 + θ_0."""
         return self.start_at - 1.0
