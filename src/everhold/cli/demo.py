@@ -147,6 +147,7 @@ def draw(traces: dict[str, tuple[Trace, Trace]], path: Path) -> None:
     """The figure: model checks against the truth, and the price paid, for noise and for signal."""
     figure = Figure(figsize=(11, 6.2), layout="constrained", facecolor="white")
     axes: Any = figure.subplots(2, 2, sharex="col", sharey="row", height_ratios=[3, 1])
+    dearest = 1.05 * max(price for _, held in traces.values() for _, price in held.spent)
     for column, (name, (plain, held)) in enumerate(traces.items()):
         top, bottom = axes[0][column], axes[1][column]
         top.plot(plain.rounds, plain.told, color="#b45309", lw=2, label="plain holdout: reported")
@@ -180,7 +181,7 @@ def draw(traces: dict[str, tuple[Trace, Trace]], path: Path) -> None:
         top.grid(alpha=0.25)
         price = np.array(held.spent)
         bottom.step(price[:, 0], price[:, 1], color="#1d4ed8", lw=1.6, where="post")
-        bottom.set_ylim(0, None)
+        bottom.set_ylim(0, dearest)
         bottom.set_xlabel("questions asked")
         bottom.grid(alpha=0.25)
     axes[0][0].set_ylabel("accuracy of the model so far\n(crosses: single features)")
