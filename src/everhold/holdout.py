@@ -31,6 +31,7 @@ from everhold.mechanism.rules import Corrective, Entropic, Gradient, Rule
 from everhold.mechanism.tolerance import Anytime, Contract, FixedPrecision
 from everhold.priors.pool import Pool, Prior
 from everhold.queries.coins import coins, fresh_seed
+from everhold.queries.expression import Expression, expression
 from everhold.queries.query import Query, as_query
 
 if TYPE_CHECKING:
@@ -240,21 +241,22 @@ class Holdout:
         """Answer a question about the population.
 
         Args:
-            question: a callable over columns, in process and from trusted code only (booleans make a share in [0, 1],
-                numbers in [-1, 1] a mean), or `eh.Values(sample=..., reference=...)`.
+            question: text such as "age > 40 AND smoker" (docs/reference/expressions.md); a callable over columns, in
+                process and from trusted code only (booleans make a share in [0, 1], numbers in [-1, 1] a mean); or
+                `eh.Values(sample=..., reference=...)`.
             name: a public identity for a callable; asking the same name again returns the recorded answer for nothing.
 
         Raises:
             QuestionError: the question is at fault. Nothing was charged.
             PrecisionExhausted: a fixed-precision holdout has used up its promise.
         """
-        query = as_query(question, name=name)
+        query = self._query(question, name)
         with self._turn():
             if (earlier := self._journal.named(query.name)) is not None:
                 self._require_same(query, earlier)
                 return earlier.answer
             proposal = self._mechanism.propose(query)
-            identity = None if query.name is None else self._mechanism.identity(query)
+            identity = self._identity(query)
             total = self._sample.total(query, proposal.reading.scale)
             cell = self._mechanism.decide(proposal, total)
             # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
@@ -268,7 +270,7 @@ class Holdout:
         """
         if callable(questions) or not isinstance(questions, Iterable) or isinstance(questions, str):
             raise QuestionError("ask_many takes a list of questions; for a single one there is ask.")
-        queries = [as_query(question) for question in questions]
+        queries = [self._query(question) for question in questions]
         with self._turn():
             for query in queries:
                 if self._journal.named(query.name) is None:
@@ -283,6 +285,14 @@ class Holdout:
                 refusal.answers = list(answers)
                 raise
         return answers
+
+    def _query(self, question: object, name: str | None = None) -> Query:
+        """What somebody asks, checked against the public columns where it is text."""
+        if isinstance(question, str):
+            if name is not None:
+                raise QuestionError("a question given as text is known by its text, and takes no other name.")
+            return expression(question, self._sample.columns())
+        return as_query(question, name=name)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -318,7 +328,7 @@ class Holdout:
     def try_out(self, question: object) -> Preview:
         """What the public side alone says of a question: costs nothing, touches no private row, tells errors in full."""
         with self._turn():
-            return self._mechanism.preview(as_query(question))
+            return self._mechanism.preview(self._query(question))
 
     def audit(self) -> Audit:
         """Replay the whole record without the private rows, bit for bit."""
@@ -329,10 +339,17 @@ class Holdout:
         """Every answer again from the transcript, the coins and the questions (or the analyst's program), without data."""
         with self._turn():
             readings = [record.reading for record in self._journal]
-            return replay(self._build(), self.transcript, questions, readings=readings)
+            asked = questions if callable(questions) else [self._query(question) for question in questions]
+            return replay(self._build(), self.transcript, asked, readings=readings)
+
+    def _identity(self, query: Query) -> str | None:
+        """What makes a named question that question: its canonical text, or its values on public rows."""
+        if isinstance(query, Expression) or query.name is None:
+            return query.name
+        return self._mechanism.identity(query)
 
     def _require_same(self, query: Query, earlier: Round) -> None:
-        if self._mechanism.identity(query) != earlier.identity:
+        if self._identity(query) != earlier.identity:
             raise QuestionError(
                 f"the name {query.name!r} belongs to a question with other values on the reference (round "
                 f"{earlier.number}). Expected one name for one question: choose another."

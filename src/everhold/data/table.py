@@ -34,6 +34,8 @@ class Table(Mapping[str, "NDArray[Any]"]):
             shown = ", ".join(f"{name}: {length:,}" for name, length in list(lengths.items())[:6])
             raise DataError(f"{what} has columns of different lengths ({shown}). Expected one entry for each row.")
         self._columns = frozen
+        self.encoded: dict[str, Any] = {}
+        """Columns as expressions see them, made when first used."""
         self.size = next(iter(lengths.values())) if lengths else (size or 0)
         if self.size < 1:
             raise DataError(f"{what} has no rows. Expected at least one.")

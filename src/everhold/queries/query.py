@@ -173,10 +173,10 @@ def as_query(question: object, *, name: str | None = None) -> Query:
 
     >>> as_query(lambda rows: rows["age"] > 40).repeatable
     True
-    >>> as_query("age > 40")
+    >>> as_query(42)
     Traceback (most recent call last):
     ...
-    everhold.errors.QuestionError: a question is a callable over columns or eh.Values(...), not str. Write ...
+    everhold.errors.QuestionError: a question is text, a callable over columns or eh.Values(...), not int. Write ...
     """
     if name is not None and not isinstance(name, str):
         raise QuestionError(f"a name is text, not {type(name).__name__}.")
@@ -195,6 +195,6 @@ def as_query(question: object, *, name: str | None = None) -> Query:
     if callable(question):
         return RowFunction(question, name)
     raise QuestionError(
-        f"a question is a callable over columns or eh.Values(...), not {type(question).__name__}. Write "
-        'lambda rows: rows["age"] > 40, or hand over the values on both sides.'
+        f"a question is text, a callable over columns or eh.Values(...), not {type(question).__name__}. Write "
+        '"age > 40", or lambda rows: rows["age"] > 40, or hand over the values on both sides.'
     )

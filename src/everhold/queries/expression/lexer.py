@@ -1,0 +1,74 @@
+"""Text to tokens, with places, so that every error can point at its cause."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from everhold.errors import QuestionError
+
+__all__ = ["KEYWORDS", "MOST_CHARACTERS", "Token", "complain", "tokens"]
+
+MOST_CHARACTERS = 4_000
+KEYWORDS = frozenset(
+    "AND OR NOT IN BETWEEN IS NULL LIKE TRUE FALSE CASE WHEN THEN ELSE END".split()  # noqa: SIM905
+)
+
+_PATTERN = re.compile(
+    r"""\s*(?:
+      (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
+    | (?P<word>[^\W\d]\w*)
+    | "(?P<quoted>(?:[^"]|"")*)"
+    | '(?P<text>(?:[^']|'')*)'
+    | (?P<op><=|>=|<>|!=|[=<>+\-*/%(),])
+    )""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of the text: its kind, what it says, and where it stands."""
+
+    kind: str
+    value: str
+    at: int
+
+
+def complain(text: str, at: int, message: str) -> NoReturn:
+    """Raise a QuestionError that shows the line with a caret under the place."""
+    start = max(0, at - 50)
+    shown = text[start : at + 40].replace("\n", " ").replace("\t", " ")
+    raise QuestionError(f"{message}\n  {shown}\n  {' ' * (at - start)}^")
+
+
+def tokens(text: str) -> list[Token]:
+    """All tokens of a question, an end mark last.
+
+    >>> [token.value for token in tokens("age >= 40 AND city = 'it''s'")]
+    ['age', '>=', '40', 'AND', 'city', '=', "it's", '']
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise QuestionError(f"the question has {len(text):,} characters. Expected at most {MOST_CHARACTERS:,}.")
+    result, at = [], 0
+    while at < len(text):
+        found = _PATTERN.match(text, at)
+        if found is None:
+            if not text[at:].strip():
+                break
+            place = at + len(text[at:]) - len(text[at:].lstrip())
+            what = "a text that does not end" if text[place] in "'\"" else f"the character {text[place]!r}"
+            complain(text, place, f"{what} was not expected here.")
+        kind = str(found.lastgroup)
+        value, place = found[kind], found.start(kind)
+        if kind == "word" and value.upper() in KEYWORDS:
+            kind, value = "keyword", value.upper()
+        elif kind == "quoted":
+            kind, value, place = "word", value.replace('""', '"'), place - 1
+        elif kind == "text":
+            value, place = value.replace("''", "'"), place - 1
+        result.append(Token(kind, value, place))
+        at = found.end()
+    result.append(Token("end", "", len(text)))
+    return result

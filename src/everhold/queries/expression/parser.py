@@ -1,0 +1,377 @@
+"""Tokens to a typed tree, checked against the public columns on the way (a Pratt parser with hard limits)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import NoReturn
+
+from everhold.errors import did_you_mean
+from everhold.queries.expression.lexer import Token, complain, tokens
+from everhold.queries.expression.tree import Call, Case, Column, Kind, Logic, Node, Null, Number, Test, Text, Truth
+
+__all__ = ["MOST_DEPTH", "MOST_ITEMS", "MOST_PARTS", "parse"]
+
+MOST_PARTS = 250
+MOST_DEPTH = 40
+MOST_ITEMS = 256
+_LARGEST = 1e300
+
+# What functions take and give: kinds of arguments ("…" repeats the last), kind of the result.
+_FUNCTIONS: dict[str, tuple[tuple[str, ...], Kind]] = {
+    "abs": (("number",), "number"),
+    "sqrt": (("number",), "number"),
+    "ln": (("number",), "number"),
+    "exp": (("number",), "number"),
+    "floor": (("number",), "number"),
+    "ceil": (("number",), "number"),
+    "round": (("number",), "number"),
+    "least": (("number", "number", "…"), "number"),
+    "greatest": (("number", "number", "…"), "number"),
+    "coalesce": (("number", "number", "…"), "number"),
+    "lower": (("text",), "text"),
+    "upper": (("text",), "text"),
+    "length": (("text",), "number"),
+    "year": (("date",), "number"),
+    "month": (("date",), "number"),
+    "day": (("date",), "number"),
+    "weekday": (("date",), "number"),
+    "hour": (("date",), "number"),
+}
+_SMALLEST = 1e-30
+_WORDS: dict[Kind, str] = {"number": "a number", "boolean": "yes/no", "text": "text", "date": "a date"}
+_COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
+
+
+def parse(text: str, columns: Mapping[str, Kind]) -> Node:
+    """The tree of a yes/no question.
+
+    Raises:
+        QuestionError: with a caret under the place, and a near column or function where one fits.
+
+    >>> parse("age > 40", {"age": "number"})
+    Test(op='<', args=(Number(value=40.0, kind='number', at=6), Column(name='age', kind='number', at=0)), ...)
+    """
+    parser = _Parser(text, columns)
+    tree = parser.expression(0)
+    if parser.now.kind != "end":
+        parser.fail(parser.now, f"{parser.now.value!r} was not expected here; a question is one yes/no expression.")
+    if tree.kind != "boolean":
+        complain(
+            text,
+            tree.at,
+            f"the question is {_WORDS[tree.kind]}. Expected a yes/no expression: compare it, as in x > 0.",
+        )
+    return tree
+
+
+class _Parser:
+    def __init__(self, text: str, columns: Mapping[str, Kind]) -> None:
+        self._text = text
+        self._columns = columns
+        self._tokens = tokens(text)
+        self._place = 0
+        self._parts = 0
+        self._depth = 0
+
+    @property
+    def now(self) -> Token:
+        """The token that is read next."""
+        return self._tokens[self._place]
+
+    def fail(self, where: Token | Node, message: str) -> NoReturn:
+        """Point at a token or a node."""
+        complain(self._text, where.at, message)
+
+    def take(self) -> Token:
+        """Read a token."""
+        token = self.now
+        if token.kind != "end":
+            self._place += 1
+        return token
+
+    def accept(self, *values: str) -> Token | None:
+        """Read the next token if it is one of these operators or keywords."""
+        if self.now.kind in ("op", "keyword") and self.now.value in values:
+            return self.take()
+        return None
+
+    def expect(self, value: str) -> Token:
+        """Read this operator or keyword, or complain."""
+        token = self.accept(value)
+        if token is None:
+            found = "the question ends" if self.now.kind == "end" else f"{self.now.value!r} came"
+            self.fail(self.now, f"{value!r} was expected here, but {found}.")
+        return token
+
+    def part(self, node: Node) -> Node:
+        """Count a node against the limit."""
+        self._parts += 1
+        if self._parts > MOST_PARTS:
+            self.fail(node, f"the question has more than {MOST_PARTS} parts. Expected a smaller one.")
+        return node
+
+    def expression(self, level: int) -> Node:
+        """Parse what binds more tightly than `level`: 1 OR, 2 AND, 3 NOT, 4 comparisons, 5 sums, 6 products, 7 signs."""
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            self.fail(self.now, f"the question is nested more than {MOST_DEPTH} deep. Expected a flatter one.")
+        left = self.prefix()
+        while True:
+            following = self.infix(left, level)
+            if following is None:
+                self._depth -= 1
+                return left
+            left = following
+
+    def prefix(self) -> Node:
+        """A literal, a column, a function, a sign, NOT, CASE or parentheses."""
+        token = self.take()
+        if token.kind == "number":
+            value = float(token.value)
+            if not abs(value) <= 1e15:
+                self.fail(token, f"the number {token.value} is too large. Expected at most 1e15.")
+            return self.part(Number(value, at=token.at))
+        if token.kind == "text":
+            return self.part(Text(token.value, at=token.at))
+        if token.kind == "word":
+            return self.call(token) if self.now.value == "(" and self.now.kind == "op" else self.column(token)
+        if token.value == "(" and token.kind == "op":
+            inner = self.expression(0)
+            self.expect(")")
+            return inner
+        if token.value in ("-", "+") and token.kind == "op":
+            operand = self.need(self.expression(7), "number")
+            if isinstance(operand, Number):
+                return replace(operand, value=-operand.value if token.value == "-" else operand.value, at=token.at)
+            return self.part(Call("neg", (operand,), "number", token.at)) if token.value == "-" else operand
+        if token.kind == "keyword":
+            if token.value in ("TRUE", "FALSE"):
+                return self.part(Truth(token.value == "TRUE", at=token.at))
+            if token.value == "NULL":
+                return self.part(Null(at=token.at))
+            if token.value == "NOT":
+                return self.part(Logic("not", (self.need(self.expression(3), "boolean"),), at=token.at))
+            if token.value == "CASE":
+                return self.case(token)
+        if token.kind == "end":
+            return self.fail(token, "the question ends where a value was expected.")
+        return self.fail(token, f"{token.value!r} was not expected here; a column, a number or a text was.")
+
+    def infix(self, left: Node, level: int) -> Node | None:
+        """What may follow a value, if it binds more tightly than `level`."""
+        token = self.now
+        if token.kind == "keyword":
+            if token.value == "OR" and level < 1:
+                return self.logic("or", left, 1)
+            if token.value == "AND" and level < 2:
+                return self.logic("and", left, 2)
+            if level < 4 and token.value in ("IS", "IN", "BETWEEN", "LIKE", "NOT"):
+                return self.predicate(left)
+            return None
+        if token.kind != "op":
+            return None
+        if token.value in _COMPARISONS and level < 4:
+            self.take()
+            return self.compare(token, left, self.expression(4))
+        if token.value in ("+", "-") and level < 5:
+            self.take()
+            return self.arithmetic(token, left, self.expression(5))
+        if token.value in ("*", "/", "%") and level < 6:
+            self.take()
+            return self.arithmetic(token, left, self.expression(6))
+        return None
+
+    def logic(self, op: str, left: Node, level: int) -> Node:
+        """AND and OR."""
+        token = self.take()
+        right = self.need(self.expression(level), "boolean")
+        node = Logic("and" if op == "and" else "or", (self.need(left, "boolean"), right), at=token.at)
+        return self.part(node)
+
+    def compare(self, token: Token, left: Node, right: Node) -> Node:
+        """A comparison, turned so that only '<', '<=' and '=' remain."""
+        left, right = self.alike(token, left, right)
+        if left.kind == "boolean" and token.value not in ("=", "<>", "!="):
+            self.fail(token, "yes/no values can be compared by = and <> only.")
+        op = token.value
+        if op in ("<", "<="):
+            return self.part(Test(op, (left, right), at=token.at))  # type: ignore[arg-type]
+        if op in (">", ">="):
+            return self.part(Test("<" if op == ">" else "<=", (right, left), at=token.at))
+        equal = self.part(Test("=", (left, right), at=token.at))
+        return equal if op == "=" else self.part(Logic("not", (equal,), at=token.at))
+
+    def predicate(self, left: Node) -> Node:
+        """IS NULL, IN, BETWEEN, LIKE, each possibly with NOT."""
+        token = self.take()
+        if token.value == "IS":
+            negated = self.accept("NOT") is not None
+            self.expect("NULL")
+            node = self.part(Test("null", (left,), at=token.at))
+        else:
+            negated = token.value == "NOT"
+            if negated:
+                token = self.take()
+            if token.value == "IN":
+                node = self.members(token, left)
+            elif token.value == "BETWEEN":
+                low = self.expression(4)
+                self.expect("AND")
+                high = self.expression(4)
+                first = self.compare(Token("op", "<=", token.at), low, left)
+                node = self.part(
+                    Logic("and", (first, self.compare(Token("op", "<=", token.at), left, high)), at=token.at)
+                )
+            elif token.value == "LIKE":
+                pattern = self.take()
+                if pattern.kind != "text" or "_" in pattern.value or "%" in pattern.value.strip("%"):
+                    self.fail(pattern, "LIKE takes 'start%', '%end' or '%middle%', in quotes and without _.")
+                node = self.part(
+                    Test("like", (self.need(left, "text"), Text(pattern.value, at=pattern.at)), at=token.at)
+                )
+            else:
+                self.fail(token, "IN, BETWEEN or LIKE was expected after NOT.")
+        return self.part(Logic("not", (node,), at=token.at)) if negated else node
+
+    def members(self, token: Token, left: Node) -> Node:
+        """IN (literal, …)."""
+        self.expect("(")
+        items: list[Node] = []
+        while True:
+            where = self.now
+            item = self.expression(4)
+            if not isinstance(item, Number | Text | Truth):
+                self.fail(where, "IN takes a list of numbers or texts.")
+            _, item = self.alike(token, left, item)
+            items.append(item)
+            if len(items) > MOST_ITEMS:
+                self.fail(where, f"the list has more than {MOST_ITEMS} items.")
+            if not self.accept(","):
+                break
+        self.expect(")")
+        return self.part(Test("in", (left, *items), at=token.at))
+
+    def arithmetic(self, token: Token, left: Node, right: Node) -> Node:
+        """+ - * / %."""
+        node = Call(token.value, (self.need(left, "number"), self.need(right, "number")), "number", token.at)
+        self.bounded(node)
+        return self.part(node)
+
+    def call(self, name: Token) -> Node:
+        """A function."""
+        known = _FUNCTIONS.get(name.value.lower())
+        if known is None:
+            near = did_you_mean(name.value.lower(), _FUNCTIONS)
+            self.fail(name, f"there is no function {name.value!r}.{near} There are: {', '.join(sorted(_FUNCTIONS))}.")
+        self.expect("(")
+        args: list[Node] = []
+        if not self.accept(")"):
+            args.append(self.expression(0))
+            while self.accept(","):
+                args.append(self.expression(0))
+            self.expect(")")
+        wanted, kind = known
+        repeats = wanted[-1] == "…"
+        least = len(wanted) - repeats
+        if len(args) < least or (len(args) > least and not repeats):
+            self.fail(name, f"{name.value} takes {least}{' or more' if repeats else ''} values, not {len(args)}.")
+        checked = tuple(self.need(arg, wanted[0]) for arg in args)  # type: ignore[arg-type]
+        node = Call(name.value.lower(), checked, kind, name.at)
+        self.bounded(node)
+        return self.part(node)
+
+    def case(self, token: Token) -> Node:
+        """CASE WHEN … THEN … ELSE … END, numbers or yes/no."""
+        branches: list[tuple[Node, Node]] = []
+        while self.accept("WHEN"):
+            condition = self.need(self.expression(0), "boolean")
+            self.expect("THEN")
+            branches.append((condition, self.expression(0)))
+        if not branches:
+            self.fail(self.now, "CASE needs at least one WHEN … THEN ….")
+        otherwise = self.expression(0) if self.accept("ELSE") else Null(at=token.at)
+        self.expect("END")
+        kinds = {value.kind for _, value in branches if not isinstance(value, Null)} | (
+            set() if isinstance(otherwise, Null) else {otherwise.kind}
+        )
+        if len(kinds) != 1 or not kinds <= {"number", "boolean"}:
+            self.fail(token, "all values of a CASE must be numbers, or all yes/no.")
+        kind: Kind = "boolean" if kinds == {"boolean"} else "number"
+        known = tuple((condition, self.as_kind(value, kind)) for condition, value in branches)
+        return self.part(Case(known, self.as_kind(otherwise, kind), kind, token.at))
+
+    def column(self, token: Token) -> Node:
+        """A column of the public table."""
+        kind = self._columns.get(token.value)
+        if kind is None:
+            near = did_you_mean(token.value, self._columns)
+            self.fail(
+                token,
+                f"there is no column {token.value!r}.{near} The columns are: {', '.join(self._columns) or 'none'}.",
+            )
+        return self.part(Column(token.value, kind, token.at))
+
+    def need(self, node: Node, kind: Kind) -> Node:
+        """A node of this kind, or a complaint."""
+        if isinstance(node, Null):
+            return replace(node, kind=kind)
+        if kind == "date" and isinstance(node, Text):
+            return self.date(node)
+        if node.kind != kind:
+            self.fail(node, f"this is {_WORDS[node.kind]} where {_WORDS[kind]} was expected.")
+        return node
+
+    @staticmethod
+    def as_kind(node: Node, kind: Kind) -> Node:
+        return replace(node, kind=kind) if isinstance(node, Null) else node
+
+    def alike(self, token: Token, left: Node, right: Node) -> tuple[Node, Node]:
+        """Two sides of a comparison, of one kind; a text next to a date is read as a date."""
+        if left.kind == "date" or right.kind == "date":
+            return self.need(left, "date"), self.need(right, "date")
+        if isinstance(left, Null):
+            return replace(left, kind=right.kind), right
+        if isinstance(right, Null):
+            return left, replace(right, kind=left.kind)
+        if left.kind != right.kind:
+            self.fail(token, f"{_WORDS[left.kind]} cannot be compared with {_WORDS[right.kind]}.")
+        return left, right
+
+    def date(self, node: Text) -> Node:
+        """An ISO date or time as microseconds since 1970."""
+        try:
+            moment = datetime.fromisoformat(node.value.strip())
+        except ValueError:
+            self.fail(node, f"{node.value!r} is not a date. Expected '2024-05-01' or '2024-05-01 13:30:00'.")
+        if moment.tzinfo is not None:
+            self.fail(node, "times are without a zone here. Expected '2024-05-01 13:30:00'.")
+        return Number(float((moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)), "date", node.at)
+
+    def bounded(self, node: Call) -> None:
+        """Refuse what could overflow by its shape alone."""
+        if _magnitude(node) > _LARGEST:
+            self.fail(
+                node, "this could become larger than 1e300 on some row. Expected smaller numbers or fewer products."
+            )
+
+
+def _magnitude(node: Node) -> float:
+    """The largest size a number can have, whatever the row."""
+    if isinstance(node, Number):
+        return abs(node.value)
+    if isinstance(node, Case):
+        return max(*(_magnitude(value) for _, value in node.branches), _magnitude(node.otherwise))
+    if not isinstance(node, Call):
+        return 1e15
+    sizes = [_magnitude(arg) for arg in node.args] if node.args and node.args[0].kind == "number" else [1e15]
+    if node.name in ("+", "-"):
+        return sum(sizes)
+    if node.name == "*":
+        return sizes[0] * sizes[1]
+    if node.name == "/":
+        return sizes[0] / _SMALLEST
+    if node.name == "exp":
+        return _LARGEST
+    return max(*sizes, 1e3) if len(sizes) > 1 else max(sizes[0], 1e3)
