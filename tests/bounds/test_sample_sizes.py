@@ -169,6 +169,35 @@ def test_thresholdout_and_multiplicative_weights():
     assert rivals.multiplicative_weights_rows(0.4, rounds=1000, domain_bits=20) > few
 
 
+@pytest.mark.parametrize(
+    ("width", "rounds", "budget", "delta"), [(0.2, 1e6, 10, 0.05), (0.05, 100, 1, 0.01), (1.0, 1e4, 50, 0.2)]
+)
+def test_thresholdout_by_mpmath(width, rounds, budget, delta):
+    """The published condition in forty digits; the second case is decided by its other term."""
+    with mpmath.workdps(40):
+        tau, m, beta = mpmath.mpf(width) / 2, mpmath.mpf(rounds), mpmath.mpf(delta)
+        sigma = tau / (96 * mpmath.log(4 * m / beta))
+        inner = tau / 8
+        exact = max(2 * budget / (sigma * inner), mpmath.log(6 / (beta / (2 * m))) / inner**2)
+    got = rivals.thresholdout_rows(width, rounds=rounds, budget=budget, failure_probability=delta)
+    assert 0 <= got - exact <= 1 + 1e-9 * float(exact)
+
+
+def test_multiplicative_weights_sample_error_solves_its_own_equation():
+    """a = (2 + 32√2) sqrt(L ln(2/δ)) (ln T + ln(32 L/(a²β)))/(ε n a), from above, by mpmath."""
+    n, t, bits, eps, delta, beta = 1e8, 1e4, 12, 0.05, 1e-6, 1e-4
+    with mpmath.workdps(40):
+        size = bits * mpmath.log(2)
+
+        def needed(a):
+            head = (2 + 32 * mpmath.sqrt(2)) * mpmath.sqrt(size * mpmath.log(2 / mpmath.mpf(delta)))
+            return head * (mpmath.log(t) + mpmath.log(32 * size / (a**2 * beta))) / (eps * n * a)
+
+        got = mpmath.mpf(rivals._multiplicative_weights_sample_error(n, t, float(size), eps, delta, beta))
+        assert needed(got) <= got * (1 + mpmath.mpf("1e-12"))
+        assert needed(got * mpmath.mpf("0.999")) > got * mpmath.mpf("0.999")
+
+
 def test_gaussian_delta_is_that_of_a_simulated_privacy_loss():
     """δ(ε) = E[(1 - e^{ε-L})⁺] for the Gaussian privacy loss L ~ N(μ²/2, μ²), integrated numerically."""
     for mu, eps in [(0.5, 0.3), (1.0, 1.0), (0.1, 0.25)]:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import everhold as eh
 from everhold.errors import QuestionError
 from everhold.queries.expression import columns_of, expression
+from everhold.queries.expression.evaluate import yes
 from everhold.queries.expression.parser import parse
 from everhold.queries.expression.tree import Case, Column, Logic, Null, Number, Test, Text, Truth
 
@@ -209,12 +210,17 @@ def test_random_expressions_row_by_row(text):
             refusal = str(error)
         else:
             refusal = None
-            got = answers(text)
+            got = answers(text), yes(tree, NASTY, SIZE).tolist()
     if refusal is not None:
         assert any(limit in refusal for limit in ("1e300", "parts", "deep")), refusal
         return
     expected = [value_of(tree, row(i)) is True for i in range(SIZE)]
-    assert got == expected
+    assert got == (expected, expected)
+
+
+@pytest.mark.parametrize("text", ["CASE WHEN b THEN NULL END > x", "CASE WHEN b THEN NULL ELSE NULL END IS NULL"])
+def test_a_case_of_nothing_but_missing_values(text):
+    assert answers(text) == [value_of(parse(text, KINDS), row(i)) is True for i in range(SIZE)]
 
 
 @settings(max_examples=300, deadline=None)

@@ -296,7 +296,7 @@ class _Parser:
         kinds = {value.kind for _, value in branches if not isinstance(value, Null)} | (
             set() if isinstance(otherwise, Null) else {otherwise.kind}
         )
-        if len(kinds) != 1 or not kinds <= {"number", "boolean"}:
+        if len(kinds) > 1 or not kinds <= {"number", "boolean"}:
             self.fail(token, "all values of a CASE must be numbers, or all yes/no.")
         kind: Kind = "boolean" if kinds == {"boolean"} else "number"
         known = tuple((condition, self.as_kind(value, kind)) for condition, value in branches)
