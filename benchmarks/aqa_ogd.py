@@ -2,43 +2,50 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 import everhold as eh
 from benchmarks.report import Line, seconds
 from everhold.mechanism.aqa_ogd import AqaOgd
 from everhold.mechanism.estimator import Draws
 
-ROWS, ROUNDS = 20_000, 1_000
+ROWS, ROUNDS, FEATURES = 20_000, 1_000, 16
 
 
 def session(bits: int, rounds: int = ROUNDS, seed: int = 3) -> eh.Holdout:
-    """λ = 1/2, ε = 0.2: rows whose first three bits never are all ones; an analyst who climbs through scores of 16 bits.
+    """λ = 1/2, ε = 0.2: the label is the majority of three features, and an analyst learns it by random steps.
 
-    The questions look at 16 positions spread over the seed, whatever its length: the same work for every n.
+    g reads 16 features and a label from places spread over the seed, whatever its length: the same work for every n.
+    The analyst follows every answer, so that most early questions surprise.
     """
-    prior = eh.BitSampler(lambda seeds: {"bits": seeds}, bits=bits, size=None)
-    rng = np.random.default_rng(seed)
-    seeds = prior.seeds(rng, 4 * ROWS)
-    private = seeds[~seeds[:, :3].all(axis=1)][:ROWS]
+    places = np.linspace(0, bits - 2, FEATURES).astype(int)
+
+    def g(seeds: NDArray[np.uint8]) -> dict[str, NDArray[np.generic]]:
+        return {"x": seeds[:, places].astype(np.float32) - np.float32(0.5), "y": seeds[:, -1] == 1}
+
+    prior = eh.BitSampler(g, bits=bits, size=None)
+    drawn = g(prior.seeds(np.random.default_rng(seed), 4 * ROWS))
+    right = (drawn["x"][:, :3].sum(axis=1) > 0.0) == drawn["y"]
+    private = {name: column[right][:ROWS] for name, column in drawn.items()}
 
     def draw(rng: np.random.Generator, size: int) -> Draws:
         pool = prior.draw(rng, size)
         return Draws(pool.rows, pool.size, None, pool.draws)
 
     holdout = eh.Holdout.with_mechanism(
-        {"bits": private},
+        private,
         lambda n: AqaOgd(rows=n, draw=draw, accuracy=0.2, density=0.5, rounds=rounds, seed=seed),
     )
-    places = np.linspace(0, bits - 1, 16).astype(int)
-    places[:3] = [0, 1, 2]
-    direction, best = np.zeros(16), 0.0
+    direction: NDArray[Any] = np.zeros(FEATURES, np.float32)
     for t in range(rounds):
-        step = np.random.default_rng([seed, t]).standard_normal(16)
-        weights = direction + (0.3 if t % 2 else 1.0) * step
-        answer = holdout.ask(lambda rows, w=weights: (rows["bits"][:, places] - 0.5) @ w > 0.0)
-        if t % 2 and abs(answer.value - 0.5) > best:
-            direction, best = weights / np.linalg.norm(weights), abs(answer.value - 0.5)
+        step = np.random.default_rng([seed, t]).standard_normal(FEATURES).astype(np.float32)
+        weights = direction + np.float32(0.5) * step
+        answer = holdout.ask(lambda rows, w=weights: (rows["x"] @ w > 0.0) == rows["y"])
+        direction = direction + np.float32(0.5 * (answer.value - 0.5)) * weights
+        direction /= np.float32(max(1.0, float(np.linalg.norm(direction))))
     return holdout
 
 

@@ -1,6 +1,7 @@
 """everhold: a holdout set that never wears out."""
 
 from everhold.bounds.plan import Plan, plan
+from everhold.data.schema import ColumnSchema, Schema
 from everhold.errors import (
     DataError,
     EverholdError,
@@ -21,6 +22,7 @@ from everhold.priors.labels import Labels
 from everhold.priors.marginals import Marginals, uniform
 from everhold.priors.reference import Reference
 from everhold.priors.sampler import BitSampler, Sampler
+from everhold.priors.split import Split
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.interval import Interval
 from everhold.queries.query import Values
@@ -32,6 +34,7 @@ __all__ = [
     "Anytime",
     "AqaOgd",
     "BitSampler",
+    "ColumnSchema",
     "Corrective",
     "DataError",
     "Entropic",
@@ -53,7 +56,9 @@ __all__ = [
     "ReplayError",
     "SQOracle",
     "Sampler",
+    "Schema",
     "SettingError",
+    "Split",
     "Values",
     "plan",
     "uniform",

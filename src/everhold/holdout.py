@@ -10,8 +10,13 @@ from math import sqrt
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from everhold.data.sample import Sample
+import numpy as np
+
+from everhold.data.sample import EngineName, Sample
+from everhold.data.schema import Schema
+from everhold.data.source import Frame, as_source
 from everhold.data.table import Table
+from everhold.data.units import Units
 from everhold.errors import (
     LedgerError,
     PrecisionExhausted,
@@ -30,12 +35,16 @@ from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.rules import Corrective, Entropic, Gradient, Rule
 from everhold.mechanism.tolerance import Anytime, Contract, FixedPrecision
 from everhold.priors.pool import Pool, Prior
+from everhold.priors.reference import Reference
+from everhold.priors.split import Split
 from everhold.queries.coins import coins, fresh_seed
-from everhold.queries.expression import Expression, expression
+from everhold.queries.expression import Expression, Graded, expression
+from everhold.queries.expression.program import Batch, encoded_columns
+from everhold.queries.expression.question import Prepared
 from everhold.queries.query import Query, as_query
 
 if TYPE_CHECKING:
-    import numpy as np
+    from pathlib import Path
 
     from everhold.queries.answer import Answer, Preview
     from everhold.queries.mechanism import Mechanism
@@ -43,6 +52,9 @@ if TYPE_CHECKING:
 __all__ = ["Holdout", "RuleName", "Settings"]
 
 RuleName = Literal["corrective", "gradient", "entropic"]
+
+_AT_ONCE = 1024  # questions of a batch that are scanned for together
+_LOOK_AT = 2048  # fresh rows that a schema is proposed from
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,10 +140,11 @@ class Holdout:
     fits makes surprises rare and intervals narrow.
 
     Args:
-        data: the private rows: a mapping of columns, a pandas or Polars frame, an Arrow table; or their number, when
-            every question is given by its values (`eh.Values`). Rows must be independent draws.
-        prior: what is known beforehand: `eh.Reference`, `eh.Labels`, `eh.Marginals`, `eh.Sampler`. Chosen without
-            looking at the private rows.
+        data: the private rows: a path to CSV or Parquet files (or a pattern), a pandas or Polars frame, an Arrow table, a
+            mapping of columns; or their number, when every question is given by its values (`eh.Values`). Rows must
+            be independent draws, unless `unit` says which belong together.
+        prior: what is known beforehand: `eh.Reference`, `eh.Labels`, `eh.Marginals`, `eh.Sampler`, chosen without
+            looking at the private rows; or `eh.Split(0.5)`, which makes a random part of them public.
         confidence: probability that all intervals hold together.
         half_width: a promised half-width on the share scale; the holdout then refuses (`PrecisionExhausted`) rather than
             break the promise. Left out: it answers for ever, and intervals widen with surprises.
@@ -140,6 +153,10 @@ class Holdout:
         known_rows: how many of the private rows the analyst may know.
         seed: of the coins; drawn from the operating system when left out.
         tolerance: a tolerance policy of your own, such as `eh.Anytime(share=0.7)`.
+        schema: what the columns are (`eh.Schema`, or the path of its file); proposed from the public side when left out.
+        unit: a column that tells which rows belong together: they count as one draw, the mean of what they say.
+        engine: 'memory', 'duckdb' (Parquet files larger than memory, read in place), or 'auto'.
+        memory_limit: for the DuckDB engine, such as '1GB'.
 
     >>> import numpy as np, everhold as eh
     >>> rng = np.random.default_rng(0)
@@ -154,7 +171,7 @@ class Holdout:
         self,
         data: object,
         *,
-        prior: Prior,
+        prior: Prior | Split,
         confidence: float = 0.95,
         half_width: float | None = None,
         rule: RuleName | Rule = "corrective",
@@ -162,11 +179,15 @@ class Holdout:
         known_rows: int = 0,
         seed: int | None = None,
         tolerance: Contract | None = None,
+        schema: Schema | str | Path | None = None,
+        unit: str | None = None,
+        engine: EngineName = "auto",
+        memory_limit: str | None = None,
     ) -> None:
-        if not isinstance(prior, Prior):
+        if not isinstance(prior, Prior | Split):
             raise PriorError(
                 f"the prior is of type {type(prior).__name__}. Expected eh.Reference(table), eh.Labels(...), "
-                "eh.Marginals(...) or eh.Sampler(...): public rows, or a way to draw them."
+                "eh.Marginals(...) or eh.Sampler(...): public rows, or a way to draw them; or eh.Split(0.5)."
             )
         settings = Settings(
             confidence=confidence,
@@ -177,19 +198,26 @@ class Holdout:
             seed=fresh_seed() if seed is None else seed,
             tolerance=tolerance,
         )
-        sample = Sample(data)
-        public = _Public(prior, settings.seed)
-        if (difference := sample.differs_from(public.columns)) is not None:
-            raise PriorError(
-                f"the prior {difference} Expected the same columns on both sides, so that every question can be asked of "
-                "both: rename or drop columns, or choose another prior."
-            )
+        rows = as_source(data, what="the private table", private=True)
+        if isinstance(prior, Split):
+            shown, rows = prior.divide(rows, coins(settings.seed, "split"), unit)
+            prior = Reference(shown.table())
+        declared = Schema.load(schema) if schema is not None and not isinstance(schema, Schema) else schema
+        public = _Public(prior, settings.seed, declared, unit)
+        if declared is None:
+            _require_same_columns(rows, public.columns)
+        sample = Sample(rows, schema=public.schema, unit=unit, engine=engine, memory_limit=memory_limit)
         self._open(sample, lambda: _build(sample.size, public, settings))
+        self._words: dict[str, frozenset[str]] = public.schema.words
+        self._pool_rows: Table | None = None if public.pool is None else public.pool.rows
+        self.schema: Schema | None = public.schema
         self.settings: Settings | None = settings
         self.prior: Prior | None = prior
 
     def _open(self, sample: Sample, build: Callable[[], Mechanism]) -> None:
         self._sample = sample
+        self._words = {}
+        self._pool_rows = None
         self._build = build
         self._mechanism = build()
         self._journal = Journal()
@@ -202,7 +230,7 @@ class Holdout:
     def with_mechanism(cls, data: object, build: Callable[[int], Mechanism]) -> Holdout:
         """A holdout that answers by another mechanism: `build(rows)` makes it in its first state, each time the same."""
         holdout = cls.__new__(cls)
-        holdout.settings = holdout.prior = None
+        holdout.settings = holdout.prior = holdout.schema = None
         sample = Sample(data)
         holdout._open(sample, lambda: build(sample.size))
         return holdout
@@ -252,20 +280,26 @@ class Holdout:
         """
         query = self._query(question, name)
         with self._turn():
-            if (earlier := self._journal.named(query.name)) is not None:
-                self._require_same(query, earlier)
-                return earlier.answer
-            proposal = self._mechanism.propose(query)
-            identity = self._identity(query)
+            return self._answer(query)
+
+    def _answer(self, query: Query, total: int | None = None) -> Answer:
+        """One question's way through the house. `total`: what a scan for a whole batch has found already."""
+        if (earlier := self._journal.named(query.name)) is not None:
+            self._require_same(query, earlier)
+            return _told(query, earlier.answer)
+        proposal = self._mechanism.propose(query)
+        identity = self._identity(query)
+        if total is None:
             total = self._sample.total(query, proposal.reading.scale)
-            cell = self._mechanism.decide(proposal, total)
-            # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
-            self._decided = _Decided(query, proposal, cell, identity, self._mechanism.answer(proposal, cell))
-            return self._settle(self._decided)
+        cell = self._mechanism.decide(proposal, total)
+        # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
+        self._decided = _Decided(query, proposal, cell, identity, self._mechanism.answer(proposal, cell))
+        return _told(query, self._settle(self._decided))
 
     def ask_many(self, questions: Iterable[object]) -> list[Answer]:
         """Answer several questions in order. All of them are checked before the first is charged.
 
+        Questions given as text are evaluated in one scan of the rows, with what they have in common computed once.
         A refusal on the way (`PrecisionExhausted`) carries the answers given before it, as `error.answers`.
         """
         if callable(questions) or not isinstance(questions, Iterable) or isinstance(questions, str):
@@ -273,26 +307,53 @@ class Holdout:
         queries = [self._query(question) for question in questions]
         with self._turn():
             for query in queries:
-                if self._journal.named(query.name) is None:
+                if self._journal.named(query.name) is None and not isinstance(query, Expression | Graded):
                     proposal = self._mechanism.propose(query)
                     if not query.repeatable:  # values that somebody handed over may be at fault on either side
                         self._sample.total(query, proposal.reading.scale)
-        answers: list[Answer] = []
-        for query in queries:
-            try:
-                answers.append(self.ask(query))
-            except PrecisionExhausted as refusal:
-                refusal.answers = list(answers)
-                raise
+            answers: list[Answer] = []
+            for start in range(0, len(queries), _AT_ONCE):
+                some = queries[start : start + _AT_ONCE]
+                prepared, totals = self._scan(some)
+                for query in some:
+                    try:
+                        answers.append(self._answer(prepared.get(query.name, query), totals.get(query.name)))
+                    except PrecisionExhausted as refusal:
+                        refusal.answers = list(answers)
+                        raise
         return answers
+
+    def _scan(self, queries: list[Query]) -> tuple[dict[str | None, Query], dict[str | None, int]]:
+        """The batch's text questions that are new, evaluated on both sides at once; by name."""
+        new: dict[str, Expression | Graded] = {
+            query.name: query
+            for query in queries
+            if isinstance(query, Expression | Graded) and self._journal.named(query.name) is None
+        }
+        if len(new) < 2:
+            return {}, {}
+        texts = list(new.values())
+        totals: dict[str | None, int] = dict(zip(new, self._sample.totals(texts), strict=True))
+        if self._pool_rows is None:
+            return {}, totals
+        rows = self._pool_rows
+        values = Batch(texts, encoded_columns(rows, texts)).values(rows.row_count)
+        prepared = [Prepared(query, found, rows.units) for query, found in zip(texts, values, strict=True)]
+        return {query.name: query for query in prepared}, totals
 
     def _query(self, question: object, name: str | None = None) -> Query:
         """What somebody asks, checked against the public columns where it is text."""
         if isinstance(question, str):
             if name is not None:
                 raise QuestionError("a question given as text is known by its text, and takes no other name.")
-            return expression(question, self._sample.columns())
-        return as_query(question, name=name)
+            return expression(question, self._kinds, self._words)
+        query = as_query(question, name=name)
+        self._sample.check(query)
+        return query
+
+    @property
+    def _kinds(self) -> dict[str, Any]:
+        return self._sample.kinds if self.schema is None else self.schema.kinds
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -344,7 +405,7 @@ class Holdout:
 
     def _identity(self, query: Query) -> str | None:
         """What makes a named question that question: its canonical text, or its values on public rows."""
-        if isinstance(query, Expression) or query.name is None:
+        if isinstance(query, Expression | Graded | Prepared) or query.name is None:
             return query.name
         return self._mechanism.identity(query)
 
@@ -367,18 +428,67 @@ class Holdout:
         )
 
 
-class _Public:
-    """The prior made ready: a pool drawn once, or a way to draw."""
+def _told(query: Query, answer: Answer) -> Answer:
+    """What is shown: a share for a yes/no question, also where it was averaged within units."""
+    return answer.as_share() if isinstance(query, Expression) or _is_yes_no(query) else answer
 
-    def __init__(self, prior: Prior, seed: int) -> None:
+
+def _is_yes_no(query: Query) -> bool:
+    return isinstance(query, Prepared) and query.question.yes_no
+
+
+def _require_same_columns(rows: Any, public: Table) -> None:
+    """Every question must make sense on both sides. Names and kinds only; both are public."""
+    difference: str | None
+    if isinstance(rows, Frame):
+        difference = public.check_like(rows.table())
+    else:
+        shape = Table({name: np.zeros(1) for name in rows.names}) if rows.names else public
+        names = Table({name: np.zeros(1) for name in public}) if len(public) else shape
+        difference = names.check_like(shape)
+    if difference is not None:
+        raise PriorError(
+            f"the prior {difference} Expected the same columns on both sides, so that every question can be asked of "
+            "both: rename or drop columns, choose another prior, or declare the columns to use with schema=..."
+        )
+
+
+class _Public:
+    """The prior made ready: a pool drawn once, or a way to draw; its rows as the schema declares them."""
+
+    def __init__(self, prior: Prior, seed: int, schema: Schema | None, unit: str | None) -> None:
         self._prior = prior
+        self._declared = schema
         self.density = prior.density
-        self.pool: Pool | None = None if prior.fresh else prior.pool(coins(seed, "pool"))
-        self.columns: Table = (self.pool or prior.draw(coins(seed, "columns"), 2)).rows
+        self.pool: Pool | None = None if prior.fresh else self._conformed(prior.pool(coins(seed, "pool")))
+        self.columns: Table = (self.pool or self.draw_pool(coins(seed, "columns"), _LOOK_AT)).rows
+        self.schema = schema if schema is not None else Schema.propose(self.columns)
+        if unit is not None:
+            self.pool = self._by_unit(unit)
+
+    def _conformed(self, pool: Pool) -> Pool:
+        if self._declared is None:
+            return pool
+        return Pool(self._declared.conform(pool.rows, what="the prior"), pool.weights, pool.draws)
+
+    def _by_unit(self, unit: str) -> Pool:
+        if self.pool is None or self.pool.weights is not None:
+            raise SettingError(
+                "unit=... works with a prior of fixed rows without weights: eh.Reference(...) or eh.Split()."
+            )
+        rows = self.pool.rows.by_unit(unit) if unit in self.pool.rows else None
+        if rows is None:
+            rows = self.pool.rows.take(np.arange(self.pool.rows.row_count))
+            rows.units = Units(np.arange(rows.row_count), rows.row_count)
+        return Pool(rows, None, float(rows.size))
+
+    def draw_pool(self, rng: np.random.Generator, size: int) -> Pool:
+        """Fresh rows, as declared."""
+        return self._conformed(self._prior.draw(rng, size))
 
     def draw(self, rng: np.random.Generator, size: int) -> Draws:
-        """Fresh rows."""
-        return _draws(self._prior.draw(rng, size))
+        """Fresh rows for an estimator."""
+        return _draws(self.draw_pool(rng, size))
 
 
 def _draws(pool: Pool) -> Draws:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from everhold.data.table import Table, as_table
+from everhold.data.source import as_table
+from everhold.data.table import Table
 from everhold.errors import (
     DataError,
     PrecisionExhausted,

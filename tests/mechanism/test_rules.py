@@ -84,6 +84,22 @@ class TestBasis:
         basis, _ = problem(8000, 16, 5)
         assert basis.bytes == 2 * 8000
 
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_numbers_take_a_byte_a_row_and_keep_their_mean(self, weighted):
+        rng = np.random.default_rng(8)
+        weights = rng.exponential(size=5000) if weighted else np.ones(5000)
+        basis = Basis(weights / weights.sum())
+        ends = np.concatenate([np.ones(2000), -np.ones(1000), rng.uniform(-1, 1, 2000)])
+        for values in (ends, rng.uniform(-1, 1, 5000), np.full(5000, 0.3)):
+            before, on = basis.bytes, on_grid(values, 5000, "x")
+            basis = basis.with_one_more(on)
+            kept = basis.rows(np.arange(5000))[-1]
+            assert basis.bytes - before == 5000
+            assert np.abs(kept - values).max() < 0.008
+            # the mean under the prior is off by a step of the grid of values, and what rounding weights adds
+            assert abs(basis.weights @ (kept - on.array / 2**15)) < 2.0**-15
+            assert basis.moment(basis.weights) == pytest.approx(basis.correlate(basis.weights)[-1], abs=1e-12)
+
 
 class TestProjection:
     @pytest.mark.parametrize("size", [300, 30_000])

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import everhold as eh
 from everhold.errors import QuestionError
 from everhold.queries.expression import columns_of, expression
-from everhold.queries.expression.evaluate import yes
 from everhold.queries.expression.parser import parse
+from everhold.queries.expression.question import Expression
 from everhold.queries.expression.tree import Case, Column, Logic, Null, Number, Test, Text, Truth
 
 NASTY = {
@@ -68,7 +68,7 @@ def row(i):
 
 
 def number(value):
-    return None if value is None or not math.isfinite(value) else (0.0 if abs(value) < 1e-30 else value)
+    return None if value is None or not math.isfinite(value) else value
 
 
 def value_of(node, r):
@@ -123,7 +123,7 @@ def called(name, args):
         return None
     x = args[0]
     if name in ("lower", "upper"):
-        return getattr(x, name)()
+        return "".join(c if c == "ß" or len(getattr(c, name)()) > 1 else getattr(c, name)() for c in x)
     if name == "length":
         return float(len(x))
     if name in ("year", "month", "day", "weekday", "hour"):
@@ -134,13 +134,13 @@ def called(name, args):
             "+": lambda: x + args[1],
             "-": lambda: x - args[1],
             "*": lambda: x * args[1],
-            "/": lambda: x / args[1],
-            "%": lambda: math.fmod(x, args[1]),
+            "/": lambda: None if abs(args[1]) < 1e-30 else x / args[1],
+            "%": lambda: None if abs(args[1]) < 1e-30 else x - args[1] * math.trunc(x / args[1]),
             "neg": lambda: -x,
             "abs": lambda: abs(x),
             "sqrt": lambda: math.sqrt(x),
-            "ln": lambda: math.log(x),
-            "exp": lambda: math.exp(x) if x <= 690 else None,
+            "ln": lambda: float(np.float32(math.log(x))),
+            "exp": lambda: float(np.float32(math.exp(x))) if x <= 80 else None,
             "floor": lambda: float(math.floor(x)),
             "ceil": lambda: float(math.ceil(x)),
             "round": lambda: float(np.rint(x)),
@@ -158,7 +158,9 @@ numbers = st.deferred(
     lambda: st.one_of(
         st.sampled_from(["x", "n", "0", "1", "2.5", "-3", "40", "1e3", "NULL"]),
         st.tuples(numbers, st.sampled_from("+-*/%"), numbers).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
-        st.tuples(st.sampled_from(["abs", "sqrt", "floor", "ceil", "round"]), numbers).map(lambda t: f"{t[0]}({t[1]})"),
+        st.tuples(st.sampled_from(["abs", "sqrt", "floor", "ceil", "round", "ln", "exp"]), numbers).map(
+            lambda t: f"{t[0]}({t[1]})"
+        ),
         st.tuples(st.sampled_from(["least", "greatest", "coalesce"]), numbers, numbers).map(
             lambda t: f"{t[0]}({t[1]}, {t[2]})"
         ),
@@ -210,7 +212,7 @@ def test_random_expressions_row_by_row(text):
             refusal = str(error)
         else:
             refusal = None
-            got = answers(text), yes(tree, NASTY, SIZE).tolist()
+            got = answers(text), Expression(tree, "").on_reference(NASTY, SIZE).array.tolist()
     if refusal is not None:
         assert any(limit in refusal for limit in ("1e300", "parts", "deep")), refusal
         return
@@ -230,8 +232,6 @@ def test_canonical_text_parses_to_itself(text):
         once = expression(text, KINDS)
     except QuestionError:
         return
-    if "@" in once.name:
-        return  # dates are written as microseconds, for people to compare and not to type
     again = expression(once.name, KINDS)
     assert again.name == once.name
     assert again.on_reference(NASTY, SIZE).array.tolist() == once.on_reference(NASTY, SIZE).array.tolist()

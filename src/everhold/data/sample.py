@@ -2,40 +2,112 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from everhold.data.table import Table, as_table
-from everhold.queries.expression import columns_of
+from everhold.data.engines.duckdb import DuckDBEngine
+from everhold.data.engines.memory import MemoryEngine
+from everhold.data.source import Files, as_source
+from everhold.errors import DataError, QuestionError, SettingError
+from everhold.queries.expression.question import Expression, Graded, Prepared
+from everhold.queries.grid import VALUE_ONE
+from everhold.queries.query import RowFunction
 
 if TYPE_CHECKING:
+    from everhold.data.engines.engine import Engine
+    from everhold.data.schema import Schema
+    from everhold.data.table import Table
     from everhold.queries.expression.tree import Kind
     from everhold.queries.grid import Scale
     from everhold.queries.query import Query
 
-__all__ = ["Sample"]
+__all__ = ["IN_MEMORY", "EngineName", "Sample"]
+
+EngineName = Literal["auto", "memory", "duckdb"]
+
+IN_MEMORY = 4 * 2**30
+"""Parquet files whose declared columns would take more bytes than this are read in place by DuckDB."""
 
 
 class Sample:
-    """Private rows in memory.
+    """Private rows, in memory or in files.
 
     Its size is public; its repr shows nothing else.
+
+    Args:
+        source: where the rows come from.
+        schema: what the columns are, declared in public; None takes them as they come.
+        unit: the column that tells which rows belong together.
+        engine: 'memory', 'duckdb' (Parquet files, read in place), or 'auto', by the number of rows and columns.
+        memory_limit: for DuckDB, such as '1GB'.
     """
 
-    def __init__(self, source: object) -> None:
-        self._table = as_table(source, what="the private table")
-        self.size = self._table.size
+    def __init__(
+        self,
+        source: object,
+        *,
+        schema: Schema | None = None,
+        unit: str | None = None,
+        engine: EngineName = "auto",
+        memory_limit: str | None = None,
+    ) -> None:
+        if engine not in get_args(EngineName):
+            raise SettingError(f"the engine is one of {', '.join(get_args(EngineName))}, not {engine!r}")
+        what = "the private table"
+        rows = as_source(source, what=what, private=True)
+        in_place = isinstance(rows, Files) and bool(rows.paths) and schema is not None
+        if engine == "duckdb" and not in_place:
+            raise DataError("the DuckDB engine reads Parquet files. Expected a path, or a pattern, of such files.")
+        if schema is not None and isinstance(rows, Files) and in_place:
+            large = 8 * rows.size * len(schema) > IN_MEMORY
+            in_place = engine == "duckdb" or (engine == "auto" and large)
+        self._table: Table | None = None
+        self._engine: Engine
+        if in_place and isinstance(rows, Files) and schema is not None:
+            self._kinds: dict[str, Kind] = schema.kinds
+            self._engine = DuckDBEngine(rows, schema.kinds, closed=schema.words, unit=unit, memory_limit=memory_limit)
+        else:
+            table = rows.table(None if schema is None else schema.kinds)
+            if schema is not None:
+                table = schema.conform(table, what=what)
+            self._table = table = table.by_unit(unit, what=what)
+            self._kinds = {name: kind for name in table if (kind := table.kind(name)) is not None}
+            self._engine = MemoryEngine(table)
+        self._unit = unit
+        self.size = self._engine.size
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """Names and kinds of the columns that text questions may use. Part of the schema, which is public."""
+        return self._kinds
+
+    def check(self, query: Query) -> None:
+        """Refuse a question that these rows cannot be asked, before anything is charged."""
+        if isinstance(query, Expression | Graded | Prepared):
+            return
+        if self._unit is not None:
+            raise QuestionError(
+                "rows that belong together (unit=...) are averaged for questions given as text. Expected one, such as "
+                '"age > 40"; callables and arrays need rows that are draws of their own.'
+            )
+        if self._table is None and isinstance(query, RowFunction):
+            raise QuestionError(
+                "a callable needs the rows in memory, and these are read in place by DuckDB. Expected text, such as "
+                '"age > 40", or engine="memory".'
+            )
 
     def total(self, query: Query, scale: Scale) -> int:
-        """Σ of a question's values over the private rows, exact, in multiples of 1/VALUE_ONE."""
-        return query.on_sample(self._table, self.size, scale)
+        """Σ of a question's values over the draws, exact, in multiples of 1/VALUE_ONE on the [-1, 1] scale."""
+        if isinstance(query, Expression | Graded | Prepared):
+            return self.totals([query])[0]
+        self.check(query)
+        rows: Any = {} if self._table is None else self._table
+        return query.on_sample(rows, self.size, scale)
 
-    def columns(self) -> dict[str, Kind]:
-        """Names and kinds of the columns that text questions may use. Part of the schema, which is public."""
-        return columns_of(self._table)
-
-    def differs_from(self, public: Table) -> str | None:
-        """How a public table's columns differ from the private one's, as a sentence; names and kinds only."""
-        return public.check_like(self._table)
+    def totals(self, queries: Sequence[Expression | Graded | Prepared]) -> list[int]:
+        """The same for many text questions, in one scan."""
+        questions = [query.question if isinstance(query, Prepared) else query for query in queries]
+        return [steps - VALUE_ONE * self.size for steps in self._engine.totals(questions)]
 
     def __repr__(self) -> str:
-        return f"Sample({self.size:,} private rows)"
+        return f"Sample({self.size:,} private {'rows' if self._unit is None else 'units'})"

@@ -7,73 +7,145 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from everhold.data.units import Units, units_of
 from everhold.errors import DataError, did_you_mean
+from everhold.queries.expression.columns import Encoded, encode, kind_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Table", "as_table"]
+    from everhold.queries.expression.tree import Kind
+
+__all__ = ["Table"]
+
+_WORDS = {"boolean": "booleans", "number": "numbers", "text": "text", "date": "dates"}
 
 
 class Table(Mapping[str, "NDArray[Any]"]):
     """Columns by name, all with the same number of rows, copied and locked against writing.
+
+    A column is kept raw, as it was given, or canonical (`Encoded`), and each is made from the other when first needed:
+    callables see `table["age"]`, text questions `table.column("age")`.
+
+    Attributes:
+        size: how many draws it holds: its units where it has some, else its rows.
+        row_count: how many rows.
+        units: rows grouped into draws, or None.
 
     >>> table = Table({"age": [30, 41], "smoker": [True, False]})
     >>> table.size, list(table), table["age"].tolist()
     (2, ['age', 'smoker'], [30, 41])
     """
 
-    def __init__(self, columns: Mapping[str, object], *, size: int | None = None, what: str = "the table") -> None:
-        frozen: dict[str, NDArray[Any]] = {}
+    def __init__(
+        self,
+        columns: Mapping[str, object],
+        *,
+        size: int | None = None,
+        what: str = "the table",
+        unit: str | None = None,
+        copy: bool = True,
+    ) -> None:
+        self._raw: dict[str, NDArray[Any]] = {}
+        self._encoded: dict[str, Encoded] = {}
         for name, column in columns.items():
             if not isinstance(name, str):
                 raise DataError(f"{what} has a column named {name!r}. Expected names that are text: rename it.")
-            frozen[name] = _frozen(column, f"column {name!r} of {what}")
-        lengths = {name: len(column) for name, column in frozen.items()}
+            if isinstance(column, Encoded):
+                self._encoded[name] = column
+            elif not copy and isinstance(column, np.ndarray):
+                self._raw[name] = column  # of another table, locked already
+            else:
+                self._raw[name] = _frozen(column, f"column {name!r} of {what}")
+        self._names = tuple(columns)
+        lengths = {name: len(self._encoded[name] if name in self._encoded else self._raw[name]) for name in columns}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name}: {length:,}" for name, length in list(lengths.items())[:6])
             raise DataError(f"{what} has columns of different lengths ({shown}). Expected one entry for each row.")
-        self._columns = frozen
-        self.encoded: dict[str, Any] = {}
-        """Columns as expressions see them, made when first used."""
-        self.size = next(iter(lengths.values())) if lengths else (size or 0)
-        if self.size < 1:
+        self.row_count = next(iter(lengths.values())) if lengths else (size or 0)
+        if self.row_count < 1:
             raise DataError(f"{what} has no rows. Expected at least one.")
+        self.units: Units | None = None if unit is None else units_of(self._unit_column(unit, what))
+        self.size = self.row_count if self.units is None else len(self.units)
+
+    def _unit_column(self, unit: str, what: str) -> Encoded:
+        if unit not in self._names:
+            raise DataError(
+                f"{what} has no column {unit!r} to tell units by.{did_you_mean(unit, self._names)} Expected the name of "
+                "a column."
+            )
+        return self.column(unit)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        return self._columns[name]
+        if name not in self._raw:
+            self._raw[name] = _locked(self._encoded[name].decode())
+        return self._raw[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
+        return iter(self._names)
 
     def __getattr__(self, name: str) -> NoReturn:
-        if not name.startswith("_") and name in self._columns:
+        if not name.startswith("_") and name in self._names:
             raise AttributeError(f'columns are taken by name: write rows["{name}"] instead of rows.{name}')
         raise AttributeError(f"a table has no attribute {name!r}; its columns are taken as rows[{name!r}]")
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return len(self._names)
 
     def __repr__(self) -> str:
-        return f"Table({self.size:,} rows: {', '.join(self._columns) or 'no columns'})"
+        return f"Table({self.row_count:,} rows: {', '.join(self._names) or 'no columns'})"
+
+    def column(self, name: str) -> Encoded:
+        """A column as text questions see it."""
+        if name not in self._encoded:
+            self._encoded[name] = encode(self._raw[name])
+        return self._encoded[name]
+
+    def raw_or_encoded(self, name: str) -> object:
+        """A column in the form it is kept in."""
+        return self._raw[name] if name in self._raw else self._encoded[name]
+
+    def kind(self, name: str) -> Kind | None:
+        """What text questions may do with a column; None: nothing."""
+        return self._encoded[name].kind if name in self._encoded else kind_of(self._raw[name])
 
     def kinds(self) -> dict[str, str]:
         """What each column holds, in words that two tables can be compared by."""
+        return {name: self._kind_in_words(name) for name in self._names}
+
+    def _kind_in_words(self, name: str) -> str:
+        if (kind := self.kind(name)) is not None:
+            return _WORDS[kind]
+        raw = self._raw[name]
         names = {
             "b": "booleans",
             "i": "numbers",
             "u": "numbers",
             "f": "numbers",
-            "U": "text",
-            "O": "text",
-            "S": "text",
+            "O": "objects",
+            "S": "bytes",
+            "m": "durations",
         }
-        names |= {"M": "dates", "m": "durations"}
-        return {
-            name: names.get(column.dtype.kind, str(column.dtype))
-            + (f" ({column.shape[1]} wide)" if column.ndim == 2 else "")
-            for name, column in self._columns.items()
+        found = names.get(raw.dtype.kind, str(raw.dtype))
+        return found + (f" ({raw.shape[1]} wide)" if raw.ndim == 2 else "")
+
+    def take(self, index: NDArray[Any], *, unit: str | None = None) -> Table:
+        """Some of its rows."""
+        columns: dict[str, object] = {
+            name: _locked(self._raw[name][index]) if name in self._raw else self._encoded[name].take(index)
+            for name in self._names
         }
+        return Table(columns, size=len(index), unit=unit, copy=False)
+
+    def by_unit(self, unit: str | None, *, what: str = "the table") -> Table:
+        """The same rows, grouped by a column."""
+        if unit is None:
+            return self
+        columns = {name: self.raw_or_encoded(name) for name in self._names}
+        return Table(columns, size=self.row_count, what=what, unit=unit, copy=False)
 
     def check_like(self, other: Table) -> str | None:
         """What keeps questions about `other` from being asked of this table too; None when nothing does."""
@@ -90,28 +162,9 @@ class Table(Mapping[str, "NDArray[Any]"]):
         return None
 
 
-def as_table(source: object, *, what: str = "the table") -> Table:
-    """A table from a mapping of columns, a pandas or Polars frame, an Arrow table, or a bare number of rows.
-
-    A bare number is for sessions in which every question brings its values along (`eh.Values`).
-    """
-    if isinstance(source, Table):
-        return source
-    if isinstance(source, bool):
-        raise DataError(f"{what} is {source}. Expected a mapping of column names to arrays.")
-    if isinstance(source, int | np.integer):
-        return Table({}, size=int(source), what=what)
-    if isinstance(source, Mapping):
-        return Table(source, what=what)
-    names = getattr(source, "column_names", None)
-    if names is None:
-        names = getattr(source, "columns", None)
-    if names is not None and hasattr(source, "__getitem__"):
-        return Table({name: source[name] for name in names}, what=what)
-    raise DataError(
-        f"{what} is of type {type(source).__name__}. Expected a mapping of column names to arrays, a pandas or Polars "
-        "frame or an Arrow table."
-    )
+def _locked(array: NDArray[Any]) -> NDArray[Any]:
+    array.setflags(write=False)
+    return array
 
 
 def _frozen(column: object, what: str) -> NDArray[Any]:

@@ -19,7 +19,7 @@ from everhold.bounds.concentration import confidence_nats
 from everhold.bounds.description_length import Code
 from everhold.bounds.elementary import ln
 from everhold.bounds.paper import Constants, estimator_draws, update_cap
-from everhold.data.table import as_table
+from everhold.data.source import as_table
 from everhold.errors import (
     PrecisionExhausted,
     QuestionError,

@@ -141,7 +141,7 @@ class PoolEstimator:
         if sketch.moments is None:
             moments = basis.correlate(mass)
         else:
-            moments = np.append(sketch.moments, mass.dot(_signed(values)))
+            moments = np.append(sketch.moments, basis.moment(mass))
         theta, after = self._rule.fit(basis, lessons, sketch.theta, mass, moments)
         self._ahead = values, basis, after
         return to_grid(theta)

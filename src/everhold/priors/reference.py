@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.data.table import as_table
+from everhold.data.source import as_table
 from everhold.errors import DataError, PriorError
 from everhold.priors.pool import MOST_ROWS, Pool, normalised
 
@@ -21,8 +21,8 @@ class Reference:
     """A public table as the prior.
 
     Args:
-        table: a mapping of columns, a pandas or Polars frame, an Arrow table; or a number of rows when every question
-            brings its values along.
+        table: a path to CSV or Parquet files, a pandas or Polars frame, an Arrow table, a mapping of columns; or a number
+            of rows when every question brings its values along.
         weights: one for each row, at least 0; equal when left out.
 
     The rows must be independent of the private ones: another sample, or a random split of the same one. Rows that
@@ -57,7 +57,7 @@ class Reference:
         """`size` rows with replacement, by weight: used where a prior of features is drawn from."""
         picked = rng.choice(self._pool.size, size=size, p=self._pool.weights)
         rows = self._pool.rows
-        return Pool(as_table({name: column[picked] for name, column in rows.items()}), None, float(size))
+        return Pool(rows.take(picked), None, float(size))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.describe()})"

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.data.table import Table, as_table
+from everhold.data.source import as_table
+from everhold.data.table import Table
 from everhold.errors import DataError, PriorError, SettingError, require_whole
 from everhold.priors.pool import MOST_ROWS, Pool
 

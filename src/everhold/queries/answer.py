@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from everhold.queries.grid import Scale
 from everhold.queries.interval import Interval
@@ -38,6 +38,13 @@ class Answer:
     def interval(self) -> Interval:
         """The interval for the population value."""
         return Interval(self.low, self.high)
+
+    def as_share(self) -> Answer:
+        """The same answer on the scale of shares: what a mean of -1 (no) and 1 (yes) says of the share of yes."""
+        if self.scale == "share":
+            return self
+        low, high = 0.5 * (1.0 + self.low), 0.5 * (1.0 + self.high)
+        return replace(self, value=0.5 * (1.0 + self.value), low=low, high=high, scale="share")
 
     def __float__(self) -> float:
         return self.value

@@ -80,7 +80,7 @@ class GridValues:
             return Packed(self.scale, "bits", len(array), np.packbits(array).tobytes())
         if bool(np.all(np.abs(array) == VALUE_ONE)):
             return Packed(self.scale, "bits", len(array), np.packbits(array > 0).tobytes())
-        if np.abs(array).max() < VALUE_ONE:
+        if array.max() < VALUE_ONE:
             return Packed(self.scale, "int16", len(array), array.astype("<i2").tobytes())
         return Packed(self.scale, "int32", len(array), array.astype("<i4").tobytes())
 

@@ -6,15 +6,14 @@ The language and its semantics: docs/reference/expressions.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from everhold.queries.expression.canonical import canonical, text_of
-from everhold.queries.expression.evaluate import kind_of, yes
+from everhold.queries.expression.columns import kind_of
 from everhold.queries.expression.parser import parse
-from everhold.queries.grid import VALUE_ONE, GridValues
+from everhold.queries.expression.program import STEPS
+from everhold.queries.expression.question import Expression, Graded
+from everhold.queries.expression.tree import Logic
 
 if TYPE_CHECKING:
     from typing import Any
@@ -22,27 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.queries.expression.tree import Kind, Node
-    from everhold.queries.grid import Scale
-    from everhold.queries.query import Rows
 
-__all__ = ["Expression", "columns_of", "expression"]
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """A yes/no question as text. Its canonical text is its name: asked again, it returns the recorded answer."""
-
-    tree: Node
-    name: str
-    repeatable: bool = field(default=True, init=False)
-
-    def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
-        """The rows on which it is true."""
-        return GridValues("share", yes(self.tree, rows, size))
-
-    def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
-        """The exact total on private rows; never raises, whatever they hold."""
-        return (2 * int(np.count_nonzero(yes(self.tree, rows, size))) - size) * VALUE_ONE
+__all__ = ["Expression", "Graded", "columns_of", "conjunction", "expression", "graded", "number", "question_of"]
 
 
 def columns_of(rows: Mapping[str, NDArray[Any]]) -> dict[str, Kind]:
@@ -51,11 +31,44 @@ def columns_of(rows: Mapping[str, NDArray[Any]]) -> dict[str, Kind]:
     return {name: kind for name, kind in kinds.items() if kind is not None}
 
 
-def expression(text: str, columns: Mapping[str, Kind]) -> Expression:
-    """Parse and check a question against the public columns.
+def expression(text: str, columns: Mapping[str, Kind], words: Mapping[str, frozenset[str]] | None = None) -> Expression:
+    """Parse and check a yes/no question against the public columns, and the closed lists of words among them.
 
     >>> expression("NOT (smoker AND age<=40)", {"age": "number", "smoker": "boolean"}).name
     '((40.0 < "age") OR (NOT "smoker"))'
     """
-    tree = canonical(parse(text, columns))
+    return question_of(parse(text, columns, "boolean", words))
+
+
+def number(text: str, columns: Mapping[str, Kind], words: Mapping[str, frozenset[str]] | None = None) -> Node:
+    """Parse and check an expression with numbers; yes and no are 1 and 0 where a number is asked for.
+
+    >>> text_of(number("bmi / 2", {"bmi": "number"}))
+    '("bmi" / 2.0)'
+    """
+    return canonical(parse(text, columns, "number", words))
+
+
+def question_of(tree: Node) -> Expression:
+    """A yes/no question from its tree."""
+    tree = canonical(tree)
     return Expression(tree, text_of(tree))
+
+
+def conjunction(*parts: Node) -> Node:
+    """All of them."""
+    return canonical(parts[0] if len(parts) == 1 else Logic("and", parts))
+
+
+def graded(
+    tree: Node, low: float, high: float, *, given: Node | None = None, reverse: bool = False, complete: bool = False
+) -> Graded:
+    """A question about the mean of a number between two ends, named by all that matters.
+
+    `complete`: a missing number counts as the middle instead of not at all.
+    """
+    ends = f"{high!r} DOWN TO {low!r}" if reverse else f"{low!r} TO {high!r}"
+    name = f"MEAN {text_of(tree)} FROM {ends}{' MISSING AS HALF' if complete else ''}"
+    if given is not None:
+        name += f" GIVEN {text_of(given)}"
+    return Graded(tree, low, high, name, given, reverse, STEPS // 2 if complete else 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from everhold.queries.expression.tree import Call, Case, Column, Logic, Node, Null, Number, Test, Text, Truth
 
 __all__ = ["canonical", "text_of"]
@@ -60,12 +62,17 @@ def _logic(node: Logic) -> Node:
     return parts[0] if len(parts) == 1 else Logic(node.op, tuple(parts))
 
 
+def _moment(micros: float) -> str:
+    moment = datetime(1970, 1, 1) + timedelta(microseconds=int(micros))
+    return f"'{moment.isoformat(sep=' ')}'"
+
+
 def text_of(node: Node) -> str:
     """The tree as text that parses to the same tree."""
     if isinstance(node, Column):
         return '"' + node.name.replace('"', '""') + '"'
     if isinstance(node, Number):
-        return f"@{int(node.value)}" if node.kind == "date" else repr(node.value + 0.0)
+        return _moment(node.value) if node.kind == "date" else repr(node.value + 0.0)
     if isinstance(node, Text):
         return "'" + node.value.replace("'", "''") + "'"
     if isinstance(node, Truth):

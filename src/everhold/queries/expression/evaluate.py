@@ -1,322 +1,358 @@
-"""A typed tree on rows, with numpy: total, so it neither raises nor warns, whatever the rows.
+"""Typed trees on rows, with numpy: total, so that nothing raises or warns, whatever the rows.
 
-Missing numbers are NaN, missing texts have code -1. A yes/no node is never evaluated to three values; it is asked for the
-rows on which it is *true*, or for those on which it is *false*, and a row with something missing is in neither.
+A question is first compiled for the columns of one table: texts become look-ups into their dictionary, once, and what
+is left are numpy calls on chunks of rows. A yes/no node is never evaluated to three values; it is asked for the rows on
+which it is *true*, or for those on which it is *false*, and a row with something missing is in neither.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.queries.expression.tree import Call, Case, Column, Kind, Logic, Node, Number, Test, Text, Truth
+from everhold.queries.expression.columns import SMALLEST, Encoded
+from everhold.queries.expression.letters import lowered, raised
+from everhold.queries.expression.tree import Call, Case, Column, Logic, Node, Number, Test, Text, Truth
 
-__all__ = ["Encoded", "encode", "kind_of", "yes"]
+__all__ = ["MOST_EXPONENT", "Chunk", "Compiler", "columns_in"]
 
-_CHUNK = 32_768
-_LARGEST, _SMALLEST = 1e15, 1e-30
-_KINDS: dict[str, Kind] = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date"}
+MOST_EXPONENT = 80.0
+"""exp of more than this is missing: e⁸⁰ still is a number in single precision."""
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Encoded:
-    """A column as expressions see it: floats with NaN, booleans, or codes into a dictionary of texts (-1 is missing)."""
+class Chunk:
+    """Some rows of a table, with what shared parts of questions have given on them."""
 
-    kind: Kind
-    values: NDArray[Any]
-    words: tuple[str, ...] = ()
+    __slots__ = ("memo", "size", "start", "stop")
 
-    def part(self, start: int, stop: int) -> Encoded:
-        """Some of its rows."""
-        return Encoded(self.kind, self.values[start:stop], self.words)
+    def __init__(self, start: int, stop: int) -> None:
+        self.start, self.stop = start, stop
+        self.size = stop - start
+        self.memo: dict[int, Any] = {}
 
-
-def kind_of(column: NDArray[Any]) -> Kind | None:
-    """The kind of a raw column; None for matrices and types that expressions do not know."""
-    if column.ndim != 1:
-        return None
-    return "text" if column.dtype.kind in "UO" else _KINDS.get(column.dtype.kind)
+    def all(self, value: bool) -> Bools:
+        """One truth for every row."""
+        return np.full(self.size, value, dtype=np.bool_)
 
 
-def encode(column: NDArray[Any]) -> Encoded:
-    """A raw column, canonical: clamped to ±1e15, tiny numbers 0, dates as microseconds, texts as sorted codes."""
-    kind = kind_of(column)
-    if kind == "boolean":
-        return Encoded(kind, column)
-    if kind == "number":
-        values = np.clip(column.astype(np.float64), -_LARGEST, _LARGEST)
-        values[np.abs(values) < _SMALLEST] = 0.0
-        return Encoded(kind, values)
-    if kind == "date":
-        moments = column.astype("datetime64[us]")
-        micros = moments.astype(np.int64).astype(np.float64)
-        micros[np.isnat(moments)] = np.nan
-        return Encoded(kind, micros)
-    if kind == "text":
-        known = np.array([isinstance(value, str) for value in column.tolist()], dtype=bool)
-        codes = np.full(len(column), -1, dtype=np.int32)
-        words, inverse = np.unique(column[known].astype(str), return_inverse=True)
-        codes[known] = inverse
-        return Encoded(kind, codes, tuple(words.tolist()))
-    return Encoded("number", np.full(len(column), np.nan))
+Truths = Callable[[Chunk], Bools]
+Numbers = Callable[[Chunk], Any]
+Codes = Callable[[Chunk], NDArray[np.int32]]
 
 
-def yes(tree: Node, rows: Mapping[str, NDArray[Any]], size: int) -> Bools:
-    """The rows on which a yes/no tree is true."""
-    cache: dict[str, Encoded] | None = getattr(rows, "encoded", None)
-    columns: dict[str, Encoded] = {}
-    for name in _columns(tree):
-        if cache is not None:
-            if name not in cache:
-                cache[name] = encode(rows[name])
-            columns[name] = cache[name]
-        else:
-            columns[name] = encode(rows[name])
-    result = np.empty(size, dtype=np.bool_)
-    with np.errstate(all="ignore"):
-        for start in range(0, size, _CHUNK):
-            stop = min(start + _CHUNK, size)
-            part = {name: column.part(start, stop) for name, column in columns.items()}
-            result[start:stop] = _Rows(part, stop - start).truth(tree, True)
-    return result
-
-
-def _columns(node: Node) -> set[str]:
+def columns_in(node: Node) -> set[str]:
+    """The columns that a tree uses."""
     if isinstance(node, Column):
         return {node.name}
+    return set().union(*(columns_in(part) for part in _parts(node)))
+
+
+def _parts(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Case):
-        parts = [part for branch in node.branches for part in branch] + [node.otherwise]
-    elif isinstance(node, Call | Test | Logic):
-        parts = list(node.args)
-    else:
-        return set()
-    return set().union(*(_columns(part) for part in parts)) if parts else set()
+        return (*(part for branch in node.branches for part in branch), node.otherwise)
+    return node.args if isinstance(node, Call | Test | Logic) else ()
 
 
-class _Rows:
-    """One chunk of rows."""
+class Compiler:
+    """Trees made ready for the columns of one table.
 
-    def __init__(self, columns: dict[str, Encoded], size: int) -> None:
+    Args:
+        columns: the canonical columns.
+        share: compute equal parts of different questions once a chunk. Pays off in batches only.
+    """
+
+    def __init__(self, columns: Mapping[str, Encoded], *, share: bool = False) -> None:
         self._columns = columns
-        self._size = size
-
-    def _all(self, value: bool) -> Bools:
-        return np.full(self._size, value, dtype=np.bool_)
+        self._share = share
+        self._slots: dict[tuple[Node, bool], tuple[int, Truths]] = {}
 
     # yes/no ------------------------------------------------------------------------------------------------------
 
-    def truth(self, node: Node, want: bool) -> Bools:
+    def truth(self, node: Node, want: bool = True) -> Truths:
         """The rows on which the node is certainly `want`."""
-        if isinstance(node, Truth):
-            return self._all(node.value == want)
-        if isinstance(node, Column):
-            values: Bools = self._columns[node.name].values
-            return values if want else ~values
+        if not self._share:
+            return self._truth(node, want)
+        key = (node, want)
+        if key not in self._slots:
+            found = self._truth(node, want)
+            slot = len(self._slots)
+
+            def memoised(chunk: Chunk) -> Bools:
+                if slot not in chunk.memo:
+                    chunk.memo[slot] = found(chunk)
+                kept: Bools = chunk.memo[slot]
+                return kept
+
+            self._slots[key] = slot, memoised
+        return self._slots[key][1]
+
+    def _truth(self, node: Node, want: bool) -> Truths:
+        if isinstance(node, Test):
+            return self._test(node, want)
         if isinstance(node, Logic):
             if node.op == "not":
                 return self.truth(node.args[0], not want)
             join = np.logical_and if (node.op == "and") == want else np.logical_or
-            result = self.truth(node.args[0], want).copy()
-            for part in node.args[1:]:
-                join(result, self.truth(part, want), out=result)
-            return result
+            return _joined(join, [self.truth(part, want) for part in node.args])
+        if isinstance(node, Column):
+            return self._boolean(node.name, want)
+        if isinstance(node, Truth):
+            value = node.value == want
+            return lambda chunk: chunk.all(value)
         if isinstance(node, Case):
-            open_rows, result = self._all(True), self._all(False)
-            for condition, value in node.branches:
-                here = open_rows & self.truth(condition, True)
-                result |= here & self.truth(value, want)
-                open_rows &= ~here
-            return result | (open_rows & self.truth(node.otherwise, want))
-        if isinstance(node, Test):
-            return self._test(node, want)
-        return self._all(False)  # a missing value is neither
+            return self._choice(node, want)
+        return lambda chunk: chunk.all(False)  # a missing value is neither
 
-    def _test(self, node: Test, want: bool) -> Bools:
+    def _boolean(self, name: str, want: bool) -> Truths:
+        column = self._columns[name]
+        values, known = column.values, column.known
+        if known is not None:
+            values = values & known if want else ~values & known
+        elif not want:
+            return lambda chunk: ~values[chunk.start : chunk.stop]
+        return lambda chunk: values[chunk.start : chunk.stop]
+
+    def _choice(self, node: Case, want: bool) -> Truths:
+        branches = [(self.truth(condition), self.truth(value, want)) for condition, value in node.branches]
+        otherwise = self.truth(node.otherwise, want)
+
+        def chosen(chunk: Chunk) -> Bools:
+            open_rows, result = chunk.all(True), chunk.all(False)
+            for condition, value in branches:
+                here = open_rows & condition(chunk)
+                result |= here & value(chunk)
+                open_rows &= ~here
+            return result | (open_rows & otherwise(chunk))
+
+        return chosen
+
+    def _test(self, node: Test, want: bool) -> Truths:
         first = node.args[0]
         if node.op == "null":
-            missing = self._missing(first)
-            return missing if want else ~missing
+            missing = self.missing(first)
+            return missing if want else lambda chunk: ~missing(chunk)
         if first.kind == "boolean":
             return self._same_truth(node, want)
         if first.kind == "text":
             return self._text_test(node, want)
         left = self.number(first)
         if node.op == "in":
-            found: Bools = np.isin(left, np.array([_constant(item) for item in node.args[1:]]))
-            return self._wide(found if want else ~(found | np.isnan(left)))
-        return self._wide(_compare(node.op, left, self.number(node.args[1]), want))
+            items = np.array([item.value for item in node.args[1:] if isinstance(item, Number)])
 
-    def _same_truth(self, node: Test, want: bool) -> Bools:
-        result = self._all(False)
-        for item in node.args[1:]:
-            for value in (True, False):
-                result |= self.truth(node.args[0], value) & self.truth(item, value if want else not value)
-        if node.op == "in" and not want:
-            result = ~self._missing(node.args[0])
-            for item in node.args[1:]:
-                result &= ~(self.truth(node.args[0], True) & self.truth(item, True))
-                result &= ~(self.truth(node.args[0], False) & self.truth(item, False))
-        return result
+            def member(chunk: Chunk) -> Bools:
+                x = left(chunk)
+                found = np.isin(x, items)
+                return _wide(found if want else ~(found | np.isnan(x)), chunk)
 
-    def _text_test(self, node: Test, want: bool) -> Bools:
+            return member
+        right = self.number(node.args[1])
+        compare = _COMPARE[node.op, want]
+        return lambda chunk: _wide(compare(left(chunk), right(chunk)), chunk)
+
+    def _same_truth(self, node: Test, want: bool) -> Truths:
+        first = node.args[0]
+        items = [(self.truth(item), self.truth(item, False)) for item in node.args[1:]]
+        yes, no = self.truth(first), self.truth(first, False)
+        if want:
+            return lambda chunk: reduce(
+                np.logical_or, [(yes(chunk) & true(chunk)) | (no(chunk) & false(chunk)) for true, false in items]
+            )
+        # Different from every item, and nothing missing.
+        return lambda chunk: reduce(
+            np.logical_and, [(yes(chunk) & false(chunk)) | (no(chunk) & true(chunk)) for true, false in items]
+        )
+
+    def _text_test(self, node: Test, want: bool) -> Truths:
         words, codes = self.text(node.args[0])
-        if node.op == "like":
-            pattern = str(getattr(node.args[1], "value", ""))
-            return _look_up([_like(word, pattern) == want for word in words], codes)
         others = node.args[1:]
-        if node.op == "in" or isinstance(others[0], Text):
-            wanted = {str(getattr(item, "value", "")) for item in others}
-            if node.op in ("in", "="):
-                return _look_up([(word in wanted) == want for word in words], codes)
-            other = next(iter(wanted))
-            less = [(word < other or (node.op == "<=" and word == other)) == want for word in words]
-            return _look_up(less, codes)
+        if node.op == "like" or node.op == "in" or isinstance(others[0], Text):
+            test = _word_test(node.op, [str(getattr(item, "value", "")) for item in others])
+            table = np.array([*(test(word) == want for word in words), False], dtype=np.bool_)
+            return lambda chunk: np.take(table, codes(chunk), mode="wrap")
         other_words, other_codes = self.text(others[0])
-        union = {word: rank for rank, word in enumerate(sorted(set(words) | set(other_words)))}
-        left = np.append(np.array([union[word] for word in words], dtype=np.float64), np.nan)[codes]
-        right = np.append(np.array([union[word] for word in other_words], dtype=np.float64), np.nan)[other_codes]
-        return _compare(node.op, left, right, want)
+        ranks = {word: float(rank) for rank, word in enumerate(sorted({*words, *other_words}))}
+        left = np.array([*(ranks[word] for word in words), np.nan])
+        right = np.array([*(ranks[word] for word in other_words), np.nan])
+        compare = _COMPARE[node.op, want]
+        return lambda chunk: compare(
+            np.take(left, codes(chunk), mode="wrap"), np.take(right, other_codes(chunk), mode="wrap")
+        )
 
-    def _missing(self, node: Node) -> Bools:
+    def missing(self, node: Node) -> Truths:
+        """The rows on which the node has no value."""
         if node.kind == "boolean":
-            return ~(self.truth(node, True) | self.truth(node, False))
+            yes, no = self.truth(node), self.truth(node, False)
+            return lambda chunk: ~(yes(chunk) | no(chunk))
         if node.kind == "text":
-            return self.text(node)[1] < 0
-        return self._wide(np.isnan(self.number(node)))
-
-    def _wide(self, found: Bools) -> Bools:
-        """A truth for every row, where both sides were constants too."""
-        return found if found.ndim else self._all(bool(found))
+            _, codes = self.text(node)
+            return lambda chunk: codes(chunk) < 0
+        number = self.number(node)
+        return lambda chunk: _wide(np.isnan(number(chunk)), chunk)
 
     # numbers and dates -------------------------------------------------------------------------------------------
 
-    def number(self, node: Node) -> Floats:
-        """The node's numbers, NaN where there is none."""
+    def number(self, node: Node) -> Numbers:
+        """The node's numbers, NaN where there is none; a single number where it is the same for all rows."""
         if isinstance(node, Number):
-            return np.array(node.value)  # one number for all rows
+            value = np.float64(node.value)
+            return lambda _: value
         if isinstance(node, Column):
-            column: Floats = self._columns[node.name].values
-            return column
+            column = self._columns[node.name].values
+            return lambda chunk: column[chunk.start : chunk.stop]
         if isinstance(node, Case):
-            open_rows, result = self._all(True), np.full(self._size, np.nan)
-            for condition, value in node.branches:
-                here = open_rows & self.truth(condition, True)
-                np.copyto(result, self.number(value), where=here)
-                open_rows &= ~here
-            np.copyto(result, self.number(node.otherwise), where=open_rows)
-            return result
+            branches = [(self.truth(condition), self.number(value)) for condition, value in node.branches]
+            otherwise = self.number(node.otherwise)
+
+            def chosen(chunk: Chunk) -> Floats:
+                open_rows, result = chunk.all(True), np.full(chunk.size, np.nan)
+                for condition, value in branches:
+                    here = open_rows & condition(chunk)
+                    np.copyto(result, value(chunk), where=here)
+                    open_rows &= ~here
+                np.copyto(result, otherwise(chunk), where=open_rows)
+                return result
+
+            return chosen
         if isinstance(node, Call):
             return self._call(node)
-        return np.full(self._size, np.nan)
+        return lambda _: np.float64(np.nan)
 
-    def _call(self, node: Call) -> Floats:
+    def _call(self, node: Call) -> Numbers:
+        first = node.args[0]
         if node.name == "length":
-            words, codes = self.text(node.args[0])
-            return np.append(np.array([float(len(word)) for word in words]), np.nan)[codes]
+            words, codes = self.text(first)
+            lengths = np.array([*(float(len(word)) for word in words), np.nan])
+            return lambda chunk: np.take(lengths, codes(chunk), mode="wrap")
         args = [self.number(arg) for arg in node.args]
-        if node.args[0].kind == "date":
-            return _date_part(node.name, args[0])
-        result: Floats = np.asarray(_NUMERIC[node.name](*args))
-        if node.name in _EXACT:
-            return result
-        # What is too small to tell from nothing is nothing. Nothing overflows: the parser has bounded every result.
-        return np.where(np.abs(result) < _SMALLEST, 0.0, result)
+        if first.kind == "date":
+            part = _DATE_PARTS[node.name]
+            return lambda chunk: _date_part(part, args[0](chunk))
+        function = _NUMERIC[node.name]
+        if len(args) == 1:
+            return lambda chunk: function(args[0](chunk))
+        if len(args) == 2:
+            left, right = args
+            return lambda chunk: function(left(chunk), right(chunk))
+        return lambda chunk: function(*(arg(chunk) for arg in args))
 
     # text --------------------------------------------------------------------------------------------------------
 
-    def text(self, node: Node) -> tuple[list[str], NDArray[np.int32]]:
-        """The node's texts as a dictionary and codes into it, -1 where there is none."""
+    def text(self, node: Node) -> tuple[list[str], Codes]:
+        """The node's texts as a dictionary, and codes into it, -1 where there is none."""
         if isinstance(node, Text):
-            return [node.value], np.zeros(self._size, dtype=np.int32)
+            return [node.value], lambda chunk: np.zeros(chunk.size, dtype=np.int32)
         if isinstance(node, Column):
             column = self._columns[node.name]
-            return list(column.words), column.values
+            return list(column.words), lambda chunk: column.values[chunk.start : chunk.stop]
         if isinstance(node, Call):
             words, codes = self.text(node.args[0])
-            return [word.lower() if node.name == "lower" else word.upper() for word in words], codes
-        return [], np.full(self._size, -1, dtype=np.int32)
+            change = lowered if node.name == "lower" else raised
+            return [change(word) for word in words], codes
+        return [], lambda chunk: np.full(chunk.size, -1, dtype=np.int32)
 
 
-def _compare(op: str, left: Floats, right: Floats, want: bool) -> Bools:
-    """A comparison's true or its false rows; NaN is in neither."""
-    result: Bools
-    if op == "<":
-        result = left < right if want else left >= right
-    elif op == "<=":
-        result = left <= right if want else left > right
-    elif want:
-        result = left == right
-    else:
-        result = ~((left == right) | np.isnan(left) | np.isnan(right))
+def _joined(join: Callable[..., Bools], parts: list[Truths]) -> Truths:
+    first, second, *rest = parts
+
+    def joined(chunk: Chunk) -> Bools:
+        result = join(first(chunk), second(chunk))
+        for part in rest:
+            join(result, part(chunk), out=result)
+        return result
+
+    return joined
+
+
+def _wide(found: Any, chunk: Chunk) -> Bools:
+    """A truth for every row, also where both sides were constants."""
+    result: Bools = found if found.ndim else chunk.all(bool(found))
     return result
 
 
-def _constant(item: Node) -> float:
-    return item.value if isinstance(item, Number) else float("nan")
+# A comparison's true and its false rows; NaN is in neither.
+_COMPARE: dict[tuple[str, bool], Callable[[Any, Any], Any]] = {
+    ("<", True): np.less,
+    ("<", False): np.greater_equal,
+    ("<=", True): np.less_equal,
+    ("<=", False): np.greater,
+    ("=", True): np.equal,
+    ("=", False): lambda x, y: ~((x == y) | np.isnan(x) | np.isnan(y)),
+}
 
 
-def _look_up(table: list[bool], codes: NDArray[np.int32]) -> Bools:
-    """table[code], False for a missing text."""
-    found: Bools = np.append(np.array(table, dtype=np.bool_), False)[codes]
-    return found
+def _word_test(op: str, others: list[str]) -> Callable[[str], bool]:
+    """A test of one word against literals."""
+    if op in ("in", "="):
+        wanted = set(others)
+        return lambda word: word in wanted
+    other = others[0]
+    if op == "<":
+        return lambda word: word < other
+    if op == "<=":
+        return lambda word: word <= other
+    body = other.strip("%")
+    if other.startswith("%") and other.endswith("%"):
+        return lambda word: body in word
+    if other.endswith("%"):
+        return lambda word: word.startswith(body)
+    return (lambda word: word.endswith(body)) if other.startswith("%") else (lambda word: word == body)
 
 
-def _like(word: str, pattern: str) -> bool:
-    body = pattern.strip("%")
-    if pattern.startswith("%") and pattern.endswith("%"):
-        return body in word
-    if pattern.endswith("%"):
-        return word.startswith(body)
-    return word.endswith(body) if pattern.startswith("%") else word == body
-
-
-def _date_part(name: str, micros: Floats) -> Floats:
+def _date_part(part: Callable[[Any, Any], Any], micros: Any) -> Floats:
     known = np.isfinite(micros)
     moments = np.where(known, micros, 0.0).astype(np.int64).astype("datetime64[us]")
-    days = moments.astype("datetime64[D]")
-    if name == "year":
-        part = days.astype("datetime64[Y]").astype(np.int64) + 1970.0
-    elif name == "month":
-        part = days.astype("datetime64[M]").astype(np.int64) % 12 + 1.0
-    elif name == "day":
-        part = (days - days.astype("datetime64[M]").astype("datetime64[D]")).astype(np.int64) + 1.0
-    elif name == "weekday":
-        part = (days.astype(np.int64) + 3) % 7 + 0.0
-    else:
-        part = np.floor((moments - days.astype("datetime64[us]")).astype(np.int64) / 3_600_000_000.0)
-    return np.where(known, part, np.nan)
+    return np.where(known, part(moments, moments.astype("datetime64[D]")), np.nan)
 
 
-_EXACT = frozenset(["neg", "abs", "floor", "ceil", "round", "least", "greatest", "coalesce"])
-"""Functions whose results are as large as their operands, or whole numbers: never tiny."""
+_DATE_PARTS: dict[str, Callable[[Any, Any], Any]] = {
+    "year": lambda _, days: days.astype("datetime64[Y]").astype(np.int64) + 1970.0,
+    "month": lambda _, days: days.astype("datetime64[M]").astype(np.int64) % 12 + 1.0,
+    "day": lambda _, days: (days - days.astype("datetime64[M]").astype("datetime64[D]")).astype(np.int64) + 1.0,
+    "weekday": lambda _, days: (days.astype(np.int64) + 3) % 7 + 0.0,
+    "hour": lambda moments, days: np.floor((moments - days.astype("datetime64[us]")).astype(np.int64) / 3.6e9),
+}
 
 
-def _first_known(*args: Floats) -> Floats:
+def _divisor(y: Any) -> Any:
+    """What may be divided by: anything smaller than SMALLEST is as good as 0, and dividing by it gives nothing."""
+    return np.where(np.abs(y) < SMALLEST, np.nan, y)
+
+
+def _single(x: Any) -> Any:
+    """To single precision: what is left is the same number on every processor and in every engine."""
+    return x.astype(np.float32).astype(np.float64)
+
+
+def _first_known(*args: Any) -> Any:
     result = args[0]
     for other in args[1:]:
         result = np.where(np.isnan(result), other, result)
     return result
 
 
-_NUMERIC: dict[str, Any] = {
+def _remainder(x: Any, y: Any) -> Any:
+    y = _divisor(y)
+    return x - y * np.trunc(x / y)
+
+
+_NUMERIC: dict[str, Callable[..., Any]] = {
     "+": np.add,
     "-": np.subtract,
     "*": np.multiply,
-    "/": lambda x, y: x / np.where(y == 0.0, np.nan, y),
-    "%": lambda x, y: np.fmod(x, np.where(y == 0.0, np.nan, y)),
+    "/": lambda x, y: x / _divisor(y),
+    "%": _remainder,
     "neg": np.negative,
     "abs": np.abs,
     "sqrt": np.sqrt,
-    "ln": lambda x: np.log(np.where(x > 0.0, x, np.nan)),
-    "exp": lambda x: np.exp(np.where(x > 690.0, np.nan, x)),
+    "ln": lambda x: _single(np.log(np.where(x > 0.0, x, np.nan))),
+    "exp": lambda x: _single(np.exp(np.where(x > MOST_EXPONENT, np.nan, x))),
     "floor": np.floor,
     "ceil": np.ceil,
     "round": np.rint,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 from everhold.errors import did_you_mean
+from everhold.queries.expression.columns import LARGEST, SMALLEST
 from everhold.queries.expression.lexer import Token, complain, tokens
 from everhold.queries.expression.tree import Call, Case, Column, Kind, Logic, Node, Null, Number, Test, Text, Truth
 
@@ -16,7 +17,7 @@ __all__ = ["MOST_DEPTH", "MOST_ITEMS", "MOST_PARTS", "parse"]
 MOST_PARTS = 250
 MOST_DEPTH = 40
 MOST_ITEMS = 256
-_LARGEST = 1e300
+_MOST = 1e300
 
 # What functions take and give: kinds of arguments ("…" repeats the last), kind of the result.
 _FUNCTIONS: dict[str, tuple[tuple[str, ...], Kind]] = {
@@ -39,37 +40,51 @@ _FUNCTIONS: dict[str, tuple[tuple[str, ...], Kind]] = {
     "weekday": (("date",), "number"),
     "hour": (("date",), "number"),
 }
-_SMALLEST = 1e-30
 _WORDS: dict[Kind, str] = {"number": "a number", "boolean": "yes/no", "text": "text", "date": "a date"}
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 
 
-def parse(text: str, columns: Mapping[str, Kind]) -> Node:
-    """The tree of a yes/no question.
+def parse(
+    text: str,
+    columns: Mapping[str, Kind],
+    want: Literal["boolean", "number"] = "boolean",
+    words: Mapping[str, frozenset[str]] | None = None,
+) -> Node:
+    """The tree of a question.
+
+    Args:
+        text: what was typed.
+        columns: the public columns with their kinds.
+        want: what the whole expression must be; yes and no become 1 and 0 where a number is wanted.
+        words: for text columns that hold nothing else, the words they may hold.
 
     Raises:
-        QuestionError: with a caret under the place, and a near column or function where one fits.
+        QuestionError: with a caret under the place, and a near column, word or function where one fits.
 
     >>> parse("age > 40", {"age": "number"})
     Test(op='<', args=(Number(value=40.0, kind='number', at=6), Column(name='age', kind='number', at=0)), ...)
     """
-    parser = _Parser(text, columns)
+    parser = _Parser(text, columns, words or {})
     tree = parser.expression(0)
     if parser.now.kind != "end":
-        parser.fail(parser.now, f"{parser.now.value!r} was not expected here; a question is one yes/no expression.")
-    if tree.kind != "boolean":
-        complain(
-            text,
-            tree.at,
-            f"the question is {_WORDS[tree.kind]}. Expected a yes/no expression: compare it, as in x > 0.",
-        )
-    return tree
+        parser.fail(parser.now, f"{parser.now.value!r} was not expected here; a question is one expression.")
+    if tree.kind == want:
+        return tree
+    if want == "number":
+        if tree.kind == "boolean":
+            no = Logic("not", (tree,), at=tree.at)
+            return Case(((tree, Number(1.0)), (no, Number(0.0))), Null("number"), "number", tree.at)
+        return complain(text, tree.at, f"this is {_WORDS[tree.kind]}. Expected a number.")
+    return complain(
+        text, tree.at, f"the question is {_WORDS[tree.kind]}. Expected a yes/no expression: compare it, as in x > 0."
+    )
 
 
 class _Parser:
-    def __init__(self, text: str, columns: Mapping[str, Kind]) -> None:
+    def __init__(self, text: str, columns: Mapping[str, Kind], words: Mapping[str, frozenset[str]]) -> None:
         self._text = text
         self._columns = columns
+        self._words = words
         self._tokens = tokens(text)
         self._place = 0
         self._parts = 0
@@ -130,7 +145,7 @@ class _Parser:
         token = self.take()
         if token.kind == "number":
             value = float(token.value)
-            if not abs(value) <= 1e15:
+            if not abs(value) <= LARGEST:
                 self.fail(token, f"the number {token.value} is too large. Expected at most 1e15.")
             return self.part(Number(value, at=token.at))
         if token.kind == "text":
@@ -193,6 +208,9 @@ class _Parser:
     def compare(self, token: Token, left: Node, right: Node) -> Node:
         """A comparison, turned so that only '<', '<=' and '=' remain."""
         left, right = self.alike(token, left, right)
+        if token.value in ("=", "<>", "!="):
+            self.known(left, right)
+            self.known(right, left)
         if left.kind == "boolean" and token.value not in ("=", "<>", "!="):
             self.fail(token, "yes/no values can be compared by = and <> only.")
         op = token.value
@@ -245,6 +263,7 @@ class _Parser:
             if not isinstance(item, Number | Text | Truth):
                 self.fail(where, "IN takes a list of numbers or texts.")
             _, item = self.alike(token, left, item)
+            self.known(left, item)
             items.append(item)
             if len(items) > MOST_ITEMS:
                 self.fail(where, f"the list has more than {MOST_ITEMS} items.")
@@ -339,6 +358,17 @@ class _Parser:
             self.fail(token, f"{_WORDS[left.kind]} cannot be compared with {_WORDS[right.kind]}.")
         return left, right
 
+    def known(self, column: Node, item: Node) -> None:
+        """Complain about a word that a column with a closed list of words cannot hold."""
+        words = self._words.get(column.name) if isinstance(column, Column) else None
+        if words is not None and isinstance(item, Text) and item.value not in words:
+            shown = ", ".join(repr(word) for word in sorted(words)[:12]) + (", …" if len(words) > 12 else "")
+            self.fail(
+                item,
+                f"{getattr(column, 'name', '')!r} is never {item.value!r}.{did_you_mean(item.value, words)} "
+                f"It holds {shown}.",
+            )
+
     def date(self, node: Text) -> Node:
         """An ISO date or time as microseconds since 1970."""
         try:
@@ -351,7 +381,7 @@ class _Parser:
 
     def bounded(self, node: Call) -> None:
         """Refuse what could overflow by its shape alone."""
-        if _magnitude(node) > _LARGEST:
+        if _magnitude(node) > _MOST:
             self.fail(
                 node, "this could become larger than 1e300 on some row. Expected smaller numbers or fewer products."
             )
@@ -364,14 +394,16 @@ def _magnitude(node: Node) -> float:
     if isinstance(node, Case):
         return max(*(_magnitude(value) for _, value in node.branches), _magnitude(node.otherwise))
     if not isinstance(node, Call):
-        return 1e15
-    sizes = [_magnitude(arg) for arg in node.args] if node.args and node.args[0].kind == "number" else [1e15]
+        return LARGEST
+    sizes = [_magnitude(arg) for arg in node.args] if node.args and node.args[0].kind == "number" else [LARGEST]
     if node.name in ("+", "-"):
         return sum(sizes)
     if node.name == "*":
         return sizes[0] * sizes[1]
     if node.name == "/":
-        return sizes[0] / _SMALLEST
+        return sizes[0] / SMALLEST
+    if node.name == "%":
+        return 2.0 * max(sizes[0] / SMALLEST, sizes[1])
     if node.name == "exp":
-        return _LARGEST
+        return 1e35
     return max(*sizes, 1e3) if len(sizes) > 1 else max(sizes[0], 1e3)

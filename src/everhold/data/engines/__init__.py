@@ -1,0 +1,1 @@
+"""Engines: where questions meet private rows. One protocol, one conformance suite."""

@@ -1,0 +1,128 @@
+"""Rows larger than memory: Parquet files read in place by DuckDB, which sees SQL of everhold's own making only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+
+from everhold.data.engines.sql import Select
+from everhold.data.source import Files, connection
+from everhold.errors import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.queries.expression.question import TextQuestion
+    from everhold.queries.expression.tree import Kind
+
+__all__ = ["DuckDBEngine"]
+
+_AT_ONCE = 128  # questions in one SELECT
+
+
+class DuckDBEngine:
+    """Parquet files as an engine. Nothing is copied; nothing but these files can be read.
+
+    Args:
+        files: what to read.
+        kinds: the declared columns.
+        closed: for text columns with a closed list of words, the words.
+        unit: the column that tells which rows belong together.
+        memory_limit: how much DuckDB may use, such as '1GB'.
+        threads: None for as many as there are processors.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        kinds: Mapping[str, Kind],
+        *,
+        closed: Mapping[str, frozenset[str]] | None = None,
+        unit: str | None = None,
+        memory_limit: str | None = None,
+        threads: int | None = None,
+    ) -> None:
+        if not files.paths:
+            raise DataError("the DuckDB engine reads Parquet files. Expected a path, or a pattern, of such files.")
+        from everhold.data.engines.sql import literal
+
+        self._columns = files.columns_sql(kinds)
+        for name, words in (closed or {}).items():
+            listed = ", ".join(literal(word) for word in sorted(words))
+            self._columns[name] = f"(CASE WHEN {self._columns[name]} IN ({listed}) THEN {self._columns[name]} END)"
+        self._relation = files.relation
+        self._unit = unit
+        self._paths = files.paths
+        self._stamp = _stamp(self._paths)
+        self._lock = Lock()
+        scratch = tempfile.mkdtemp(prefix="everhold-")
+        self._clean = weakref.finalize(self, shutil.rmtree, scratch, True)
+        self._con = connection(memory_limit=memory_limit, threads=threads)
+        listed = ", ".join(literal(os.path.abspath(path)) for path in self._paths)
+        given = ", ".join(literal(path) for path in self._paths)
+        for setting in (
+            f"temp_directory = {literal(scratch)}",
+            f"allowed_paths = [{listed}, {given}]",
+            "enable_external_access = false",
+            "lock_configuration = true",
+        ):
+            self._con.execute(f"SET {setting}")
+        self.size = files.size if unit is None else self._units()
+
+    def totals(self, questions: Sequence[TextQuestion]) -> list[int]:
+        """Sums of steps, up to 128 questions a scan."""
+        result: list[int] = []
+        for start in range(0, len(questions), _AT_ONCE):
+            some = list(questions[start : start + _AT_ONCE])
+            row = self._run(self._select().totals(some)).fetchone()
+            result.extend(int(total or 0) for total in row)
+        return result
+
+    def steps(self, question: TextQuestion) -> NDArray[np.float64]:
+        """The steps of each row."""
+        if self._unit is not None:
+            raise DataError("steps of single units are not listed by this engine.")
+        column = self._run(self._select().rows(question)).fetchnumpy()["steps"]
+        return np.asarray(np.ma.getdata(column), dtype=np.float64)
+
+    def _select(self) -> Select:
+        return Select(self._columns, self._relation, unit=self._unit)
+
+    def _units(self) -> int:
+        unit = self._columns[str(self._unit)]
+        row = self._run(
+            f"SELECT count(DISTINCT {unit}) + count(*) FILTER (WHERE {unit} IS NULL) FROM {self._relation}"
+        ).fetchone()
+        return int(row[0])
+
+    def _run(self, sql: str) -> Any:
+        """Run, unless the files have changed under our feet. What went wrong is not told: it could depend on rows."""
+        if _stamp(self._paths) != self._stamp:
+            raise DataError(
+                "the private files have changed since the session began. Its answers would not fit together."
+            )
+        try:
+            with self._lock:
+                return self._con.cursor().execute(sql)
+        except duckdb.Error:
+            raise DataError(
+                "the private files could not be read: are they still there, and is memory_limit large enough?"
+            ) from None
+
+    def __repr__(self) -> str:
+        return f"DuckDBEngine({self.size:,} draws in {len(self._paths)} Parquet files)"
+
+
+def _stamp(paths: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    try:
+        return tuple((status.st_size, status.st_mtime_ns) for status in map(os.stat, paths))
+    except OSError:
+        return ()

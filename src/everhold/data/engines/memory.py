@@ -1,0 +1,54 @@
+"""Rows in memory, evaluated by numpy in chunks on several threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.queries.expression.program import STEPS, Batch, Program, encoded_columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.data.table import Table
+    from everhold.queries.expression.question import TextQuestion
+
+__all__ = ["MemoryEngine"]
+
+
+class MemoryEngine:
+    """The default engine.
+
+    Args:
+        table: the rows, grouped by unit or not.
+        chunk: rows at a time; None for what suits the processor's cache.
+        threads: None for as many as there are processors. Neither changes a bit of any answer.
+    """
+
+    def __init__(self, table: Table, *, chunk: int | None = None, threads: int | None = None) -> None:
+        self._table = table
+        self.size = table.size
+        self._how = {} if chunk is None else {"chunk": chunk}
+        self._threads = threads
+
+    def totals(self, questions: Sequence[TextQuestion]) -> list[int]:
+        """Sums of steps; a batch shares what its questions have in common."""
+        table, units = self._table, self._table.units
+        if units is not None:
+            return [int(units.average(self._row_steps(question)).sum()) for question in questions]
+        columns = encoded_columns(table, questions)
+        if len(questions) == 1:
+            return [Program(questions[0], columns).total(table.row_count, threads=self._threads, **self._how)]
+        return Batch(questions, columns).totals(table.row_count, threads=self._threads, **self._how)
+
+    def steps(self, question: TextQuestion) -> NDArray[np.float64]:
+        """The steps of each row, or of each unit."""
+        steps = self._row_steps(question)
+        return steps if self._table.units is None else self._table.units.average(steps)
+
+    def _row_steps(self, question: TextQuestion) -> NDArray[np.float64]:
+        program = Program(question, encoded_columns(self._table, [question]))
+        values = program.values(self._table.row_count, threads=self._threads, **self._how)
+        return values * float(STEPS) if question.yes_no else values

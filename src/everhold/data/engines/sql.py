@@ -1,0 +1,284 @@
+"""Typed trees as SQL, for engines that speak it. An analyst's text never gets here: only what the parser has checked.
+
+SQL's three truth values are the language's own, so AND, OR, NOT and comparisons are written as they are. Everything else
+is guarded so that no row can make it fail. A guard needs its operand twice; the operand then becomes a column of an inner
+SELECT, so that no text doubles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from everhold.errors import DataError
+from everhold.queries.expression.columns import LARGEST, LONGEST_TEXT, SMALLEST
+from everhold.queries.expression.evaluate import MOST_EXPONENT
+from everhold.queries.expression.letters import CAPITAL, SMALL
+from everhold.queries.expression.program import STEPS
+from everhold.queries.expression.tree import Call, Case, Column, Kind, Logic, Node, Null, Number, Test, Text, Truth
+
+if TYPE_CHECKING:
+    from everhold.queries.expression.question import TextQuestion
+
+__all__ = ["Select", "canonical_column", "from_text", "identifier", "literal"]
+
+_SQL_TYPES: dict[Kind, str] = {"number": "DOUBLE", "date": "DOUBLE", "boolean": "BOOLEAN", "text": "VARCHAR"}
+
+
+def identifier(name: str) -> str:
+    """A name, quoted."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A text, quoted; control characters by their number.
+
+    >>> literal("it's")
+    "'it''s'"
+    """
+    parts = re.split(r"([\x00-\x1f])", text)
+    quoted = [
+        f"chr({ord(part)})" if len(part) == 1 and ord(part) < 32 else "'" + part.replace("'", "''") + "'"
+        for part in parts
+        if part
+    ]
+    return "(" + " || ".join(quoted) + ")" if len(quoted) > 1 else (quoted[0] if quoted else "''")
+
+
+def number(value: float) -> str:
+    """A number, written so that it is read as a double and nothing else."""
+    text = repr(float(value))
+    return text if "e" in text else f"{text}e0"
+
+
+def from_text(column: str, kind: str) -> str:
+    """SQL that reads a text as this kind, NULL where it cannot be."""
+    if kind == "number":
+        return f"(CASE WHEN NOT contains({column}, '_') THEN TRY_CAST({column} AS DOUBLE) END)"
+    if kind == "boolean":
+        return (
+            f"(CASE WHEN lower(trim({column})) IN ('true', 't', 'yes', 'y', '1') THEN TRUE "
+            f"WHEN lower(trim({column})) IN ('false', 'f', 'no', 'n', '0') THEN FALSE END)"
+        )
+    if kind == "date":
+        iso = r"\d{{4}}-\d{{2}}-\d{{2}}([ T]\d{{2}}:\d{{2}}(:\d{{2}}(\.\d{{1,6}})?)?)?"
+        iso = iso if column == "{}" else iso.replace("{{", "{").replace("}}", "}")
+        return f"(CASE WHEN regexp_full_match(trim({column}), '{iso}') THEN TRY_CAST(trim({column}) AS TIMESTAMP) END)"
+    return column
+
+
+def canonical_column(name: str, found: str, kind: Kind, what: str) -> str:
+    """SQL of a column's canonical value (queries/expression/columns.py), from the type that a file gives it."""
+    column, base = identifier(name), found.split("(")[0].upper()
+    if base == "VARCHAR" and kind != "text":
+        column, base = from_text(column, kind), {"number": "DOUBLE", "boolean": "BOOLEAN", "date": "TIMESTAMP"}[kind]
+    whole = base.endswith(("INT", "INTEGER"))
+    if kind == "text" and base in ("VARCHAR", "ENUM", "UUID"):
+        return column if base == "VARCHAR" else f"CAST({column} AS VARCHAR)"
+    if kind == "boolean":
+        if base == "BOOLEAN":
+            return column
+        if whole or base in ("DOUBLE", "FLOAT", "DECIMAL"):
+            return f"(CASE WHEN {column} = 1 THEN TRUE WHEN {column} = 0 THEN FALSE END)"
+    if kind == "date" and (base == "DATE" or base.startswith("TIMESTAMP")):
+        moment = f"CAST({column} AS TIMESTAMP)"
+        return f"(CASE WHEN isfinite({moment}) THEN CAST(epoch_us({moment}) AS DOUBLE) END)"
+    if kind == "number":
+        if base == "BOOLEAN":
+            return f"CAST(CAST({column} AS INTEGER) AS DOUBLE)"
+        if whole and base not in ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT"):
+            return f"CAST({column} AS DOUBLE)"
+        if whole or base in ("DOUBLE", "FLOAT", "DECIMAL"):
+            value = f"CAST({column} AS DOUBLE)"
+            clamped = f"least(greatest({value}, {number(-LARGEST)}), {number(LARGEST)})"
+            if whole:
+                return f"(CASE WHEN {column} IS NOT NULL THEN {clamped} END)"
+            return (
+                f"(CASE WHEN abs({value}) >= {number(SMALLEST)} AND NOT isnan({value}) THEN {clamped} "
+                f"WHEN abs({value}) < {number(SMALLEST)} THEN 0e0 END)"
+            )
+    raise DataError(f"column {name!r} of {what} is of type {found}, which cannot be read as {kind}.")
+
+
+class Select:
+    """Questions about one table as SQL.
+
+    Args:
+        columns: for each column the SQL of its canonical value.
+        relation: what to select from.
+        unit: SQL of the column that tells units apart, where rows belong together.
+    """
+
+    def __init__(self, columns: Mapping[str, str], relation: str, *, unit: str | None = None) -> None:
+        self._columns = columns
+        self._relation = relation
+        self._unit = unit
+        self._inner: dict[str, tuple[str, int]] = {}  # SQL of an inner column: its name, and how deep it lies
+        self._used: dict[str, str] = {}
+
+    def totals(self, questions: list[TextQuestion]) -> str:
+        """One SELECT with the sum of each question's steps, over rows or over units."""
+        if self._unit is None:
+            sums = [self._total(question) for question in questions]
+            return f"SELECT {', '.join(sums)} FROM {self._from()}"
+        steps = [f"{self._steps(question)} AS s{place}" for place, question in enumerate(questions)]
+        means = [f"round_even(sum(s{place}) / count(*), 0) AS m{place}" for place in range(len(questions))]
+        sums = [f"CAST(sum(m{place}) AS HUGEINT)" for place in range(len(questions))]
+        unit = self._column_of(self._unit)
+        # A row without a unit is one of its own: its row number keeps it apart.
+        rows = (
+            f"SELECT {', '.join(steps)}, {unit} AS u, "
+            f"CASE WHEN {unit} IS NULL THEN row_number() OVER () ELSE 0 END AS alone FROM {self._from()}"
+        )
+        return f"SELECT {', '.join(sums)} FROM (SELECT {', '.join(means)} FROM ({rows}) GROUP BY u, alone)"
+
+    def rows(self, question: TextQuestion) -> str:
+        """The steps of each row."""
+        return f"SELECT CAST({self._steps(question)} AS DOUBLE) AS steps FROM {self._from()}"
+
+    def _total(self, question: TextQuestion) -> str:
+        if question.yes_no:
+            return f"{STEPS} * count(*) FILTER (WHERE {self.truth(question.tree)})"
+        return f"CAST(coalesce(sum(CAST({self._steps(question)} AS BIGINT)), 0) AS HUGEINT)"
+
+    def _steps(self, question: TextQuestion) -> str:
+        if question.yes_no:
+            return f"(CASE WHEN {self.truth(question.tree)} THEN {number(STEPS)} ELSE 0e0 END)"
+        x = self._twice(
+            f"({self.number(question.tree)} - {number(question.low)}) / {number(question.high - question.low)}"
+        )
+        steps = f"round_even(least(greatest({x}, 0e0), 1e0) * {number(STEPS)}, 0)"
+        if question.reverse:
+            steps = f"({number(STEPS)} - {steps})"
+        steps = f"(CASE WHEN {x} IS NULL THEN {number(question.unknown)} ELSE {steps} END)"
+        if question.given is None:
+            return steps
+        return f"(CASE WHEN {self.truth(question.given)} THEN {steps} ELSE 0e0 END)"
+
+    def _from(self) -> str:
+        """The canonical columns that are used, then the inner columns, layer by layer."""
+        used = [f"{self._columns.get(name, name)} AS {short}" for name, short in self._used.items()]
+        sql = f"(SELECT {', '.join(used) or '1 AS nothing'} FROM {self._relation})"
+        for depth in range(1, 1 + max((depth for _, depth in self._inner.values()), default=0)):
+            layer = [f"{inner} AS {name}" for inner, (name, at) in self._inner.items() if at == depth]
+            sql = f"(SELECT *, {', '.join(layer)} FROM {sql})"
+        return sql
+
+    def _column_of(self, key: str) -> str:
+        return self._used.setdefault(key, f"c{len(self._used)}")
+
+    def _twice(self, sql: str) -> str:
+        """A name for what is needed more than once."""
+        if re.fullmatch(r"[ct]\d+", sql):
+            return sql
+        if sql not in self._inner:
+            depths = dict(self._inner.values())
+            depth = 1 + max((depths.get(name, 0) for name in re.findall(r"\bt\d+\b", sql)), default=0)
+            self._inner[sql] = f"t{len(self._inner)}", depth
+        return self._inner[sql][0]
+
+    # the tree ------------------------------------------------------------------------------------------------------
+
+    def truth(self, node: Node) -> str:
+        """A yes/no node, with SQL's own third value where something is missing."""
+        if isinstance(node, Truth):
+            return "TRUE" if node.value else "FALSE"
+        if isinstance(node, Logic):
+            if node.op == "not":
+                return f"(NOT {self.truth(node.args[0])})"
+            return "(" + f" {node.op.upper()} ".join(self.truth(part) for part in node.args) + ")"
+        if isinstance(node, Test):
+            return self._test(node)
+        return self._any(node)
+
+    def _test(self, node: Test) -> str:
+        first = self.value(node.args[0])
+        if node.op == "null":
+            return f"({first} IS NULL)"
+        if node.op == "in":
+            return f"({first} IN ({', '.join(self.value(item) for item in node.args[1:])}))"
+        if node.op == "like":
+            pattern = str(getattr(node.args[1], "value", ""))
+            body = literal(pattern.strip("%"))
+            if pattern.startswith("%") and pattern.endswith("%"):
+                return f"contains({first}, {body})"
+            if pattern.endswith("%"):
+                return f"starts_with({first}, {body})"
+            return f"suffix({first}, {body})" if pattern.startswith("%") else f"({first} = {body})"
+        return f"({first} {node.op} {self.value(node.args[1])})"
+
+    def value(self, node: Node) -> str:
+        """A node of any kind."""
+        if node.kind == "boolean":
+            return self.truth(node)
+        return self.text(node) if node.kind == "text" else self.number(node)
+
+    def _any(self, node: Node) -> str:
+        """What all kinds have in common: columns, NULL, CASE."""
+        if isinstance(node, Column):
+            return self._column_of(node.name)
+        if isinstance(node, Case):
+            branches = " ".join(f"WHEN {self.truth(when)} THEN {self.value(then)}" for when, then in node.branches)
+            return f"(CASE {branches} ELSE {self.value(node.otherwise)} END)"
+        if isinstance(node, Null):
+            return f"CAST(NULL AS {_SQL_TYPES[node.kind]})"
+        raise TypeError(f"a {type(node).__name__} has no SQL")
+
+    def text(self, node: Node) -> str:
+        """A text."""
+        if isinstance(node, Text):
+            return literal(node.value)
+        if isinstance(node, Call):
+            letters = (CAPITAL, SMALL) if node.name == "lower" else (SMALL, CAPITAL)
+            return f"translate({self.text(node.args[0])}, {literal(letters[0])}, {literal(letters[1])})"
+        return f"left({self._any(node)}, {LONGEST_TEXT})" if isinstance(node, Column) else self._any(node)
+
+    def number(self, node: Node) -> str:
+        """A number or a date; NULL where there is none, never NaN or infinite."""
+        if isinstance(node, Number):
+            return number(node.value)
+        return self._call(node) if isinstance(node, Call) else self._any(node)
+
+    def _call(self, node: Call) -> str:
+        first = node.args[0]
+        if node.name == "length":
+            return f"CAST(length({self.text(first)}) AS DOUBLE)"
+        args = [self.number(arg) for arg in node.args]
+        if first.kind == "date":
+            moment = f"make_timestamp(CAST({args[0]} AS BIGINT))"
+            part = f"isodow({moment}) - 1" if node.name == "weekday" else f"{node.name}({moment})"
+            return f"CAST({part} AS DOUBLE)"
+        if node.name in ("+", "-", "*"):
+            return f"({args[0]} {node.name} {args[1]})"
+        if node.name in ("/", "%"):
+            return self._divided(node, args)
+        if node.name == "neg":
+            return f"(- {args[0]})"
+        if node.name == "coalesce":
+            return f"coalesce({', '.join(args)})"
+        if node.name in ("least", "greatest"):
+            names = [self._twice(arg) for arg in args]
+            known = " AND ".join(f"{name} IS NOT NULL" for name in names)
+            return f"(CASE WHEN {known} THEN {node.name}({', '.join(names)}) END)"
+        if node.name in ("abs", "floor", "ceil"):
+            return f"{node.name}({args[0]})"
+        if node.name == "round":
+            return f"round_even({args[0]}, 0)"
+        x = self._twice(args[0])
+        if node.name == "sqrt":
+            return f"(CASE WHEN {x} >= 0e0 THEN sqrt({x}) END)"
+        within = f"{x} > 0e0" if node.name == "ln" else f"{x} <= {number(MOST_EXPONENT)}"
+        return f"(CASE WHEN {within} THEN CAST(CAST({node.name}({x}) AS FLOAT) AS DOUBLE) END)"
+
+    def _divided(self, node: Call, args: list[str]) -> str:
+        x, y = args
+        if isinstance(node.args[1], Number):
+            fine = "TRUE" if abs(node.args[1].value) >= SMALLEST else "FALSE"
+        else:
+            y = self._twice(y)
+            fine = f"abs({y}) >= {number(SMALLEST)}"
+        if node.name == "/":
+            return f"({x} / {y})" if fine == "TRUE" else f"(CASE WHEN {fine} THEN {x} / {y} END)"
+        x = self._twice(x)
+        return f"(CASE WHEN {fine} THEN {x} - {y} * trunc({x} / {y}) END)"

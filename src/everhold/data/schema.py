@@ -1,0 +1,345 @@
+"""What the columns are: declared in public, proposed from the public reference, saved as a readable file.
+
+A schema is a public fact. Nothing in it comes from private rows, and private rows that break it are handled by rules
+that stand in it:
+
+- what cannot be read as the declared kind is missing;
+- a number outside its range keeps its value in comparisons, and is cut off at the range in means, quantiles and
+  histograms;
+- a text outside its categories keeps its value, and is an 'other' in tables; or is missing, where the column says so;
+- a missing value in a column declared complete is missing all the same, and counts as the middle of the range in a mean.
+
+How many rows break it is told to the owner alone, by `examine`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import ceil, floor, isfinite, log10
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from everhold.data.table import Table
+from everhold.errors import DataError, SettingError, did_you_mean
+from everhold.queries.expression.columns import Encoded
+from everhold.queries.expression.tree import Kind
+
+__all__ = ["ColumnSchema", "Schema"]
+
+_MOST_CATEGORIES = 50
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSchema:
+    """One column.
+
+    Attributes:
+        name: what questions call it.
+        kind: 'number', 'boolean', 'text' or 'date'.
+        low, high: of a number, the range for means, quantiles and histograms.
+        whole: a number that is always whole.
+        categories: the texts that tables and histograms list; empty where it is free text.
+        others: what becomes of other texts: 'keep' them, or count them as 'missing'.
+        missing: whether values may be missing.
+    """
+
+    name: str
+    kind: Kind
+    low: float | None = None
+    high: float | None = None
+    whole: bool = False
+    categories: tuple[str, ...] = ()
+    others: Literal["keep", "missing"] = "keep"
+    missing: bool = True
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise SettingError(f"column {self.name!r} is of kind {self.kind!r}. Expected {', '.join(get_args(Kind))}.")
+        if (self.low is None) != (self.high is None):
+            raise SettingError(f"column {self.name!r} has one end of a range. Expected both, low and high, or none.")
+        if self.low is not None and self.high is not None:
+            if self.kind != "number":
+                raise SettingError(f"column {self.name!r} is {self.kind}, and only numbers have a range.")
+            if not (isfinite(self.low) and isfinite(self.high) and self.low < self.high):
+                raise SettingError(
+                    f"column {self.name!r} ranges from {self.low!r} to {self.high!r}. Expected low < high."
+                )
+        if self.others not in ("keep", "missing"):
+            raise SettingError(f"column {self.name!r} has others = {self.others!r}. Expected 'keep' or 'missing'.")
+        if self.categories and self.kind != "text":
+            raise SettingError(f"column {self.name!r} is {self.kind}, and only text has categories.")
+
+    @property
+    def closed(self) -> bool:
+        """Whether it holds its categories and nothing else."""
+        return bool(self.categories) and self.others == "missing"
+
+    def __str__(self) -> str:
+        parts: list[str] = [self.kind]
+        if self.low is not None and self.high is not None:
+            parts.append(f"{self.low:g} to {self.high:g}")
+        if self.whole:
+            parts.append("whole")
+        if self.categories:
+            shown = ", ".join(self.categories[:6]) + (", …" if len(self.categories) > 6 else "")
+            parts.append(f"{len(self.categories)} categories ({shown}){'' if self.others == 'keep' else ', no others'}")
+        if self.missing:
+            parts.append("may be missing")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Schema(Mapping[str, ColumnSchema]):
+    """The declared columns of a study.
+
+    >>> schema = Schema.propose({"age": [30, 41, 55], "city": ["York", "Leeds", "York"]})
+    >>> schema
+    Schema(
+      age: number, 30 to 60, whole
+      city: text, 2 categories (Leeds, York)
+    )
+    """
+
+    columns: tuple[ColumnSchema, ...]
+    _by_name: dict[str, ColumnSchema] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._by_name.update({column.name: column for column in self.columns})
+        if len(self._by_name) < len(self.columns):
+            raise SettingError("two columns of the schema have the same name.")
+
+    def __getitem__(self, name: str) -> ColumnSchema:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __repr__(self) -> str:
+        return "Schema(\n" + "".join(f"  {column.name}: {column}\n" for column in self.columns) + ")"
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """Names and kinds: what text questions are checked against."""
+        return {column.name: column.kind for column in self.columns}
+
+    @property
+    def words(self) -> dict[str, frozenset[str]]:
+        """The words of closed text columns."""
+        return {column.name: frozenset(column.categories) for column in self.columns if column.closed}
+
+    @classmethod
+    def propose(cls, reference: object) -> Schema:
+        """Kinds, ranges and categories from *public* rows: a table, a file, or anything that a reference can be.
+
+        Ranges are rounded outwards to round numbers. Look it over: a range that is too wide makes means wide.
+        """
+        from everhold.data.source import as_table
+
+        table = reference if isinstance(reference, Table) else as_table(reference, what="the reference")
+        return cls(tuple(_proposed(name, table.column(name)) for name in table if table.kind(name) is not None))
+
+    def save(self, path: str | Path) -> None:
+        """Write it as a TOML file that people can read and edit."""
+        Path(path).write_text(self.to_toml(), encoding="utf-8")
+
+    def to_toml(self) -> str:
+        """The text of the file."""
+        lines = [
+            "# The columns of an everhold study. Everything here is public, and none of it comes from private rows.",
+            f"format = {_FORMAT}",
+        ]
+        for column in self.columns:
+            lines += ["", f"[columns.{_quoted(column.name)}]", f'kind = "{column.kind}"']
+            if column.low is not None and column.high is not None:
+                lines += [f"low = {column.low!r}", f"high = {column.high!r}"]
+            if column.whole:
+                lines.append("whole = true")
+            if column.categories:
+                lines.append(f"categories = [{', '.join(_quoted(word) for word in column.categories)}]")
+                lines.append(f'others = "{column.others}"')
+            lines.append(f"missing = {str(column.missing).lower()}")
+        return "\n".join(lines) + "\n"
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a file that `save` wrote, or that somebody edited."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"the schema {str(path)!r} could not be read: {error.strerror}.") from None
+        try:
+            return cls.from_toml(text)
+        except SettingError as error:
+            raise SettingError(f"in {str(path)!r}: {error}") from None
+
+    @classmethod
+    def from_toml(cls, text: str) -> Schema:
+        """A schema from the text of its file."""
+        try:
+            content = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise SettingError(f"the schema is not valid TOML: {error}.") from None
+        if content.get("format") != _FORMAT:
+            raise SettingError(f"the schema has format {content.get('format')!r}. Expected format = {_FORMAT}.")
+        declared = content.get("columns")
+        if not isinstance(declared, dict) or not declared:
+            raise SettingError("the schema declares no columns. Expected a table such as [columns.age] for each.")
+        return cls(tuple(_from_entry(name, entry) for name, entry in declared.items()))
+
+    def conform(self, table: Table, *, what: str = "the table") -> Table:
+        """The table with its columns as declared: what does not fit is missing. Undeclared columns are left out."""
+        columns: dict[str, object] = {}
+        for declared in self.columns:
+            if declared.name not in table:
+                raise DataError(f"{what} has no column {declared.name!r}.{did_you_mean(declared.name, table)}")
+            columns[declared.name] = self._conformed(declared, table, what)
+        for name in table:
+            if name not in self and table.kind(name) is None:
+                columns[name] = table[name]  # matrices and the like, for callables
+        return Table(columns, size=table.row_count, what=what, copy=False)
+
+    @staticmethod
+    def _conformed(declared: ColumnSchema, table: Table, what: str) -> object:
+        name = declared.name
+        if table.kind(name) is None:
+            raise DataError(
+                f"column {name!r} of {what} holds {table.kinds()[name]}, which cannot be read as {declared.kind}."
+            )
+        found = table.column(name)
+        fits = found.kind == declared.kind and not declared.closed
+        return table.raw_or_encoded(name) if fits else converted(found, declared, f"column {name!r} of {what}")
+
+
+def converted(column: Encoded, declared: ColumnSchema, what: str) -> Encoded:
+    """A column as its declared kind; what does not fit is missing."""
+    if column.kind == "text" and declared.kind == "text":
+        closed = np.array([*(word in set(declared.categories) for word in column.words), False])
+        codes = np.where(closed[column.values], column.values, -1) if declared.closed else column.values
+        return Encoded("text", codes.astype(np.int32), column.words)
+    if column.kind == declared.kind:
+        return column
+    if column.kind == "text":
+        return _from_words(column, declared.kind)
+    if column.kind == "number" and declared.kind == "boolean":
+        return Encoded("boolean", column.values == 1.0, (), (column.values == 1.0) | (column.values == 0.0))
+    if column.kind == "boolean" and declared.kind == "number":
+        return Encoded("number", np.where(column.missing, np.nan, column.values.astype(np.float64)))
+    if column.kind == "number" and declared.kind == "text":
+        values, codes = np.unique(column.values, return_inverse=True, equal_nan=True)
+        words = [
+            repr(int(value)) if value == int(value) else repr(value) for value in values[~np.isnan(values)].tolist()
+        ]
+        from everhold.queries.expression.columns import encode_words
+
+        text = encode_words(words, np.where(np.isnan(column.values), -1, codes))
+        return converted(text, declared, what)
+    raise DataError(f"{what} holds {column.kind}s, which cannot be read as {declared.kind}.")
+
+
+YES, NO = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+
+
+def _from_words(column: Encoded, kind: Kind) -> Encoded:
+    if kind == "boolean":
+        low = [word.strip().lower() for word in column.words]
+        yes = np.array([*(word in YES for word in low), False])
+        known = np.array([*(word in YES or word in NO for word in low), False])
+        return Encoded("boolean", yes[column.values], (), known[column.values])
+    read = number_of if kind == "number" else moment_of
+    values = np.array([*(read(word) for word in column.words), np.nan])
+    return Encoded(kind, values[column.values])
+
+
+def number_of(word: str) -> float:
+    """A number as CSV files write it; NaN where it is none.
+
+    >>> number_of(" 1e3 "), number_of("1_000"), number_of("twelve")
+    (1000.0, nan, nan)
+    """
+    try:
+        value = float("nan") if "_" in word else float(word)
+    except ValueError:
+        return float("nan")
+    value = min(max(value, -1e15), 1e15) if value == value else value
+    return 0.0 if abs(value) < 1e-30 else value
+
+
+def moment_of(word: str) -> float:
+    """A date or time as microseconds since 1970; NaN where it is none."""
+    from datetime import datetime, timedelta
+
+    try:
+        moment = datetime.fromisoformat(word.strip())
+    except ValueError:
+        return float("nan")
+    return float("nan") if moment.tzinfo else float((moment - datetime(1970, 1, 1)) // timedelta(microseconds=1))
+
+
+def _proposed(name: str, column: Encoded) -> ColumnSchema:
+    missing = bool(column.missing.any())
+    if column.kind == "number":
+        known = column.values[~np.isnan(column.values)]
+        if not len(known):
+            return ColumnSchema(name, "number", missing=True)
+        low, high = _round_range(float(known.min()), float(known.max()))
+        return ColumnSchema(name, "number", low, high, whole=bool(np.all(known == np.rint(known))), missing=missing)
+    if column.kind == "text" and 0 < len(column.words) <= _MOST_CATEGORIES:
+        used = sorted({int(code) for code in np.unique(column.values)} - {-1})
+        return ColumnSchema(name, "text", categories=tuple(column.words[code] for code in used), missing=missing)
+    return ColumnSchema(name, column.kind, missing=missing)
+
+
+def _round_range(low: float, high: float) -> tuple[float, float]:
+    """A range around the reference's, ends rounded outwards to one digit of its length.
+
+    >>> _round_range(18, 89), _round_range(0.12, 0.13), _round_range(5, 5)
+    ((10.0, 90.0), (0.12, 0.13), (4.0, 6.0))
+    """
+    if low == high:
+        return low - 1.0, high + 1.0
+    digits = floor(log10(high - low))
+    step = 10.0**digits
+    first, last = floor(low / step), ceil(high / step)
+    if digits < 0:  # divide by a whole power of ten: 0.12 and not 0.12000000000000001
+        return first / 10.0**-digits, last / 10.0**-digits
+    return first * step, last * step
+
+
+def _quoted(text: str) -> str:
+    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    body = "".join(
+        escapes.get(letter, letter if ord(letter) >= 32 and ord(letter) != 127 else f"\\u{ord(letter):04x}")
+        for letter in text
+    )
+    return f'"{body}"'
+
+
+_KEYS = ("kind", "low", "high", "whole", "categories", "others", "missing")
+
+
+def _from_entry(name: str, entry: Any) -> ColumnSchema:
+    if not isinstance(entry, dict) or "kind" not in entry:
+        raise SettingError(f"column {name!r} has no kind. Expected kind = 'number', 'boolean', 'text' or 'date'.")
+    for key in entry:
+        if key not in _KEYS:
+            raise SettingError(f"column {name!r} has an unknown entry {key!r}.{did_you_mean(key, _KEYS)}")
+    for key, wanted in (("whole", bool), ("missing", bool), ("others", str), ("kind", str), ("categories", list)):
+        if key in entry and not isinstance(entry[key], wanted):
+            raise SettingError(f"column {name!r} has {key} = {entry[key]!r}. Expected a {wanted.__name__}.")
+    for key in ("low", "high"):
+        if key in entry and (isinstance(entry[key], bool) or not isinstance(entry[key], int | float)):
+            raise SettingError(f"column {name!r} has {key} = {entry[key]!r}. Expected a number.")
+    categories: Iterable[Any] = entry.get("categories", [])
+    if any(not isinstance(word, str) for word in categories):
+        raise SettingError(f"column {name!r} has categories that are no text. Expected quoted words.")
+    ends: dict[str, Any] = {key: float(entry[key]) for key in ("low", "high") if key in entry}
+    rest = {key: entry[key] for key in ("kind", "whole", "others", "missing") if key in entry}
+    return ColumnSchema(name, categories=tuple(categories), **ends, **rest)

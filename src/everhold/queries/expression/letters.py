@@ -1,0 +1,45 @@
+"""Capital and small letters: a fixed table, the same in every engine.
+
+Case mapping differs between languages, libraries and Unicode versions. Here it is one letter for one letter, for Latin,
+Greek, Cyrillic and Armenian, and nothing else changes: `ß` stays `ß`.
+"""
+
+from __future__ import annotations
+
+__all__ = ["CAPITAL", "SMALL", "lowered", "raised"]
+
+_RANGES = ((0x41, 0x5A), (0xC0, 0xDE), (0x100, 0x17F), (0x386, 0x3AB), (0x400, 0x52F), (0x531, 0x556))
+
+
+def _pairs() -> tuple[str, str]:
+    capital, small = [], []
+    for first, last in _RANGES:
+        for letter in map(chr, range(first, last + 1)):
+            other = letter.lower()
+            if other != letter and len(other) == 1 and other.upper() == letter:
+                capital.append(letter)
+                small.append(other)
+    return "".join(capital), "".join(small)
+
+
+CAPITAL, SMALL = _pairs()
+_DOWN = str.maketrans(CAPITAL, SMALL)
+_UP = str.maketrans(SMALL, CAPITAL)
+
+
+def lowered(text: str) -> str:
+    """Small letters.
+
+    >>> lowered("ÅRHUS"), lowered("ΣΟΦΙΑ"), lowered("Straße")
+    ('århus', 'σοφια', 'straße')
+    """
+    return text.translate(_DOWN)
+
+
+def raised(text: str) -> str:
+    """Capital letters.
+
+    >>> raised("århus"), raised("Straße")
+    ('ÅRHUS', 'STRAßE')
+    """
+    return text.translate(_UP)

@@ -1,0 +1,195 @@
+"""Running questions over a table: in chunks that stay in the processor's cache, on several threads where that pays.
+
+Every question gives each row a whole number of *steps* from 0 to STEPS: a yes/no question 0 or STEPS, a graded one its
+place between the ends of its range. Their sums are exact whatever the chunks, the threads or the order of rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from everhold.queries.expression.evaluate import Chunk, Compiler, columns_in
+from everhold.queries.expression.tree import Logic, Node
+from everhold.queries.grid import VALUE_ONE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.queries.expression.columns import Encoded
+    from everhold.queries.expression.question import TextQuestion
+
+__all__ = ["STEPS", "Batch", "Program"]
+
+STEPS = 2 * VALUE_ONE
+"""From no to yes, or from the low to the high end of a range."""
+
+_CHUNK = 32_768  # rows at a time; a multiple of 8
+_THREADED = 131_072  # rows from which a second thread is worth its start
+_EIGHT = 8
+
+T = TypeVar("T")
+_workers: ThreadPoolExecutor | None = None
+
+
+def _pool() -> ThreadPoolExecutor:
+    global _workers
+    if _workers is None:
+        _workers = ThreadPoolExecutor(max_workers=_threads(), thread_name_prefix="everhold")
+    return _workers
+
+
+def _forget() -> None:
+    global _workers
+    _workers = None  # threads do not survive a fork
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def _threads() -> int:
+    return min(os.cpu_count() or 1, 8)
+
+
+def _over_chunks(size: int, work: Callable[[Chunk], T], *, chunk: int = _CHUNK, threads: int | None = None) -> list[T]:
+    """`work` on every chunk, in order of the rows."""
+    starts = range(0, size, chunk)
+
+    def at(start: int) -> T:
+        with np.errstate(all="ignore"):
+            return work(Chunk(start, min(start + chunk, size)))
+
+    if size < _THREADED or (threads or _threads()) < 2:
+        return [at(start) for start in starts]
+    return list(_pool().map(at, starts))
+
+
+class Program:
+    """One question, ready for the columns of one table."""
+
+    def __init__(self, question: TextQuestion, columns: Mapping[str, Encoded]) -> None:
+        compiler = Compiler(columns)
+        self.yes_no = question.yes_no
+        self._run = _rows_of(question, compiler)
+
+    def values(self, size: int, *, chunk: int = _CHUNK, threads: int | None = None) -> NDArray[Any]:
+        """Booleans of a yes/no question, else steps, for every row."""
+        parts = _over_chunks(size, self._run, chunk=chunk, threads=threads)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def total(self, size: int, *, chunk: int = _CHUNK, threads: int | None = None) -> int:
+        """The sum of the steps, exact."""
+        if self.yes_no:
+            counts = _over_chunks(size, lambda c: int(np.count_nonzero(self._run(c))), chunk=chunk, threads=threads)
+            return STEPS * sum(counts)
+        return sum(_over_chunks(size, lambda c: int(self._run(c).sum()), chunk=chunk, threads=threads))
+
+
+def _rows_of(question: TextQuestion, compiler: Compiler) -> Callable[[Chunk], NDArray[Any]]:
+    if question.yes_no:
+        return compiler.truth(question.tree)
+    number = compiler.number(question.tree)
+    group = None if question.given is None else compiler.truth(question.given)
+    low, span = question.low, question.high - question.low
+    reverse, unknown = question.reverse, float(question.unknown)
+
+    def steps(chunk: Chunk) -> NDArray[np.float64]:
+        x = (number(chunk) - low) / span
+        y = np.rint(np.minimum(np.maximum(x, 0.0), 1.0) * STEPS)
+        if reverse:
+            y = STEPS - y
+        y = np.where(np.isnan(x), unknown, y)
+        if group is not None:
+            y = np.where(group(chunk), y, 0.0)
+        return y if y.ndim else np.full(chunk.size, float(y))
+
+    return steps
+
+
+class Batch:
+    """Many questions in one scan, with everything that they have in common computed once.
+
+    Yes/no parts are kept as packed bits, eight rows a byte: ANDs and ORs of parts that are there already cost an eighth.
+    """
+
+    def __init__(self, questions: Sequence[TextQuestion], columns: Mapping[str, Encoded]) -> None:
+        self._compiler = Compiler(columns, share=True)
+        self._slots: dict[Node, Callable[[Chunk], NDArray[np.uint8]]] = {}
+        self._questions = questions
+        self._runs: list[Callable[[Chunk], NDArray[Any]]] = [
+            self._packed(question.tree) if question.yes_no else _rows_of(question, self._compiler)
+            for question in questions
+        ]
+
+    def totals(self, size: int, *, chunk: int = _CHUNK, threads: int | None = None) -> list[int]:
+        """The sums of the steps of every question, exact."""
+        yes_no = [question.yes_no for question in self._questions]
+
+        def work(part: Chunk) -> NDArray[np.int64]:
+            sums = (
+                STEPS * _count(run(part)) if packed else int(run(part).sum())
+                for run, packed in zip(self._runs, yes_no, strict=True)
+            )
+            return np.fromiter(sums, np.int64, len(yes_no))
+
+        found = _over_chunks(size, work, chunk=chunk, threads=threads)
+        return [int(total) for total in np.sum(found, axis=0)]
+
+    def values(self, size: int) -> list[NDArray[Any]]:
+        """Packed bits of every yes/no question, steps of every other."""
+        found = _over_chunks(size, lambda part: [run(part) for run in self._runs])
+        return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+
+    def _packed(self, node: Node) -> Callable[[Chunk], NDArray[np.uint8]]:
+        if node in self._slots:
+            return self._slots[node]
+        slot = -1 - len(self._slots)
+        if isinstance(node, Logic) and node.op != "not":
+            join = np.bitwise_and if node.op == "and" else np.bitwise_or
+            first, second, *rest = [self._packed(part) for part in node.args]
+
+            def run(chunk: Chunk) -> NDArray[np.uint8]:
+                result: NDArray[np.uint8] = join(first(chunk), second(chunk))
+                for part in rest:
+                    join(result, part(chunk), out=result)
+                return result
+
+            self._slots[node] = run  # joining bits again is cheaper than keeping every conjunction
+            return run
+        truth = self._compiler.truth(node)
+
+        def atom(chunk: Chunk) -> NDArray[np.uint8]:
+            if slot not in chunk.memo:
+                chunk.memo[slot] = np.packbits(truth(chunk))
+            kept: NDArray[np.uint8] = chunk.memo[slot]
+            return kept
+
+        self._slots[node] = atom
+        return atom
+
+
+_ONES = np.array([bin(byte).count("1") for byte in range(256)], dtype=np.uint8)
+
+
+def _count(bits: NDArray[np.uint8]) -> int:
+    """How many bits are set."""
+    if hasattr(np, "bitwise_count"):
+        return int(np.bitwise_count(bits).sum())
+    return int(_ONES[bits].sum())
+
+
+def encoded_columns(rows: Mapping[str, NDArray[Any]], questions: Sequence[TextQuestion]) -> dict[str, Encoded]:
+    """The canonical columns that some questions use, of a table that keeps them or of plain arrays."""
+    from everhold.queries.expression.columns import encode
+
+    names: set[str] = set()
+    for question in questions:
+        names |= columns_in(question.tree)
+        if question.given is not None:
+            names |= columns_in(question.given)
+    column: Callable[[str], Encoded] | None = getattr(rows, "column", None)
+    return {name: encode(rows[name]) if column is None else column(name) for name in names}

@@ -1,0 +1,162 @@
+"""Questions as text, made ready to be asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from everhold.queries.expression.program import STEPS, Program, encoded_columns
+from everhold.queries.grid import VALUE_ONE, GridValues
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.queries.expression.tree import Node
+    from everhold.queries.grid import Scale
+    from everhold.queries.query import Rows
+
+__all__ = ["Expression", "Graded", "Prepared", "TextQuestion", "Units"]
+
+
+class Units(Protocol):
+    """Rows grouped by the unit they belong to: one draw each."""
+
+    def __len__(self) -> int:
+        """The number of units."""
+
+    def average(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Mean steps within each unit, rounded to whole ones."""
+
+
+class TextQuestion(Protocol):
+    """What engines evaluate: a typed tree, and how its value becomes steps from 0 to STEPS."""
+
+    @property
+    def tree(self) -> Node:
+        """What is evaluated on each row."""
+
+    @property
+    def yes_no(self) -> bool:
+        """Whether the tree is yes/no: STEPS where it is true, 0 elsewhere."""
+
+    @property
+    def given(self) -> Node | None:
+        """Rows on which this is not true have 0 steps."""
+
+    @property
+    def low(self) -> float:
+        """The value that has 0 steps; what is below has none either."""
+
+    @property
+    def high(self) -> float:
+        """The value that has all STEPS."""
+
+    @property
+    def reverse(self) -> bool:
+        """Whether to count from the high end."""
+
+    @property
+    def unknown(self) -> int:
+        """Steps of a row whose value is missing."""
+
+
+def _values(question: TextQuestion, rows: Rows, size: int) -> GridValues:
+    """A question's values on the rows of a table, or on its units."""
+    units: Units | None = getattr(rows, "units", None)
+    columns = encoded_columns(rows, [question])
+    program = Program(question, columns)
+    count = size if units is None else rows.row_count  # type: ignore[attr-defined]
+    return as_grid(program.values(count), units)
+
+
+def as_grid(values: NDArray[Any], units: Units | None) -> GridValues:
+    """Booleans or steps of every row as values on the grid, averaged within units where there are some."""
+    if units is not None:
+        steps = values.astype(np.float64)
+        return GridValues("mean", units.average(steps * STEPS if values.dtype == np.bool_ else steps) - VALUE_ONE)
+    return GridValues("share", values) if values.dtype == np.bool_ else GridValues("mean", values - VALUE_ONE)
+
+
+def _total(question: TextQuestion, rows: Rows, size: int) -> int:
+    values = _values(question, rows, size)
+    return values.total
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A yes/no question as text. Its canonical text is its name: asked again, it returns the recorded answer."""
+
+    tree: Node
+    name: str
+    repeatable: bool = field(default=True, init=False)
+    yes_no: bool = field(default=True, init=False)
+    given: Node | None = field(default=None, init=False)
+    low: float = field(default=0.0, init=False)
+    high: float = field(default=1.0, init=False)
+    reverse: bool = field(default=False, init=False)
+    unknown: int = field(default=0, init=False)
+
+    def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
+        """The rows on which it is true."""
+        return _values(self, rows, size)
+
+    def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
+        """The exact total on private rows; never raises, whatever they hold."""
+        return _total(self, rows, size)
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """A number between two ends, as text: 0 steps at `low`, all of them at `high`, cut off outside.
+
+    Attributes:
+        given: only rows on which this is true count; the others have 0 steps.
+        reverse: count from the high end: the two directions together are the share of rows that count.
+        unknown: steps of a row whose number is missing: 0, or half of them.
+    """
+
+    tree: Node
+    low: float
+    high: float
+    name: str
+    given: Node | None = None
+    reverse: bool = False
+    unknown: int = 0
+    repeatable: bool = field(default=True, init=False)
+    yes_no: bool = field(default=False, init=False)
+
+    def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
+        """Its place between the ends, on every row."""
+        return _values(self, rows, size)
+
+    def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
+        """The exact total on private rows; never raises, whatever they hold."""
+        return _total(self, rows, size)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A question whose values on the fixed public rows are there already, from a scan for a whole batch."""
+
+    question: Expression | Graded
+    packed: NDArray[Any]
+    units: Units | None = None
+    repeatable: bool = field(default=True, init=False)
+
+    @property
+    def name(self) -> str:
+        """The question's own name."""
+        return self.question.name
+
+    def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
+        """What the scan found."""
+        if not self.question.yes_no:
+            return as_grid(self.packed, self.units)
+        count = size if self.units is None else rows.row_count  # type: ignore[attr-defined]
+        return as_grid(np.unpackbits(self.packed, count=count).view(np.bool_), self.units)
+
+    def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
+        """As the question itself."""
+        return self.question.on_sample(rows, size, scale)
