@@ -1,6 +1,7 @@
 """everhold: a holdout set that never wears out."""
 
 from everhold.bounds.plan import Plan, plan
+from everhold.data.examine import Examination, examine
 from everhold.data.schema import ColumnSchema, Schema
 from everhold.errors import (
     DataError,
@@ -26,6 +27,7 @@ from everhold.priors.split import Split
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.interval import Interval
 from everhold.queries.query import Values
+from everhold.questions.finding import Comparison, Finding, Shares
 
 __version__ = "0.1.0"
 
@@ -35,10 +37,13 @@ __all__ = [
     "AqaOgd",
     "BitSampler",
     "ColumnSchema",
+    "Comparison",
     "Corrective",
     "DataError",
     "Entropic",
     "EverholdError",
+    "Examination",
+    "Finding",
     "FixedPrecision",
     "Gradient",
     "Holdout",
@@ -58,8 +63,10 @@ __all__ = [
     "Sampler",
     "Schema",
     "SettingError",
+    "Shares",
     "Split",
     "Values",
+    "examine",
     "plan",
     "uniform",
 ]

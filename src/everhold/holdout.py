@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import sqrt
@@ -42,6 +42,8 @@ from everhold.queries.expression import Expression, Graded, expression
 from everhold.queries.expression.program import Batch, encoded_columns
 from everhold.queries.expression.question import Prepared
 from everhold.queries.query import Query, as_query
+from everhold.questions.asker import Asker
+from everhold.questions.rehearsal import Rehearsal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,7 +134,7 @@ class Settings:
         return Corrective() if density is None else Corrective(cap=min(max(1.0 / density, 1.01), 2.0**12))
 
 
-class Holdout:
+class Holdout(Asker):
     """A holdout set that never wears out: private rows that answer any number of adaptive questions.
 
     Every answer carries an interval for the *population* value, and all intervals of a session hold together with
@@ -351,6 +353,21 @@ class Holdout:
         self._sample.check(query)
         return query
 
+    def _ask_parts(self, queries: Sequence[Expression | Graded]) -> list[Answer]:
+        if len(queries) == 1:
+            return [self.ask(queries[0])]
+        return self.ask_many(queries)
+
+    def _declared(self) -> Schema:
+        if self.schema is None:
+            raise QuestionError("this holdout was made for a mechanism of its own, and knows no schema: use ask.")
+        return self.schema
+
+    @property
+    def rehearsal(self) -> Rehearsal:
+        """The same questions on the public side alone: `holdout.rehearsal.mean("bmi")` spends nothing."""
+        return Rehearsal(self.try_out, self._declared())
+
     @property
     def _kinds(self) -> dict[str, Any]:
         return self._sample.kinds if self.schema is None else self.schema.kinds
@@ -389,7 +406,9 @@ class Holdout:
     def try_out(self, question: object) -> Preview:
         """What the public side alone says of a question: costs nothing, touches no private row, tells errors in full."""
         with self._turn():
-            return self._mechanism.preview(self._query(question))
+            query = self._query(question)
+            preview = self._mechanism.preview(query)
+            return preview.as_share() if isinstance(query, Expression) else preview
 
     def audit(self) -> Audit:
         """Replay the whole record without the private rows, bit for bit."""

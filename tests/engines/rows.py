@@ -125,7 +125,7 @@ def questions(count: int, seed: int, depth: int = 3):
             else:
                 given = expression(writer.test(1), KINDS).tree if len(made) % 2 else None
                 tree = number(writer.number(depth), KINDS)
-                made.append(graded(tree, -50.0, 100.0, given=given, reverse=len(made) % 3 == 0, complete=given is None))
+                made.append(graded(tree, -50.0, 100.0, given=given, reverse=len(made) % 3 == 0))
         except QuestionError as error:
             assert any(limit in str(error) for limit in ("1e300", "parts", "deep")), str(error)  # noqa: PT017
     return made

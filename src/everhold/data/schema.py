@@ -14,9 +14,11 @@ How many rows break it is told to the owner alone, by `examine`.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from math import ceil, floor, isfinite, log10
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -244,6 +246,7 @@ def converted(column: Encoded, declared: ColumnSchema, what: str) -> Encoded:
     raise DataError(f"{what} holds {column.kind}s, which cannot be read as {declared.kind}.")
 
 
+_ISO = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?", re.ASCII)
 YES, NO = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 
@@ -274,13 +277,13 @@ def number_of(word: str) -> float:
 
 def moment_of(word: str) -> float:
     """A date or time as microseconds since 1970; NaN where it is none."""
-    from datetime import datetime, timedelta
-
+    word = word.strip()
+    if not _ISO.fullmatch(word):
+        return float("nan")
     try:
-        moment = datetime.fromisoformat(word.strip())
+        return float((datetime.fromisoformat(word) - datetime(1970, 1, 1)) // timedelta(microseconds=1))
     except ValueError:
         return float("nan")
-    return float("nan") if moment.tzinfo else float((moment - datetime(1970, 1, 1)) // timedelta(microseconds=1))
 
 
 def _proposed(name: str, column: Encoded) -> ColumnSchema:

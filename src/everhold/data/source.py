@@ -6,6 +6,9 @@ file holds nothing but text; what kind its columns are is inferred on the public
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 from collections.abc import Mapping, Sequence
 from glob import glob, has_magic
 from pathlib import Path
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import duckdb
 import numpy as np
 
-from everhold.data.engines.sql import canonical_column, identifier, literal
+from everhold.data.engines.sql import canonical_column, from_text, identifier, literal
 from everhold.data.table import Table
 from everhold.errors import DataError, did_you_mean
 from everhold.queries.expression.columns import LONGEST_TEXT, Encoded, encode_words
@@ -28,7 +31,7 @@ __all__ = ["Files", "Frame", "Source", "as_source", "as_table", "connection"]
 NOTHING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "none")
 """What counts as missing in a CSV file."""
 
-_CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".csv.zst")
+_CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
 _PARQUET = (".parquet", ".pq")
 
 
@@ -136,6 +139,7 @@ class Files:
         what: whose rows these are, for messages.
         private: whether messages must be silent about what the rows say.
         paths: the Parquet files that can be read in place, where the relation does.
+        text_only: whether all columns are text whose kinds have to be inferred or declared.
     """
 
     def __init__(
@@ -151,7 +155,8 @@ class Files:
         self.con = con
         self.relation = relation
         self.paths = tuple(paths)
-        self._what, self._private, self._text_only = what, private, text_only
+        self._what, self._private = what, private
+        self.text_only = text_only
         described = self._fetch(f"DESCRIBE SELECT * FROM {relation}")
         self.types: dict[str, str] = {row[0]: row[1] for row in described}
         self.names = tuple(self.types)
@@ -166,13 +171,19 @@ class Files:
         con = connection()
         listed = ", ".join(literal(path) for path in paths)
         if kinds == {"parquet"}:
-            relation = f"read_parquet([{listed}])"
-            try:
-                return cls(con, relation, what=what, private=private, paths=paths)
-            except DataError:
-                raise
+            return cls(con, f"read_parquet([{listed}])", what=what, private=private, paths=paths)
+        heads = {path: _head(path, what) for path in paths}
+        delimiter, names = heads[paths[0]]
+        for path, (_, others) in heads.items():
+            if others != names:
+                raise DataError(f"{what}: {path!r} has other columns than {paths[0]!r}. Expected the same first line.")
+        columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
         missing = ", ".join(literal(word) for word in NOTHING)
-        read = f"read_csv([{listed}], all_varchar = true, nullstr = [{missing}], header = true, null_padding = false)"
+        # Nothing is guessed: a dialect sniffed from private rows could drop or shift some of them.
+        read = (
+            f"read_csv([{listed}], auto_detect = false, header = true, columns = {{{columns}}}, "
+            f"delim = {literal(delimiter)}, quote = '\"', escape = '\"', nullstr = [{missing}], null_padding = false)"
+        )
         try:
             con.execute(f"CREATE TEMP TABLE source AS SELECT * FROM {read}")
         except duckdb.Error as error:
@@ -190,21 +201,21 @@ class Files:
 
     def kinds(self) -> dict[str, Kind]:
         """What kind each column is: by its type, or for CSV by what all of its texts can be read as."""
-        if not self._text_only:
+        if not self.text_only:
             known = {name: _kind_of_type(kind) for name, kind in self.types.items()}
             return {name: kind for name, kind in known.items() if kind is not None}
-        tests = {kind: _readable(kind) for kind in ("boolean", "number", "date")}
+        tests = ("boolean", "number", "date")
         wanted = [
-            f"count({test.format(identifier(name))}) = count({identifier(name)})"
+            f"count({from_text(identifier(name), kind)}) = count({identifier(name)})"
             for name in self.names
-            for test in tests.values()
+            for kind in tests
         ]
         known_at_all = [f"count({identifier(name)}) > 0" for name in self.names]
         row = self._fetch(f"SELECT {', '.join([*wanted, *known_at_all])} FROM {self.relation}")[0]
         result: dict[str, Kind] = {}
         for place, name in enumerate(self.names):
             fits = row[len(tests) * place : len(tests) * (place + 1)]
-            kinds: list[Kind] = [kind for kind, fit in zip(("boolean", "number", "date"), fits, strict=True) if fit]  # type: ignore[misc]
+            kinds: list[Kind] = [kind for kind, fit in zip(tests, fits, strict=True) if fit]  # type: ignore[misc]
             if kinds and kinds[0] == "boolean" and "number" in kinds:
                 kinds = kinds[1:]  # zeros and ones are numbers
             result[name] = kinds[0] if kinds and row[len(wanted) + place] else "text"
@@ -255,7 +266,7 @@ class Files:
             f"CREATE TEMP TABLE all_rows AS SELECT *, row_number() OVER () - 1 AS everhold_place FROM {self.relation}"
         )
         marks = {"everhold_place": np.arange(self.size), "everhold_public": public}
-        self.con.register("marks", _Numpy(marks).frame())
+        self.con.register("marks", marks)
         halves = []
         for name, wanted in (("public_rows", "everhold_public"), ("private_rows", "NOT everhold_public")):
             self._run(
@@ -268,7 +279,7 @@ class Files:
                     name,
                     what=self._what,
                     private=self._private or name == "private_rows",
-                    text_only=self._text_only,
+                    text_only=self.text_only,
                 )
             )
         self.con.unregister("marks")
@@ -304,6 +315,29 @@ def _found(path: str, what: str) -> list[str]:
     return [path]
 
 
+def _head(path: str, what: str) -> tuple[str, list[str]]:
+    """The delimiter and the names in the first line of a CSV file."""
+    opened = gzip.open if path.lower().endswith(".gz") else open
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
+            text = lines.read(1_000_000)
+    except (OSError, UnicodeDecodeError, EOFError):
+        raise DataError(
+            f"{what}: {path!r} could not be read as UTF-8 text. Expected a CSV file in that encoding."
+        ) from None
+    first = text.split("\n", 1)[0]
+    delimiter = max(",;\t|", key=first.count)
+    names = next(csv.reader(io.StringIO(text), delimiter=delimiter), [])
+    if not any(name.strip() for name in names):
+        raise DataError(f"{what}: {path!r} has no first line. Expected the names of its columns there.")
+    for name in names:
+        if not name.strip():
+            raise DataError(f"{what}: {path!r} has a column without a name. Expected names for all in the first line.")
+        if names.count(name) > 1:
+            raise DataError(f"{what}: {path!r} has two columns called {name!r}. Expected different names: rename one.")
+    return delimiter, names
+
+
 def _file_kind(path: str, what: str) -> str:
     name = path.lower()
     if name.endswith(_PARQUET):
@@ -337,13 +371,6 @@ def _kind_of_type(kind: str) -> Kind | None:
     return "text" if name in {"VARCHAR", "ENUM", "UUID"} and not kind.endswith("[]") else None
 
 
-def _readable(kind: str) -> str:
-    """SQL with a place for a text column: not NULL where the text can be read as this kind."""
-    from everhold.data.engines.sql import from_text
-
-    return from_text("{}", kind)
-
-
 def _encoded(kind: Kind, column: Any, words: list[str]) -> Encoded:
     """What fetchnumpy gave, as a canonical column."""
     mask = np.ma.getmaskarray(column)
@@ -354,16 +381,6 @@ def _encoded(kind: Kind, column: Any, words: list[str]) -> Encoded:
         known = None if not mask.any() else ~mask
         return Encoded(kind, np.where(mask, False, data).astype(np.bool_), (), known)
     return Encoded(kind, np.where(mask, np.nan, data.astype(np.float64)))
-
-
-class _Numpy:
-    """Arrays as something that DuckDB can scan, without pandas."""
-
-    def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        self._columns = columns
-
-    def frame(self) -> Any:
-        return dict(self._columns)
 
 
 def _from_pandas(frame: Any, what: str) -> Table:

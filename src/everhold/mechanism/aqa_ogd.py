@@ -260,7 +260,9 @@ class AqaOgd:
         tolerance = float(self._accuracy) / 2
         quiet = self.answer(PaperOffer(self._round + 1, query, reading, values, tolerance, self.spent), QUIET)
         prior = float(np.mean(values.array))
-        return Preview(prior, quiet.value, quiet.low, quiet.high, tolerance / 2, "share")
+        t = self._round + 1
+        costs = self._code.surprised(t, ln(float(self._cells))).nats(t + 1) - self._code.nats(t + 1)
+        return Preview(prior, quiet.value, quiet.low, quiet.high, tolerance / 2, "share", self.spent, costs)
 
     def _size(self, gradients: int) -> int:
         return estimator_draws(

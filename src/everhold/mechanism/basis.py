@@ -6,7 +6,7 @@ on 100,000 rows, where unpacked matrices take four times as long and thirty time
 
 A question with other values than -1 and +1 keeps one byte a row: the nearest multiple of 65/2¹³, plus a constant that
 makes the mean under the prior right again. The sketch then learns a question that is at most 0.004 away from the one
-asked, on each row and not in the mean: its validity does not depend on that (docs/decisions.md has what it does to its quality).
+asked, on each row and not in the mean. Validity does not depend on that; docs/decisions.md has what it does to quality.
 """
 
 from __future__ import annotations

@@ -209,7 +209,14 @@ class Everhold:
             high=quiet.high,
             tolerance=offer.tolerance / 2.0 if share else offer.tolerance,
             scale=quiet.scale,
+            spent=offer.nats,
+            surprise_costs=self._surprise_costs(offer.round),
         )
+
+    def _surprise_costs(self, t: int) -> float:
+        """What the price would be after a surprise in the nearest cell now, beyond what it would be after a quiet round."""
+        code = self._state.code
+        return code.after(round=t, cell=1).nats(t + 1) - code.nats(t + 1)
 
     def _centre(self, proposal: Offer, cell: int | None) -> tuple[float, float]:
         """a and s: the private mean lies within s of a."""

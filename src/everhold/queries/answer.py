@@ -84,6 +84,8 @@ class Preview:
         low, high: the interval that a quiet answer would carry if it were asked now.
         tolerance: how far the private rows may be from the sketch before it counts as a surprise.
         scale: 'share' or 'mean'.
+        spent: the price in nats so far.
+        surprise_costs: the nats that a surprise would add; a quiet answer adds next to nothing.
     """
 
     prior: float
@@ -92,6 +94,18 @@ class Preview:
     high: float
     tolerance: float
     scale: Scale
+    spent: float
+    surprise_costs: float
+
+    def as_share(self) -> Preview:
+        """The same on the scale of shares."""
+        if self.scale == "share":
+            return self
+        low, high = 0.5 * (1.0 + self.low), 0.5 * (1.0 + self.high)
+        prior, sketch = 0.5 * (1.0 + self.prior), 0.5 * (1.0 + self.sketch)
+        return replace(
+            self, prior=prior, sketch=sketch, low=low, high=high, tolerance=0.5 * self.tolerance, scale="share"
+        )
 
     @property
     def interval(self) -> Interval:
@@ -99,7 +113,10 @@ class Preview:
         return Interval(self.low, self.high)
 
     def __str__(self) -> str:
-        return f"{self.sketch:.4g} in {self.interval} if quiet, prior {self.prior:.4g}, tolerance {self.tolerance:.4g}"
+        return (
+            f"{self.sketch:.4g} in {self.interval} if quiet, prior {self.prior:.4g}, tolerance {self.tolerance:.4g}; "
+            f"a surprise would cost {self.surprise_costs:.1f} nats on top of {self.spent:.1f}"
+        )
 
     def __repr__(self) -> str:
         return f"Preview({self})"

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil, floor
+from fractions import Fraction
+from math import ceil, floor, log10
 
 from everhold.errors import SettingError
 
 __all__ = ["Interval"]
+
+
+def _shown(value: float, decimals: int, to: Callable[[Fraction], int]) -> str:
+    """A number with so many decimals, rounded down or up exactly; without zeros at the end."""
+    scale = Fraction(10) ** decimals
+    whole = to(Fraction(value) * scale)
+    if decimals <= 0:
+        return f"{whole * 10**-decimals:,}"
+    text = f"{whole // 10**decimals:,}" if whole >= 0 else f"-{-whole // 10**decimals:,}"
+    rest = f"{abs(whole) % 10**decimals:0{decimals}d}".rstrip("0")
+    return f"{text}.{rest}" if rest else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +63,14 @@ class Interval:
         """Whether the two intervals have a point in common."""
         return self.low <= other.high and other.low <= self.high
 
+    @property
+    def decimals(self) -> int:
+        """Digits after the point that are worth printing: three of the width; negative for tens, hundreds …."""
+        return 4 if self.width == 0.0 else min(max(2 - floor(log10(self.width)), -15), 15)
+
     def __str__(self) -> str:
         # Rounded outwards: what is printed holds whenever the interval does.
-        low, high = floor(self.low * 1e4) / 1e4, ceil(self.high * 1e4) / 1e4
-        return f"[{low:.4g}, {high:.4g}]"
+        return f"[{_shown(self.low, self.decimals, floor)}, {_shown(self.high, self.decimals, ceil)}]"
 
     __repr__ = __str__
 

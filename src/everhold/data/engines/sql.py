@@ -62,8 +62,7 @@ def from_text(column: str, kind: str) -> str:
             f"WHEN lower(trim({column})) IN ('false', 'f', 'no', 'n', '0') THEN FALSE END)"
         )
     if kind == "date":
-        iso = r"\d{{4}}-\d{{2}}-\d{{2}}([ T]\d{{2}}:\d{{2}}(:\d{{2}}(\.\d{{1,6}})?)?)?"
-        iso = iso if column == "{}" else iso.replace("{{", "{").replace("}}", "}")
+        iso = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?"
         return f"(CASE WHEN regexp_full_match(trim({column}), '{iso}') THEN TRY_CAST(trim({column}) AS TIMESTAMP) END)"
     return column
 
@@ -151,7 +150,7 @@ class Select:
         steps = f"round_even(least(greatest({x}, 0e0), 1e0) * {number(STEPS)}, 0)"
         if question.reverse:
             steps = f"({number(STEPS)} - {steps})"
-        steps = f"(CASE WHEN {x} IS NULL THEN {number(question.unknown)} ELSE {steps} END)"
+        steps = f"(CASE WHEN {x} IS NULL THEN 0e0 ELSE {steps} END)"
         if question.given is None:
             return steps
         return f"(CASE WHEN {self.truth(question.given)} THEN {steps} ELSE 0e0 END)"

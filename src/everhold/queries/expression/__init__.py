@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from everhold.queries.expression.canonical import canonical, text_of
 from everhold.queries.expression.columns import kind_of
 from everhold.queries.expression.parser import parse
-from everhold.queries.expression.program import STEPS
 from everhold.queries.expression.question import Expression, Graded
 from everhold.queries.expression.tree import Logic
 
@@ -60,15 +59,10 @@ def conjunction(*parts: Node) -> Node:
     return canonical(parts[0] if len(parts) == 1 else Logic("and", parts))
 
 
-def graded(
-    tree: Node, low: float, high: float, *, given: Node | None = None, reverse: bool = False, complete: bool = False
-) -> Graded:
-    """A question about the mean of a number between two ends, named by all that matters.
-
-    `complete`: a missing number counts as the middle instead of not at all.
-    """
+def graded(tree: Node, low: float, high: float, *, given: Node | None = None, reverse: bool = False) -> Graded:
+    """A question about the mean of a number between two ends, named by all that matters."""
     ends = f"{high!r} DOWN TO {low!r}" if reverse else f"{low!r} TO {high!r}"
-    name = f"MEAN {text_of(tree)} FROM {ends}{' MISSING AS HALF' if complete else ''}"
+    name = f"MEAN {text_of(tree)} FROM {ends}"
     if given is not None:
         name += f" GIVEN {text_of(given)}"
-    return Graded(tree, low, high, name, given, reverse, STEPS // 2 if complete else 0)
+    return Graded(tree, low, high, name, given, reverse)

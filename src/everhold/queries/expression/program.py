@@ -95,14 +95,14 @@ def _rows_of(question: TextQuestion, compiler: Compiler) -> Callable[[Chunk], ND
     number = compiler.number(question.tree)
     group = None if question.given is None else compiler.truth(question.given)
     low, span = question.low, question.high - question.low
-    reverse, unknown = question.reverse, float(question.unknown)
+    reverse = question.reverse
 
     def steps(chunk: Chunk) -> NDArray[np.float64]:
         x = (number(chunk) - low) / span
         y = np.rint(np.minimum(np.maximum(x, 0.0), 1.0) * STEPS)
         if reverse:
             y = STEPS - y
-        y = np.where(np.isnan(x), unknown, y)
+        y = np.where(np.isnan(x), 0.0, y)
         if group is not None:
             y = np.where(group(chunk), y, 0.0)
         return y if y.ndim else np.full(chunk.size, float(y))

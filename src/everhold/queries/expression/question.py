@@ -57,10 +57,6 @@ class TextQuestion(Protocol):
     def reverse(self) -> bool:
         """Whether to count from the high end."""
 
-    @property
-    def unknown(self) -> int:
-        """Steps of a row whose value is missing."""
-
 
 def _values(question: TextQuestion, rows: Rows, size: int) -> GridValues:
     """A question's values on the rows of a table, or on its units."""
@@ -96,7 +92,6 @@ class Expression:
     low: float = field(default=0.0, init=False)
     high: float = field(default=1.0, init=False)
     reverse: bool = field(default=False, init=False)
-    unknown: int = field(default=0, init=False)
 
     def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
         """The rows on which it is true."""
@@ -109,12 +104,11 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Graded:
-    """A number between two ends, as text: 0 steps at `low`, all of them at `high`, cut off outside.
+    """A number between two ends, as text: 0 steps at `low`, all of them at `high`, cut off outside, 0 where missing.
 
     Attributes:
         given: only rows on which this is true count; the others have 0 steps.
         reverse: count from the high end: the two directions together are the share of rows that count.
-        unknown: steps of a row whose number is missing: 0, or half of them.
     """
 
     tree: Node
@@ -123,7 +117,6 @@ class Graded:
     name: str
     given: Node | None = None
     reverse: bool = False
-    unknown: int = 0
     repeatable: bool = field(default=True, init=False)
     yes_no: bool = field(default=False, init=False)
 

@@ -1,0 +1,110 @@
+"""For the owner's eyes: how private rows keep to a schema. Nothing here is part of a session or its record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.data.schema import ColumnSchema, Schema, converted
+from everhold.data.source import Files, as_source
+from everhold.errors import DataError, did_you_mean
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from everhold.queries.expression.columns import Encoded
+
+__all__ = ["ColumnReport", "Examination", "examine"]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnReport:
+    """Rows of one column that a schema's rules apply to.
+
+    Attributes:
+        missing: without a value.
+        unreadable: with one that cannot be read as the declared kind; it counts as missing.
+        outside: outside the declared range, or the declared categories.
+        unexpected: missing, in a column declared complete.
+    """
+
+    name: str
+    missing: int
+    unreadable: int
+    outside: int
+    unexpected: int
+
+
+@dataclass(frozen=True)
+class Examination(Mapping[str, ColumnReport]):
+    """Private counts. Show them to nobody who may ask questions."""
+
+    rows: int
+    columns: tuple[ColumnReport, ...]
+
+    def __getitem__(self, name: str) -> ColumnReport:
+        return {column.name: column for column in self.columns}[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (column.name for column in self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __repr__(self) -> str:
+        wide = max([6, *(len(column.name) for column in self.columns)])
+        lines = [
+            f"{self.rows:,} private rows. For the owner alone: these counts are not protected.",
+            f"{'column':<{wide}} {'missing':>10} {'unreadable':>10} {'outside':>10} {'unexpected':>10}",
+        ]
+        lines += [
+            f"{column.name:<{wide}} {column.missing:>10,} {column.unreadable:>10,} {column.outside:>10,} "
+            f"{column.unexpected:>10,}"
+            for column in self.columns
+        ]
+        return "\n".join(lines)
+
+
+def examine(data: object, schema: Schema | str | Path) -> Examination:
+    """How many private rows break a schema, column by column. For the owner, before a study begins.
+
+    What it finds should change a schema only for reasons that would hold without these rows: a range fitted to the private
+    maximum gives that maximum away.
+    """
+    declared = schema if isinstance(schema, Schema) else Schema.load(schema)
+    rows = as_source(data, what="the private table", private=True)
+    if isinstance(rows, Files) and rows.text_only:
+        table = rows.table(dict.fromkeys(rows.names, "text"))
+    else:
+        table = rows.table()
+    reports = []
+    for column in declared.columns:
+        if column.name not in table:
+            raise DataError(f"the private table has no column {column.name!r}.{did_you_mean(column.name, table)}")
+        if table.kind(column.name) is None:
+            raise DataError(f"column {column.name!r} of the private table cannot be read as {column.kind}.")
+        reports.append(_report(column, table.column(column.name)))
+    return Examination(rows.size, tuple(reports))
+
+
+def _report(declared: ColumnSchema, found: Encoded) -> ColumnReport:
+    missing = found.missing
+    open_column = ColumnSchema(declared.name, declared.kind)
+    read = converted(found, open_column, f"column {declared.name!r}")
+    outside = 0
+    if declared.low is not None and declared.high is not None:
+        known = read.values[~np.isnan(read.values)]
+        outside = int(np.count_nonzero((known < declared.low) | (known > declared.high)))
+    if declared.categories:
+        listed = np.array([*(word in set(declared.categories) for word in read.words), True])
+        outside = int(np.count_nonzero(~listed[read.values]))
+    return ColumnReport(
+        declared.name,
+        missing=int(missing.sum()),
+        unreadable=int((read.missing & ~missing).sum()),
+        outside=outside,
+        unexpected=0 if declared.missing else int(read.missing.sum()),
+    )

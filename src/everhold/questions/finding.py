@@ -1,0 +1,138 @@
+"""What is told when a question is made of several: a value, an interval that holds if its parts do, and the parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Literal
+
+from everhold.queries.interval import Interval
+
+if TYPE_CHECKING:
+    from everhold.queries.answer import Answer
+
+__all__ = ["Comparison", "Finding", "Shares"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A number made of several answers.
+
+    Its interval is derived from theirs and holds whenever they do: with the session's confidence, together with every
+    other interval of the session (docs/theory/derived.md).
+
+    Attributes:
+        what: the question in words.
+        value: the estimate, in the question's own units.
+        low, high: the interval for the population.
+        parts: the answers that it was made of.
+    """
+
+    what: str
+    value: float
+    low: float
+    high: float
+    parts: tuple[Answer, ...]
+
+    @property
+    def interval(self) -> Interval:
+        """The interval for the population value."""
+        return Interval(self.low, self.high)
+
+    @property
+    def surprise(self) -> bool:
+        """Whether any of its parts was a surprise."""
+        return any(part.surprise for part in self.parts)
+
+    @property
+    def round(self) -> int:
+        """The last round it needed."""
+        return max((part.round for part in self.parts), default=0)
+
+    @property
+    def spent(self) -> float:
+        """The largest price that any of its parts was computed with."""
+        return max((part.spent for part in self.parts), default=0.0)
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        many = "question" if len(self.parts) == 1 else "questions"
+        mark = ", surprise" if self.surprise else ""
+        value = f"{round(self.value, self.interval.decimals):,.{max(self.interval.decimals, 0)}f}"
+        return f"{self.what}: {value} in {self.interval} ({len(self.parts)} {many}{mark})"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Finding):
+    """A difference, and what it says."""
+
+    @property
+    def verdict(self) -> Literal["yes", "no", "cannot tell"]:
+        """Whether the first is larger than the second."""
+        if self.low > 0.0:
+            return "yes"
+        return "no" if self.high <= 0.0 else "cannot tell"
+
+    def __str__(self) -> str:
+        return f"{self.verdict}; {Finding.__str__(self)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Shares by one or two columns.
+
+    >>> from everhold.queries.answer import Answer
+    >>> cell = Answer(0.25, 0.2, 0.3, False, 1, 5.0, "share")
+    >>> Shares("city", (("York",), ("Leeds",)), (cell, cell))
+    city  |  share | interval
+    York  | 25.0 % | [0.2, 0.3]
+    Leeds | 25.0 % | [0.2, 0.3]
+    """
+
+    what: str
+    labels: tuple[tuple[str, ...], ...]
+    cells: tuple[Answer | Finding, ...]
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def __iter__(self) -> Iterator[tuple[tuple[str, ...], Answer | Finding]]:
+        return iter(zip(self.labels, self.cells, strict=True))
+
+    def __getitem__(self, label: str | tuple[str, ...]) -> Answer | Finding:
+        key = (label,) if isinstance(label, str) else tuple(label)
+        for one, cell in self:
+            if one == key:
+                return cell
+        raise KeyError(f"{label!r}; there are {', '.join(' × '.join(one) for one in self.labels)}")
+
+    @property
+    def surprises(self) -> int:
+        """How many cells were surprises."""
+        return sum(cell.surprise for cell in self.cells)
+
+    def __repr__(self) -> str:
+        rows = [(" × ".join(label), f"{100 * cell.value:.1f} %", str(cell.interval)) for label, cell in self]
+        wide = max(len(self.what), *(len(row[0]) for row in rows))
+        share = max(5, *(len(row[1]) for row in rows))
+        lines = [f"{self.what:<{wide}} | {'share':>{share}} | interval"]
+        lines += [f"{label:<{wide}} | {value:>{share}} | {interval}" for label, value, interval in rows]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        top = max((cell.high for cell in self.cells), default=1.0) or 1.0
+        rows = "".join(
+            f"<tr><td>{escape(' × '.join(label))}</td><td style='text-align:right'>{100 * cell.value:.1f} %</td>"
+            f"<td>{cell.interval}</td><td><svg width='204' height='14' role='img' aria-label='share with interval'>"
+            f"<rect x='0' y='2' height='10' width='{200 * cell.value / top:.1f}' fill='#93c5fd'/>"
+            f"<line x1='{200 * cell.low / top:.1f}' x2='{200 * cell.high / top:.1f}' y1='7' y2='7' stroke='#1d4ed8' "
+            "stroke-width='2'/></svg></td></tr>"
+            for label, cell in self
+        )
+        return f"<table><tr><th>{escape(self.what)}</th><th>share</th><th>interval</th><th></th></tr>{rows}</table>"

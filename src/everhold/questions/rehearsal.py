@@ -1,0 +1,37 @@
+"""The same questions on the public side alone: nothing is spent, no private row is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from everhold.queries.answer import Answer
+from everhold.questions.asker import Asker
+
+if TYPE_CHECKING:
+    from everhold.data.schema import Schema
+    from everhold.queries.answer import Preview
+    from everhold.queries.expression import Expression, Graded
+
+__all__ = ["Rehearsal"]
+
+
+class Rehearsal(Asker):
+    """Answers as they would be if every part were quiet: what the sketch says, with the interval it would carry."""
+
+    def __init__(self, preview: Callable[[Expression | Graded], Preview], schema: Schema) -> None:
+        self._preview = preview
+        self._schema = schema
+
+    def _declared(self) -> Schema:
+        return self._schema
+
+    def _ask_parts(self, queries: Sequence[Expression | Graded]) -> list[Answer]:
+        found = [self._preview(query) for query in queries]
+        return [
+            Answer(preview.sketch, preview.low, preview.high, False, 0, preview.spent, preview.scale)
+            for preview in found
+        ]
+
+    def __repr__(self) -> str:
+        return "Rehearsal(ask on the public side: nothing is spent)"
