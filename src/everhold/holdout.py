@@ -39,7 +39,7 @@ from everhold.priors.reference import Reference
 from everhold.priors.split import Split
 from everhold.queries.coins import coins, fresh_seed
 from everhold.queries.expression import Expression, Graded, expression
-from everhold.queries.expression.program import Batch, encoded_columns
+from everhold.queries.expression.program import Batch, Columns
 from everhold.queries.expression.question import Prepared
 from everhold.queries.query import Query, as_query
 from everhold.questions.asker import Asker
@@ -339,7 +339,7 @@ class Holdout(Asker):
         if self._pool_rows is None:
             return {}, totals
         rows = self._pool_rows
-        values = Batch(texts, encoded_columns(rows, texts)).values(rows.row_count)
+        values = Batch(texts, Columns(rows)).values(rows.row_count)
         prepared = [Prepared(query, found, rows.units) for query, found in zip(texts, values, strict=True)]
         return {query.name: query for query in prepared}, totals
 

@@ -55,6 +55,9 @@ class DuckDBEngine:
         from everhold.data.engines.sql import literal
 
         self._columns = files.columns_sql(kinds)
+        self._floats = frozenset(
+            name for name, kind in kinds.items() if kind == "number" and files.types[name] in ("DOUBLE", "FLOAT")
+        )
         for name, words in (closed or {}).items():
             listed = ", ".join(literal(word) for word in sorted(words))
             self._columns[name] = f"(CASE WHEN {self._columns[name]} IN ({listed}) THEN {self._columns[name]} END)"
@@ -94,7 +97,7 @@ class DuckDBEngine:
         return np.asarray(np.ma.getdata(column), dtype=np.float64)
 
     def _select(self) -> Select:
-        return Select(self._columns, self._relation, unit=self._unit)
+        return Select(self._columns, self._relation, floats=self._floats, unit=self._unit)
 
     def _units(self) -> int:
         unit = self._columns[str(self._unit)]

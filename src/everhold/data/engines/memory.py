@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.queries.expression.program import STEPS, Batch, Program, encoded_columns
+from everhold.queries.expression.program import STEPS, Batch, Columns, Program
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,18 +30,17 @@ class MemoryEngine:
     def __init__(self, table: Table, *, chunk: int | None = None, threads: int | None = None) -> None:
         self._table = table
         self.size = table.size
-        self._how = {} if chunk is None else {"chunk": chunk}
-        self._threads = threads
+        self._how = {"chunk": chunk, "threads": threads}
 
     def totals(self, questions: Sequence[TextQuestion]) -> list[int]:
         """Sums of steps; a batch shares what its questions have in common."""
         table, units = self._table, self._table.units
         if units is not None:
             return [int(units.average(self._row_steps(question)).sum()) for question in questions]
-        columns = encoded_columns(table, questions)
+        columns = Columns(table)
         if len(questions) == 1:
-            return [Program(questions[0], columns).total(table.row_count, threads=self._threads, **self._how)]
-        return Batch(questions, columns).totals(table.row_count, threads=self._threads, **self._how)
+            return [Program(questions[0], columns).total(table.row_count, **self._how)]
+        return Batch(questions, columns).totals(table.row_count, **self._how)
 
     def steps(self, question: TextQuestion) -> NDArray[np.float64]:
         """The steps of each row, or of each unit."""
@@ -49,6 +48,6 @@ class MemoryEngine:
         return steps if self._table.units is None else self._table.units.average(steps)
 
     def _row_steps(self, question: TextQuestion) -> NDArray[np.float64]:
-        program = Program(question, encoded_columns(self._table, [question]))
-        values = program.values(self._table.row_count, threads=self._threads, **self._how)
+        program = Program(question, Columns(self._table))
+        values = program.values(self._table.row_count, **self._how)
         return values * float(STEPS) if question.yes_no else values

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from everhold.errors import DataError
 from everhold.queries.expression.columns import LARGEST, LONGEST_TEXT, SMALLEST
-from everhold.queries.expression.evaluate import MOST_EXPONENT
+from everhold.queries.expression.evaluate import LEAST_EXPONENT, MOST_EXPONENT
 from everhold.queries.expression.letters import CAPITAL, SMALL
 from everhold.queries.expression.program import STEPS
 from everhold.queries.expression.tree import Call, Case, Column, Kind, Logic, Node, Null, Number, Test, Text, Truth
@@ -89,13 +89,11 @@ def canonical_column(name: str, found: str, kind: Kind, what: str) -> str:
         if whole and base not in ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT"):
             return f"CAST({column} AS DOUBLE)"
         if whole or base in ("DOUBLE", "FLOAT", "DECIMAL"):
-            value = f"CAST({column} AS DOUBLE)"
-            clamped = f"least(greatest({value}, {number(-LARGEST)}), {number(LARGEST)})"
-            if whole:
-                return f"(CASE WHEN {column} IS NOT NULL THEN {clamped} END)"
+            value = column if base == "DOUBLE" else f"CAST({column} AS DOUBLE)"
             return (
-                f"(CASE WHEN abs({value}) >= {number(SMALLEST)} AND NOT isnan({value}) THEN {clamped} "
-                f"WHEN abs({value}) < {number(SMALLEST)} THEN 0e0 END)"
+                f"(CASE WHEN abs({value}) BETWEEN {number(SMALLEST)} AND {number(LARGEST)} THEN {value} "
+                f"WHEN abs({value}) < {number(SMALLEST)} THEN 0e0 WHEN isnan({value}) THEN NULL "
+                f"WHEN {value} > 0e0 THEN {number(LARGEST)} WHEN {value} < 0e0 THEN {number(-LARGEST)} END)"
             )
     raise DataError(f"column {name!r} of {what} is of type {found}, which cannot be read as {kind}.")
 
@@ -106,15 +104,24 @@ class Select:
     Args:
         columns: for each column the SQL of its canonical value.
         relation: what to select from.
-        unit: SQL of the column that tells units apart, where rows belong together.
+        floats: columns that hold floating-point numbers as they are; comparisons with a constant need no canonical value.
+        unit: the column that tells units apart, where rows belong together.
     """
 
-    def __init__(self, columns: Mapping[str, str], relation: str, *, unit: str | None = None) -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, str],
+        relation: str,
+        *,
+        floats: frozenset[str] = frozenset(),
+        unit: str | None = None,
+    ) -> None:
         self._columns = columns
+        self._floats = floats
         self._relation = relation
         self._unit = unit
         self._inner: dict[str, tuple[str, int]] = {}  # SQL of an inner column: its name, and how deep it lies
-        self._used: dict[str, str] = {}
+        self._used: dict[str, tuple[str, str]] = {}  # what is read: its SQL and its short name
 
     def totals(self, questions: list[TextQuestion]) -> str:
         """One SELECT with the sum of each question's steps, over rows or over units."""
@@ -138,12 +145,12 @@ class Select:
 
     def _total(self, question: TextQuestion) -> str:
         if question.yes_no:
-            return f"{STEPS} * count(*) FILTER (WHERE {self.truth(question.tree)})"
+            return f"{STEPS} * count(*) FILTER (WHERE {self.certain(question.tree, True)})"
         return f"CAST(coalesce(sum(CAST({self._steps(question)} AS BIGINT)), 0) AS HUGEINT)"
 
     def _steps(self, question: TextQuestion) -> str:
         if question.yes_no:
-            return f"(CASE WHEN {self.truth(question.tree)} THEN {number(STEPS)} ELSE 0e0 END)"
+            return f"(CASE WHEN {self.certain(question.tree, True)} THEN {number(STEPS)} ELSE 0e0 END)"
         x = self._twice(
             f"({self.number(question.tree)} - {number(question.low)}) / {number(question.high - question.low)}"
         )
@@ -153,19 +160,22 @@ class Select:
         steps = f"(CASE WHEN {x} IS NULL THEN 0e0 ELSE {steps} END)"
         if question.given is None:
             return steps
-        return f"(CASE WHEN {self.truth(question.given)} THEN {steps} ELSE 0e0 END)"
+        return f"(CASE WHEN {self.certain(question.given, True)} THEN {steps} ELSE 0e0 END)"
 
     def _from(self) -> str:
         """The canonical columns that are used, then the inner columns, layer by layer."""
-        used = [f"{self._columns.get(name, name)} AS {short}" for name, short in self._used.items()]
+        used = [f"{sql} AS {short}" for sql, short in self._used.values()]
         sql = f"(SELECT {', '.join(used) or '1 AS nothing'} FROM {self._relation})"
         for depth in range(1, 1 + max((depth for _, depth in self._inner.values()), default=0)):
             layer = [f"{inner} AS {name}" for inner, (name, at) in self._inner.items() if at == depth]
             sql = f"(SELECT *, {', '.join(layer)} FROM {sql})"
         return sql
 
-    def _column_of(self, key: str) -> str:
-        return self._used.setdefault(key, f"c{len(self._used)}")
+    def _column_of(self, name: str) -> str:
+        return self._used.setdefault(name, (self._columns[name], f"c{len(self._used)}"))[1]
+
+    def _raw(self, name: str) -> str:
+        return self._used.setdefault(f"raw {name}", (identifier(name), f"c{len(self._used)}"))[1]
 
     def _twice(self, sql: str) -> str:
         """A name for what is needed more than once."""
@@ -178,6 +188,42 @@ class Select:
         return self._inner[sql][0]
 
     # the tree ------------------------------------------------------------------------------------------------------
+
+    def certain(self, node: Node, want: bool) -> str:
+        """The rows on which a yes/no node is certainly `want`: TRUE there, FALSE or NULL elsewhere."""
+        if isinstance(node, Logic):
+            if node.op == "not":
+                return self.certain(node.args[0], not want)
+            join = " AND " if (node.op == "and") == want else " OR "
+            return "(" + join.join(self.certain(part, want) for part in node.args) + ")"
+        if isinstance(node, Test) and (raw := self._raw_test(node, want)) is not None:
+            return raw
+        return self.truth(node) if want else f"(NOT {self.truth(node)})"
+
+    def _raw_test(self, node: Test, want: bool) -> str | None:
+        """A floating-point column against a constant, as it is stored: NaN has to be kept out, tiny numbers are 0."""
+        if node.op not in ("<", "<=", "="):
+            return None
+        column, constant = node.args[0], node.args[1]
+        op = {"<": "<", "<=": "<=", "=": "="}[node.op]
+        if isinstance(column, Number):
+            column, constant = constant, column
+            op = {"<": ">", "<=": ">=", "=": "="}[op]
+        if not (isinstance(column, Column) and isinstance(constant, Number) and column.name in self._floats):
+            return None
+        if not want:
+            op = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>"}[op]
+        value = constant.value
+        if value == 0.0:
+            if op in ("=", "<>"):
+                return None
+            value = SMALLEST if op in (">", "<=") else -SMALLEST
+            op = {">": ">=", ">=": ">", "<": "<=", "<=": "<"}[op]
+        elif not SMALLEST <= abs(value) < LARGEST:
+            return None
+        test = f"{self._raw(column.name)} {op} {number(value)}"
+        # DuckDB's NaN is larger than every number, and different from it.
+        return f"({test})" if op in ("<", "<=", "=") else f"({test} AND NOT isnan({self._raw(column.name)}))"
 
     def truth(self, node: Node) -> str:
         """A yes/no node, with SQL's own third value where something is missing."""
@@ -218,7 +264,9 @@ class Select:
         if isinstance(node, Column):
             return self._column_of(node.name)
         if isinstance(node, Case):
-            branches = " ".join(f"WHEN {self.truth(when)} THEN {self.value(then)}" for when, then in node.branches)
+            branches = " ".join(
+                f"WHEN {self.certain(when, True)} THEN {self.value(then)}" for when, then in node.branches
+            )
             return f"(CASE {branches} ELSE {self.value(node.otherwise)} END)"
         if isinstance(node, Null):
             return f"CAST(NULL AS {_SQL_TYPES[node.kind]})"
@@ -267,8 +315,12 @@ class Select:
         x = self._twice(args[0])
         if node.name == "sqrt":
             return f"(CASE WHEN {x} >= 0e0 THEN sqrt({x}) END)"
-        within = f"{x} > 0e0" if node.name == "ln" else f"{x} <= {number(MOST_EXPONENT)}"
-        return f"(CASE WHEN {within} THEN CAST(CAST({node.name}({x}) AS FLOAT) AS DOUBLE) END)"
+        single = f"CAST(CAST({node.name}({x}) AS FLOAT) AS DOUBLE)"
+        if node.name == "ln":
+            return f"(CASE WHEN {x} >= {number(SMALLEST)} THEN {single} END)"
+        return (
+            f"(CASE WHEN {x} < {number(LEAST_EXPONENT)} THEN 0e0 WHEN {x} <= {number(MOST_EXPONENT)} THEN {single} END)"
+        )
 
     def _divided(self, node: Call, args: list[str]) -> str:
         x, y = args

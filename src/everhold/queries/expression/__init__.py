@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from everhold.queries.expression.canonical import canonical, text_of
+from everhold.queries.expression.canonical import canonical, named, text_of
 from everhold.queries.expression.columns import kind_of
 from everhold.queries.expression.parser import parse
 from everhold.queries.expression.question import Expression, Graded
@@ -50,8 +50,7 @@ def number(text: str, columns: Mapping[str, Kind], words: Mapping[str, frozenset
 
 def question_of(tree: Node) -> Expression:
     """A yes/no question from its tree."""
-    tree = canonical(tree)
-    return Expression(tree, text_of(tree))
+    return Expression(*named(tree))
 
 
 def conjunction(*parts: Node) -> Node:

@@ -2,97 +2,133 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from everhold.queries.expression.tree import Call, Case, Column, Logic, Node, Null, Number, Test, Text, Truth
 
-__all__ = ["canonical", "text_of"]
+__all__ = ["canonical", "named", "text_of"]
+
+Named = tuple[Node, str]
 
 
 def canonical(node: Node) -> Node:
     """The tree in its normal form: NOT at the leaves, AND and OR flattened, sorted and without repeats."""
-    if isinstance(node, Logic):
-        return _logic(node)
+    return named(node)[0]
+
+
+def text_of(node: Node) -> str:
+    """The text of a tree in its normal form; it parses to the same tree."""
+    return named(node)[1]
+
+
+def named(node: Node) -> Named:
+    """The normal form with its text, made together from the leaves up."""
     if isinstance(node, Test):
-        args = tuple(canonical(arg) for arg in node.args)
-        if node.op == "=":
-            return Test("=", tuple(sorted(args, key=text_of)))
-        if node.op == "in":
-            items = sorted(set(args[1:]), key=text_of)
-            return (
-                Test("=", tuple(sorted((args[0], items[0]), key=text_of)))
-                if len(items) == 1
-                else Test("in", (args[0], *items))
-            )
-        return Test(node.op, args)
+        return _test(node)
+    if isinstance(node, Logic):
+        return _negated(node.args[0]) if node.op == "not" else _joined(node.op, _parts(node.op, node, False))
+    if isinstance(node, Column):
+        return node, '"' + node.name.replace('"', '""') + '"'
+    if isinstance(node, Number):
+        return node, _moment(node.value) if node.kind == "date" else repr(node.value + 0.0)
+    if isinstance(node, Text):
+        return node, "'" + node.value.replace("'", "''") + "'"
     if isinstance(node, Call):
-        args = tuple(canonical(arg) for arg in node.args)
-        if node.name in ("+", "*"):
-            args = tuple(sorted(args, key=text_of))
-        if node.name in ("least", "greatest"):
-            args = tuple(sorted(set(args), key=text_of))
-            if len(args) == 1:
-                return args[0]
-        return Call(node.name, args, node.kind)
+        return _call(node)
     if isinstance(node, Case):
-        branches = tuple((canonical(condition), canonical(value)) for condition, value in node.branches)
-        return Case(branches, canonical(node.otherwise), node.kind)
-    return node
+        branches = [(named(condition), named(value)) for condition, value in node.branches]
+        otherwise, last = named(node.otherwise)
+        text = " ".join(f"WHEN {condition[1]} THEN {value[1]}" for condition, value in branches)
+        pairs = tuple((condition[0], value[0]) for condition, value in branches)
+        return Case(pairs, otherwise, node.kind), f"CASE {text} ELSE {last} END"
+    if isinstance(node, Truth):
+        return node, "TRUE" if node.value else "FALSE"
+    return Null(node.kind), "NULL"
 
 
-def _logic(node: Logic) -> Node:
-    if node.op == "not":
-        inner = node.args[0]
-        if isinstance(inner, Logic):
-            if inner.op == "not":
-                return canonical(inner.args[0])
-            swapped = "or" if inner.op == "and" else "and"
-            return canonical(Logic(swapped, tuple(Logic("not", (arg,)) for arg in inner.args)))  # type: ignore[arg-type]
-        if isinstance(inner, Test) and inner.op in ("<", "<="):
-            # NOT a < b is b <= a: both are neither true nor false when something is missing.
-            return canonical(Test("<=" if inner.op == "<" else "<", (inner.args[1], inner.args[0])))
-        if isinstance(inner, Truth):
-            return Truth(not inner.value)
-        return Logic("not", (canonical(inner),))
-    flat: list[Node] = []
-    for arg in node.args:
-        done = canonical(arg)
-        flat.extend(done.args if isinstance(done, Logic) and done.op == node.op else [done])
-    parts = sorted(set(flat), key=text_of)
-    return parts[0] if len(parts) == 1 else Logic(node.op, tuple(parts))
+def _by_text(item: Named) -> str:
+    return item[1]
+
+
+def _test(node: Test) -> Named:
+    args = [named(arg) for arg in node.args]
+    first = args[0]
+    if node.op == "null":
+        return Test("null", (first[0],)), f"({first[1]} IS NULL)"
+    if node.op == "in":
+        items = _once(args[1:])
+        if len(items) > 1:
+            tree = Test("in", (first[0], *(item for item, _ in items)))
+            return tree, f"({first[1]} IN ({', '.join(text for _, text in items)}))"
+        args = [first, items[0]]
+    if node.op in ("=", "in"):
+        args.sort(key=_by_text)
+        return Test("=", (args[0][0], args[1][0])), f"({args[0][1]} = {args[1][1]})"
+    return Test(node.op, (first[0], args[1][0])), f"({first[1]} {node.op.upper()} {args[1][1]})"
+
+
+def _negated(inner: Node) -> Named:
+    if isinstance(inner, Logic):
+        if inner.op == "not":
+            return named(inner.args[0])
+        op = "or" if inner.op == "and" else "and"
+        return _joined(op, _parts(op, inner, True))
+    if isinstance(inner, Test) and inner.op in ("<", "<="):
+        # NOT a < b is b <= a: both are neither true nor false when something is missing.
+        return _test(Test("<=" if inner.op == "<" else "<", (inner.args[1], inner.args[0])))
+    if isinstance(inner, Truth):
+        return named(Truth(not inner.value))
+    tree, text = named(inner)
+    return Logic("not", (tree,)), f"(NOT {text})"
+
+
+def _parts(op: str, node: Node, negated: bool) -> list[Named]:
+    """What a chain of ANDs (or of ORs) joins, looking through NOTs."""
+    if isinstance(node, Logic):
+        if node.op == "not":
+            return _parts(op, node.args[0], not negated)
+        if ((node.op == "and") != negated) == (op == "and"):
+            return [part for arg in node.args for part in _parts(op, arg, negated)]
+    found = _negated(node) if negated else named(node)
+    if isinstance(found[0], Logic) and found[0].op == op:  # what it joins itself turned out to be one part
+        return [named(arg) for arg in found[0].args]
+    return [found]
+
+
+def _joined(op: str, parts: list[Named]) -> Named:
+    flat = _once(parts)
+    if len(flat) == 1:
+        return flat[0]
+    tree = Logic("and" if op == "and" else "or", tuple(tree for tree, _ in flat))
+    return tree, "(" + f" {op.upper()} ".join(text for _, text in flat) + ")"
+
+
+def _once(items: Iterable[Named]) -> list[Named]:
+    """Sorted, each text once."""
+    return [
+        (tree, text) for text, tree in sorted({text: tree for tree, text in items}.items(), key=lambda item: item[0])
+    ]
+
+
+def _call(node: Call) -> Named:
+    args = [named(arg) for arg in node.args]
+    if node.name in ("+", "*"):
+        args.sort(key=_by_text)
+    elif node.name in ("least", "greatest"):
+        args = _once(args)
+        if len(args) == 1:
+            return args[0]
+    texts = [text for _, text in args]
+    if node.name == "neg":
+        shown = f"(- {texts[0]})"
+    elif node.name in ("+", "-", "*", "/", "%"):
+        shown = f"({texts[0]} {node.name} {texts[1]})"
+    else:
+        shown = f"{node.name}({', '.join(texts)})"
+    return Call(node.name, tuple(tree for tree, _ in args), node.kind), shown
 
 
 def _moment(micros: float) -> str:
     moment = datetime(1970, 1, 1) + timedelta(microseconds=int(micros))
     return f"'{moment.isoformat(sep=' ')}'"
-
-
-def text_of(node: Node) -> str:
-    """The tree as text that parses to the same tree."""
-    if isinstance(node, Column):
-        return '"' + node.name.replace('"', '""') + '"'
-    if isinstance(node, Number):
-        return _moment(node.value) if node.kind == "date" else repr(node.value + 0.0)
-    if isinstance(node, Text):
-        return "'" + node.value.replace("'", "''") + "'"
-    if isinstance(node, Truth):
-        return "TRUE" if node.value else "FALSE"
-    if isinstance(node, Null):
-        return "NULL"
-    if isinstance(node, Case):
-        branches = " ".join(f"WHEN {text_of(condition)} THEN {text_of(value)}" for condition, value in node.branches)
-        return f"CASE {branches} ELSE {text_of(node.otherwise)} END"
-    args = [text_of(arg) for arg in node.args]
-    if isinstance(node, Logic):
-        return f"(NOT {args[0]})" if node.op == "not" else "(" + f" {node.op.upper()} ".join(args) + ")"
-    if isinstance(node, Test):
-        if node.op == "null":
-            return f"({args[0]} IS NULL)"
-        if node.op == "in":
-            return f"({args[0]} IN ({', '.join(args[1:])}))"
-        return f"({args[0]} {node.op.upper()} {args[1]})"
-    if node.name == "neg":
-        return f"(- {args[0]})"
-    if node.name in ("+", "-", "*", "/", "%"):
-        return f"({args[0]} {node.name} {args[1]})"
-    return f"{node.name}({', '.join(args)})"

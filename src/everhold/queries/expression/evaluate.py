@@ -18,10 +18,10 @@ from everhold.queries.expression.columns import SMALLEST, Encoded
 from everhold.queries.expression.letters import lowered, raised
 from everhold.queries.expression.tree import Call, Case, Column, Logic, Node, Number, Test, Text, Truth
 
-__all__ = ["MOST_EXPONENT", "Chunk", "Compiler", "columns_in"]
+__all__ = ["LEAST_EXPONENT", "MOST_EXPONENT", "Chunk", "Compiler"]
 
-MOST_EXPONENT = 80.0
-"""exp of more than this is missing: e⁸⁰ still is a number in single precision."""
+MOST_EXPONENT, LEAST_EXPONENT = 80.0, -87.0
+"""exp of more is missing, of less is 0: within, it is a normal number in single precision."""
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -47,24 +47,11 @@ Numbers = Callable[[Chunk], Any]
 Codes = Callable[[Chunk], NDArray[np.int32]]
 
 
-def columns_in(node: Node) -> set[str]:
-    """The columns that a tree uses."""
-    if isinstance(node, Column):
-        return {node.name}
-    return set().union(*(columns_in(part) for part in _parts(node)))
-
-
-def _parts(node: Node) -> tuple[Node, ...]:
-    if isinstance(node, Case):
-        return (*(part for branch in node.branches for part in branch), node.otherwise)
-    return node.args if isinstance(node, Call | Test | Logic) else ()
-
-
 class Compiler:
     """Trees made ready for the columns of one table.
 
     Args:
-        columns: the canonical columns.
+        columns: the canonical columns, looked up by name when first used.
         share: compute equal parts of different questions once a chunk. Pays off in batches only.
     """
 
@@ -235,6 +222,8 @@ class Compiler:
             part = _DATE_PARTS[node.name]
             return lambda chunk: _date_part(part, args[0](chunk))
         function = _NUMERIC[node.name]
+        if node.name == "/" and isinstance(divisor := node.args[1], Number) and abs(divisor.value) >= SMALLEST:
+            function = np.divide
         if len(args) == 1:
             return lambda chunk: function(args[0](chunk))
         if len(args) == 2:
@@ -283,7 +272,7 @@ _COMPARE: dict[tuple[str, bool], Callable[[Any, Any], Any]] = {
     ("<=", True): np.less_equal,
     ("<=", False): np.greater,
     ("=", True): np.equal,
-    ("=", False): lambda x, y: ~((x == y) | np.isnan(x) | np.isnan(y)),
+    ("=", False): lambda x, y: (x < y) | (x > y),
 }
 
 
@@ -320,14 +309,29 @@ _DATE_PARTS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+def _only(x: Any, kept: Any) -> Any:
+    """x where `kept`, NaN elsewhere. Without a branch, so that the time taken does not depend on the rows: 0/0 is NaN."""
+    kept = np.asarray(kept, dtype=np.float64)
+    return x * (kept / kept)
+
+
 def _divisor(y: Any) -> Any:
     """What may be divided by: anything smaller than SMALLEST is as good as 0, and dividing by it gives nothing."""
-    return np.where(np.abs(y) < SMALLEST, np.nan, y)
+    return _only(y, np.abs(y) >= SMALLEST)
 
 
 def _single(x: Any) -> Any:
     """To single precision: what is left is the same number on every processor and in every engine."""
     return x.astype(np.float32).astype(np.float64)
+
+
+def _ln(x: Any) -> Any:
+    return _only(_single(np.log(np.fmax(x, SMALLEST))), x >= SMALLEST)
+
+
+def _exp(x: Any) -> Any:
+    inside = np.fmax(np.fmin(x, MOST_EXPONENT), LEAST_EXPONENT)
+    return _only(_single(np.exp(inside)) * (x >= LEAST_EXPONENT), x <= MOST_EXPONENT)
 
 
 def _first_known(*args: Any) -> Any:
@@ -351,8 +355,8 @@ _NUMERIC: dict[str, Callable[..., Any]] = {
     "neg": np.negative,
     "abs": np.abs,
     "sqrt": np.sqrt,
-    "ln": lambda x: _single(np.log(np.where(x > 0.0, x, np.nan))),
-    "exp": lambda x: _single(np.exp(np.where(x > MOST_EXPONENT, np.nan, x))),
+    "ln": _ln,
+    "exp": _exp,
     "floor": np.floor,
     "ceil": np.ceil,
     "round": np.rint,

@@ -13,24 +13,25 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from everhold.queries.expression.evaluate import Chunk, Compiler, columns_in
+from everhold.queries.expression.columns import Encoded, encode
+from everhold.queries.expression.evaluate import Chunk, Compiler
 from everhold.queries.expression.tree import Logic, Node
 from everhold.queries.grid import VALUE_ONE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.queries.expression.columns import Encoded
     from everhold.queries.expression.question import TextQuestion
 
-__all__ = ["STEPS", "Batch", "Program"]
+__all__ = ["STEPS", "Batch", "Columns", "Program"]
 
 STEPS = 2 * VALUE_ONE
 """From no to yes, or from the low to the high end of a range."""
 
-_CHUNK = 32_768  # rows at a time; a multiple of 8
-_THREADED = 131_072  # rows from which a second thread is worth its start
-_EIGHT = 8
+# Measured (docs/benchmarks.md): chunks of 32,768 rows suit the cache; threads hand Python's lock to and fro, which pays
+# only with chunks so large that one table alone would not stay in it, and from two million rows on.
+_CHUNK, _THREADED_CHUNK = 32_768, 262_144  # multiples of 8
+_THREADED = 2_000_000
 
 T = TypeVar("T")
 _workers: ThreadPoolExecutor | None = None
@@ -55,15 +56,19 @@ def _threads() -> int:
     return min(os.cpu_count() or 1, 8)
 
 
-def _over_chunks(size: int, work: Callable[[Chunk], T], *, chunk: int = _CHUNK, threads: int | None = None) -> list[T]:
+def _over_chunks(
+    size: int, work: Callable[[Chunk], T], *, chunk: int | None = None, threads: int | None = None
+) -> list[T]:
     """`work` on every chunk, in order of the rows."""
+    count = threads or (1 if size < _THREADED else _threads())
+    chunk = chunk or (_CHUNK if count < 2 else _THREADED_CHUNK)
     starts = range(0, size, chunk)
 
     def at(start: int) -> T:
         with np.errstate(all="ignore"):
             return work(Chunk(start, min(start + chunk, size)))
 
-    if size < _THREADED or (threads or _threads()) < 2:
+    if count < 2:
         return [at(start) for start in starts]
     return list(_pool().map(at, starts))
 
@@ -76,12 +81,12 @@ class Program:
         self.yes_no = question.yes_no
         self._run = _rows_of(question, compiler)
 
-    def values(self, size: int, *, chunk: int = _CHUNK, threads: int | None = None) -> NDArray[Any]:
+    def values(self, size: int, *, chunk: int | None = None, threads: int | None = None) -> NDArray[Any]:
         """Booleans of a yes/no question, else steps, for every row."""
         parts = _over_chunks(size, self._run, chunk=chunk, threads=threads)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def total(self, size: int, *, chunk: int = _CHUNK, threads: int | None = None) -> int:
+    def total(self, size: int, *, chunk: int | None = None, threads: int | None = None) -> int:
         """The sum of the steps, exact."""
         if self.yes_no:
             counts = _over_chunks(size, lambda c: int(np.count_nonzero(self._run(c))), chunk=chunk, threads=threads)
@@ -125,7 +130,7 @@ class Batch:
             for question in questions
         ]
 
-    def totals(self, size: int, *, chunk: int = _CHUNK, threads: int | None = None) -> list[int]:
+    def totals(self, size: int, *, chunk: int | None = None, threads: int | None = None) -> list[int]:
         """The sums of the steps of every question, exact."""
         yes_no = [question.yes_no for question in self._questions]
 
@@ -182,14 +187,14 @@ def _count(bits: NDArray[np.uint8]) -> int:
     return int(_ONES[bits].sum())
 
 
-def encoded_columns(rows: Mapping[str, NDArray[Any]], questions: Sequence[TextQuestion]) -> dict[str, Encoded]:
-    """The canonical columns that some questions use, of a table that keeps them or of plain arrays."""
-    from everhold.queries.expression.columns import encode
+class Columns(dict[str, "Encoded"]):
+    """The canonical columns of a table that keeps them, or of plain arrays; each looked up when first used."""
 
-    names: set[str] = set()
-    for question in questions:
-        names |= columns_in(question.tree)
-        if question.given is not None:
-            names |= columns_in(question.given)
-    column: Callable[[str], Encoded] | None = getattr(rows, "column", None)
-    return {name: encode(rows[name]) if column is None else column(name) for name in names}
+    def __init__(self, rows: Mapping[str, NDArray[Any]]) -> None:
+        super().__init__()
+        self._rows = rows
+        self._column: Callable[[str], Encoded] | None = getattr(rows, "column", None)
+
+    def __missing__(self, name: str) -> Encoded:
+        self[name] = encode(self._rows[name]) if self._column is None else self._column(name)
+        return self[name]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from everhold.queries.expression.program import STEPS, Program, encoded_columns
+from everhold.queries.expression.program import STEPS, Columns, Program
 from everhold.queries.grid import VALUE_ONE, GridValues
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ class TextQuestion(Protocol):
 def _values(question: TextQuestion, rows: Rows, size: int) -> GridValues:
     """A question's values on the rows of a table, or on its units."""
     units: Units | None = getattr(rows, "units", None)
-    columns = encoded_columns(rows, [question])
-    program = Program(question, columns)
+    program = Program(question, Columns(rows))
     count = size if units is None else rows.row_count  # type: ignore[attr-defined]
     return as_grid(program.values(count), units)
 
