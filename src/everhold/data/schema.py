@@ -17,8 +17,9 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from fractions import Fraction
 from math import ceil, floor, isfinite, log10
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -102,7 +103,7 @@ class Schema(Mapping[str, ColumnSchema]):
     >>> schema = Schema.propose({"age": [30, 41, 55], "city": ["York", "Leeds", "York"]})
     >>> schema
     Schema(
-      age: number, 30 to 60, whole
+      age: number, 30 to 55, whole
       city: text, 2 categories (Leeds, York)
     )
     """
@@ -147,6 +148,21 @@ class Schema(Mapping[str, ColumnSchema]):
 
         table = reference if isinstance(reference, Table) else as_table(reference, what="the reference")
         return cls(tuple(_proposed(name, table.column(name)) for name in table if table.kind(name) is not None))
+
+    def revised(self, name: str, **changes: Any) -> Schema:
+        """The schema with one column changed: `schema.revised("bmi", low=10, high=60)`.
+
+        >>> Schema.propose({"age": [30, 41]}).revised("age", low=0, high=120)["age"].high
+        120.0
+        """
+        if name not in self:
+            raise SettingError(f"the schema has no column {name!r}.{did_you_mean(name, self)}")
+        for key in changes:
+            if key not in _KEYS:
+                raise SettingError(f"a column has no {key!r}.{did_you_mean(key, _KEYS)}")
+        ends = {key: float(value) for key, value in changes.items() if key in ("low", "high") and value is not None}
+        new = replace(self[name], **{**changes, **ends})
+        return Schema(tuple(new if column.name == name else column for column in self.columns))
 
     def save(self, path: str | Path) -> None:
         """Write it as a TOML file that people can read and edit."""
@@ -301,19 +317,17 @@ def _proposed(name: str, column: Encoded) -> ColumnSchema:
 
 
 def _round_range(low: float, high: float) -> tuple[float, float]:
-    """A range around the reference's, ends rounded outwards to one digit of its length.
+    """A range around the reference's, ends rounded outwards to round numbers.
 
-    >>> _round_range(18, 89), _round_range(0.12, 0.13), _round_range(5, 5)
-    ((10.0, 90.0), (0.12, 0.13), (4.0, 6.0))
+    >>> _round_range(18, 89), _round_range(5, 23), _round_range(0.121, 0.164), _round_range(5, 5)
+    ((10.0, 90.0), (4.0, 24.0), (0.12, 0.165), (4.0, 6.0))
     """
     if low == high:
         return low - 1.0, high + 1.0
-    digits = floor(log10(high - low))
-    step = 10.0**digits
-    first, last = floor(low / step), ceil(high / step)
-    if digits < 0:  # divide by a whole power of ten: 0.12 and not 0.12000000000000001
-        return first / 10.0**-digits, last / 10.0**-digits
-    return first * step, last * step
+    step = Fraction(10) ** floor(log10(high - low))
+    many = Fraction(high - low) / step
+    step = step / 5 if many < 2 else step / 2 if many < 5 else step
+    return float(floor(Fraction(low) / step) * step), float(ceil(Fraction(high) / step) * step)
 
 
 def _quoted(text: str) -> str:

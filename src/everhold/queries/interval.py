@@ -13,9 +13,9 @@ __all__ = ["Interval"]
 
 
 def _shown(value: float, decimals: int, to: Callable[[Fraction], int]) -> str:
-    """A number with so many decimals, rounded down or up exactly; without zeros at the end."""
+    """A number, as Python would write it, rounded down or up to so many decimals; without zeros at the end."""
     scale = Fraction(10) ** decimals
-    whole = to(Fraction(value) * scale)
+    whole = to(Fraction(repr(float(value))) * scale)
     if decimals <= 0:
         return f"{whole * 10**-decimals:,}"
     text = f"{whole // 10**decimals:,}" if whole >= 0 else f"-{-whole // 10**decimals:,}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from math import isfinite
+from math import floor, isfinite
 from typing import TYPE_CHECKING
 
 from everhold.bounds import derived
@@ -230,6 +230,8 @@ class Asker:
         value = search(0)[1]
         # Q > a where even the upper end lies below the level; Q ≤ b where the lower end reaches it.
         lowest, highest = search(2)[0], search(1)[1]
+        if whole and lowest > ends[0]:
+            lowest = min(float(floor(lowest)) + 1.0, highest)
         what = f"{level:g} quantile of {question}" + ("" if given is None else f" given {given}")
         return Finding(what, min(max(value, lowest), highest), lowest, highest, tuple(parts.values()))
 

@@ -50,23 +50,23 @@ def tokens(text: str) -> list[Token]:
     if len(text) > MOST_CHARACTERS:
         raise QuestionError(f"the question has {len(text):,} characters. Expected at most {MOST_CHARACTERS:,}.")
     result, at = [], 0
-    while at < len(text):
-        found = _PATTERN.match(text, at)
-        if found is None:
-            if not text[at:].strip():
-                break
-            place = at + len(text[at:]) - len(text[at:].lstrip())
-            what = "a text that does not end" if text[place] in "'\"" else f"the character {text[place]!r}"
-            complain(text, place, f"{what} was not expected here.")
+    for found in _PATTERN.finditer(text):
+        if found.start() != at:
+            break  # something in between that is no token
         kind = str(found.lastgroup)
         value, place = found[kind], found.start(kind)
-        if kind == "word" and value.upper() in KEYWORDS:
-            kind, value = "keyword", value.upper()
+        if kind == "word":
+            if value.upper() in KEYWORDS:
+                kind, value = "keyword", value.upper()
         elif kind == "quoted":
             kind, value, place = "word", value.replace('""', '"'), place - 1
         elif kind == "text":
             value, place = value.replace("''", "'"), place - 1
         result.append(Token(kind, value, place))
         at = found.end()
+    if text[at:].strip():
+        place = at + len(text[at:]) - len(text[at:].lstrip())
+        what = "a text that does not end" if text[place] in "'\"" else f"the character {text[place]!r}"
+        complain(text, place, f"{what} was not expected here.")
     result.append(Token("end", "", len(text)))
     return result

@@ -89,11 +89,8 @@ class _Parser:
         self._place = 0
         self._parts = 0
         self._depth = 0
-
-    @property
-    def now(self) -> Token:
+        self.now = self._tokens[0]
         """The token that is read next."""
-        return self._tokens[self._place]
 
     def fail(self, where: Token | Node, message: str) -> NoReturn:
         """Point at a token or a node."""
@@ -104,6 +101,7 @@ class _Parser:
         token = self.now
         if token.kind != "end":
             self._place += 1
+            self.now = self._tokens[self._place]
         return token
 
     def accept(self, *values: str) -> Token | None:
