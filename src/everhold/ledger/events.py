@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from everhold.errors import ReplayError
+from everhold.queries.expression.question import Expression, Graded, Prepared
 from everhold.queries.grid import Packed
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ class Round:
         cell: None for a quiet round, else the cell of the surprise.
         fit: the sketch's coefficients after a surprise, on their grid; None after a quiet round.
         reading: what the sketch said, exactly.
-        question: its packed public values or their digest; the callable itself where rows are drawn anew every round.
+        question: the question given as text; its packed public values or their digest; the callable itself where rows
+            are drawn anew every round.
         name: what it was called, if it was named.
         identity: for a named question, the digest of its values on public rows that never change.
     """
@@ -79,8 +81,13 @@ def keep(query: Query, proposal: Proposal, *, surprise: bool, whole: bool) -> Qu
 
     Its public values: always for a surprise, up to `KEPT_BYTES` for a quiet round, and a digest beyond. Where rows are
     drawn anew every round (`whole`) the callable itself must be kept; what it closes over should not change afterwards.
+    A question given as text is kept itself: it is small, and an audit evaluates it again.
     Values on private rows are never kept.
     """
+    if isinstance(query, Prepared):
+        query = query.question
+    if isinstance(query, Expression | Graded):
+        return query
     if whole or proposal.values is None:
         return query
     packed = proposal.values.pack()

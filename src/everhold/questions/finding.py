@@ -67,8 +67,11 @@ class Finding:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
 
+    def _repr_html_(self) -> str:
+        return f"<span style='font-variant-numeric:tabular-nums'>{escape(str(self))}</span>"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Finding):
     """A difference, and what it says."""
 
