@@ -189,7 +189,8 @@ class Holdout(Asker):
         if not isinstance(prior, Prior | Split):
             raise PriorError(
                 f"the prior is of type {type(prior).__name__}. Expected eh.Reference(table), eh.Labels(...), "
-                "eh.Marginals(...) or eh.Sampler(...): public rows, or a way to draw them; or eh.Split(0.5)."
+                "eh.Marginals(...) or eh.Sampler(...): public rows, or a way to draw them; or eh.Split(0.5). For a file "
+                "write prior=eh.Reference('last_year.csv')."
             )
         settings = Settings(
             confidence=confidence,

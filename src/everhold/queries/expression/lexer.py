@@ -67,6 +67,7 @@ def tokens(text: str) -> list[Token]:
     if text[at:].strip():
         place = at + len(text[at:]) - len(text[at:].lstrip())
         what = "a text that does not end" if text[place] in "'\"" else f"the character {text[place]!r}"
-        complain(text, place, f"{what} was not expected here.")
+        hint = {"&": " Write AND.", "|": " Write OR.", "!": " Write NOT."}.get(text[place], "")
+        complain(text, place, f"{what} was not expected here.{hint}")
     result.append(Token("end", "", len(text)))
     return result

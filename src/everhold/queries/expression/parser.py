@@ -41,6 +41,9 @@ _FUNCTIONS: dict[str, tuple[tuple[str, ...], Kind]] = {
     "hour": (("date",), "number"),
 }
 _WORDS: dict[Kind, str] = {"number": "a number", "boolean": "yes/no", "text": "text", "date": "a date"}
+_AGGREGATES = frozenset(
+    ["avg", "mean", "sum", "count", "min", "max", "median", "quantile", "stddev", "std", "variance", "var"]
+)
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 
 
@@ -170,7 +173,9 @@ class _Parser:
                 return self.case(token)
         if token.kind == "end":
             return self.fail(token, "the question ends where a value was expected.")
-        return self.fail(token, f"{token.value!r} was not expected here; a column, a number or a text was.")
+        before = self._text[max(token.at - 1, 0) : token.at]
+        hint = {"==": " Write = for equal.", "=>": " Write >=.", "=<": " Write <=."}.get(before + token.value, "")
+        return self.fail(token, f"{token.value!r} was not expected here; a column, a number or a text was.{hint}")
 
     def infix(self, left: Node, level: int) -> Node | None:
         """What may follow a value, if it binds more tightly than `level`."""
@@ -206,6 +211,10 @@ class _Parser:
     def compare(self, token: Token, left: Node, right: Node) -> Node:
         """A comparison, turned so that only '<', '<=' and '=' remain."""
         left, right = self.alike(token, left, right)
+        if isinstance(left, Null) or isinstance(right, Null):
+            self.fail(
+                token, "nothing compares with NULL, so this would be no on every row. Write IS NULL or IS NOT NULL."
+            )
         if token.value in ("=", "<>", "!="):
             self.known(left, right)
             self.known(right, left)
@@ -280,6 +289,12 @@ class _Parser:
         """A function."""
         known = _FUNCTIONS.get(name.value.lower())
         if known is None:
+            if name.value.lower() in _AGGREGATES:
+                self.fail(
+                    name,
+                    f"{name.value} is about many rows, and a question is about one. Ask holdout.mean, holdout.quantile, "
+                    "holdout.variance or holdout.share instead.",
+                )
             near = did_you_mean(name.value.lower(), _FUNCTIONS)
             self.fail(name, f"there is no function {name.value!r}.{near} There are: {', '.join(sorted(_FUNCTIONS))}.")
         self.expect("(")
@@ -323,10 +338,13 @@ class _Parser:
         """A column of the public table."""
         kind = self._columns.get(token.value)
         if kind is None:
+            if token.value.upper() in ("SELECT", "FROM", "WHERE"):
+                self.fail(token, "a question is a condition alone, such as age > 40, without SELECT, FROM or WHERE.")
             near = did_you_mean(token.value, self._columns)
+            text = "" if near else f" A text stands in single quotes: {token.value!r}."
             self.fail(
                 token,
-                f"there is no column {token.value!r}.{near} The columns are: {', '.join(self._columns) or 'none'}.",
+                f"there is no column {token.value!r}.{near}{text} The columns are: {', '.join(self._columns) or 'none'}.",
             )
         return self.part(Column(token.value, kind, token.at))
 
@@ -337,7 +355,8 @@ class _Parser:
         if kind == "date" and isinstance(node, Text):
             return self.date(node)
         if node.kind != kind:
-            self.fail(node, f"this is {_WORDS[node.kind]} where {_WORDS[kind]} was expected.")
+            hint = " Dates stand in quotes: '2024-05-01'." if kind == "date" else ""
+            self.fail(node, f"this is {_WORDS[node.kind]} where {_WORDS[kind]} was expected.{hint}")
         return node
 
     @staticmethod
@@ -353,7 +372,8 @@ class _Parser:
         if isinstance(right, Null):
             return left, replace(right, kind=left.kind)
         if left.kind != right.kind:
-            self.fail(token, f"{_WORDS[left.kind]} cannot be compared with {_WORDS[right.kind]}.")
+            hint = " Write the column alone, or NOT before it." if "boolean" in (left.kind, right.kind) else ""
+            self.fail(token, f"{_WORDS[left.kind]} cannot be compared with {_WORDS[right.kind]}.{hint}")
         return left, right
 
     def known(self, column: Node, item: Node) -> None:
