@@ -28,8 +28,9 @@ from everhold.queries.answer import Answer, Preview
 from everhold.queries.interval import Interval
 from everhold.queries.query import Values
 from everhold.questions.finding import Comparison, Finding, Shares
+from everhold.version import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "Answer",

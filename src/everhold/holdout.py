@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import sqrt
+from datetime import UTC, datetime
+from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,27 +17,21 @@ from everhold.data.sample import EngineName, Sample
 from everhold.data.schema import Schema
 from everhold.data.source import Frame, as_source
 from everhold.data.table import Table
-from everhold.data.units import Units
-from everhold.errors import (
-    LedgerError,
-    PrecisionExhausted,
-    PriorError,
-    QuestionError,
-    SettingError,
-    require_number,
-    require_whole,
-)
+from everhold.errors import DataError, LedgerError, PrecisionExhausted, PriorError, QuestionError
 from everhold.ledger.audit import Audit, audit
-from everhold.ledger.events import Round, keep
+from everhold.ledger.codec import Circumstance, Repeat, read_entry
+from everhold.ledger.events import Digest, Recorded, Round, keep
 from everhold.ledger.journal import Journal
+from everhold.ledger.pages import check_pages
 from everhold.ledger.replay import Analyst, replay
-from everhold.mechanism.estimator import Draws, FreshEstimator, PoolEstimator
-from everhold.mechanism.everhold import Everhold
-from everhold.mechanism.rules import Corrective, Entropic, Gradient, Rule
-from everhold.mechanism.tolerance import Anytime, Contract, FixedPrecision
+from everhold.ledger.store import Head, Store
+from everhold.ledger.study import Secret, Study
+from everhold.mechanism.rules import Rule
+from everhold.mechanism.tolerance import Contract
 from everhold.priors.pool import Pool, Prior
 from everhold.priors.reference import Reference
 from everhold.priors.split import Split
+from everhold.public import KeptPrior, Public, build
 from everhold.queries.coins import coins, fresh_seed
 from everhold.queries.expression import Expression, Graded, expression
 from everhold.queries.expression.program import Batch, Columns
@@ -44,19 +39,16 @@ from everhold.queries.expression.question import Prepared
 from everhold.queries.query import Query, as_query
 from everhold.questions.asker import Asker
 from everhold.questions.rehearsal import Rehearsal
+from everhold.settings import RuleName, Settings
+from everhold.version import VERSION
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from everhold.queries.answer import Answer, Preview
     from everhold.queries.mechanism import Mechanism
 
-__all__ = ["Holdout", "RuleName", "Settings"]
-
-RuleName = Literal["corrective", "gradient", "entropic"]
+__all__ = ["Holdout"]
 
 _AT_ONCE = 1024  # questions of a batch that are scanned for together
-_LOOK_AT = 2048  # fresh rows that a schema is proposed from
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,70 +60,7 @@ class _Decided:
     cell: int | None
     identity: str | None
     answer: Answer
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The public settings of a session. Together with the prior they fix everything but what the data says.
-
-    Attributes:
-        confidence: probability that all intervals of the session hold together.
-        half_width: promised half-width on the share scale (fixed precision), or None (anytime).
-        rule: how surprises teach the sketch; a name, or a rule object.
-        density: λ where one is known: `D ≤ π/λ`; it caps the density ratio. The prior's own when left out.
-        known_rows: how many private rows the analyst may know.
-        seed: of all coins.
-        tolerance: a contract to use instead of the default for `half_width`.
-    """
-
-    confidence: float = 0.95
-    half_width: float | None = None
-    rule: RuleName | Rule = "corrective"
-    density: float | None = None
-    known_rows: int = 0
-    seed: int = 0
-    tolerance: Contract | None = None
-
-    def __post_init__(self) -> None:
-        require_number(self.confidence, "confidence")
-        if not 1e-9 < self.confidence < 1.0:
-            raise SettingError(
-                f"confidence lies strictly between 0 and 1, not at {self.confidence!r}. 0.95 is usual: all intervals of a "
-                "session hold together in 95 of 100 sessions."
-            )
-        if self.half_width is not None:
-            require_number(self.half_width, "half_width")
-            if not 0.0 < self.half_width < 1.0:
-                raise SettingError(f"half_width is on the share scale, between 0 and 1, not {self.half_width!r}")
-        if self.density is not None:
-            require_number(self.density, "density")
-            if not 0.0 < self.density <= 1.0:
-                raise SettingError(f"the density λ lies in (0, 1], not at {self.density!r}")
-        require_whole(self.known_rows, "known_rows")
-        require_whole(self.seed, "seed")
-        if isinstance(self.rule, str) and self.rule not in get_args(RuleName):
-            raise SettingError(f"the rule is one of {', '.join(get_args(RuleName))}, not {self.rule!r}")
-        if not isinstance(self.rule, str) and not hasattr(self.rule, "fit"):
-            raise SettingError(f"the rule is a name or a rule such as eh.Corrective(), not {self.rule!r}")
-        if self.tolerance is not None and not hasattr(self.tolerance, "tolerance"):
-            raise SettingError(f"tolerance is a policy such as eh.Anytime(share=0.7), not {self.tolerance!r}")
-
-    def contract(self) -> Contract:
-        """The tolerance policy."""
-        if self.tolerance is not None:
-            return self.tolerance
-        return Anytime() if self.half_width is None else FixedPrecision(2.0 * self.half_width)
-
-    def make_rule(self, prior_density: float | None) -> Rule:
-        """The rule, its cap set by the density where one is known."""
-        if not isinstance(self.rule, str):
-            return self.rule
-        density = self.density or prior_density
-        if self.rule == "gradient":
-            return Gradient()
-        if self.rule == "entropic":
-            return Entropic()
-        return Corrective() if density is None else Corrective(cap=min(max(1.0 / density, 1.01), 2.0**12))
+    at: Circumstance
 
 
 class Holdout(Asker):
@@ -202,25 +131,175 @@ class Holdout(Asker):
             tolerance=tolerance,
         )
         rows = as_source(data, what="the private table", private=True)
+        split = None
         if isinstance(prior, Split):
+            split = prior.fraction
             shown, rows = prior.divide(rows, coins(settings.seed, "split"), unit)
             prior = Reference(shown.table())
         declared = Schema.load(schema) if schema is not None and not isinstance(schema, Schema) else schema
-        public = _Public(prior, settings.seed, declared, unit)
+        public = Public(prior, settings.seed, declared, unit)
         if declared is None:
             _require_same_columns(rows, public.columns)
         sample = Sample(rows, schema=public.schema, unit=unit, engine=engine, memory_limit=memory_limit)
-        self._open(sample, lambda: _build(sample.size, public, settings))
+        self._begin(sample, public, settings, prior, unit, split)
+
+    def _begin(
+        self, sample: Sample, public: Public, settings: Settings, prior: Prior, unit: str | None, split: float | None
+    ) -> None:
+        self._open(sample, lambda: build(sample.size, public, settings))
         self._words: dict[str, frozenset[str]] = public.schema.words
         self._pool_rows: Table | None = None if public.pool is None else public.pool.rows
+        self._public: Public | None = public
+        self._unit, self._split = unit, split
         self.schema: Schema | None = public.schema
         self.settings: Settings | None = settings
         self.prior: Prior | None = prior
+
+    @classmethod
+    def create(cls, path: str | Path, data: object, *, prior: Prior | Split, **settings: Any) -> Holdout:
+        """A durable study: the same as `Holdout(data, prior=..., ...)`, with its record in a file.
+
+        Three files appear: the study itself, which holds no private row and may be shown to whoever should check it; beside
+        it `<path>.key`, for the owner alone, which binds the study to these rows; and `<path>.lock`, while it is open.
+
+        Args:
+            path: of the study, which must not exist; `study.everhold` by custom.
+            data: the private rows. A path is remembered in the key file, so that `open` finds them again.
+            prior: as for `Holdout`; it must have fixed rows.
+            settings: as for `Holdout`.
+        """
+        place = Path(path)
+        if place.exists():
+            raise LedgerError(f"{place} exists already. Open it with Holdout.open, or choose another name.")
+        holdout = cls(data, prior=prior, **settings)
+        public, kept = holdout._public, holdout.settings
+        if public is None or public.pool is None or kept is None or holdout.prior is None:
+            raise LedgerError(
+                "a durable study keeps its public rows: use a prior with fixed rows, such as Sampler(size=...)."
+            )
+        secret = Secret.new(_location(data))
+        study = Study(
+            settings=kept.to_dict(),
+            schema=public.schema,
+            rows=holdout.size,
+            unit=holdout._unit,
+            split=holdout._split,
+            reference=public.pool.rows,
+            weights=public.pool.weights,
+            draws=public.pool.draws,
+            density=public.density,
+            prior=holdout.prior.describe(),
+            fingerprint=holdout._sample.fingerprint(bytes.fromhex(secret.key)),
+            created=_now(),
+            version=VERSION,
+        )
+        store = Store.create(place, study.record(), before=lambda: secret.save(place))
+        holdout._journal = Journal(store)
+        return holdout
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        data: object = None,
+        expect_head: str | None = None,
+        engine: EngineName = "auto",
+        memory_limit: str | None = None,
+    ) -> Holdout:
+        """Go on with a durable study, for asking. One process at a time.
+
+        Args:
+            path: of the study.
+            data: the private rows, where they are not at the place that the key file remembers.
+            expect_head: a head that was printed or noted before; a copy of the study that does not contain it, because it is
+                older or another, is refused.
+            engine, memory_limit: as for `Holdout`.
+        """
+        place = Path(path)
+        store = Store.open(place, write=True)
+        try:
+            return cls._resume(store, data, expect_head, engine, memory_limit)
+        except BaseException:
+            store.close()
+            raise
+
+    @classmethod
+    def _resume(
+        cls, store: Store, data: object, expect_head: str | None, engine: EngineName, memory_limit: str | None
+    ) -> Holdout:
+        records = _expected(store, expect_head)
+        study = Study.read(next(records))
+        secret = Secret.load(store.path)
+        if data is None and secret.data is None:
+            raise DataError(
+                "the study was made from rows in memory. Expected them again: Holdout.open(path, data=...)."
+            )
+        settings = Settings.from_dict(study.settings)
+        rows = as_source(secret.data if data is None else data, what="the private table", private=True)
+        if study.split is not None:
+            _, rows = Split(study.split).divide(rows, coins(settings.seed, "split"), study.unit)
+        sample = Sample(rows, schema=study.schema, unit=study.unit, engine=engine, memory_limit=memory_limit)
+        if sample.size != study.rows or sample.fingerprint(bytes.fromhex(secret.key)) != study.fingerprint:
+            raise LedgerError(
+                f"these are not the rows that {store.path} was made for. Expected the same rows, in any order; other rows "
+                "need a study of their own."
+            )
+        public, prior = _kept(study, settings)
+        holdout = cls.__new__(cls)
+        holdout._begin(sample, public, settings, prior, study.unit, study.split)
+        holdout._restore(records, store)
+        return holdout
+
+    def _restore(self, records: Iterator[Any], store: Store) -> None:
+        """Take over what is recorded. Quiet rounds only count; surprises teach the sketch what they taught it then."""
+        journal, mechanism = Journal(store), self._mechanism
+        quiet = 0
+        for record in records:
+            entry = read_entry(record, self._kinds, parse="surprises")
+            if isinstance(entry, Repeat):
+                journal.restore_request(entry.circumstance.request, entry.number)
+                continue
+            past = entry.round
+            journal.restore(past, entry.circumstance)
+            if past.cell is None:
+                quiet += 1
+                continue
+            mechanism.skip(quiet)
+            quiet = 0
+            if isinstance(past.question, Digest):
+                raise LedgerError(f"round {past.number} was a surprise, but its question was not kept.")
+            proposal = mechanism.propose(past.question)
+            if proposal.reading != past.reading:
+                raise LedgerError(f"round {past.number} of {store.path} does not replay: audit it.")
+            mechanism.absorb(proposal, past.cell, past.fit)
+        mechanism.skip(quiet)
+        self._journal = journal
+
+    def close(self) -> None:
+        """Give up a durable study, so that another process may ask. Nothing is lost: everything told is recorded."""
+        if self._journal.store is not None:
+            self._journal.store.close()
+
+    def __enter__(self) -> Holdout:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def head(self) -> str:
+        """Where a durable study stands: note it down, and `open(expect_head=...)` refuses every older copy."""
+        if self._journal.store is None:
+            raise LedgerError("this holdout is in memory only. Make it durable with Holdout.create(path, ...).")
+        return str(self._journal.store.head)
 
     def _open(self, sample: Sample, build: Callable[[], Mechanism]) -> None:
         self._sample = sample
         self._words = {}
         self._pool_rows = None
+        self._public = None
+        self._unit = self._split = None
         self._build = build
         self._mechanism = build()
         self._journal = Journal()
@@ -268,7 +347,9 @@ class Holdout(Asker):
         """Z: every surprise's round, cell and fit. With the coins and the questions it replays the whole session."""
         return self._journal.transcript()
 
-    def ask(self, question: object, *, name: str | None = None) -> Answer:
+    def ask(
+        self, question: object, *, name: str | None = None, request_id: str | None = None, who: str | None = None
+    ) -> Answer:
         """Answer a question about the population.
 
         Args:
@@ -276,19 +357,33 @@ class Holdout(Asker):
                 process and from trusted code only (booleans make a share in [0, 1], numbers in [-1, 1] a mean); or
                 `eh.Values(sample=..., reference=...)`.
             name: a public identity for a callable; asking the same name again returns the recorded answer for nothing.
+            request_id: asked again under the same id, the same answer is given and nothing is charged; another question
+                under the same id is refused.
+            who: a name for the record.
 
         Raises:
             QuestionError: the question is at fault. Nothing was charged.
             PrecisionExhausted: a fixed-precision holdout has used up its promise.
         """
         query = self._query(question, name)
+        at = Circumstance(_now(), _text(who, "who"), _text(request_id, "request_id"))
         with self._turn():
-            return self._answer(query)
+            answer = self._answer(query, at)
+            self._journal.flush()
+            return answer
 
-    def _answer(self, query: Query, total: int | None = None) -> Answer:
-        """One question's way through the house. `total`: what a scan for a whole batch has found already."""
+    def _answer(self, query: Query, at: Circumstance, total: int | None = None) -> Answer:
+        """One question's way through the house, but for the last step. `total`: found already by a scan for a batch."""
+        if (earlier := self._journal.requested(at.request)) is not None:
+            if not self._is_round(query, earlier):
+                raise LedgerError(
+                    f"request id {at.request!r} belongs to another question (round {earlier.number}). Expected a new id "
+                    "for a new question. Nothing was charged."
+                )
+            return _told(query, earlier.answer)
         if (earlier := self._journal.named(query.name)) is not None:
             self._require_same(query, earlier)
+            self._journal.repeat(earlier.number, at)
             return _told(query, earlier.answer)
         proposal = self._mechanism.propose(query)
         identity = self._identity(query)
@@ -296,15 +391,19 @@ class Holdout(Asker):
             total = self._sample.total(query, proposal.reading.scale)
         cell = self._mechanism.decide(proposal, total)
         # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
-        self._decided = _Decided(query, proposal, cell, identity, self._mechanism.answer(proposal, cell))
+        self._decided = _Decided(query, proposal, cell, identity, self._mechanism.answer(proposal, cell), at)
         return _told(query, self._settle(self._decided))
 
-    def ask_many(self, questions: Iterable[object]) -> list[Answer]:
-        """Answer several questions in order. All of them are checked before the first is charged.
+    def ask_many(
+        self, questions: Iterable[object], *, request_id: str | None = None, who: str | None = None
+    ) -> list[Answer]:
+        """Answer several questions in order. All of them are checked before the first is charged; all are recorded at once.
 
         Questions given as text are evaluated in one scan of the rows, with what they have in common computed once.
-        A refusal on the way (`PrecisionExhausted`) carries the answers given before it, as `error.answers`.
+        A refusal on the way (`PrecisionExhausted`) carries the answers given before it, as `error.answers`. With a
+        `request_id` the questions have the ids `<request_id>/1`, `<request_id>/2` ….
         """
+        _text(who, "who"), _text(request_id, "request_id")
         if callable(questions) or not isinstance(questions, Iterable) or isinstance(questions, str):
             raise QuestionError("ask_many takes a list of questions; for a single one there is ask.")
         queries = [self._query(question) for question in questions]
@@ -319,11 +418,15 @@ class Holdout(Asker):
                 some = queries[start : start + _AT_ONCE]
                 prepared, totals = self._scan(some)
                 for query in some:
+                    request = None if request_id is None else f"{request_id}/{len(answers) + 1}"
+                    at = Circumstance(_now(), who, request)
                     try:
-                        answers.append(self._answer(prepared.get(query.name, query), totals.get(query.name)))
+                        answers.append(self._answer(prepared.get(query.name, query), at, totals.get(query.name)))
                     except PrecisionExhausted as refusal:
+                        self._journal.flush()
                         refusal.answers = list(answers)
                         raise
+            self._journal.flush()
         return answers
 
     def _scan(self, queries: list[Query]) -> tuple[dict[str | None, Query], dict[str | None, int]]:
@@ -388,6 +491,7 @@ class Holdout(Asker):
             try:
                 if self._decided is not None:
                     self._settle(self._decided)
+                self._journal.flush()
                 yield
             finally:
                 self._asking = False
@@ -400,7 +504,8 @@ class Holdout(Asker):
         if len(self._journal) < proposal.round:
             fit = None if cell is None else self._mechanism.fit
             kept = keep(query, proposal, surprise=cell is not None, whole=self._mechanism.fresh)
-            self._journal.commit(Round(decided.answer, cell, fit, proposal.reading, kept, query.name, decided.identity))
+            done = Round(decided.answer, cell, fit, proposal.reading, kept, query.name, decided.identity)
+            self._journal.commit(done, decided.at)
         self._decided = None
         return decided.answer
 
@@ -412,9 +517,59 @@ class Holdout(Asker):
             return preview.as_share() if isinstance(query, Expression) else preview
 
     def audit(self) -> Audit:
-        """Replay the whole record without the private rows, bit for bit."""
+        """Replay the whole record without the private rows, bit for bit; of a durable study, the file itself."""
         with self._turn():
+            if self._journal.store is not None:
+                return self.audit_file(self._journal.store.path)
             return audit(self._build(), self._journal)
+
+    @staticmethod
+    def audit_file(
+        path: str | Path, *, expect_head: str | None = None, progress: Callable[[int], None] | None = None
+    ) -> Audit:
+        """Check a study's file, for anybody who has it: no private rows, no key.
+
+        The chain of hashes, every byte of the file, and every round again from the public rows and the recorded surprises:
+        the sketch, prices, intervals and answers, bit for bit.
+        """
+        place = Path(path)
+        try:
+            store = Store.open(place, write=False)
+        except LedgerError as error:
+            return Audit(0, 0, 0, str(error))
+        try:
+            records = _expected(store, expect_head)
+            study = Study.read(next(records))
+            settings = Settings.from_dict(study.settings)
+            public, _ = _kept(study, settings)
+            count, written = 1, 0
+            requests: dict[str, int] = {}
+
+            def rounds() -> Iterator[Round]:
+                nonlocal count, written
+                for record in records:
+                    entry = read_entry(record, study.schema.kinds)
+                    count, written = count + 1, entry.written_by
+                    request = entry.circumstance.request
+                    if request is not None and request in requests:
+                        raise LedgerError(f"request id {request!r} was answered twice.")
+                    if isinstance(entry, Repeat):
+                        requests[str(request)] = entry.number
+                        continue
+                    if request is not None:
+                        requests[request] = entry.round.number
+                    if progress is not None:
+                        progress(entry.round.number)
+                    yield entry.round
+
+            found = audit(build(study.rows, public, settings), rounds())
+            if found.ok:
+                check_pages(place, records=count, written_by=written or study.written_by)
+        except LedgerError as error:
+            return Audit(0, 0, 0, str(error))
+        finally:
+            store.close()
+        return found
 
     def replay(self, questions: Analyst | Iterable[object]) -> list[Answer]:
         """Every answer again from the transcript, the coins and the questions (or the analyst's program), without data."""
@@ -429,6 +584,16 @@ class Holdout(Asker):
             return query.name
         return self._mechanism.identity(query)
 
+    def _is_round(self, query: Query, earlier: Round) -> bool:
+        """Whether this is the question that was answered then."""
+        if query.name is not None or earlier.name is not None:
+            return query.name == earlier.name and self._identity(query) == earlier.identity
+        kept = earlier.question
+        digest = kept.sha256 if isinstance(kept, Digest) else kept.packed.digest if isinstance(kept, Recorded) else None
+        if digest is None:
+            return query == kept  # a callable over rows that are drawn anew
+        return self._mechanism.identity(query) == digest
+
     def _require_same(self, query: Query, earlier: Round) -> None:
         if self._identity(query) != earlier.identity:
             raise QuestionError(
@@ -442,10 +607,51 @@ class Holdout(Asker):
         )
 
     def __repr__(self) -> str:
+        draws = "rows" if self._unit is None else "units"
         return (
-            f"Holdout({self.size:,} private rows, questions: {self.rounds:,}, surprises: {self.surprises:,}, "
+            f"Holdout({self.size:,} private {draws}, questions: {self.rounds:,}, surprises: {self.surprises:,}, "
             f"{self.spent:.1f} nats spent)"
         )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _text(value: str | None, what: str) -> str | None:
+    if value is not None and (not isinstance(value, str) or not 0 < len(value) <= 200):
+        raise QuestionError(f"{what} is {value!r}. Expected a text of up to 200 letters.")
+    return value
+
+
+def _location(data: object) -> str | None:
+    """Where to find the rows again, if they are in files."""
+    if isinstance(data, str | Path):
+        return str(Path(data).absolute())
+    return None
+
+
+def _kept(study: Study, settings: Settings) -> tuple[Public, Prior]:
+    """The public side of a study, as it kept it."""
+    prior = KeptPrior(Pool(study.reference, study.weights, study.draws), study.density, study.prior)
+    return Public(prior, settings.seed, study.schema, study.unit), prior
+
+
+def _expected(store: Store, expect_head: str | None) -> Iterator[Any]:
+    """All records; refused at the end if the ledger does not contain a head that was noted before."""
+    wanted = None if expect_head is None else Head.parse(expect_head)
+    if wanted is not None:
+        for _ in store.records():
+            if store.head.records == wanted.records:
+                break
+        if store.head != wanted:
+            older = store.head.records < wanted.records
+            raise LedgerError(
+                f"{store.path} {'ends before' if older else 'does not contain'} the expected head {str(wanted)[:20]}…: "
+                f"it is {'an older copy' if older else 'another history'}. Find the one that holds it; answers given since "
+                "then would be asked twice."
+            )
+    return store.records()
 
 
 def _told(query: Query, answer: Answer) -> Answer:
@@ -471,61 +677,3 @@ def _require_same_columns(rows: Any, public: Table) -> None:
             f"the prior {difference} Expected the same columns on both sides, so that every question can be asked of "
             "both: rename or drop columns, choose another prior, or declare the columns to use with schema=..."
         )
-
-
-class _Public:
-    """The prior made ready: a pool drawn once, or a way to draw; its rows as the schema declares them."""
-
-    def __init__(self, prior: Prior, seed: int, schema: Schema | None, unit: str | None) -> None:
-        self._prior = prior
-        self._declared = schema
-        self.density = prior.density
-        self.pool: Pool | None = None if prior.fresh else self._conformed(prior.pool(coins(seed, "pool")))
-        self.columns: Table = (self.pool or self.draw_pool(coins(seed, "columns"), _LOOK_AT)).rows
-        self.schema = schema if schema is not None else Schema.propose(self.columns)
-        if unit is not None:
-            self.pool = self._by_unit(unit)
-
-    def _conformed(self, pool: Pool) -> Pool:
-        if self._declared is None:
-            return pool
-        return Pool(self._declared.conform(pool.rows, what="the prior"), pool.weights, pool.draws)
-
-    def _by_unit(self, unit: str) -> Pool:
-        if self.pool is None or self.pool.weights is not None:
-            raise SettingError(
-                "unit=... works with a prior of fixed rows without weights: eh.Reference(...) or eh.Split()."
-            )
-        rows = self.pool.rows.by_unit(unit) if unit in self.pool.rows else None
-        if rows is None:
-            rows = self.pool.rows.take(np.arange(self.pool.rows.row_count))
-            rows.units = Units(np.arange(rows.row_count), rows.row_count)
-        return Pool(rows, None, float(rows.size))
-
-    def draw_pool(self, rng: np.random.Generator, size: int) -> Pool:
-        """Fresh rows, as declared."""
-        return self._conformed(self._prior.draw(rng, size))
-
-    def draw(self, rng: np.random.Generator, size: int) -> Draws:
-        """Fresh rows for an estimator."""
-        return _draws(self.draw_pool(rng, size))
-
-
-def _draws(pool: Pool) -> Draws:
-    return Draws(pool.rows, pool.size, pool.weights, pool.draws)
-
-
-def _build(rows: int, public: _Public, settings: Settings) -> Mechanism:
-    rule = settings.make_rule(public.density)
-    estimator: PoolEstimator | FreshEstimator
-    if public.pool is not None:
-        estimator = PoolEstimator(_draws(public.pool), rule)
-    else:
-        estimator = FreshEstimator(public.draw, rule, seed=settings.seed, accuracy=2.0 / sqrt(rows))
-    return Everhold(
-        rows=rows,
-        estimator=estimator,
-        contract=settings.contract(),
-        failure_probability=1.0 - settings.confidence,
-        known_rows=settings.known_rows,
-    )

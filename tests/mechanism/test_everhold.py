@@ -196,7 +196,8 @@ class TestCost:
         assert surprising >= 12
         assert per_round < 1500
         record = 2 * size if kind == "numbers" else 0  # what the record of a surprise keeps: its values, two bytes each
-        assert per_surprise < size * 1.05 + record, "at most a byte a reference row"
+        # Beside the rows a surprise has coefficients, a lesson and its record: a few kilobytes, whatever P.
+        assert per_surprise < size + record + 4000, "at most a byte a reference row"
 
     def test_time_does_not_grow_with_rounds(self):
         """Counted in Python function calls, not seconds: the same at round 2,000 as at round 100."""

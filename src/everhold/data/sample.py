@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from everhold.data.engines.duckdb import DuckDBEngine
 from everhold.data.engines.memory import MemoryEngine
+from everhold.data.fingerprint import fingerprint_files, fingerprint_rows
 from everhold.data.source import Files, as_source
 from everhold.errors import DataError, QuestionError, SettingError
 from everhold.queries.expression.question import Expression, Graded, Prepared
@@ -62,6 +63,7 @@ class Sample:
             large = 8 * rows.size * len(schema) > IN_MEMORY
             in_place = engine == "duckdb" or (engine == "auto" and large)
         self._table: Table | None = None
+        self._paths = rows.paths if isinstance(rows, Files) else ()
         self._engine: Engine
         if in_place and isinstance(rows, Files) and schema is not None:
             self._kinds: dict[str, Kind] = schema.kinds
@@ -108,6 +110,12 @@ class Sample:
         """The same for many text questions, in one scan."""
         questions = [query.question if isinstance(query, Prepared) else query for query in queries]
         return [steps - VALUE_ONE * self.size for steps in self._engine.totals(questions)]
+
+    def fingerprint(self, key: bytes) -> str:
+        """What tells these rows from others, to whoever has the key."""
+        if self._table is not None:
+            return fingerprint_rows(self._table, key)
+        return fingerprint_files(self._paths, key)
 
     def __repr__(self) -> str:
         return f"Sample({self.size:,} private {'rows' if self._unit is None else 'units'})"

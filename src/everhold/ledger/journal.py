@@ -1,37 +1,101 @@
-"""The record of a session in memory: rounds in order, nothing ever taken back."""
+"""The record of a session: rounds in order, nothing ever taken back. In memory, or in a study's file as well."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from everhold.errors import ReplayError
+from everhold.errors import LedgerError, ReplayError
+from everhold.ledger.codec import Circumstance, repeat_record, round_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from everhold.ledger.events import Round
+    from everhold.ledger.store import Record, Store
 
 __all__ = ["Journal"]
 
 
 class Journal:
-    """Rounds, dense and rising. An answer that is not in it has not been given."""
+    """Rounds, dense and rising. An answer that is not in it, flushed, has not been given.
 
-    def __init__(self) -> None:
+    Args:
+        store: the study's file; None keeps the record in memory only.
+    """
+
+    def __init__(self, store: Store | None = None) -> None:
+        self._store = store
         self._rounds: list[Round] = []
         self._named: dict[str, Round] = {}
+        self._requests: dict[str, int] = {}
+        self._times: list[Circumstance] = []
+        self._waiting: list[Record] = []
 
-    def commit(self, round: Round) -> None:  # noqa: A002
-        """Add the next round."""
+    @property
+    def store(self) -> Store | None:
+        """The study's file."""
+        return self._store
+
+    def commit(self, round: Round, at: Circumstance | None = None) -> None:  # noqa: A002
+        """Add the next round. It is durable after `flush`."""
+        at = at or Circumstance()
+        if self._store is not None:
+            self._waiting.append(round_record(round, at))
+        self.restore(round, at)
+
+    def restore(self, round: Round, at: Circumstance) -> None:  # noqa: A002
+        """Add a round that is durable already."""
         if round.number != len(self._rounds) + 1:
             raise ReplayError(f"round {round.number} cannot follow round {len(self._rounds)}.")
         self._rounds.append(round)
+        self._times.append(at)
         if round.name is not None:
             self._named[round.name] = round
+        if at.request is not None:
+            self._requests[at.request] = round.number
+
+    def repeat(self, number: int, at: Circumstance) -> None:
+        """Note that a request was answered from an earlier round."""
+        if at.request is None or at.request in self._requests:
+            return
+        if self._store is not None:
+            self._waiting.append(repeat_record(number, at))
+        self._requests[at.request] = number
+
+    def restore_request(self, request: str | None, number: int) -> None:
+        """A repeat that is durable already."""
+        if request is not None:
+            self._requests[request] = number
+
+    def flush(self) -> None:
+        """Make everything durable that was committed. Nothing may be told before this returns.
+
+        Raises:
+            LedgerError: it could not be written, now or earlier.
+        """
+        if self._store is None:
+            return
+        if self._store.broken:
+            raise LedgerError(
+                f"{self._store.path} could not be written before: nothing more is told. Open the study again; what was "
+                "recorded is there."
+            )
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            self._store.append(waiting)
 
     def named(self, name: str | None) -> Round | None:
         """The round in which a question of that name was answered, if there is one."""
         return None if name is None else self._named.get(name)
+
+    def requested(self, request: str | None) -> Round | None:
+        """The round that answered a request, if there is one."""
+        number = None if request is None else self._requests.get(request)
+        return None if number is None else self._rounds[number - 1]
+
+    def circumstance(self, number: int) -> Circumstance:
+        """When round `number` was asked, and by whom."""
+        return self._times[number - 1]
 
     def transcript(self) -> dict[int, tuple[int, tuple[int, ...]]]:
         """Z: for every surprise its round, its cell and the coefficients fitted then. All that the data ever said."""

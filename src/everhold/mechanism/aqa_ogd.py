@@ -232,6 +232,10 @@ class AqaOgd:
             self._code = self._code.surprised(proposal.round, ln(float(self._cells)))
         self._round += 1
 
+    def skip(self, rounds: int) -> None:
+        """Take over so many quiet rounds from a record."""
+        self._round += rounds
+
     def answer(self, proposal: PaperOffer, cell: int | None) -> Answer:
         """û/λ, or v rounded to a multiple of ε/2; the interval by everhold's price."""
         if cell is QUIET:

@@ -180,6 +180,10 @@ class Everhold:
                 sketch = self._estimator.learn(state.sketch, query, values, fit)
         self._state = _State(sketch, proposal.round, state.code.after(round=proposal.round, cell=cell), lessons)
 
+    def skip(self, rounds: int) -> None:
+        """Take over so many quiet rounds from a record: they taught nothing but their number."""
+        self._state = replace(self._state, round=self._state.round + rounds)
+
     def answer(self, proposal: Offer, cell: int | None) -> Answer:
         """Value and interval: a function of the proposal and the cell."""
         centre, slack = self._centre(proposal, cell)

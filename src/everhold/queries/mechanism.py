@@ -106,6 +106,9 @@ class Mechanism(Protocol):
     def answer(self, proposal: Any, cell: int | None) -> Answer:
         """What is told. A function of public facts and the cell."""
 
+    def skip(self, rounds: int) -> None:
+        """Take over so many quiet rounds from a record."""
+
     def identity(self, query: Query) -> str:
         """A digest that tells questions apart by their values on public rows that never change."""
 

@@ -30,22 +30,26 @@ def columns_of(rows: Mapping[str, NDArray[Any]]) -> dict[str, Kind]:
     return {name: kind for name, kind in kinds.items() if kind is not None}
 
 
-def expression(text: str, columns: Mapping[str, Kind], words: Mapping[str, frozenset[str]] | None = None) -> Expression:
+def expression(
+    text: str, columns: Mapping[str, Kind], words: Mapping[str, frozenset[str]] | None = None, *, limits: bool = True
+) -> Expression:
     """Parse and check a yes/no question against the public columns, and the closed lists of words among them.
 
     >>> expression("NOT (smoker AND age<=40)", {"age": "number", "smoker": "boolean"}).name
     '((40.0 < "age") OR (NOT "smoker"))'
     """
-    return question_of(parse(text, columns, "boolean", words))
+    return question_of(parse(text, columns, "boolean", words, limits=limits))
 
 
-def number(text: str, columns: Mapping[str, Kind], words: Mapping[str, frozenset[str]] | None = None) -> Node:
+def number(
+    text: str, columns: Mapping[str, Kind], words: Mapping[str, frozenset[str]] | None = None, *, limits: bool = True
+) -> Node:
     """Parse and check an expression with numbers; yes and no are 1 and 0 where a number is asked for.
 
     >>> text_of(number("bmi / 2", {"bmi": "number"}))
     '("bmi" / 2.0)'
     """
-    return canonical(parse(text, columns, "number", words))
+    return canonical(parse(text, columns, "number", words, limits=limits))
 
 
 def question_of(tree: Node) -> Expression:

@@ -52,6 +52,8 @@ def parse(
     columns: Mapping[str, Kind],
     want: Literal["boolean", "number"] = "boolean",
     words: Mapping[str, frozenset[str]] | None = None,
+    *,
+    limits: bool = True,
 ) -> Node:
     """The tree of a question.
 
@@ -60,6 +62,7 @@ def parse(
         columns: the public columns with their kinds.
         want: what the whole expression must be; yes and no become 1 and 0 where a number is wanted.
         words: for text columns that hold nothing else, the words they may hold.
+        limits: whether to refuse what is too long or too deep; a text from a ledger was checked when it was asked.
 
     Raises:
         QuestionError: with a caret under the place, and a near column, word or function where one fits.
@@ -67,7 +70,7 @@ def parse(
     >>> parse("age > 40", {"age": "number"})
     Test(op='<', args=(Number(value=40.0, kind='number', at=6), Column(name='age', kind='number', at=0)), ...)
     """
-    parser = _Parser(text, columns, words or {})
+    parser = _Parser(text, columns, words or {}, limits)
     tree = parser.expression(0)
     if parser.now.kind != "end":
         parser.fail(parser.now, f"{parser.now.value!r} was not expected here; a question is one expression.")
@@ -84,11 +87,14 @@ def parse(
 
 
 class _Parser:
-    def __init__(self, text: str, columns: Mapping[str, Kind], words: Mapping[str, frozenset[str]]) -> None:
+    def __init__(
+        self, text: str, columns: Mapping[str, Kind], words: Mapping[str, frozenset[str]], limits: bool = True
+    ) -> None:
         self._text = text
+        self._limits = limits
         self._columns = columns
         self._words = words
-        self._tokens = tokens(text)
+        self._tokens = tokens(text, limits=limits)
         self._place = 0
         self._parts = 0
         self._depth = 0
@@ -124,14 +130,14 @@ class _Parser:
     def part(self, node: Node) -> Node:
         """Count a node against the limit."""
         self._parts += 1
-        if self._parts > MOST_PARTS:
+        if self._parts > MOST_PARTS and self._limits:
             self.fail(node, f"the question has more than {MOST_PARTS} parts. Expected a smaller one.")
         return node
 
     def expression(self, level: int) -> Node:
         """Parse what binds more tightly than `level`: 1 OR, 2 AND, 3 NOT, 4 comparisons, 5 sums, 6 products, 7 signs."""
         self._depth += 1
-        if self._depth > MOST_DEPTH:
+        if self._depth > MOST_DEPTH and self._limits:
             self.fail(self.now, f"the question is nested more than {MOST_DEPTH} deep. Expected a flatter one.")
         left = self.prefix()
         while True:
@@ -211,7 +217,7 @@ class _Parser:
     def compare(self, token: Token, left: Node, right: Node) -> Node:
         """A comparison, turned so that only '<', '<=' and '=' remain."""
         left, right = self.alike(token, left, right)
-        if isinstance(left, Null) or isinstance(right, Null):
+        if self._limits and (isinstance(left, Null) or isinstance(right, Null)):
             self.fail(
                 token, "nothing compares with NULL, so this would be no on every row. Write IS NULL or IS NOT NULL."
             )

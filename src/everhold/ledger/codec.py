@@ -1,0 +1,261 @@
+"""Records as text: typed, versioned, exact. A number survives because Python writes floats so that they read back equal.
+
+Kinds of records: 'study' (the configuration, first and once), 'round' (a question and its answer), 'repeat' (a request that
+was answered from an earlier round). A version that is not known here is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from everhold.data.table import Table
+from everhold.errors import LedgerError
+from everhold.ledger.events import Digest, Recorded, Round
+from everhold.ledger.store import Record
+from everhold.queries.answer import Answer
+from everhold.queries.expression import Expression, Graded, expression, graded, number
+from everhold.queries.expression.canonical import text_of
+from everhold.queries.expression.columns import Encoded
+from everhold.queries.grid import Packed
+from everhold.queries.mechanism import Reading
+
+if TYPE_CHECKING:
+    from everhold.queries.expression.tree import Kind
+    from everhold.queries.query import Query
+
+__all__ = ["Circumstance", "Entry", "Repeat", "read_entry", "round_record", "table_from_bytes", "table_to_bytes"]
+
+UNPARSED = Digest("text")
+VERSIONS = {"study": 1, "round": 1, "repeat": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstance:
+    """When a question came, from whom, and under which request id."""
+
+    time: str = ""
+    who: str | None = None
+    request: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A round as it is recorded."""
+
+    round: Round
+    circumstance: Circumstance
+    written_by: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A request that an earlier round had answered."""
+
+    number: int
+    circumstance: Circumstance
+    written_by: int
+
+
+def dump(value: Mapping[str, Any]) -> str:
+    """One text for one value."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def load(record: Record) -> dict[str, Any]:
+    """The value of a record whose kind and version are known."""
+    if record.kind not in VERSIONS:
+        raise LedgerError(
+            f"the ledger holds a record of kind {record.kind!r}, which this everhold does not know: use a newer one."
+        )
+    if record.version != VERSIONS[record.kind]:
+        raise LedgerError(
+            f"the ledger holds a {record.kind} record of version {record.version}; this everhold reads version "
+            f"{VERSIONS[record.kind]}. Use a newer everhold."
+        )
+    try:
+        value = json.loads(record.body)
+    except ValueError:
+        raise LedgerError(f"a {record.kind} record of the ledger is not readable.") from None
+    if not isinstance(value, dict):
+        raise LedgerError(f"a {record.kind} record of the ledger is not readable.")
+    return value
+
+
+def round_record(round: Round, at: Circumstance) -> Record:  # noqa: A002
+    """A round, ready to be written."""
+    answer, reading = round.answer, round.reading
+    asked, blob = _question(round.question)
+    body = {
+        "round": answer.round,
+        "asked": asked,
+        "name": round.name,
+        "identity": round.identity,
+        "value": answer.value,
+        "low": answer.low,
+        "high": answer.high,
+        "surprise": answer.surprise,
+        "spent": answer.spent,
+        "scale": answer.scale,
+        "cell": round.cell,
+        "fit": None if round.fit is None else list(round.fit),
+        "reading": [reading.scale, str(reading.numerator), str(reading.denominator), reading.draws],
+        **_when(at),
+    }
+    return Record("round", VERSIONS["round"], dump(body), blob)
+
+
+def repeat_record(number: int, at: Circumstance) -> Record:
+    """A request answered from the record."""
+    return Record("repeat", VERSIONS["repeat"], dump({"round": number, **_when(at)}))
+
+
+def sqlite_version() -> int:
+    """The library's version, as the header of its files has it."""
+    major, minor, patch = sqlite3.sqlite_version_info
+    return major * 1_000_000 + minor * 1_000 + patch
+
+
+def _when(at: Circumstance) -> dict[str, Any]:
+    return {"time": at.time, "who": at.who, "request": at.request, "sqlite": sqlite_version()}
+
+
+def read_entry(
+    record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all", "surprises"] = "all"
+) -> Entry | Repeat:
+    """A round or a repeat again, equal to what was written.
+
+    With `parse="surprises"` the text of quiet questions is not parsed again; `UNPARSED` stands for it.
+    """
+    body = load(record)
+    try:
+        at = Circumstance(body["time"], body["who"], body["request"])
+        if record.kind == "repeat":
+            return Repeat(int(body["round"]), at, int(body["sqlite"]))
+        scale, numerator, denominator, draws = body["reading"]
+        return Entry(
+            Round(
+                Answer(
+                    body["value"],
+                    body["low"],
+                    body["high"],
+                    body["surprise"],
+                    body["round"],
+                    body["spent"],
+                    body["scale"],
+                ),
+                body["cell"],
+                None if body["fit"] is None else tuple(body["fit"]),
+                Reading(scale, int(numerator), int(denominator), draws),
+                UNPARSED
+                if parse == "surprises" and body["cell"] is None and body["asked"]["kind"] in ("yes/no", "mean")
+                else _asked(body["asked"], record.blob, kinds, body["name"]),
+                body["name"],
+                body["identity"],
+            ),
+            at,
+            int(body["sqlite"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise LedgerError(f"a {record.kind} record of the ledger is not readable ({type(error).__name__}).") from None
+
+
+def _question(kept: Query | Digest) -> tuple[dict[str, Any], bytes | None]:
+    if isinstance(kept, Digest):
+        return {"kind": "digest", "sha256": kept.sha256}, None
+    if isinstance(kept, Expression):
+        return {"kind": "yes/no", "text": kept.name}, None
+    if isinstance(kept, Graded):
+        given = None if kept.given is None else text_of(kept.given)
+        ends = {"low": kept.low, "high": kept.high, "given": given, "reverse": kept.reverse}
+        return {"kind": "mean", "text": text_of(kept.tree), **ends}, None
+    if isinstance(kept, Recorded):
+        packed = kept.packed
+        return {"kind": "values", "scale": packed.scale, "form": packed.form, "size": packed.size}, packed.data
+    raise LedgerError("a callable cannot be kept in a file. Ask in text, or use a prior with fixed rows.")
+
+
+def _asked(asked: Mapping[str, Any], blob: bytes | None, kinds: Mapping[str, Kind], name: str | None) -> Query | Digest:
+    if asked["kind"] == "digest":
+        return Digest(asked["sha256"])
+    if asked["kind"] == "yes/no":
+        return expression(asked["text"], kinds, limits=False)
+    if asked["kind"] == "mean":
+        given = None if asked["given"] is None else expression(asked["given"], kinds, limits=False).tree
+        tree = number(asked["text"], kinds, limits=False)
+        return graded(tree, asked["low"], asked["high"], given=given, reverse=asked["reverse"])
+    if asked["kind"] == "values" and blob is not None:
+        return Recorded(Packed(asked["scale"], asked["form"], asked["size"], blob), name)
+    raise ValueError("an unknown kind of question")
+
+
+# tables ---------------------------------------------------------------------------------------------------------------
+
+
+def table_to_bytes(table: Table, weights: np.ndarray[Any, Any] | None) -> bytes:
+    """Public rows as bytes: canonical columns, the others as plain arrays of numbers; compressed."""
+    columns: list[dict[str, Any]] = []
+    parts: list[bytes] = []
+
+    def add(array: np.ndarray[Any, Any]) -> dict[str, Any]:
+        plain = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<")))
+        parts.append(plain.tobytes())
+        return {"dtype": plain.dtype.str, "shape": list(plain.shape)}
+
+    for name in table:
+        if table.kind(name) is not None:
+            column = table.column(name)
+            entry: dict[str, Any] = {"name": name, "kind": column.kind, "values": add(column.values)}
+            if column.kind == "text":
+                entry["words"] = list(column.words)
+            if column.known is not None:
+                entry["known"] = add(column.known)
+        else:
+            raw = table[name]
+            if raw.dtype.kind not in "biuf":
+                raise LedgerError(
+                    f"column {name!r} of the reference holds {raw.dtype}, which a study cannot keep: drop it."
+                )
+            entry = {"name": name, "kind": None, "values": add(raw)}
+        columns.append(entry)
+    head = dump(
+        {"rows": table.row_count, "columns": columns, "weights": None if weights is None else add(weights)}
+    ).encode()
+    return zlib.compress(struct.pack(">I", len(head)) + head + b"".join(parts), 6)
+
+
+def table_from_bytes(data: bytes) -> tuple[Table, np.ndarray[Any, Any] | None]:
+    """The rows and their weights again, equal bit for bit."""
+    try:
+        plain = zlib.decompress(data)
+        size = struct.unpack(">I", plain[:4])[0]
+        head = json.loads(plain[4 : 4 + size])
+    except (zlib.error, struct.error, ValueError):
+        raise LedgerError("the reference rows in the ledger are damaged.") from None
+    at = 4 + size
+
+    def take(entry: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+        nonlocal at
+        dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
+        count = int(np.prod(shape))
+        array = np.frombuffer(plain, dtype, count, at).reshape(shape)
+        at += count * dtype.itemsize
+        return array
+
+    columns: dict[str, object] = {}
+    for entry in head["columns"]:
+        values = take(entry["values"])
+        known = take(entry["known"]) if "known" in entry else None
+        if entry["kind"] is None:
+            columns[entry["name"]] = values
+        else:
+            columns[entry["name"]] = Encoded(entry["kind"], values, tuple(entry.get("words", ())), known)
+    weights = None if head["weights"] is None else take(head["weights"])
+    return Table(columns, size=head["rows"], copy=False), weights

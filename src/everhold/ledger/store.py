@@ -1,0 +1,293 @@
+"""The durable ledger: one SQLite file a study, one writer, records chained by their hashes.
+
+A record is durable before anything in it is told: `append` returns after SQLite has synced the file and its folder. If
+that fails nobody knows whether the record is there; the store then refuses everything, and reopening finds out.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from everhold.errors import LedgerError
+
+__all__ = ["APPLICATION_ID", "CREATE", "FORMAT", "Head", "Record", "Store"]
+
+FORMAT = 1
+APPLICATION_ID = 0x45564844  # "EVHD"
+CREATE = (
+    "CREATE TABLE record (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL, "
+    "blob BLOB, hash BLOB NOT NULL)"
+)
+_START = b"everhold ledger 1\n".ljust(32, b"\0")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is written: a kind, the version of its form, a text and, where there is one, bytes."""
+
+    kind: str
+    version: int
+    body: str
+    blob: bytes | None = None
+
+    def chained(self, before: bytes) -> bytes:
+        """SHA-256 over the hash before and all of this, each part with its length."""
+        digest = hashlib.sha256(before)
+        parts = [self.kind.encode(), str(self.version).encode(), self.body.encode()]
+        parts += [b"-"] if self.blob is None else [b"+", self.blob]
+        for part in parts:
+            digest.update(len(part).to_bytes(8, "big"))
+            digest.update(part)
+        return digest.digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a ledger stands: how many records, and the hash of the last, which covers all before it.
+
+    >>> head = Head(12, b"\\x01" * 32)
+    >>> str(head)[:9], Head.parse(str(head)) == head
+    ('12:010101', True)
+    """
+
+    records: int
+    hash: bytes
+
+    def __str__(self) -> str:
+        return f"{self.records}:{self.hash.hex()}"
+
+    @classmethod
+    def parse(cls, text: str) -> Head:
+        """From its text, as it was printed."""
+        count, _, digest = text.strip().partition(":")
+        try:
+            head = cls(int(count), bytes.fromhex(digest))
+        except ValueError:
+            head = cls(0, b"")
+        if head.records < 1 or len(head.hash) != 32:
+            raise LedgerError(f"{text!r} is no head of a ledger. Expected a number, a colon and 64 digits, as printed.")
+        return head
+
+
+class Store:
+    """A study's file.
+
+    Made by `Store.create` or `Store.open`; `close` gives up the lock. Reading does not need it.
+    """
+
+    def __init__(self, path: Path, *, write: bool, lock: int | None) -> None:
+        self.path = path
+        self._write = write
+        self._lock = lock
+        self._broken = False
+        self._pid = os.getpid()
+        mode = "rw" if os.access(path, os.W_OK) else "ro"
+        try:
+            self._con = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode={mode}",
+                uri=True,
+                isolation_level=None,
+                check_same_thread=False,
+                timeout=5.0,
+            )
+            _settle(self._con)
+            if self._con.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+                raise LedgerError(f"{path} is no everhold study.")
+            found = self._con.execute("PRAGMA user_version").fetchone()[0]
+            if found != FORMAT:
+                raise LedgerError(
+                    f"{path} has ledger format {found}. This everhold reads format {FORMAT}: use a newer one."
+                )
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise LedgerError(f"{path} cannot be opened as a study: {error}.") from None
+        self._head = Head(0, _START)
+
+    @classmethod
+    def create(cls, path: Path, first: Record, *, before: Callable[[], None] = lambda: None) -> Store:
+        """A new file with its first record, which must not exist. It appears whole or not at all.
+
+        `before` is done under the lock, when it is certain that the file is new.
+        """
+        lock = _locked(path)
+        made = path.with_name(f".{path.name}.{os.getpid()}.new")
+        try:
+            if path.exists():
+                raise LedgerError(f"{path} exists already. Open it, or choose another name.")
+            before()
+            con = sqlite3.connect(made, isolation_level=None)
+            try:
+                con.execute("PRAGMA page_size = 4096")
+                con.execute("PRAGMA auto_vacuum = NONE")
+                _settle(con)
+                con.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                con.execute(f"PRAGMA user_version = {FORMAT}")
+                con.execute(CREATE)
+                con.execute("BEGIN IMMEDIATE")
+                _insert(con, 1, first, first.chained(_START))
+                con.execute("COMMIT")
+            finally:
+                con.close()
+            _sync(made)
+            os.link(made, path)  # fails if somebody was faster; the file is complete
+            made.unlink()
+            _sync(path.parent)
+        except (OSError, sqlite3.Error) as error:
+            made.unlink(missing_ok=True)
+            _unlocked(lock)
+            raise LedgerError(f"{path} could not be created: {error}.") from None
+        except BaseException:
+            made.unlink(missing_ok=True)
+            _unlocked(lock)
+            raise
+        store = cls(path, write=True, lock=lock)
+        store._head = Head(1, first.chained(_START))
+        return store
+
+    @classmethod
+    def open(cls, path: Path, *, write: bool) -> Store:
+        """An existing file. Writing needs the lock, which one process holds at a time."""
+        if not path.is_file():
+            raise LedgerError(f"there is no study {path}. Create it first, or check the name.")
+        lock = _locked(path) if write else None
+        try:
+            return cls(path, write=write, lock=lock)
+        except BaseException:
+            _unlocked(lock)
+            raise
+
+    @property
+    def head(self) -> Head:
+        """Where the ledger stands, after all records were read or appended."""
+        return self._head
+
+    @property
+    def broken(self) -> bool:
+        """Whether a write failed, so that nothing more may be told."""
+        return self._broken
+
+    def records(self) -> Iterator[Record]:
+        """All records in order, each checked against the chain."""
+        before, seq = _START, 0
+        try:
+            for row in self._con.execute("SELECT seq, kind, version, body, blob, hash FROM record ORDER BY seq"):
+                seq += 1
+                record = _checked(row, seq, self.path)
+                before = record.chained(before)
+                if row[5] != before:
+                    raise LedgerError(
+                        f"record {seq} of {self.path} does not follow from the one before: it was altered."
+                    )
+                self._head = Head(seq, before)
+                yield record
+        except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
+            raise LedgerError(f"{self.path} is damaged after record {seq}: {error}.") from None
+        if not seq:
+            raise LedgerError(f"{self.path} holds no record.")
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Make records durable, all or none. Returns when they are."""
+        if self._broken or not self._write:
+            raise LedgerError(
+                f"{self.path} {'could not be written before' if self._broken else 'is open for reading'}: nothing more is "
+                "told. Open the study again; what was recorded is there."
+            )
+        seq, before = self._head.records, self._head.hash
+        try:
+            self._con.execute("BEGIN IMMEDIATE")
+            last = self._con.execute("SELECT seq, hash FROM record ORDER BY seq DESC LIMIT 1").fetchone()
+            if last != (seq, before):
+                raise LedgerError(f"{self.path} was changed by somebody else. Open the study again.")
+            for record in records:
+                seq, before = seq + 1, record.chained(before)
+                _insert(self._con, seq, record, before)
+            self._con.execute("COMMIT")
+        except BaseException as error:
+            # Whether the commit happened is unknown: tell nothing, and let reopening find out.
+            self._broken = True
+            self.close()
+            if isinstance(error, sqlite3.Error | OSError):
+                raise LedgerError(
+                    f"{self.path} could not be written ({error}). Nothing was told. Mend that and open the study again."
+                ) from None
+            raise
+        self._head = Head(seq, before)
+
+    def close(self) -> None:
+        """Give up the file and its lock."""
+        with suppress(sqlite3.Error):
+            self._con.close()
+        if os.getpid() == self._pid:
+            _unlocked(self._lock)
+        self._lock = None
+
+
+def _settle(con: sqlite3.Connection) -> None:
+    """Durable commits; pages without remains of older ones, so that every byte can be accounted for."""
+    con.execute("PRAGMA journal_mode = DELETE")
+    con.execute("PRAGMA synchronous = EXTRA")
+    con.execute("PRAGMA secure_delete = ON")
+    con.execute("PRAGMA trusted_schema = OFF")
+
+
+def _insert(con: sqlite3.Connection, seq: int, record: Record, digest: bytes) -> None:
+    con.execute(
+        "INSERT INTO record VALUES (?, ?, ?, ?, ?, ?)",
+        (seq, record.kind, record.version, record.body, record.blob, digest),
+    )
+
+
+def _checked(row: tuple[object, ...], seq: int, path: Path) -> Record:
+    number, kind, version, body, blob, digest = row
+    if (
+        number != seq
+        or not isinstance(kind, str)
+        or not isinstance(version, int)
+        or not isinstance(body, str)
+        or not (blob is None or isinstance(blob, bytes))
+        or not isinstance(digest, bytes)
+    ):
+        raise LedgerError(f"record {seq} of {path} is missing or damaged.")
+    return Record(kind, version, body, blob)
+
+
+def _locked(path: Path) -> int:
+    """The writer's lock, held by the operating system until this process gives it up or ends."""
+    place = path.with_name(path.name + ".lock")
+    try:
+        fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise LedgerError(
+            f"{place} cannot be made: {error.strerror}. The folder of a study must be writable."
+        ) from None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        holder = os.pread(fd, 64, 0).decode(errors="replace").strip() or "unknown"
+        os.close(fd)
+        raise LedgerError(
+            f"{path} is open for asking elsewhere (process {holder}). One process asks at a time: wait until it is done, "
+            "or ask there."
+        ) from None
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    return fd
+
+
+def _unlocked(fd: int | None) -> None:
+    if fd is not None:
+        os.close(fd)
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,142 @@
+"""The first record of a ledger: all public facts of a study, and what binds its rows to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from everhold.data.schema import Schema
+from everhold.data.table import Table
+from everhold.errors import LedgerError
+from everhold.ledger.codec import VERSIONS, dump, load, sqlite_version, table_from_bytes, table_to_bytes
+from everhold.ledger.store import Record
+
+__all__ = ["Secret", "Study"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Study:
+    """What a session follows from, together with its rounds.
+
+    Attributes:
+        settings: confidence, half-width, rule, density, known rows, seed, tolerance.
+        schema: the declared columns.
+        rows: n, the number of private draws.
+        unit: the column that tells which rows belong together.
+        split: the public fraction, where the reference was split off the private table.
+        reference: the public rows, with
+        weights: one for each, or None,
+        draws: how many independent draws they amount to, and
+        prior: a line about where they come from.
+        fingerprint: of the private rows, under the owner's key.
+        created, version: when, and by which everhold.
+    """
+
+    settings: dict[str, Any]
+    schema: Schema
+    rows: int
+    unit: str | None
+    split: float | None
+    reference: Table
+    weights: Any
+    draws: float
+    density: float | None
+    prior: str
+    fingerprint: str
+    created: str
+    version: str
+    written_by: int = field(default_factory=sqlite_version)
+
+    def record(self) -> Record:
+        """Ready to be written."""
+        body = {
+            "settings": self.settings,
+            "schema": self.schema.to_toml(),
+            "rows": self.rows,
+            "unit": self.unit,
+            "split": self.split,
+            "draws": self.draws,
+            "density": self.density,
+            "prior": self.prior,
+            "fingerprint": self.fingerprint,
+            "created": self.created,
+            "everhold": self.version,
+            "sqlite": self.written_by,
+        }
+        return Record("study", VERSIONS["study"], dump(body), table_to_bytes(self.reference, self.weights))
+
+    @classmethod
+    def read(cls, record: Record) -> Study:
+        """From the first record of a ledger."""
+        body = load(record)
+        if record.kind != "study" or record.blob is None:
+            raise LedgerError("the ledger does not begin with a study.")
+        reference, weights = table_from_bytes(record.blob)
+        try:
+            return cls(
+                body["settings"],
+                Schema.from_toml(body["schema"]),
+                body["rows"],
+                body["unit"],
+                body["split"],
+                reference,
+                weights,
+                body["draws"],
+                body["density"],
+                body["prior"],
+                body["fingerprint"],
+                body["created"],
+                body["everhold"],
+                body["sqlite"],
+            )
+        except KeyError as error:
+            raise LedgerError(f"the study's first record lacks {error}.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """What the owner keeps beside a study and shows to nobody: the key of the fingerprint, and where the rows are."""
+
+    key: str
+    data: str | None
+
+    @classmethod
+    def new(cls, data: str | None) -> Secret:
+        """With a fresh key."""
+        return cls(secrets.token_hex(32), data)
+
+    @staticmethod
+    def place(study: Path) -> Path:
+        """Beside the study."""
+        return study.with_name(study.name + ".key")
+
+    def save(self, study: Path) -> None:
+        """Write it so that only the owner can read it, and so that it is there when the study is."""
+        place = self.place(study)
+        made = place.with_name(f".{place.name}.{os.getpid()}.new")
+        fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            os.write(fd, json.dumps(asdict(self)).encode())
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.replace(made, place)
+
+    @classmethod
+    def load(cls, study: Path) -> Secret:
+        """Read it again."""
+        place = cls.place(study)
+        try:
+            content = json.loads(place.read_text(encoding="utf-8"))
+            return cls(str(content["key"]), content["data"])
+        except FileNotFoundError:
+            raise LedgerError(
+                f"{place} is missing. It holds the owner's key, without which nobody can tell whether the rows are the "
+                "study's. Reading and auditing work without it."
+            ) from None
+        except (OSError, ValueError, KeyError, TypeError):
+            raise LedgerError(f"{place} cannot be read as the owner's key of this study.") from None

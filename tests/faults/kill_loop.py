@@ -1,0 +1,93 @@
+"""Kill the asking process at random moments, again and again, and check what the ledger holds afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import select
+import signal
+import time
+from dataclasses import astuple
+from pathlib import Path
+
+import everhold as eh
+from everhold.ledger.codec import Repeat, read_entry
+from everhold.ledger.store import Store
+from everhold.ledger.study import Study
+from tests.faults.clients import CLIENTS, ask_for_ever, create
+
+
+class Loop:
+    """The state of a kill loop: what clients saw, and where each of them goes on."""
+
+    def __init__(self, path: Path, seed: int) -> None:
+        self.path = path
+        self.seen: dict[tuple[int, int], list[object]] = {}
+        self.done = [0] * CLIENTS
+        self.kills = self.landed = 0
+        self._random = random.Random(seed)
+        create(path)
+
+    def kill_once(self) -> None:
+        """One life of the asking process: opened, asked from several threads, killed at a random moment."""
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:  # pragma: no cover - a life that ends by SIGKILL
+            try:
+                os.close(reading)
+                ask_for_ever(self.path, list(self.done), writing, batches=self.kills % 2 == 1)
+            finally:
+                os._exit(3)
+        os.close(writing)
+        # Some die while opening, most while asking.
+        wait = self._random.choice([0.0, 0.05, 0.1]) + self._random.random() * 0.06
+        told = _read_until(reading, time.monotonic() + wait)
+        os.kill(child, signal.SIGKILL)
+        told += _read_until(reading, None)
+        os.close(reading)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status), f"the asking process ended by itself: {status}"
+        self.kills += 1
+        self.landed += bool(told)
+        for line in told.split(b"\n")[:-1]:
+            client, i, *answer = json.loads(line)
+            assert self.seen.setdefault((client, i), answer) == answer, "a request was answered twice, and not alike"
+            self.done[client] = max(self.done[client], i + 1)
+
+    def check(self) -> None:
+        """Everything anybody saw is in the ledger, equal; rounds are dense; no request was charged twice; audit passes."""
+        store = Store.open(self.path, write=False)
+        records = store.records()
+        kinds = Study.read(next(records)).schema.kinds
+        entries = [read_entry(record, kinds, parse="surprises") for record in records]
+        store.close()
+        rounds = [entry.round for entry in entries if not isinstance(entry, Repeat)]
+        assert [past.number for past in rounds] == list(range(1, len(rounds) + 1))
+        requests = [entry.circumstance.request for entry in entries if entry.circumstance.request is not None]
+        assert len(requests) == len(set(requests)), "a request id stands in two records"
+        answers = {tuple(_plain(past.answer)) for past in rounds}
+        for answer in self.seen.values():
+            assert tuple(answer) in answers, "an answer was shown that is not in the ledger"
+        found = eh.Holdout.audit_file(self.path)
+        assert found.ok, str(found)
+
+
+def _plain(answer: eh.Answer) -> list[object]:
+    return json.loads(json.dumps(astuple(answer)))
+
+
+def _read_until(fd: int, deadline: float | None) -> bytes:
+    """What the pipe holds until a moment, or until it is closed."""
+    found = b""
+    while True:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            return found
+        ready, _, _ = select.select([fd], [], [], left)
+        if not ready:
+            return found
+        chunk = os.read(fd, 65536)
+        if not chunk:
+            return found
+        found += chunk

@@ -1,0 +1,115 @@
+"""Nothing lost, nothing free: SIGKILL at random moments while several clients ask."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+
+import pytest
+
+import everhold as eh
+from everhold.errors import LedgerError
+from tests.faults.clients import PRIVATE, create
+from tests.faults.kill_loop import Loop
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # forking a process that has threads
+@pytest.mark.parametrize("seed", range(4))
+def test_two_hundred_kills(tmp_path, seed):
+    """50 kills a seed; the audit after every fifth, everything else after each. `make torture` does ten times as many."""
+    loop = Loop(tmp_path / "study.everhold", seed)
+    for kill in range(50):
+        loop.kill_once()
+        if kill % 5 == 4:
+            loop.check()
+    loop.check()
+    assert loop.landed > 15, "most lives were too short to tell anything: the loop tests nothing"
+    assert len(loop.seen) > 100
+
+
+class TestFailedWrites:
+    """A commit that fails is ambiguous: nothing is told, the study stops, reopening finds out."""
+
+    class Failing:
+        """A connection that fails at one of its statements."""
+
+        def __init__(self, con, statement, error):
+            self._con, self._statement, self._error = con, statement, error
+
+        def execute(self, sql, *args):
+            if sql.startswith(self._statement):
+                if self._statement == "COMMIT" and self._error == "after":
+                    self._con.execute(sql, *args)
+                raise sqlite3.OperationalError("disk I/O error")
+            return self._con.execute(sql, *args)
+
+        def close(self):
+            self._con.close()
+
+    @pytest.mark.parametrize(
+        ("statement", "when"), [("BEGIN", "before"), ("INSERT", "before"), ("COMMIT", "before"), ("COMMIT", "after")]
+    )
+    def test_nothing_is_told_and_nothing_lost(self, tmp_path, statement, when):
+        path = tmp_path / "study.everhold"
+        create(path)
+        held = eh.Holdout.open(path, data=PRIVATE)
+        first = held.ask("age > 40", request_id="one")
+        store = held._journal.store
+        store._con = self.Failing(store._con, statement, when)
+        with pytest.raises(LedgerError, match="could not be written"):
+            held.ask("smoker", request_id="two")
+        for question in ("age > 40", "age > 50"):
+            with pytest.raises(LedgerError, match="nothing more is told"):
+                held.ask(question)
+        again = eh.Holdout.open(path, data=PRIVATE)
+        assert again.rounds == (2 if when == "after" else 1)
+        assert again.ask("age > 40", request_id="one") == first
+        second = again.ask("smoker", request_id="two")
+        assert second.round == 2
+        assert again.audit().ok
+        again.close()
+
+    def test_a_batch_is_recorded_whole_or_not_at_all(self, tmp_path):
+        path = tmp_path / "study.everhold"
+        create(path)
+        held = eh.Holdout.open(path, data=PRIVATE)
+        store = held._journal.store
+        store._con = self.Failing(store._con, "COMMIT", "before")
+        with pytest.raises(LedgerError):
+            held.ask_many([f"age > {age}" for age in range(20, 40)])
+        again = eh.Holdout.open(path, data=PRIVATE)
+        assert again.rounds == 0
+        assert len(again.ask_many([f"age > {age}" for age in range(20, 40)])) == 20
+        again.close()
+
+    def test_an_interrupt_before_the_record_leaves_no_free_answer(self, tmp_path):
+        """Ctrl-C between the decision and the record: the round is recorded before anything else is told."""
+        path = tmp_path / "study.everhold"
+        create(path)
+        held = eh.Holdout.open(path, data=PRIVATE)
+        flush, held._journal.flush = held._journal.flush, lambda: None
+        original = held._settle
+
+        def interrupted(decided):
+            held._settle = original
+            raise KeyboardInterrupt
+
+        held._settle = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            held.ask("smoker")
+        held._journal.flush = flush
+        assert held.ask("age > 40").round == 2
+        assert held.rounds == 2
+        assert held.audit().ok
+        held.close()
+
+    def test_a_full_disk_at_creation_leaves_nothing(self, tmp_path, monkeypatch):
+        def full(*_):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "link", full)
+        with pytest.raises(LedgerError, match="could not be created"):
+            create(tmp_path / "study.everhold")
+        assert not (tmp_path / "study.everhold").exists()
+        monkeypatch.undo()
+        create(tmp_path / "study.everhold")
