@@ -56,7 +56,7 @@ def test_an_interrupted_round_is_charged_all_the_same():
 def test_an_interrupt_between_learning_and_recording_loses_nothing(monkeypatch):
     held = eh.Holdout(2000, prior=eh.Reference(500), seed=0)
 
-    def interrupted(_):
+    def interrupted(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

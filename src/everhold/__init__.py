@@ -15,6 +15,7 @@ from everhold.errors import (
     SettingError,
 )
 from everhold.holdout import Holdout
+from everhold.ledger.audit import Audit
 from everhold.mechanism.aqa_ogd import AqaOgd
 from everhold.mechanism.rules import Corrective, Entropic, Gradient
 from everhold.mechanism.tolerance import Anytime, FixedPrecision
@@ -36,6 +37,7 @@ __all__ = [
     "Answer",
     "Anytime",
     "AqaOgd",
+    "Audit",
     "BitSampler",
     "ColumnSchema",
     "Comparison",

@@ -408,6 +408,7 @@ class Holdout(Asker):
             raise QuestionError("ask_many takes a list of questions; for a single one there is ask.")
         queries = [self._query(question) for question in questions]
         with self._turn():
+            self._require_names(queries)
             for query in queries:
                 if self._journal.named(query.name) is None and not isinstance(query, Expression | Graded):
                     proposal = self._mechanism.propose(query)
@@ -420,14 +421,25 @@ class Holdout(Asker):
                 for query in some:
                     request = None if request_id is None else f"{request_id}/{len(answers) + 1}"
                     at = Circumstance(_now(), who, request)
+                    text = isinstance(query, Expression | Graded)
+                    one, total = (prepared.get(query.name, query), totals.get(query.name)) if text else (query, None)
                     try:
-                        answers.append(self._answer(prepared.get(query.name, query), at, totals.get(query.name)))
+                        answers.append(self._answer(one, at, total))
                     except PrecisionExhausted as refusal:
                         self._journal.flush()
                         refusal.answers = list(answers)
                         raise
             self._journal.flush()
         return answers
+
+    def _require_names(self, queries: list[Query]) -> None:
+        """One name for one question, within a batch too."""
+        seen: dict[str, str | None] = {}
+        for query in queries:
+            if query.name is not None and not isinstance(query, Expression | Graded):
+                identity = self._identity(query)
+                if seen.setdefault(query.name, identity) != identity:
+                    raise QuestionError(f"two different questions of the batch are called {query.name!r}. Rename one.")
 
     def _scan(self, queries: list[Query]) -> tuple[dict[str | None, Query], dict[str | None, int]]:
         """The batch's text questions that are new, evaluated on both sides at once; by name."""
@@ -516,6 +528,27 @@ class Holdout(Asker):
             preview = self._mechanism.preview(query)
             return preview.as_share() if isinstance(query, Expression) else preview
 
+    def check(self, question: object) -> None:
+        """Raise what is wrong with a question, without asking it. Nothing is read or charged."""
+        self._query(question)
+
+    @classmethod
+    def rehearse(cls, path: str | Path) -> Rehearsal:
+        """A durable study's rehearsal, for anybody who has its file: no private rows, no key, nothing spent."""
+        store = Store.open(Path(path), write=False)
+        try:
+            records = store.records()
+            study = Study.read(next(records))
+            settings = Settings.from_dict(study.settings)
+            public, prior = _kept(study, settings)
+            holdout = cls.__new__(cls)
+            holdout._begin(Sample(study.rows), public, settings, prior, study.unit, study.split)
+            holdout._restore(records, store)
+            holdout._journal = Journal()
+            return holdout.rehearsal
+        finally:
+            store.close()
+
     def audit(self) -> Audit:
         """Replay the whole record without the private rows, bit for bit; of a durable study, the file itself."""
         with self._turn():
@@ -575,8 +608,7 @@ class Holdout(Asker):
         """Every answer again from the transcript, the coins and the questions (or the analyst's program), without data."""
         with self._turn():
             readings = [record.reading for record in self._journal]
-            asked = questions if callable(questions) else [self._query(question) for question in questions]
-            return replay(self._build(), self.transcript, asked, readings=readings)
+            return replay(self._build(), self.transcript, questions, readings=readings, read=self._query, told=_told)
 
     def _identity(self, query: Query) -> str | None:
         """What makes a named question that question: its canonical text, or its values on public rows."""
@@ -669,7 +701,7 @@ def _require_same_columns(rows: Any, public: Table) -> None:
     if isinstance(rows, Frame):
         difference = public.check_like(rows.table())
     else:
-        shape = Table({name: np.zeros(1) for name in rows.names}) if rows.names else public
+        shape = Table({name: np.zeros(1) for name in rows.usable}) if rows.usable else public
         names = Table({name: np.zeros(1) for name in public}) if len(public) else shape
         difference = names.check_like(shape)
     if difference is not None:

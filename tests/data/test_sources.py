@@ -174,7 +174,7 @@ class TestMistakesOnTheWay:
 class TestSchema:
     def test_it_is_proposed_from_the_public_side(self, folder):
         schema = eh.Schema.propose(str(folder / "people.csv"))
-        assert schema["age"] == eh.ColumnSchema("age", "number", 30.0, 65.0, whole=True, missing=False)
+        assert schema["age"] == eh.ColumnSchema("age", "number", 30.0, 65.0, whole=True)
         assert schema["city"].categories == ("Hull, East", "Leeds", "York")
         assert schema["bmi"].missing
         assert schema["seen"].kind == "date"
@@ -361,8 +361,11 @@ class TestUnits:
 
     def test_a_reference_without_the_column(self):
         schema = eh.Schema((eh.ColumnSchema("ill", "boolean", missing=False),))
-        with pytest.raises(DataError, match="no column 'who' to tell units by"):
-            eh.Holdout(self.rows(0), prior=eh.Reference({"ill": [True, False]}), unit="who", schema=schema)
+        held = eh.Holdout(self.rows(0), prior=eh.Reference({"ill": np.arange(200) % 3 == 0}), unit="who", schema=schema)
+        assert held.size == 400
+        assert 0.35 in held.ask("ill").interval
+        with pytest.raises(DataError, match=r"no column 'whoo' to tell units by. Did you mean 'who'"):
+            eh.Holdout(self.rows(0), prior=eh.Reference({"ill": [True, False]}), unit="whoo", schema=schema)
 
     def test_callables_and_fresh_rows_are_refused(self):
         held = eh.Holdout(self.rows(0), prior=eh.Reference(self.rows(1)), unit="who", seed=0)

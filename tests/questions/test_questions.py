@@ -92,7 +92,7 @@ class TestOnKnownTables:
     def test_histograms_and_tables(self, large):
         held, rows = large
         cities = held.histogram("city")
-        assert [label for (label,), _ in cities] == ["Hull", "Leeds", "Rye", "York", "(other)"]
+        assert [label for (label,), _ in cities] == ["Hull", "Leeds", "Rye", "York", "(other)", "(missing)"]
         for city in ("Hull", "Leeds", "Rye", "York"):
             close(cities[city], np.mean(rows["city"] == city), 0.01)
         ages = held.histogram("age", bins=6)
@@ -160,7 +160,7 @@ class TestTogether:
                 found += [
                     (cell, np.mean(truth["city"] == label))
                     for (label,), cell in held.table("city")
-                    if label != "(other)"
+                    if not label.startswith("(")
                 ]
             missed += sum(not answer.low <= value <= answer.high for answer, value in found)
             narrow += sum(abs(answer.value - value) > 0.1 * (answer.high - answer.low) for answer, value in found)
@@ -217,7 +217,7 @@ class TestMistakes:
         rehearsal = held.rehearsal
         found = rehearsal.mean("bmi", given="smoker")
         assert found.low < found.value < found.high
-        assert len(rehearsal.table("city", "smoker")) == 10
+        assert len(rehearsal.table("city", "smoker")) == 6 * 3
         assert rehearsal.quantile("age", 0.5).low >= 10
         assert held.rounds == 0
         with pytest.raises(QuestionError, match="Did you mean"):

@@ -72,7 +72,7 @@ class Sample:
             table = rows.table(None if schema is None else schema.kinds)
             if schema is not None:
                 table = schema.conform(table, what=what)
-            self._table = table = table.by_unit(unit, what=what)
+            self._table = table = table.by_unit(None if unit is None else rows.units(unit), what=what)
             self._kinds = {name: kind for name in table if (kind := table.kind(name)) is not None}
             self._engine = MemoryEngine(table)
         self._unit = unit

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from fractions import Fraction
 from math import ceil, floor, isfinite, log10
@@ -26,6 +26,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from everhold.data.engines.sql import MOMENT, NUMBER
 from everhold.data.table import Table
 from everhold.errors import DataError, SettingError, did_you_mean
 from everhold.queries.expression.columns import Encoded
@@ -74,6 +75,8 @@ class ColumnSchema:
                 )
         if self.others not in ("keep", "missing"):
             raise SettingError(f"column {self.name!r} has others = {self.others!r}. Expected 'keep' or 'missing'.")
+        if len(set(self.categories)) < len(self.categories):
+            raise SettingError(f"column {self.name!r} lists a category twice.")
         if self.categories and self.kind != "text":
             raise SettingError(f"column {self.name!r} is {self.kind}, and only text has categories.")
 
@@ -103,8 +106,8 @@ class Schema(Mapping[str, ColumnSchema]):
     >>> schema = Schema.propose({"age": [30, 41, 55], "city": ["York", "Leeds", "York"]})
     >>> schema
     Schema(
-      age: number, 30 to 55, whole
-      city: text, 2 categories (Leeds, York)
+      age: number, 30 to 55, whole, may be missing
+      city: text, 2 categories (Leeds, York), may be missing
     )
     """
 
@@ -142,7 +145,8 @@ class Schema(Mapping[str, ColumnSchema]):
     def propose(cls, reference: object) -> Schema:
         """Kinds, ranges and categories from *public* rows: a table, a file, or anything that a reference can be.
 
-        Ranges are rounded outwards to round numbers. Look it over: a range that is too wide makes means wide.
+        Ranges are rounded outwards to round numbers. Look it over: a range that is too wide makes means wide. That values
+        may be missing is always supposed; where none can be, declare it (`missing=False`): means then take one question.
         """
         from everhold.data.source import as_table
 
@@ -157,11 +161,11 @@ class Schema(Mapping[str, ColumnSchema]):
         """
         if name not in self:
             raise SettingError(f"the schema has no column {name!r}.{did_you_mean(name, self)}")
-        for key in changes:
-            if key not in _KEYS:
-                raise SettingError(f"a column has no {key!r}.{did_you_mean(key, _KEYS)}")
-        ends = {key: float(value) for key, value in changes.items() if key in ("low", "high") and value is not None}
-        new = replace(self[name], **{**changes, **ends})
+        now = asdict(self[name]) | {"categories": list(self[name].categories)}
+        entry = {key: value for key, value in {**now, **changes}.items() if key != "name" and value is not None}
+        if isinstance(entry["categories"], tuple):
+            entry["categories"] = list(entry["categories"])
+        new = _from_entry(name, entry)
         return Schema(tuple(new if column.name == name else column for column in self.columns))
 
     def save(self, path: str | Path) -> None:
@@ -262,13 +266,13 @@ def converted(column: Encoded, declared: ColumnSchema, what: str) -> Encoded:
     raise DataError(f"{what} holds {column.kind}s, which cannot be read as {declared.kind}.")
 
 
-_ISO = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?", re.ASCII)
+_NUMBER, _MOMENT = re.compile(NUMBER), re.compile(MOMENT)
 YES, NO = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 
 def _from_words(column: Encoded, kind: Kind) -> Encoded:
     if kind == "boolean":
-        low = [word.strip().lower() for word in column.words]
+        low = [word.strip(" ").lower() for word in column.words]
         yes = np.array([*(word in YES for word in low), False])
         known = np.array([*(word in YES or word in NO for word in low), False])
         return Encoded("boolean", yes[column.values], (), known[column.values])
@@ -284,8 +288,8 @@ def number_of(word: str) -> float:
     (1000.0, nan, nan)
     """
     try:
-        value = float("nan") if "_" in word else float(word)
-    except ValueError:
+        value = float(word) if _NUMBER.fullmatch(word) else float("nan")
+    except ValueError:  # pragma: no cover - the pattern admits numbers only
         return float("nan")
     value = min(max(value, -1e15), 1e15) if value == value else value
     return 0.0 if abs(value) < 1e-30 else value
@@ -293,27 +297,25 @@ def number_of(word: str) -> float:
 
 def moment_of(word: str) -> float:
     """A date or time as microseconds since 1970; NaN where it is none."""
-    word = word.strip()
-    if not _ISO.fullmatch(word):
+    if not _MOMENT.fullmatch(word):
         return float("nan")
     try:
-        return float((datetime.fromisoformat(word) - datetime(1970, 1, 1)) // timedelta(microseconds=1))
+        return float((datetime.fromisoformat(word.strip(" ")) - datetime(1970, 1, 1)) // timedelta(microseconds=1))
     except ValueError:
         return float("nan")
 
 
 def _proposed(name: str, column: Encoded) -> ColumnSchema:
-    missing = bool(column.missing.any())
     if column.kind == "number":
         known = column.values[~np.isnan(column.values)]
         if not len(known):
-            return ColumnSchema(name, "number", missing=True)
+            return ColumnSchema(name, "number")
         low, high = _round_range(float(known.min()), float(known.max()))
-        return ColumnSchema(name, "number", low, high, whole=bool(np.all(known == np.rint(known))), missing=missing)
+        return ColumnSchema(name, "number", low, high, whole=bool(np.all(known == np.rint(known))))
     if column.kind == "text" and 0 < len(column.words) <= _MOST_CATEGORIES:
         used = sorted({int(code) for code in np.unique(column.values)} - {-1})
-        return ColumnSchema(name, "text", categories=tuple(column.words[code] for code in used), missing=missing)
-    return ColumnSchema(name, column.kind, missing=missing)
+        return ColumnSchema(name, "text", categories=tuple(column.words[code] for code in used))
+    return ColumnSchema(name, column.kind)
 
 
 def _round_range(low: float, high: float) -> tuple[float, float]:

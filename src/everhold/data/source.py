@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,6 +19,7 @@ import numpy as np
 
 from everhold.data.engines.sql import canonical_column, from_text, identifier, literal
 from everhold.data.table import Table
+from everhold.data.units import Units, units_of
 from everhold.errors import DataError, did_you_mean
 from everhold.queries.expression.columns import LONGEST_TEXT, Encoded, encode_words
 from everhold.queries.expression.tree import Kind
@@ -31,6 +32,7 @@ __all__ = ["Files", "Frame", "Source", "as_source", "as_table", "connection"]
 NOTHING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "none")
 """What counts as missing in a CSV file."""
 
+_AT_ONCE = 50  # columns in one SELECT: planning takes the square of their number
 _CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
 _PARQUET = (".parquet", ".pq")
 
@@ -48,6 +50,9 @@ class Source(Protocol):
 
     def table(self, kinds: Mapping[str, Kind] | None = None) -> Table:
         """The rows, columns of the given kinds where these are given, else as the source has them or as inferred."""
+
+    def units(self, unit: str) -> Units:
+        """Rows grouped by what a column says, exactly as it says it."""
 
     def divide(self, public: NDArray[np.bool_]) -> tuple[Source, Source]:
         """The rows that are marked, and the rest."""
@@ -106,6 +111,11 @@ class Frame:
     def table(self, kinds: Mapping[str, Kind] | None = None) -> Table:
         """The table itself: kinds are the schema's business (`Schema.conform`)."""
         return self._table
+
+    def units(self, unit: str) -> Units:
+        """By the raw values."""
+        _require_column(unit, self.names, "the table")
+        return units_of(self._table.raw_or_encoded(unit))  # type: ignore[arg-type]
 
     def divide(self, public: NDArray[np.bool_]) -> tuple[Source, Source]:
         """Two tables."""
@@ -169,15 +179,18 @@ class Files:
         if len(kinds) > 1:
             raise DataError(f"{what} is made of CSV and Parquet files together. Expected files of one kind.")
         con = connection()
-        listed = ", ".join(literal(path) for path in paths)
+        listed = ", ".join(_path(path) for path in paths)
         if kinds == {"parquet"}:
-            return cls(con, f"read_parquet([{listed}])", what=what, private=private, paths=paths)
+            files = cls(con, f"read_parquet([{listed}])", what=what, private=private, paths=paths)
+            if len(paths) > 1:
+                files._require_one_schema()
+            return files
         heads = {path: _head(path, what) for path in paths}
         delimiter, names = heads[paths[0]]
         for path, (_, others) in heads.items():
             if others != names:
                 raise DataError(f"{what}: {path!r} has other columns than {paths[0]!r}. Expected the same first line.")
-        columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
+        columns = ", ".join(f"{identifier(name)}: 'VARCHAR'" for name in names)
         missing = ", ".join(literal(word) for word in NOTHING)
         # Nothing is guessed: a dialect sniffed from private rows could drop or shift some of them.
         read = (
@@ -199,6 +212,24 @@ class Files:
         con.unregister("frame")
         return cls(con, "source", what=what, private=private)
 
+    def _require_one_schema(self) -> None:
+        """Files of different types would fail, or not, by what their rows hold: refuse them at once."""
+        for path in self.paths:
+            types = {row[0]: row[1] for row in self._fetch(f"DESCRIBE SELECT * FROM read_parquet({_path(path)})")}
+            for name in {**self.types, **types}:
+                if types.get(name) != self.types.get(name):
+                    raise DataError(
+                        f"{self._what} is made of Parquet files in which column {name!r} has different types, or is missing "
+                        "in some. Expected the same columns in all: write them anew."
+                    )
+
+    @property
+    def usable(self) -> tuple[str, ...]:
+        """The columns that questions could use."""
+        if self.text_only:
+            return self.names
+        return tuple(name for name, kind in self.types.items() if _kind_of_type(kind) is not None)
+
     def kinds(self) -> dict[str, Kind]:
         """What kind each column is: by its type, or for CSV by what all of its texts can be read as."""
         if not self.text_only:
@@ -211,7 +242,10 @@ class Files:
             for kind in tests
         ]
         known_at_all = [f"count({identifier(name)}) > 0" for name in self.names]
-        row = self._fetch(f"SELECT {', '.join([*wanted, *known_at_all])} FROM {self.relation}")[0]
+        row: list[Any] = []
+        for start in range(0, len(wanted + known_at_all), _AT_ONCE):
+            some = (wanted + known_at_all)[start : start + _AT_ONCE]
+            row.extend(self._fetch(f"SELECT {', '.join(some)} FROM {self.relation}")[0])
         result: dict[str, Kind] = {}
         for place, name in enumerate(self.names):
             fits = row[len(tests) * place : len(tests) * (place + 1)]
@@ -248,7 +282,9 @@ class Files:
                 wanted.append(f"enum_code(CAST({sql} AS words{place})) AS c{place}")
             else:
                 wanted.append(f"NULL::INTEGER AS c{place}")
-        found = self._run(f"SELECT {', '.join(wanted)} FROM {self.relation}").fetchnumpy()
+        found: dict[str, Any] = {}
+        for start in range(0, len(wanted), _AT_ONCE):
+            found |= self._numpy(f"SELECT {', '.join(wanted[start : start + _AT_ONCE])} FROM {self.relation}")
         for place, name in enumerate(columns):
             if words.get(name):
                 self._run(f"DROP TYPE words{place}")
@@ -259,6 +295,17 @@ class Files:
             },
             what=self._what,
         )
+
+    def units(self, unit: str) -> Units:
+        """By the values as text, which tells all of them apart."""
+        _require_column(unit, self.names, self._what)
+        place = identifier(unit)
+        found = self._numpy(
+            f"SELECT dense_rank() OVER (ORDER BY name) - 1 AS code, name IS NULL AS nothing FROM (SELECT CAST({place} AS "
+            f"VARCHAR) AS name, row_number() OVER () AS n FROM {self.relation}) ORDER BY n"
+        )
+        codes, nothing = np.ma.getdata(found["code"]), np.ma.getdata(found["nothing"])
+        return units_of(Encoded("text", np.where(nothing, -1, codes).astype(np.int64)))
 
     def divide(self, public: NDArray[np.bool_]) -> tuple[Source, Source]:
         """Two tables in the same DuckDB; the marks go by the order of rows."""
@@ -286,14 +333,20 @@ class Files:
         self._run("DROP TABLE all_rows")
         return halves[0], halves[1]
 
-    def _run(self, sql: str) -> duckdb.DuckDBPyConnection:
+    def _run(self, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], Any] = lambda _: None) -> Any:
+        """Run and fetch; an error may come from either, and shows nothing of private rows."""
         try:
-            return self.con.execute(sql)
+            return fetch(self.con.execute(sql))
         except duckdb.Error as error:
             raise DataError(_cannot_read(self._what, self.paths, "rows", None if self._private else error)) from None
 
     def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
-        return self._run(sql).fetchall()
+        found: list[tuple[Any, ...]] = self._run(sql, lambda con: con.fetchall())
+        return found
+
+    def _numpy(self, sql: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._run(sql, lambda con: con.fetchnumpy())
+        return found
 
 
 def _found(path: str, what: str) -> list[str]:
@@ -325,17 +378,31 @@ def _head(path: str, what: str) -> tuple[str, list[str]]:
         raise DataError(
             f"{what}: {path!r} could not be read as UTF-8 text. Expected a CSV file in that encoding."
         ) from None
-    first = text.split("\n", 1)[0]
-    delimiter = max(",;\t|", key=first.count)
-    names = next(csv.reader(io.StringIO(text), delimiter=delimiter), [])
+    if "\r" in text and "\n" not in text:
+        raise DataError(
+            f"{what}: the lines of {path!r} end in carriage returns alone. Expected line feeds: convert it."
+        )
+    heads = {one: _fields(text, one) for one in ",;\t|"}
+    delimiter = max(heads, key=lambda one: len(heads[one]))
+    names = heads[delimiter]
     if not any(name.strip() for name in names):
         raise DataError(f"{what}: {path!r} has no first line. Expected the names of its columns there.")
     for name in names:
         if not name.strip():
             raise DataError(f"{what}: {path!r} has a column without a name. Expected names for all in the first line.")
-        if names.count(name) > 1:
-            raise DataError(f"{what}: {path!r} has two columns called {name!r}. Expected different names: rename one.")
+        if [other.lower() for other in names].count(name.lower()) > 1:
+            raise DataError(
+                f"{what}: {path!r} has two columns called {name!r}, but for capitals. Expected different names: rename one."
+            )
     return delimiter, names
+
+
+def _fields(text: str, delimiter: str) -> list[str]:
+    """The first line as this delimiter divides it."""
+    try:
+        return next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
+    except csv.Error:
+        return []
 
 
 def _file_kind(path: str, what: str) -> str:
@@ -357,8 +424,22 @@ def _cannot_read(what: str, paths: Sequence[str], kind: str, error: Exception | 
     return f"{what}{where} could not be read as {kind}: {str(error).strip().splitlines()[0]}"
 
 
+def _path(path: str) -> str:
+    """A path for DuckDB, which would take some letters of it for a pattern."""
+    return literal("".join(f"[{letter}]" if letter in "[*?" else letter for letter in path))
+
+
+def _require_column(name: str, names: Sequence[str], what: str) -> None:
+    if name not in names:
+        raise DataError(
+            f"{what} has no column {name!r} to tell units by.{did_you_mean(name, names)} Expected the name of a column."
+        )
+
+
 def _kind_of_type(kind: str) -> Kind | None:
     """What a DuckDB type is to questions."""
+    if kind.endswith("]"):
+        return None
     name = kind.split("(")[0].upper()
     if name == "BOOLEAN":
         return "boolean"
@@ -368,7 +449,7 @@ def _kind_of_type(kind: str) -> Kind | None:
         return "number"
     if name in {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}:
         return "date"
-    return "text" if name in {"VARCHAR", "ENUM", "UUID"} and not kind.endswith("[]") else None
+    return "text" if name in {"VARCHAR", "ENUM", "UUID"} else None
 
 
 def _encoded(kind: Kind, column: Any, words: list[str]) -> Encoded:

@@ -44,6 +44,7 @@ class Table(Mapping[str, "NDArray[Any]"]):
         size: int | None = None,
         what: str = "the table",
         unit: str | None = None,
+        units: Units | None = None,
         copy: bool = True,
     ) -> None:
         self._raw: dict[str, NDArray[Any]] = {}
@@ -65,16 +66,16 @@ class Table(Mapping[str, "NDArray[Any]"]):
         self.row_count = next(iter(lengths.values())) if lengths else (size or 0)
         if self.row_count < 1:
             raise DataError(f"{what} has no rows. Expected at least one.")
-        self.units: Units | None = None if unit is None else units_of(self._unit_column(unit, what))
+        self.units: Units | None = units if unit is None else units_of(self._unit_column(unit, what))
         self.size = self.row_count if self.units is None else len(self.units)
 
-    def _unit_column(self, unit: str, what: str) -> Encoded:
+    def _unit_column(self, unit: str, what: str) -> Encoded | NDArray[Any]:
         if unit not in self._names:
             raise DataError(
                 f"{what} has no column {unit!r} to tell units by.{did_you_mean(unit, self._names)} Expected the name of "
                 "a column."
             )
-        return self.column(unit)
+        return self._raw[unit] if unit in self._raw else self._encoded[unit]
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self._raw:
@@ -140,12 +141,14 @@ class Table(Mapping[str, "NDArray[Any]"]):
         }
         return Table(columns, size=len(index), unit=unit, copy=False)
 
-    def by_unit(self, unit: str | None, *, what: str = "the table") -> Table:
-        """The same rows, grouped by a column."""
+    def by_unit(self, unit: str | Units | None, *, what: str = "the table") -> Table:
+        """The same rows, grouped by a column, or as units that are known already."""
         if unit is None:
             return self
         columns = {name: self.raw_or_encoded(name) for name in self._names}
-        return Table(columns, size=self.row_count, what=what, unit=unit, copy=False)
+        if isinstance(unit, str):
+            return Table(columns, size=self.row_count, what=what, unit=unit, copy=False)
+        return Table(columns, size=self.row_count, what=what, units=unit, copy=False)
 
     def check_like(self, other: Table) -> str | None:
         """What keeps questions about `other` from being asked of this table too; None when nothing does."""

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.queries.expression.columns import LARGEST, Encoded
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from everhold.queries.expression.columns import Encoded
 
 __all__ = ["Units", "units_of"]
 
@@ -23,7 +23,8 @@ class Units:
     """
 
     def __init__(self, codes: NDArray[Any], count: int) -> None:
-        self._codes = codes
+        self.codes = codes
+        """The unit of each row."""
         self._sizes = np.bincount(codes, minlength=count).astype(np.float64)
 
     def __len__(self) -> int:
@@ -35,16 +36,36 @@ class Units:
         >>> Units(np.array([0, 0, 1]), 2).average(np.array([0.0, 4.0, 1.0])).tolist()
         [2.0, 1.0]
         """
-        sums = np.bincount(self._codes, weights=steps, minlength=len(self._sizes))
+        sums = np.bincount(self.codes, weights=steps, minlength=len(self._sizes))
         return np.rint(sums / self._sizes)
 
 
-def units_of(column: Encoded) -> Units:
-    """The units that a column names; a row without one is a unit of its own."""
-    missing = column.missing
-    _, codes = np.unique(column.values[~missing], return_inverse=True)
+def units_of(column: Encoded | NDArray[Any]) -> Units:
+    """The units that a column names, as it is given; a row without one is a unit of its own.
+
+    >>> len(units_of(np.array([2**60, 2**60 + 1, 2**60])))
+    2
+    """
+    values, missing = _named(column)
+    _, codes = np.unique(values[~missing], return_inverse=True)
     named = int(codes.max()) + 1 if len(codes) else 0
-    result = np.empty(len(column), dtype=np.int64)
+    result = np.empty(len(missing), dtype=np.int64)
     result[~missing] = codes
     result[missing] = named + np.arange(int(missing.sum()))
     return Units(result, named + int(missing.sum()))
+
+
+def _named(column: Encoded | NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """What names a row's unit, and where nothing does."""
+    if isinstance(column, Encoded):
+        missing = column.missing
+        if column.kind == "number":  # cut off there, so that different names may have become one
+            missing = missing | (np.abs(column.values) >= LARGEST)
+        return column.values, missing
+    if column.dtype.kind == "O":
+        nothing = np.array([item is None or item != item for item in column.tolist()], dtype=np.bool_)
+        names = {item: place for place, item in enumerate(dict.fromkeys(map(str, column.tolist())))}
+        return np.array([names[str(item)] for item in column.tolist()]), nothing
+    if column.dtype.kind in "fM":
+        return column, np.isnan(column) if column.dtype.kind == "f" else np.isnat(column)
+    return column, np.zeros(len(column), dtype=np.bool_)

@@ -18,6 +18,7 @@ from everhold.queries.query import as_query
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
     from everhold.queries.mechanism import Mechanism, Reading
+    from everhold.queries.query import Query
 
 __all__ = ["Analyst", "Transcript", "replay"]
 
@@ -34,6 +35,8 @@ def replay(
     questions: Analyst | Iterable[Any],
     *,
     readings: Sequence[Reading] | None = None,
+    read: Callable[[object], Query] = as_query,
+    told: Callable[[Query, Answer], Answer] = lambda _, answer: answer,
 ) -> list[Answer]:
     """All answers of a session, in the order they were given.
 
@@ -43,6 +46,8 @@ def replay(
         questions: the analyst's program, with the same coins as then; or the questions themselves.
         readings: what the sketch read in each recorded round, where a record is at hand: every question must then be one
             that was asked. Without it, a question that was never asked would be answered as if it had been quiet.
+        read: how what somebody asks becomes a question.
+        told: how an answer is shown.
 
     Raises:
         ReplayError: the questions are not those of the record, or a recorded surprise was never reached.
@@ -51,7 +56,7 @@ def replay(
     named: dict[str, Answer] = {}
 
     def step(question: object) -> Answer:
-        query = as_query(question)
+        query = read(question)
         if query.name is not None and query.name in named:
             return named[query.name]
         proposal = mechanism.propose(query)
@@ -61,7 +66,7 @@ def replay(
             if proposal.reading != readings[proposal.round - 1]:
                 raise ReplayError(f"the question of round {proposal.round} is not the one that was asked then.")
         cell, fit = transcript.get(proposal.round, (QUIET, None))
-        answer = mechanism.answer(proposal, cell)
+        answer = told(query, mechanism.answer(proposal, cell))
         mechanism.absorb(proposal, cell, fit)
         if query.name is not None:
             named[query.name] = answer

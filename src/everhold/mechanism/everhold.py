@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Everhold", "Offer", "interval_ends"]
 
-_QUANTUM = 2.0**-17
-"""What rounding a number to the grid can move a mean by, on the share scale: half of 2⁻¹⁵, halved again."""
+_QUANTUM = 2.0**-16
+"""What rounding numbers to the grid can move a mean by, on the share scale: 2⁻¹⁷ for each row, and as much again for the
+mean of the rows of one unit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

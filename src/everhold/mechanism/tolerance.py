@@ -19,7 +19,7 @@ __all__ = ["TOLERANCE_ONE", "Anytime", "Circumstances", "Contract", "FixedPrecis
 TOLERANCE_ONE = 2**30
 """Tolerances and cells are whole multiples of 1/TOLERANCE_ONE."""
 
-_MARGIN = 2.0**-16 + 2.0**-28
+_MARGIN = 2.0**-15 + 2.0**-28
 """What the grids of values and of interval ends may add to a half-width."""
 
 

@@ -39,11 +39,8 @@ class Split:
             return rows.divide(self._drawn(rows.size, rng))
         if unit not in rows.names:
             raise DataError(f"the table has no column {unit!r} to tell units by. Expected one of its columns.")
-        column = rows.table({unit: "text"}).column(unit)
-        missing = column.missing
-        _, codes = np.unique(column.values, return_inverse=True)
-        codes = np.where(missing, codes.max() + 1 + np.cumsum(missing), codes)
-        return rows.divide(self._drawn(int(codes.max()) + 1, rng)[codes])
+        units = rows.units(unit)
+        return rows.divide(self._drawn(len(units), rng)[units.codes])
 
     def _drawn(self, count: int, rng: np.random.Generator) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         public = round(self.fraction * count)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from math import floor, isfinite
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from everhold.bounds import derived
@@ -144,6 +144,9 @@ class Asker:
         given: str | None = None,
     ) -> Finding:
         """The correlation of two numbers, over rows that have both."""
+        for ends in (first_range, second_range):
+            if ends is not None and not (isinstance(ends, tuple | list) and len(ends) == 2):
+                raise QuestionError(f"a range is a pair such as (10, 60), not {ends!r}.")
         sides = [
             self._number(text, *(ends or (None, None))) for text, ends in ((first, first_range), (second, second_range))
         ]
@@ -199,6 +202,7 @@ class Asker:
         tree, ends = self._number(question, low, high)
         group = self._group(given, [tree])
         whole = isinstance(tree, Column) and self._declared()[tree.name].whole
+        tree = self._filled(tree, ends)
         parts: dict[int, Answer] = {}
 
         def below(t: float) -> tuple[float, Ends]:
@@ -230,8 +234,6 @@ class Asker:
         value = search(0)[1]
         # Q > a where even the upper end lies below the level; Q ≤ b where the lower end reaches it.
         lowest, highest = search(2)[0], search(1)[1]
-        if whole and lowest > ends[0]:
-            lowest = min(float(floor(lowest)) + 1.0, highest)
         what = f"{level:g} quantile of {question}" + ("" if given is None else f" given {given}")
         return Finding(what, min(max(value, lowest), highest), lowest, highest, tuple(parts.values()))
 
@@ -283,10 +285,10 @@ class Asker:
         if self._is_yes_no(question):
             tree = self._yes_no(question).tree
             labels = [("yes", tree), ("no", canonical(Logic("not", (tree,))))]
-        elif question in schema and schema[question].kind == "text":
-            return label_tests(schema[question])
+        elif (name := question.strip('"')) in schema and schema[name].kind == "text":
+            return label_tests(schema[name])
         elif edges is not None:
-            tree = number(question, schema.kinds, schema.words)
+            tree = number(self._quoted(question), schema.kinds, schema.words)
             labels = bins_of(tree, (0.0, 1.0), bins, edges)
         else:
             tree, ends = self._number(question, None, None)
@@ -298,7 +300,11 @@ class Asker:
     def _yes_no(self, text: str) -> Expression:
         if not isinstance(text, str):
             raise QuestionError(f'a question here is text, such as "age > 40", not {type(text).__name__}.')
-        return expression(text, self._declared().kinds, self._declared().words)
+        return expression(self._quoted(text), self._declared().kinds, self._declared().words)
+
+    def _quoted(self, text: str) -> str:
+        """The bare name of a column that needs quotes in an expression gets them."""
+        return f'"{text}"' if text in self._declared() and '"' not in text and not text.isidentifier() else text
 
     def _is_yes_no(self, text: str) -> bool:
         try:
@@ -312,7 +318,7 @@ class Asker:
         if not isinstance(text, str):
             raise QuestionError(f'a question here is text, such as "bmi", not {type(text).__name__}.')
         schema = self._declared()
-        tree = number(text, schema.kinds, schema.words)
+        tree = number(self._quoted(text), schema.kinds, schema.words)
         declared = schema[tree.name] if isinstance(tree, Column) else None
         if (low is None) != (high is None):
             raise QuestionError("a range has two ends. Expected both low and high, or neither.")
@@ -327,7 +333,7 @@ class Asker:
             )
         for end, name in ((low, "low"), (high, "high")):
             require_number(end, name)
-        if not (isfinite(low) and isfinite(high) and low < high and max(abs(low), abs(high)) <= 1e15):
+        if not (isfinite(low) and isfinite(high) and high - low >= 1e-30 and max(abs(low), abs(high)) <= 1e15):
             raise QuestionError(f"the range goes from {low!r} to {high!r}. Expected low < high, at most 1e15 in size.")
         return tree, (float(low), float(high))
 

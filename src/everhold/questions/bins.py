@@ -25,21 +25,23 @@ def bins_of(tree: Node, ends: tuple[float, float], bins: int, edges: Sequence[fl
     if edges is not None:
         for edge in edges:
             require_number(edge, "an edge")
+            if not abs(edge) <= 1e15:
+                raise QuestionError(f"an edge is {edge!r}. Expected numbers of at most 1e15 in size.")
         if len(edges) < 2 or any(not a < b for a, b in pairwise(edges)):
             raise QuestionError(
                 f"the edges are {list(edges)!r}. Expected at least two, each larger than the one before."
             )
         return [
-            (f"{a:g} to {b:g}", _between(tree, float(a), float(b), last=place == len(edges) - 2))
+            (f"{a:.12g} to {b:.12g}", _between(tree, float(a), float(b), last=place == len(edges) - 2))
             for place, (a, b) in enumerate(pairwise(edges))
         ]
     require_whole(bins, "bins")
     if not 2 <= bins <= _MOST_BINS:
         raise QuestionError(f"a histogram has 2 to {_MOST_BINS} bins, not {bins!r}")
     inner = [ends[0] + (ends[1] - ends[0]) * place / bins for place in range(1, bins)]
-    first = (f"below {inner[0]:g}", canonical(Test("<", (tree, Number(inner[0])))))
-    last = (f"{inner[-1]:g} or more", canonical(Test("<=", (Number(inner[-1]), tree))))
-    middle = [(f"{a:g} to {b:g}", _between(tree, a, b, last=False)) for a, b in pairwise(inner)]
+    first = (f"below {inner[0]:.12g}", canonical(Test("<", (tree, Number(inner[0])))))
+    last = (f"{inner[-1]:.12g} or more", canonical(Test("<=", (Number(inner[-1]), tree))))
+    middle = [(f"{a:.12g} to {b:.12g}", _between(tree, a, b, last=False)) for a, b in pairwise(inner)]
     return [first, *middle, last]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
+from math import ceil
 from typing import TYPE_CHECKING, Literal
 
 from everhold.queries.interval import Interval
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from everhold.queries.answer import Answer
 
 __all__ = ["Comparison", "Finding", "Shares"]
+
+_REST = {"(missing)", "(other)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +123,26 @@ class Shares:
         """How many cells were surprises."""
         return sum(cell.surprise for cell in self.cells)
 
+    def _shown(self) -> tuple[list[tuple[tuple[str, ...], Answer | Finding]], str]:
+        """The cells worth a line, and a note on missing and other values of which there are none to speak of."""
+        rare = [cell for label, cell in self if set(label) & _REST and cell.value < 0.0005]
+        shown = [(label, cell) for label, cell in self if not (set(label) & _REST and cell.value < 0.0005)]
+        if not rare:
+            return shown, ""
+        most = ceil(1e4 * max(cell.high for cell in rare)) / 100
+        cells = "a cell" if len(rare) == 1 else f"{len(rare)} cells"
+        return shown, f"{cells} of missing or other values: none seen, at most {most:g} %" + (
+            " each" if len(rare) > 1 else ""
+        )
+
     def __repr__(self) -> str:
-        rows = [(" × ".join(label), f"{100 * cell.value:.1f} %", str(cell.interval)) for label, cell in self]
-        wide = max(len(self.what), *(len(row[0]) for row in rows))
-        share = max(5, *(len(row[1]) for row in rows))
+        cells, note = self._shown()
+        rows = [(" × ".join(label), f"{100 * cell.value:.1f} %", str(cell.interval)) for label, cell in cells]
+        wide = max([len(self.what), *(len(row[0]) for row in rows)])
+        share = max([5, *(len(row[1]) for row in rows)])
         lines = [f"{self.what:<{wide}} | {'share':>{share}} | interval"]
         lines += [f"{label:<{wide}} | {value:>{share}} | {interval}" for label, value, interval in rows]
-        return "\n".join(lines)
+        return "\n".join([*lines, note] if note else lines)
 
     def _repr_html_(self) -> str:
         top = max((cell.high for cell in self.cells), default=1.0) or 1.0
@@ -136,6 +152,7 @@ class Shares:
             f"<rect x='0' y='2' height='10' width='{200 * cell.value / top:.1f}' fill='#93c5fd'/>"
             f"<line x1='{200 * cell.low / top:.1f}' x2='{200 * cell.high / top:.1f}' y1='7' y2='7' stroke='#1d4ed8' "
             "stroke-width='2'/></svg></td></tr>"
-            for label, cell in self
+            for label, cell in self._shown()[0]
         )
-        return f"<table><tr><th>{escape(self.what)}</th><th>share</th><th>interval</th><th></th></tr>{rows}</table>"
+        head = f"<tr><th>{escape(self.what)}</th><th>share</th><th>interval</th><th></th></tr>"
+        return f"<table>{head}{rows}</table><p>{escape(self._shown()[1])}</p>"

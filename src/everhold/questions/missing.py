@@ -18,7 +18,7 @@ def can_be_missing(node: Node, schema: Schema) -> bool:
 
     >>> from everhold.data.schema import Schema
     >>> from everhold.queries.expression import number
-    >>> schema = Schema.propose({"age": [1.0, 2.0], "bmi": [20.0, float("nan")]})
+    >>> schema = Schema.propose({"age": [1.0, 2.0], "bmi": [20.0, 30.0]}).revised("age", missing=False)
     >>> [can_be_missing(number(text, schema.kinds), schema) for text in ("age / 2", "2 / age", "bmi", "coalesce(bmi, 25)")]
     [False, True, True, False]
     """

@@ -23,6 +23,10 @@ class Rehearsal(Asker):
         self._preview = preview
         self._schema = schema
 
+    def try_out(self, question: str) -> Preview:
+        """What the public side says of a question, and what a surprise would cost."""
+        return self._preview(self._yes_no(question))
+
     def _declared(self) -> Schema:
         return self._schema
 

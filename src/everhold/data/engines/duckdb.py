@@ -6,16 +6,16 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
 
-from everhold.data.engines.sql import Select
+from everhold.data.engines.sql import Select, identifier, literal
 from everhold.data.source import Files, connection
-from everhold.errors import DataError
+from everhold.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,8 +52,11 @@ class DuckDBEngine:
     ) -> None:
         if not files.paths:
             raise DataError("the DuckDB engine reads Parquet files. Expected a path, or a pattern, of such files.")
-        from everhold.data.engines.sql import literal
-
+        if unit is not None and unit not in files.types:
+            raise DataError(
+                f"the private table has no column {unit!r} to tell units by.{did_you_mean(unit, files.types)} Expected the "
+                "name of a column."
+            )
         self._columns = files.columns_sql(kinds)
         self._floats = frozenset(
             name for name, kind in kinds.items() if kind == "number" and files.types[name] in ("DOUBLE", "FLOAT")
@@ -85,7 +88,7 @@ class DuckDBEngine:
         result: list[int] = []
         for start in range(0, len(questions), _AT_ONCE):
             some = list(questions[start : start + _AT_ONCE])
-            row = self._run(self._select().totals(some)).fetchone()
+            row = self._run(self._select().totals(some), lambda con: con.fetchone())
             result.extend(int(total or 0) for total in row)
         return result
 
@@ -93,20 +96,21 @@ class DuckDBEngine:
         """The steps of each row."""
         if self._unit is not None:
             raise DataError("steps of single units are not listed by this engine.")
-        column = self._run(self._select().rows(question)).fetchnumpy()["steps"]
+        column = self._run(self._select().rows(question), lambda con: con.fetchnumpy())["steps"]
         return np.asarray(np.ma.getdata(column), dtype=np.float64)
 
     def _select(self) -> Select:
         return Select(self._columns, self._relation, floats=self._floats, unit=self._unit)
 
     def _units(self) -> int:
-        unit = self._columns[str(self._unit)]
+        unit = identifier(str(self._unit))
         row = self._run(
-            f"SELECT count(DISTINCT {unit}) + count(*) FILTER (WHERE {unit} IS NULL) FROM {self._relation}"
-        ).fetchone()
+            f"SELECT count(DISTINCT CAST({unit} AS VARCHAR)) + count(*) FILTER (WHERE {unit} IS NULL) FROM {self._relation}",
+            lambda con: con.fetchone(),
+        )
         return int(row[0])
 
-    def _run(self, sql: str) -> Any:
+    def _run(self, sql: str, fetch: Callable[[Any], Any]) -> Any:
         """Run, unless the files have changed under our feet. What went wrong is not told: it could depend on rows."""
         if _stamp(self._paths) != self._stamp:
             raise DataError(
@@ -114,8 +118,8 @@ class DuckDBEngine:
             )
         try:
             with self._lock:
-                return self._con.cursor().execute(sql)
-        except duckdb.Error:
+                return fetch(self._con.cursor().execute(sql))
+        except (duckdb.Error, RuntimeError):
             raise DataError(
                 "the private files could not be read: are they still there, and is memory_limit large enough?"
             ) from None

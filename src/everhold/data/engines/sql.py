@@ -21,8 +21,11 @@ from everhold.queries.expression.tree import Call, Case, Column, Kind, Logic, No
 if TYPE_CHECKING:
     from everhold.queries.expression.question import TextQuestion
 
-__all__ = ["Select", "canonical_column", "from_text", "identifier", "literal"]
+__all__ = ["MOMENT", "NUMBER", "Select", "canonical_column", "from_text", "identifier", "literal"]
 
+NUMBER = r" *[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)? *"
+MOMENT = r" *[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?)? *"
+"""How numbers and dates are written in files; the same patterns as in data/schema.py."""
 _SQL_TYPES: dict[Kind, str] = {"number": "DOUBLE", "date": "DOUBLE", "boolean": "BOOLEAN", "text": "VARCHAR"}
 
 
@@ -55,21 +58,20 @@ def number(value: float) -> str:
 def from_text(column: str, kind: str) -> str:
     """SQL that reads a text as this kind, NULL where it cannot be."""
     if kind == "number":
-        return f"(CASE WHEN NOT contains({column}, '_') THEN TRY_CAST({column} AS DOUBLE) END)"
+        return f"(CASE WHEN regexp_full_match({column}, '{NUMBER}') THEN TRY_CAST(trim({column}) AS DOUBLE) END)"
     if kind == "boolean":
         return (
             f"(CASE WHEN lower(trim({column})) IN ('true', 't', 'yes', 'y', '1') THEN TRUE "
             f"WHEN lower(trim({column})) IN ('false', 'f', 'no', 'n', '0') THEN FALSE END)"
         )
     if kind == "date":
-        iso = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?"
-        return f"(CASE WHEN regexp_full_match(trim({column}), '{iso}') THEN TRY_CAST(trim({column}) AS TIMESTAMP) END)"
+        return f"(CASE WHEN regexp_full_match({column}, '{MOMENT}') THEN TRY_CAST(trim({column}) AS TIMESTAMP) END)"
     return column
 
 
 def canonical_column(name: str, found: str, kind: Kind, what: str) -> str:
     """SQL of a column's canonical value (queries/expression/columns.py), from the type that a file gives it."""
-    column, base = identifier(name), found.split("(")[0].upper()
+    column, base = identifier(name), "LIST" if found.endswith("]") else found.split("(")[0].upper()
     if base == "VARCHAR" and kind != "text":
         column, base = from_text(column, kind), {"number": "DOUBLE", "boolean": "BOOLEAN", "date": "TIMESTAMP"}[kind]
     whole = base.endswith(("INT", "INTEGER"))
@@ -81,8 +83,9 @@ def canonical_column(name: str, found: str, kind: Kind, what: str) -> str:
         if whole or base in ("DOUBLE", "FLOAT", "DECIMAL"):
             return f"(CASE WHEN {column} = 1 THEN TRUE WHEN {column} = 0 THEN FALSE END)"
     if kind == "date" and (base == "DATE" or base.startswith("TIMESTAMP")):
-        moment = f"CAST({column} AS TIMESTAMP)"
-        return f"(CASE WHEN isfinite({moment}) THEN CAST(epoch_us({moment}) AS DOUBLE) END)"
+        moment = f"TRY_CAST({column} AS TIMESTAMP)"
+        first, last = "TIMESTAMP '0001-01-01'", "TIMESTAMP '9999-12-31 23:59:59.999999'"
+        return f"(CASE WHEN {moment} BETWEEN {first} AND {last} THEN CAST(epoch_us({moment}) AS DOUBLE) END)"
     if kind == "number":
         if base == "BOOLEAN":
             return f"CAST(CAST({column} AS INTEGER) AS DOUBLE)"
@@ -121,7 +124,7 @@ class Select:
         self._relation = relation
         self._unit = unit
         self._inner: dict[str, tuple[str, int]] = {}  # SQL of an inner column: its name, and how deep it lies
-        self._used: dict[str, tuple[str, str]] = {}  # what is read: its SQL and its short name
+        self._used: dict[tuple[str, str], tuple[str, str]] = {}  # what is read: its SQL and its short name
 
     def totals(self, questions: list[TextQuestion]) -> str:
         """One SELECT with the sum of each question's steps, over rows or over units."""
@@ -131,7 +134,8 @@ class Select:
         steps = [f"{self._steps(question)} AS s{place}" for place, question in enumerate(questions)]
         means = [f"round_even(sum(s{place}) / count(*), 0) AS m{place}" for place in range(len(questions))]
         sums = [f"CAST(sum(m{place}) AS HUGEINT)" for place in range(len(questions))]
-        unit = self._column_of(self._unit)
+        named = f"CAST({identifier(self._unit)} AS VARCHAR)"
+        unit = self._used.setdefault(("unit", self._unit), (named, f"c{len(self._used)}"))[1]
         # A row without a unit is one of its own: its row number keeps it apart.
         rows = (
             f"SELECT {', '.join(steps)}, {unit} AS u, "
@@ -172,10 +176,10 @@ class Select:
         return sql
 
     def _column_of(self, name: str) -> str:
-        return self._used.setdefault(name, (self._columns[name], f"c{len(self._used)}"))[1]
+        return self._used.setdefault(("canonical", name), (self._columns[name], f"c{len(self._used)}"))[1]
 
     def _raw(self, name: str) -> str:
-        return self._used.setdefault(f"raw {name}", (identifier(name), f"c{len(self._used)}"))[1]
+        return self._used.setdefault(("raw", name), (identifier(name), f"c{len(self._used)}"))[1]
 
     def _twice(self, sql: str) -> str:
         """A name for what is needed more than once."""

@@ -8,7 +8,7 @@ Booleans may be missing too.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,21 @@ if TYPE_CHECKING:
 
     from everhold.queries.expression.tree import Kind
 
-__all__ = ["LARGEST", "LONGEST_TEXT", "SMALLEST", "Encoded", "encode", "encode_words", "kind_of"]
+__all__ = [
+    "FIRST_MICROS",
+    "LARGEST",
+    "LAST_MICROS",
+    "LONGEST_TEXT",
+    "SMALLEST",
+    "Encoded",
+    "encode",
+    "encode_words",
+    "kind_of",
+]
 
 LARGEST, SMALLEST = 1e15, 1e-30
+FIRST_MICROS, LAST_MICROS = -62_135_596_800_000_000.0, 253_402_300_799_999_999.0
+"""Dates of the years 1 to 9999; others are missing, on both sides alike."""
 LONGEST_TEXT = 1_000
 """Letters of a text that count; the rest is cut off, on both sides alike."""
 
@@ -90,11 +102,12 @@ def kind_of(column: NDArray[Any]) -> Kind | None:
     if column.dtype.kind != "O":
         return _KINDS.get(column.dtype.kind)
     found = {type(value) for value in column.tolist()} - {type(None), float}
+    found = {one for one in found if one.__name__ not in ("NAType", "NaTType")}  # pandas' own ways to say nothing
     if not found and any(value == value for value in column.tolist() if value is not None):
         return "number"
     if found and found <= {bool, np.bool_}:
         return "boolean"
-    if found and found <= {int, Decimal, np.float64, np.int64}:
+    if found and all(issubclass(one, int | Decimal | np.number) and one is not bool for one in found):
         return "number"
     if found and all(issubclass(one, date | np.datetime64) for one in found):
         return "date"
@@ -113,17 +126,17 @@ def encode(column: NDArray[Any], kind: Kind | None = None) -> Encoded:
     if kind == "date":
         moments = column.astype("datetime64[us]")
         micros = moments.astype(np.int64).astype(np.float64)
-        micros[np.isnat(moments)] = np.nan
+        micros[np.isnat(moments) | (micros < FIRST_MICROS) | (micros > LAST_MICROS)] = np.nan
         return Encoded(kind, micros)
     if kind == "text":
         if column.dtype.kind == "U":
             words, codes = np.unique(column, return_inverse=True)
             return encode_words(words.tolist(), codes)
-        known = np.array([isinstance(value, str) for value in column.tolist()], dtype=bool)
-        codes = np.full(len(column), -1, dtype=np.int32)
-        words, inverse = np.unique(column[known].astype(str), return_inverse=True)
-        codes[known] = inverse
-        return encode_words(words.tolist(), codes)
+        cut = [value[:LONGEST_TEXT] if isinstance(value, str) else None for value in column.tolist()]
+        final = sorted({value for value in cut if value is not None})
+        rank: dict[str | None, int] = {word: place for place, word in enumerate(final)}
+        rank[None] = -1
+        return Encoded("text", np.fromiter((rank[value] for value in cut), np.int32, len(cut)), tuple(final))
     return Encoded("number", np.full(len(column), np.nan))
 
 
@@ -172,9 +185,13 @@ def _number(item: object) -> float:
 
 
 def _micros(item: object) -> float:
-    if not isinstance(item, datetime | date | np.datetime64) or (
-        isinstance(item, datetime) and item.tzinfo is not None
-    ):
+    if not isinstance(item, datetime | date | np.datetime64) or item != item:
         return float("nan")
-    moment: Any = np.array(item, dtype="datetime64[us]")
-    return float("nan") if np.isnat(moment) else float(moment.astype(np.int64))
+    try:
+        if isinstance(item, datetime) and item.tzinfo is not None:
+            item = item.astimezone(UTC).replace(tzinfo=None)
+        moment: Any = np.array(item, dtype="datetime64[us]")
+    except (TypeError, ValueError, OverflowError):
+        return float("nan")
+    micros = float("nan") if np.isnat(moment) else float(moment.astype(np.int64))
+    return micros if FIRST_MICROS <= micros <= LAST_MICROS else float("nan")

@@ -49,6 +49,10 @@ def tokens(text: str, *, limits: bool = True) -> list[Token]:
     """
     if limits and len(text) > MOST_CHARACTERS:
         raise QuestionError(f"the question has {len(text):,} characters. Expected at most {MOST_CHARACTERS:,}.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        complain(text, error.start, "this is half of a character. Expected text that can be written as UTF-8.")
     result, at = [], 0
     for found in _PATTERN.finditer(text):
         if found.start() != at:
@@ -67,7 +71,9 @@ def tokens(text: str, *, limits: bool = True) -> list[Token]:
     if text[at:].strip():
         place = at + len(text[at:]) - len(text[at:].lstrip())
         what = "a text that does not end" if text[place] in "'\"" else f"the character {text[place]!r}"
-        hint = {"&": " Write AND.", "|": " Write OR.", "!": " Write NOT."}.get(text[place], "")
+        hint = {"&": " Write AND.", "|": " For OR write OR; texts cannot be joined.", "!": " Write NOT."}.get(
+            text[place], ""
+        )
         complain(text, place, f"{what} was not expected here.{hint}")
     result.append(Token("end", "", len(text)))
     return result

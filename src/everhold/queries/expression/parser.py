@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Literal, NoReturn
 
 from everhold.errors import did_you_mean
-from everhold.queries.expression.columns import LARGEST, SMALLEST
+from everhold.queries.expression.columns import LARGEST, LONGEST_TEXT, SMALLEST
 from everhold.queries.expression.lexer import Token, complain, tokens
 from everhold.queries.expression.tree import Call, Case, Column, Kind, Logic, Node, Null, Number, Test, Text, Truth
 
@@ -156,7 +156,7 @@ class _Parser:
                 self.fail(token, f"the number {token.value} is too large. Expected at most 1e15.")
             return self.part(Number(value, at=token.at))
         if token.kind == "text":
-            return self.part(Text(token.value, at=token.at))
+            return self.part(Text(token.value[:LONGEST_TEXT], at=token.at))
         if token.kind == "word":
             return self.call(token) if self.now.value == "(" and self.now.kind == "op" else self.column(token)
         if token.value == "(" and token.kind == "op":
@@ -239,6 +239,8 @@ class _Parser:
         token = self.take()
         if token.value == "IS":
             negated = self.accept("NOT") is not None
+            if self.now.value in ("TRUE", "FALSE"):
+                self.fail(self.now, "a yes/no value stands alone, or with NOT before it. IS goes with NULL only.")
             self.expect("NULL")
             node = self.part(Test("null", (left,), at=token.at))
         else:
@@ -257,7 +259,12 @@ class _Parser:
                 )
             elif token.value == "LIKE":
                 pattern = self.take()
-                if pattern.kind != "text" or "_" in pattern.value or "%" in pattern.value.strip("%"):
+                if (
+                    pattern.kind != "text"
+                    or len(pattern.value) > LONGEST_TEXT
+                    or "_" in pattern.value
+                    or "%" in pattern.value.strip("%")
+                ):
                     self.fail(pattern, "LIKE takes 'start%', '%end' or '%middle%', in quotes and without _.")
                 node = self.part(
                     Test("like", (self.need(left, "text"), Text(pattern.value, at=pattern.at)), at=token.at)
@@ -268,6 +275,8 @@ class _Parser:
 
     def members(self, token: Token, left: Node) -> Node:
         """IN (literal, …)."""
+        if isinstance(left, Null):
+            self.fail(token, "NULL is in no list, so this would be no on every row.")
         self.expect("(")
         items: list[Node] = []
         while True:
@@ -278,6 +287,7 @@ class _Parser:
             _, item = self.alike(token, left, item)
             self.known(left, item)
             items.append(item)
+            self._parts -= 1  # lists have a limit of their own
             if len(items) > MOST_ITEMS:
                 self.fail(where, f"the list has more than {MOST_ITEMS} items.")
             if not self.accept(","):
@@ -348,6 +358,9 @@ class _Parser:
                 self.fail(token, "a question is a condition alone, such as age > 40, without SELECT, FROM or WHERE.")
             near = did_you_mean(token.value, self._columns)
             text = "" if near else f" A text stands in single quotes: {token.value!r}."
+            longer = [name for name in self._columns if name.startswith(token.value + " ")]
+            if longer:
+                near, text = f' Names with spaces stand in double quotes: "{longer[0]}".', ""
             self.fail(
                 token,
                 f"there is no column {token.value!r}.{near}{text} The columns are: {', '.join(self._columns) or 'none'}.",
@@ -361,7 +374,9 @@ class _Parser:
         if kind == "date" and isinstance(node, Text):
             return self.date(node)
         if node.kind != kind:
-            hint = " Dates stand in quotes: '2024-05-01'." if kind == "date" else ""
+            hint = " Dates stand in quotes: '2024-05-01'." if kind == "date" and node.kind == "number" else ""
+            if kind == "date" and isinstance(node, Column):
+                hint = " Dates are written 2024-05-01 in files; a column of other texts is read as text."
             self.fail(node, f"this is {_WORDS[node.kind]} where {_WORDS[kind]} was expected.{hint}")
         return node
 
@@ -378,7 +393,15 @@ class _Parser:
         if isinstance(right, Null):
             return left, replace(right, kind=left.kind)
         if left.kind != right.kind:
-            hint = " Write the column alone, or NOT before it." if "boolean" in (left.kind, right.kind) else ""
+            hint = ""
+            if isinstance(left, Test) and token.value in _COMPARISONS:
+                hint = " Two comparisons are joined by AND: 0 < x AND x < 1."
+            elif "boolean" in (left.kind, right.kind):
+                hint = " Write the column alone, or NOT before it."
+            elif isinstance(left, Text) or isinstance(right, Text):
+                hint = " Write numbers without quotes."
+            elif isinstance(left, Number) or isinstance(right, Number):
+                hint = " Put the value in quotes; or, if the column should be a number, declare it so in the schema."
             self.fail(token, f"{_WORDS[left.kind]} cannot be compared with {_WORDS[right.kind]}.{hint}")
         return left, right
 
@@ -405,7 +428,7 @@ class _Parser:
 
     def bounded(self, node: Call) -> None:
         """Refuse what could overflow by its shape alone."""
-        if _magnitude(node) > _MOST:
+        if self._limits and _magnitude(node) > _MOST:
             self.fail(
                 node, "this could become larger than 1e300 on some row. Expected smaller numbers or fewer products."
             )

@@ -1,0 +1,80 @@
+"""What all commands share: the application, its screen, its errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from everhold.errors import (
+    DataError,
+    EverholdError,
+    LedgerError,
+    MissingExtra,
+    PrecisionExhausted,
+    PriorError,
+    QuestionError,
+    SettingError,
+)
+
+try:
+    import typer
+    from rich.console import Console
+except ImportError:  # pragma: no cover - exercised on an installation without the extra
+    raise MissingExtra("the command line", "cli") from None
+
+__all__ = ["AUDIT_FAILED", "app", "console", "guarded", "problem"]
+
+AUDIT_FAILED = 7
+_CODES: tuple[tuple[type[EverholdError], int], ...] = (
+    (QuestionError, 3),
+    (PrecisionExhausted, 6),
+    (LedgerError, 5),
+    (DataError, 4),
+    (PriorError, 4),
+    (SettingError, 4),
+)
+
+app = typer.Typer(
+    name="everhold",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help="A holdout set that never wears out: ask private rows for ever, with intervals that hold together.\n\n"
+    "A first study:\n\n"
+    "    everhold create study.everhold --data patients.csv --prior last_year.csv\n\n"
+    '    everhold ask study.everhold "age > 40 AND smoker"\n\n'
+    "    everhold audit study.everhold",
+    epilog="Exit codes: 0 done; 1 something unforeseen; 2 wrong use of the command; 3 a question at fault, nothing charged; "
+    "4 data, prior or settings at fault; 5 the study cannot be read, written or locked; 6 a promised precision is used up; "
+    "7 an audit failed.",
+)
+
+console = Console(soft_wrap=True)
+_errors = Console(stderr=True, soft_wrap=True)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def problem(message: str) -> None:
+    """A sentence on the error stream."""
+    _errors.print("error: ", style="bold red", end="")
+    _errors.print(message, markup=False, highlight=False)
+
+
+def guarded(command: F) -> F:
+    """Turn everhold's own errors into a sentence and an exit code."""
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except EverholdError as error:
+            problem(str(error))
+            raise typer.Exit(next((code for kind, code in _CODES if isinstance(error, kind)), 1)) from None
+        except KeyboardInterrupt:
+            problem("interrupted. What was told is recorded; nothing else was.")
+            raise typer.Exit(130) from None
+
+    return run  # type: ignore[return-value]

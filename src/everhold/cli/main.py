@@ -1,0 +1,20 @@
+"""The command line: `everhold --help`."""
+
+from __future__ import annotations
+
+from everhold.cli import asking, planning, reading, studies
+from everhold.cli.app import app
+
+__all__ = ["main"]
+
+for _room in (studies, asking, reading, planning):
+    _room.register(app)
+
+
+def main() -> None:
+    """The entry point."""
+    app(prog_name="everhold")
+
+
+if __name__ == "__main__":
+    main()

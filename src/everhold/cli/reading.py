@@ -1,0 +1,192 @@
+"""`everhold status`, `log`, `audit`, `certificate` and `plot`: what can be done without the private rows."""
+
+from __future__ import annotations
+
+import json
+from math import sqrt
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress
+from rich.table import Table
+
+import everhold as eh
+from everhold.cli.app import AUDIT_FAILED, console, guarded
+from everhold.cli.asking import AsJson, ExpectHead, Study
+from everhold.ledger.reading import read_study
+from everhold.report.certificate import certificate_html, certificate_json, cite, guarantee
+from everhold.report.figure import session_svg
+
+__all__ = ["register"]
+
+
+@guarded
+def status(study: Study, as_json: AsJson = False) -> None:
+    """Where a study stands. Works beside a process that asks.
+
+    Example:
+
+        everhold status study.everhold
+    """
+    file = read_study(study)
+    width = sqrt(file.spent / (2.0 * file.study.rows))
+    facts = {
+        "questions": len(file.told),
+        "surprises": file.surprises,
+        "rows": file.study.rows,
+        "unit": file.study.unit,
+        "confidence": file.confidence,
+        "spent": file.spent,
+        "sampling_half_width": width,
+        "prior": file.study.prior,
+        "created": file.study.created,
+        "head": str(file.head),
+    }
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    draws = "rows" if file.study.unit is None else "units"
+    console.print(
+        f"{file.path}: {len(file.told):,} questions, {file.surprises:,} surprises, {file.spent:.1f} nats spent\n"
+        f"{file.study.rows:,} private {draws}, confidence {file.confidence:g}, {file.study.prior}\n"
+        f"created {file.study.created}\n"
+        f"sampling error of a share near one half: ±{width:.4f} (the tolerance comes on top)\n"
+        f"head {file.head}\n{file.study.schema!r}",
+        markup=False,
+        highlight=False,
+    )
+
+
+@guarded
+def log(
+    study: Study,
+    last: Annotated[int, typer.Option(help="How many rounds, the latest; 0 for all.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """What was asked and answered.
+
+    Example:
+
+        everhold log study.everhold --last 50
+    """
+    file = read_study(study)
+    told = file.told[-last:] if last > 0 else file.told
+    if as_json:
+        for one in told:
+            answer = one.answer
+            typer.echo(
+                json.dumps(
+                    {
+                        "round": answer.round,
+                        "question": one.question,
+                        "value": answer.value,
+                        "low": answer.low,
+                        "high": answer.high,
+                        "surprise": answer.surprise,
+                        "spent": answer.spent,
+                        "time": one.time,
+                        "who": one.who,
+                        "request_id": one.request,
+                    },
+                    ensure_ascii=False,
+                )
+            )
+        return
+    table = Table(box=None, header_style="bold")
+    for heading in ("round", "answer", "interval", "", "question", "asked by", "time"):
+        table.add_column(heading, justify="right" if heading in ("round", "answer") else "left", overflow="fold")
+    for one in told:
+        mark = "surprise" if one.answer.surprise else ""
+        when = one.time[:19].replace("T", " ")
+        cells = (f"{one.answer.round:,}", f"{one.answer.value:.4g}", str(one.answer.interval), mark)
+        table.add_row(*cells, one.question.replace("[", "\\["), one.who or "", when)
+    console.print(table)
+    if len(told) < len(file.told):
+        console.print(f"the last {len(told):,} of {len(file.told):,} rounds; --last 0 shows all", highlight=False)
+
+
+def _audited(study: Path, expect_head: str | None) -> eh.Audit:
+    file = read_study(study) if study.is_file() else None
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("Replaying", total=len(file.told) if file else None)
+        return eh.Holdout.audit_file(
+            study, expect_head=expect_head, progress=lambda done: progress.update(task, completed=done)
+        )
+
+
+@guarded
+def audit(study: Study, expect_head: ExpectHead = None, as_json: AsJson = False) -> None:
+    """Check a study without the private rows: every byte, every hash, every answer again.
+
+    Example:
+
+        everhold audit study.everhold --expect-head 120:9f2c…
+    """
+    try:
+        found = _audited(study, expect_head)
+    except eh.LedgerError as error:
+        found = eh.Audit(0, 0, 0, str(error))
+    if as_json:
+        typer.echo(
+            json.dumps({"ok": found.ok, "rounds": found.rounds, "surprises": found.surprises, "found": str(found)})
+        )
+    else:
+        console.print(str(found), style=None if found.ok else "red", markup=False, highlight=False)
+        if found.ok:
+            file = read_study(study)
+            console.print(f"\n{guarantee(file)}\n\nTo cite: {cite(file)}", markup=False, highlight=False)
+    if not found.ok:
+        raise typer.Exit(AUDIT_FAILED)
+
+
+@guarded
+def certificate(
+    study: Study,
+    out: Annotated[
+        Path | None, typer.Option(help="The page; the JSON is written beside it. <study>.html if left out.")
+    ] = None,
+    expect_head: ExpectHead = None,
+) -> None:
+    """Audit a study and write its certificate: a page for readers, and JSON for programs.
+
+    Example:
+
+        everhold certificate study.everhold --out certificate.html
+    """
+    found = _audited(study, expect_head)
+    file = read_study(study)
+    page = out or study.with_suffix(".html")
+    page.write_text(certificate_html(file, found), encoding="utf-8")
+    data = page.with_suffix(".json")
+    data.write_text(json.dumps(certificate_json(file, found), ensure_ascii=False, indent=1), encoding="utf-8")
+    console.print(f"{found}\nWrote {page} and {data}", markup=False, highlight=False)
+    if not found.ok:
+        raise typer.Exit(AUDIT_FAILED)
+
+
+@guarded
+def plot(
+    study: Study,
+    out: Annotated[Path | None, typer.Option(help="An SVG file; <study>.svg if left out.")] = None,
+) -> None:
+    """Draw the session: answers with intervals over rounds, surprises, the price.
+
+    Example:
+
+        everhold plot study.everhold --out session.svg
+    """
+    file = read_study(study)
+    place = out or study.with_suffix(".svg")
+    if place.suffix.lower() != ".svg":
+        raise eh.SettingError(
+            f"{place} is no SVG file. Expected a name that ends in .svg; browsers and editors open it."
+        )
+    place.write_text(session_svg(file.told, title=f"{study.stem}: {len(file.told):,} questions"), encoding="utf-8")
+    console.print(f"Wrote {place}", markup=False, highlight=False)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (status, log, audit, certificate, plot):
+        app.command()(command)

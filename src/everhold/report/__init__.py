@@ -1,0 +1,1 @@
+"""What readers of a study see: its figure and its certificate."""

@@ -1,0 +1,126 @@
+"""A study's certificate: what a reader needs to trust its answers, as a page and as JSON."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from everhold.report.figure import session_svg
+
+if TYPE_CHECKING:
+    from everhold.ledger.audit import Audit
+    from everhold.ledger.reading import StudyFile
+
+__all__ = ["certificate_html", "certificate_json", "cite", "guarantee"]
+
+_SHOWN = 500  # rounds listed in the page; JSON has all
+
+
+def guarantee(file: StudyFile) -> str:
+    """What is promised, in a sentence."""
+    draws = "rows" if file.study.unit is None else f"units ({file.study.unit})"
+    return (
+        f"With probability {file.confidence:g} over the {file.study.rows:,} private {draws}, drawn independently from the "
+        "population, all intervals of this study hold together, whatever was asked and however the questions were chosen."
+    )
+
+
+def cite(file: StudyFile) -> str:
+    """How to cite a study."""
+    return (
+        f"Answers from an everhold study of {len(file.told):,} questions with {file.surprises:,} surprises, created "
+        f"{file.study.created[:10]}, ledger head {file.head}; everhold {file.study.version}, after Huh, Efficient Adaptive "
+        "Data Analysis over Dense Distributions."
+    )
+
+
+def certificate_json(file: StudyFile, audit: Audit) -> dict[str, Any]:
+    """Everything on the page, and every round."""
+    return {
+        "certificate": 1,
+        "audit": {"ok": audit.ok, "found": str(audit), "unchecked_readings": audit.unchecked},
+        "guarantee": guarantee(file),
+        "cite": cite(file),
+        "head": str(file.head),
+        "created": file.study.created,
+        "everhold": file.study.version,
+        "rows": file.study.rows,
+        "unit": file.study.unit,
+        "prior": file.study.prior,
+        "settings": file.study.settings,
+        "schema": file.study.schema.to_toml(),
+        "questions": len(file.told),
+        "surprises": file.surprises,
+        "spent": file.spent,
+        "rounds": [
+            {
+                "round": one.answer.round,
+                "question": one.question,
+                "scale": one.answer.scale,
+                "value": one.answer.value,
+                "low": one.answer.low,
+                "high": one.answer.high,
+                "surprise": one.answer.surprise,
+                "spent": one.answer.spent,
+                "time": one.time,
+                "who": one.who,
+            }
+            for one in file.told
+        ],
+    }
+
+
+def certificate_html(file: StudyFile, audit: Audit) -> str:
+    """A page that stands alone: no scripts, no other files."""
+    verdict = "Every round replays bit for bit" if audit.ok else "The audit failed"
+    facts = [
+        ("Questions", f"{len(file.told):,}"),
+        ("Surprises", f"{file.surprises:,}"),
+        ("Private " + ("rows" if file.study.unit is None else "units"), f"{file.study.rows:,}"),
+        ("Confidence", f"{file.confidence:g}"),
+        ("Price so far", f"{file.spent:.1f} nats"),
+        ("Prior", file.study.prior),
+        ("Created", file.study.created),
+        ("Ledger head", str(file.head)),
+    ]
+    listed = file.told[-_SHOWN:]
+    rows = "".join(
+        f"<tr{' class=s' if one.answer.surprise else ''}><td>{one.answer.round:,}</td>"
+        f"<td><code>{escape(one.question)}</code></td><td>{one.answer.value:.4g}</td><td>{escape(str(one.answer.interval))}</td>"
+        f"<td>{'surprise' if one.answer.surprise else ''}</td><td>{escape(one.who or '')}</td></tr>"
+        for one in listed
+    )
+    left = f"<p>The last {_SHOWN:,} of {len(file.told):,} rounds.</p>" if len(file.told) > _SHOWN else ""
+    table = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>everhold certificate: {escape(file.path.stem)}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
+body {{ color: #1f2937; background: #fff; }}
+h1 {{ font-size: 1.6rem; margin-bottom: .2rem; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
+.ok {{ color: #047857; }} .bad {{ color: #b91c1c; }}
+dl {{ display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.2rem; }} dt {{ color: #4b5563; }}
+dd {{ margin: 0; overflow-wrap: anywhere; }}
+table {{ border-collapse: collapse; width: 100%; font-size: .9rem; }}
+th, td {{ text-align: left; padding: .25rem .5rem; border-bottom: 1px solid #e5e7eb; vertical-align: top; }}
+td {{ overflow-wrap: anywhere; }}
+tr.s td {{ color: #9a3412; }}
+svg {{ width: 100%; height: auto; }}
+@media (prefers-color-scheme: dark) {{ body {{ color: #e5e7eb; background: #111827; }} dt {{ color: #9ca3af; }}
+th, td {{ border-color: #374151; }} .ok {{ color: #34d399; }} .bad {{ color: #f87171; }} tr.s td {{ color: #fdba74; }} }}
+</style></head><body>
+<h1>Certificate of {escape(file.path.stem)}</h1>
+<p class="{"ok" if audit.ok else "bad"}"><strong>{verdict}.</strong> {escape(str(audit))}.</p>
+<p>{escape(guarantee(file))}</p>
+{session_svg(file.told, title="Answers with their intervals")}
+<h2>The study</h2><dl>{table}</dl>
+<h2>How to cite it</h2><p>{escape(cite(file))}</p>
+<h2>How to check it</h2><p>With the study's file and no private rows:
+<code>everhold audit {escape(file.path.name)} --expect-head {escape(str(file.head))}</code></p>
+<h2>Questions and answers</h2>{left}
+<table><thead><tr><th>Round</th><th>Question</th><th>Answer</th><th>Interval</th><th></th><th>Asked by</th></tr></thead>
+<tbody>{rows}</tbody></table>
+</body></html>
+"""

@@ -1,0 +1,99 @@
+"""The figure of a session as SVG: answers with intervals over rounds, surprises, and the price."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from everhold.ledger.reading import Told
+
+__all__ = ["session_svg"]
+
+_WIDE, _LEFT, _RIGHT = 900, 60, 20
+_TOP, _HIGH, _GAP, _PRICE = 34, 300, 46, 110
+_MOST = 2000  # rounds that are drawn; of more, every surprise and an even part of the others
+
+
+def session_svg(told: Sequence[Told], *, title: str = "") -> str:
+    """A picture of all rounds that stands alone and follows the reader's colour scheme.
+
+    Shares are drawn from 0 to 1; means of numbers, which live on [-1, 1], at (1 + mean)/2.
+    """
+    drawn = _thinned(told)
+    last = max([one.answer.round for one in told], default=1)
+    bottom = _TOP + _HIGH
+    price_top, price_bottom = bottom + _GAP, bottom + _GAP + _PRICE
+    most = max([one.answer.spent for one in told], default=1.0) * 1.05
+
+    def x(number: float) -> float:
+        return _LEFT + (_WIDE - _LEFT - _RIGHT) * (number - 0.5) / last
+
+    def y(value: float) -> float:
+        return _TOP + _HIGH * (1.0 - value)
+
+    def p(nats: float) -> float:
+        return price_bottom - _PRICE * nats / most
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDE} {price_bottom + 40}" role="img" '
+        f'aria-label="{escape(_summary(told), quote=True)}" font-family="system-ui, sans-serif" font-size="13">',
+        "<style>.ink{fill:#1f2937}.line{stroke:#9ca3af}.quiet{stroke:#2563eb;fill:#2563eb}.surprise{stroke:#c2410c;"
+        "fill:#c2410c}.price{stroke:#047857;fill:none}@media (prefers-color-scheme: dark){.ink{fill:#e5e7eb}"
+        ".line{stroke:#4b5563}.quiet{stroke:#60a5fa;fill:#60a5fa}.surprise{stroke:#fb923c;fill:#fb923c}"
+        ".price{stroke:#34d399}}</style>",
+        f'<text class="ink" x="{_LEFT}" y="20" font-weight="600">{escape(title)}</text>',
+    ]
+    for value in (0.0, 0.25, 0.5, 0.75, 1.0):
+        parts.append(_rule(y(value)))
+        parts.append(f'<text class="ink" x="{_LEFT - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{value:g}</text>')
+    width = max(0.6, min(4.0, (_WIDE - _LEFT - _RIGHT) / (2.0 * max(len(drawn), 1))))
+    for one in drawn:
+        answer = one.answer.as_share()
+        kind = "surprise" if answer.surprise else "quiet"
+        at = x(answer.round)
+        said = f"round {answer.round}: {one.question} = {answer.value:.4g} in {answer.interval}"
+        parts.append(
+            f'<g class="{kind}"><title>{escape(said)}</title><line x1="{at:.1f}" x2="{at:.1f}" y1="{y(answer.low):.1f}" '
+            f'y2="{y(answer.high):.1f}" stroke-width="{width:.1f}" opacity="0.55"/>'
+            f'<circle cx="{at:.1f}" cy="{y(answer.value):.1f}" r="{max(1.6, width):.1f}" stroke="none"/></g>'
+        )
+    parts.append(f'<text class="ink" x="{_LEFT}" y="{price_top - 10}">price in nats</text>')
+    for nats in (0.0, most / 1.05):
+        parts.append(_rule(p(nats)))
+        parts.append(f'<text class="ink" x="{_LEFT - 8}" y="{p(nats) + 4:.1f}" text-anchor="end">{nats:.0f}</text>')
+    if drawn:
+        points = " ".join(f"{x(one.answer.round):.1f},{p(one.answer.spent):.1f}" for one in drawn)
+        parts.append(f'<polyline class="price" points="{points}" stroke-width="2"/>')
+    foot = price_bottom + 22
+    parts.append(f'<text class="ink" x="{_LEFT}" y="{foot}">round 1</text>')
+    parts.append(f'<text class="ink" x="{_WIDE - _RIGHT}" y="{foot}" text-anchor="end">round {last:,}</text>')
+    parts.append(
+        f'<g transform="translate({_WIDE - 330},14)"><circle class="quiet" cx="0" cy="0" r="5"/>'
+        '<text class="ink" x="10" y="5">answered from the sketch</text>'
+        '<circle class="surprise" cx="200" cy="0" r="5"/><text class="ink" x="210" y="5">surprise</text></g>'
+    )
+    return "".join([*parts, "</svg>"])
+
+
+def _rule(height: float) -> str:
+    ends = f'x1="{_LEFT}" x2="{_WIDE - _RIGHT}" y1="{height:.1f}" y2="{height:.1f}"'
+    return f'<line class="line" {ends} stroke-width="0.5"/>'
+
+
+def _summary(told: Sequence[Told]) -> str:
+    surprises = sum(one.answer.surprise for one in told)
+    return (
+        f"{len(told):,} answers with their intervals over rounds, {surprises:,} of them surprises, and the price below"
+    )
+
+
+def _thinned(told: Sequence[Told]) -> list[Told]:
+    if len(told) <= _MOST:
+        return list(told)
+    step = len(told) / _MOST
+    kept = {int(place * step) for place in range(_MOST)} | {
+        place for place, one in enumerate(told) if one.answer.surprise
+    }
+    return [told[place] for place in sorted(kept)]
