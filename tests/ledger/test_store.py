@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -307,6 +308,18 @@ class TestResuming:
                 held.ask(eh.Values(sample=~ROWS["b"], reference=~PUBLIC["b"]), request_id="v")
             assert held.rounds == 2
             assert held.audit().ok
+
+
+@pytest.mark.parametrize("threads", ["1", "4"])
+def test_a_replay_does_not_depend_on_threads(threads):
+    """The kept study, audited in a process of its own with another number of threads in the linear algebra."""
+    kept = Path(__file__).parent / "kept" / "format-1.everhold"
+    code = f"import everhold as eh; print(eh.Holdout.audit_file({str(kept)!r}).ok)"
+    variables = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), threads)
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, **variables}
+    )
+    assert said.stdout.strip() == "True"
 
 
 def test_a_file_of_the_first_format_still_replays():

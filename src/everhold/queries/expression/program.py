@@ -49,7 +49,8 @@ def _forget() -> None:
     _workers = None  # threads do not survive a fork
 
 
-os.register_at_fork(after_in_child=_forget)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 def _threads() -> int:
