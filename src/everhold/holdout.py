@@ -17,7 +17,7 @@ from everhold.data.sample import EngineName, Sample
 from everhold.data.schema import Schema
 from everhold.data.source import Frame, as_source
 from everhold.data.table import Table
-from everhold.errors import DataError, LedgerError, PrecisionExhausted, PriorError, QuestionError
+from everhold.errors import DataError, EverholdError, LedgerError, PrecisionExhausted, PriorError, QuestionError
 from everhold.ledger.audit import Audit, audit
 from everhold.ledger.codec import Circumstance, Repeat, read_entry
 from everhold.ledger.events import Digest, Recorded, Round, keep
@@ -89,6 +89,9 @@ class Holdout(Asker):
         engine: 'memory', 'duckdb' (Parquet files larger than memory, read in place), or 'auto'.
         memory_limit: for the DuckDB engine, such as '1GB'.
 
+    Attributes:
+        who: a name for the record of whoever asks next.
+
     >>> import numpy as np, everhold as eh
     >>> rng = np.random.default_rng(0)
     >>> people = lambda size: {"age": rng.integers(18, 90, size), "smoker": rng.random(size) < 0.2}
@@ -97,6 +100,8 @@ class Holdout(Asker):
     >>> 49 / 72 in answer.interval, answer.surprise, holdout.rounds
     (True, False, 1)
     """
+
+    who: str | None = None
 
     def __init__(
         self,
@@ -192,6 +197,7 @@ class Holdout(Asker):
             fingerprint=holdout._sample.fingerprint(bytes.fromhex(secret.key)),
             created=_now(),
             version=VERSION,
+            binding=holdout._sample.binding,
         )
         store = Store.create(place, study.record(), before=lambda: secret.save(place))
         holdout._journal = Journal(store)
@@ -239,11 +245,14 @@ class Holdout(Asker):
         rows = as_source(secret.data if data is None else data, what="the private table", private=True)
         if study.split is not None:
             _, rows = Split(study.split).divide(rows, coins(settings.seed, "split"), study.unit)
+        if engine == "auto":  # as it was when the study was made
+            engine = "duckdb" if study.binding == "files" else "memory"
         sample = Sample(rows, schema=study.schema, unit=study.unit, engine=engine, memory_limit=memory_limit)
         if sample.size != study.rows or sample.fingerprint(bytes.fromhex(secret.key)) != study.fingerprint:
             raise LedgerError(
-                f"these are not the rows that {store.path} was made for. Expected the same rows, in any order; other rows "
-                "need a study of their own."
+                f"these are not the rows that {store.path} was made for. Expected the same rows, in any order (in the same "
+                "order where a part of them was split off, and the same files where they are read in place); other rows need "
+                "a study of their own."
             )
         public, prior = _kept(study, settings)
         holdout = cls.__new__(cls)
@@ -325,26 +334,31 @@ class Holdout(Asker):
     @property
     def rounds(self) -> int:
         """How many questions have been answered."""
+        self._require_sound()
         return self._mechanism.rounds
 
     @property
     def surprises(self) -> int:
         """How many of them surprised."""
+        self._require_sound()
         return self._mechanism.surprises
 
     @property
     def spent(self) -> float:
         """The price so far in nats: what the next answer's interval will be computed with."""
+        self._require_sound()
         return self._mechanism.spent
 
     @property
     def journal(self) -> Journal:
         """The record of all rounds."""
+        self._require_sound()
         return self._journal
 
     @property
     def transcript(self) -> dict[int, tuple[int, tuple[int, ...]]]:
         """Z: every surprise's round, cell and fit. With the coins and the questions it replays the whole session."""
+        self._require_sound()
         return self._journal.transcript()
 
     def ask(
@@ -366,7 +380,7 @@ class Holdout(Asker):
             PrecisionExhausted: a fixed-precision holdout has used up its promise.
         """
         query = self._query(question, name)
-        at = Circumstance(_now(), _text(who, "who"), _text(request_id, "request_id"))
+        at = Circumstance(_now(), _text(who or self.who, "who"), _text(request_id, "request_id"))
         with self._turn():
             answer = self._answer(query, at)
             self._journal.flush()
@@ -403,12 +417,13 @@ class Holdout(Asker):
         A refusal on the way (`PrecisionExhausted`) carries the answers given before it, as `error.answers`. With a
         `request_id` the questions have the ids `<request_id>/1`, `<request_id>/2` ….
         """
-        _text(who, "who"), _text(request_id, "request_id")
+        who = _text(who or self.who, "who")
+        _text(request_id, "request_id")
         if callable(questions) or not isinstance(questions, Iterable) or isinstance(questions, str):
             raise QuestionError("ask_many takes a list of questions; for a single one there is ask.")
         queries = [self._query(question) for question in questions]
         with self._turn():
-            self._require_names(queries)
+            self._require_names(queries, request_id)
             for query in queries:
                 if self._journal.named(query.name) is None and not isinstance(query, Expression | Graded):
                     proposal = self._mechanism.propose(query)
@@ -432,10 +447,18 @@ class Holdout(Asker):
             self._journal.flush()
         return answers
 
-    def _require_names(self, queries: list[Query]) -> None:
-        """One name for one question, within a batch too."""
+    def _require_names(self, queries: list[Query], request_id: str | None) -> None:
+        """One name for one question, and one request id, before anything of a batch is charged."""
         seen: dict[str, str | None] = {}
-        for query in queries:
+        for place, query in enumerate(queries, 1):
+            earlier = None if request_id is None else self._journal.requested(f"{request_id}/{place}")
+            if earlier is not None and not self._is_round(query, earlier):
+                raise LedgerError(
+                    f"request id '{request_id}/{place}' belongs to another question (round {earlier.number}). Expected a new "
+                    "id for new questions. Nothing was charged."
+                )
+            if earlier is None and (named := self._journal.named(query.name)) is not None:
+                self._require_same(query, named)
             if query.name is not None and not isinstance(query, Expression | Graded):
                 identity = self._identity(query)
                 if seen.setdefault(query.name, identity) != identity:
@@ -466,6 +489,7 @@ class Holdout(Asker):
                 raise QuestionError("a question given as text is known by its text, and takes no other name.")
             return expression(question, self._kinds, self._words)
         query = as_query(question, name=name)
+        _require_writable(query.name, "the name")
         self._sample.check(query)
         return query
 
@@ -499,14 +523,34 @@ class Holdout(Asker):
                 )
             if self._asking:
                 raise QuestionError("a question cannot ask the holdout while it is being answered: ask beforehand.")
+            self._journal.require_open()
             self._asking = True
             try:
                 if self._decided is not None:
                     self._settle(self._decided)
                 self._journal.flush()
                 yield
+            except EverholdError:
+                if self._decided is None and self._journal.waiting and not self._broken:
+                    self._journal.flush()  # what was decided before the error is recorded, though nobody sees it now
+                raise
+            except BaseException:
+                # In memory an interrupted round is ended before the next. In a file nobody knows how far it got.
+                store = self._journal.store
+                if store is not None and (self._decided is not None or self._journal.waiting):
+                    store.fail()
+                raise
             finally:
                 self._asking = False
+
+    @property
+    def _broken(self) -> bool:
+        return self._journal.store is not None and self._journal.store.broken
+
+    def _require_sound(self) -> None:
+        """What was decided and not recorded is not told, by a number either."""
+        if self._broken:
+            self._journal.require_open()
 
     def _settle(self, decided: _Decided) -> Answer:
         """End the decided round: learn, record, and only then tell. Ends it later if it is interrupted on the way."""
@@ -567,7 +611,7 @@ class Holdout(Asker):
         """
         place = Path(path)
         try:
-            store = Store.open(place, write=False)
+            store, data = Store.snapshot(place)
         except LedgerError as error:
             return Audit(0, 0, 0, str(error))
         try:
@@ -575,11 +619,11 @@ class Holdout(Asker):
             study = Study.read(next(records))
             settings = Settings.from_dict(study.settings)
             public, _ = _kept(study, settings)
-            count, written = 1, 0
+            count, written, told = 1, 0, 0
             requests: dict[str, int] = {}
 
             def rounds() -> Iterator[Round]:
-                nonlocal count, written
+                nonlocal count, written, told
                 for record in records:
                     entry = read_entry(record, study.schema.kinds)
                     count, written = count + 1, entry.written_by
@@ -587,8 +631,13 @@ class Holdout(Asker):
                     if request is not None and request in requests:
                         raise LedgerError(f"request id {request!r} was answered twice.")
                     if isinstance(entry, Repeat):
+                        if not 1 <= entry.number <= told:
+                            raise LedgerError(
+                                f"a repeat in the ledger belongs to round {entry.number}, which is not there."
+                            )
                         requests[str(request)] = entry.number
                         continue
+                    told += 1
                     if request is not None:
                         requests[request] = entry.round.number
                     if progress is not None:
@@ -597,9 +646,11 @@ class Holdout(Asker):
 
             found = audit(build(study.rows, public, settings), rounds())
             if found.ok:
-                check_pages(place, records=count, written_by=written or study.written_by)
+                check_pages(place, data, records=count, written_by=written or study.written_by)
         except LedgerError as error:
             return Audit(0, 0, 0, str(error))
+        except (ArithmeticError, EverholdError, LookupError, RecursionError, TypeError, ValueError) as error:
+            return Audit(0, 0, 0, f"{place} cannot be read as a study ({type(error).__name__}: {error})")
         finally:
             store.close()
         return found
@@ -640,6 +691,8 @@ class Holdout(Asker):
 
     def __repr__(self) -> str:
         draws = "rows" if self._unit is None else "units"
+        if self._broken:
+            return f"Holdout({self.size:,} private {draws}, interrupted: open the study again)"
         return (
             f"Holdout({self.size:,} private {draws}, questions: {self.rounds:,}, surprises: {self.surprises:,}, "
             f"{self.spent:.1f} nats spent)"
@@ -653,7 +706,18 @@ def _now() -> str:
 def _text(value: str | None, what: str) -> str | None:
     if value is not None and (not isinstance(value, str) or not 0 < len(value) <= 200):
         raise QuestionError(f"{what} is {value!r}. Expected a text of up to 200 letters.")
+    _require_writable(value, what)
     return value
+
+
+def _require_writable(value: str | None, what: str) -> None:
+    """A record is UTF-8: what cannot be written so is refused before anything is read."""
+    try:
+        (value or "").encode()
+    except UnicodeEncodeError:
+        raise QuestionError(
+            f"{what} has half of a character in it. Expected text that can be written as UTF-8."
+        ) from None
 
 
 def _location(data: object) -> str | None:

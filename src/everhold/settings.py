@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, is_dataclass
+from numbers import Integral
 from typing import Any, Literal, get_args
 
 from everhold.errors import LedgerError, SettingError, require_number, require_whole
@@ -38,6 +39,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         require_number(self.confidence, "confidence")
+        object.__setattr__(self, "confidence", float(self.confidence))
         if not 1e-9 < self.confidence < 1.0:
             raise SettingError(
                 f"confidence lies strictly between 0 and 1, not at {self.confidence!r}. 0.95 is usual: all intervals of a "
@@ -53,6 +55,11 @@ class Settings:
                 raise SettingError(f"the density λ lies in (0, 1], not at {self.density!r}")
         require_whole(self.known_rows, "known_rows")
         require_whole(self.seed, "seed")
+        for name, kind in (("half_width", float), ("density", float), ("known_rows", int), ("seed", int)):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, kind(value))
+        if abs(self.seed) >= 2**256:
+            raise SettingError("the seed is too large. Expected fewer than 256 bits.")
         if isinstance(self.rule, str) and self.rule not in get_args(RuleName):
             raise SettingError(f"the rule is one of {', '.join(get_args(RuleName))}, not {self.rule!r}")
         if not isinstance(self.rule, str) and not hasattr(self.rule, "fit"):
@@ -89,12 +96,13 @@ class Settings:
                 raise LedgerError(
                     "a rule of your own cannot be kept in a file. Expected a name, or a rule of everhold's."
                 )
-            rule = {"name": rule.name, **{key: value for key, value in vars(rule).items() if not key.startswith("_")}}
+            rule = {"name": rule.name, **{key: _plain(value) for key, value in vars(rule).items() if key[0] != "_"}}
         tolerance: Any = self.tolerance
         if tolerance is not None:
             if type(tolerance) not in (Anytime, FixedPrecision) or not is_dataclass(tolerance):
                 raise LedgerError("a tolerance of your own cannot be kept in a file. Expected eh.Anytime(...).")
-            tolerance = {"name": type(tolerance).__name__, **asdict(tolerance)}  # type: ignore[arg-type]
+            kept = asdict(tolerance)  # type: ignore[arg-type]
+            tolerance = {"name": type(tolerance).__name__, **{key: _plain(value) for key, value in kept.items()}}
         return {
             "confidence": self.confidence,
             "half_width": self.half_width,
@@ -127,3 +135,10 @@ class Settings:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerError(f"the settings of the study are not readable ({error}).") from None
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy's, or a fraction, as Python's own."""
+    if isinstance(value, bool | str) or value is None:
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)

@@ -98,10 +98,59 @@ class TestFailedWrites:
         with pytest.raises(KeyboardInterrupt):
             held.ask("smoker")
         held._journal.flush = flush
-        assert held.ask("age > 40").round == 2
-        assert held.rounds == 2
-        assert held.audit().ok
-        held.close()
+        for tell in (lambda: held.ask("age > 40"), lambda: held.rounds, lambda: held.transcript, lambda: held.journal):
+            with pytest.raises(LedgerError, match="nothing more is told"):
+                tell()
+        assert "interrupted" in repr(held)
+        with eh.Holdout.open(path, data=PRIVATE) as again:
+            assert again.rounds == 0
+            assert again.ask("smoker").round == 1
+            assert again.audit().ok
+
+    def test_an_interrupt_at_any_line(self, tmp_path):
+        """Ctrl-C at every line of asking, in turn: what is shown later is in the ledger, once, and the audit passes."""
+        import sys
+
+        lines = 0
+        stop = 0
+        while lines >= stop:
+            stop += 7 if stop > 3 else 1
+            path = tmp_path / f"{stop}.everhold"
+            create(path)
+            held = eh.Holdout.open(path, data=PRIVATE)
+            lines = 0
+
+            def trace(frame, event, _):
+                nonlocal lines
+                if event == "line" and "everhold" in frame.f_code.co_filename:
+                    lines += 1
+                    if lines == stop:
+                        sys.settrace(None)
+                        raise KeyboardInterrupt
+                return trace
+
+            sys.settrace(trace)
+            try:
+                held.ask("smoker", request_id="one")
+            except KeyboardInterrupt:
+                pass
+            finally:
+                sys.settrace(None)
+            shown = []
+            for _ in range(2):
+                try:
+                    shown.append(held.ask("smoker", request_id="one"))
+                    shown.append(held.ask("age > 40", request_id="two"))
+                except LedgerError:
+                    pass
+            held.close()
+            found = eh.Holdout.audit_file(path)
+            assert found.ok, (stop, str(found))
+            with eh.Holdout.open(path, data=PRIVATE) as again:
+                recorded = [past.answer for past in again.journal]
+                assert len(recorded) <= 2
+                assert all(answer in recorded for answer in shown), stop
+        assert stop > 200
 
     def test_a_full_disk_at_creation_leaves_nothing(self, tmp_path, monkeypatch):
         def full(*_):

@@ -99,11 +99,31 @@ class TestEveryByte:
         What a pinned head is for: the fit of a last surprise, which no later answer depends on yet, could be forged.
         """
         records = list(Store.open(study[0], write=False).records())
-        for change in ("value", "low", "spent", "cell", "fit", "dropped", "reading"):
+        changes = (
+            "value",
+            "low",
+            "spent",
+            "cell",
+            "fit",
+            "dropped",
+            "reading",
+            "name",
+            "identity",
+            "repeat",
+            "request",
+            "extra",
+        )
+        for change in changes:
             forged = tmp_path / f"{change}.everhold"
             changed = []
             for record in records:
                 body = json.loads(record.body)
+                if record.kind == "repeat" and change == "repeat":
+                    body["round"] = 99
+                if record.kind == "round" and change in ("name", "identity") and body[change] is not None:
+                    body[change] = '("b" = TRUE)'
+                if record.kind == "round" and change in ("request", "extra"):
+                    body[change] = [1]
                 if record.kind == "round":
                     if change in ("value", "low", "spent"):
                         body[change] += 1e-9

@@ -111,6 +111,11 @@ class Sample:
         questions = [query.question if isinstance(query, Prepared) else query for query in queries]
         return [steps - VALUE_ONE * self.size for steps in self._engine.totals(questions)]
 
+    @property
+    def binding(self) -> str:
+        """What the fingerprint is made of: 'rows' in memory, or 'files' read in place."""
+        return "files" if self._table is None else "rows"
+
     def fingerprint(self, key: bytes) -> str:
         """What tells these rows from others, to whoever has the key."""
         if self._table is not None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from everhold.data.table import Table
-from everhold.errors import LedgerError
+from everhold.errors import DataError, LedgerError, QuestionError
 from everhold.ledger.events import Digest, Recorded, Round
 from everhold.ledger.store import Record
 from everhold.queries.answer import Answer
@@ -82,7 +82,7 @@ def load(record: Record) -> dict[str, Any]:
         )
     try:
         value = json.loads(record.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise LedgerError(f"a {record.kind} record of the ledger is not readable.") from None
     if not isinstance(value, dict):
         raise LedgerError(f"a {record.kind} record of the ledger is not readable.")
@@ -136,10 +136,17 @@ def read_entry(
     """
     body = load(record)
     try:
+        _require_shape(record.kind, body)
         at = Circumstance(body["time"], body["who"], body["request"])
         if record.kind == "repeat":
             return Repeat(int(body["round"]), at, int(body["sqlite"]))
         scale, numerator, denominator, draws = body["reading"]
+        asked = (
+            UNPARSED
+            if parse == "surprises" and body["cell"] is None and body["asked"]["kind"] in ("yes/no", "mean")
+            else _asked(body["asked"], record.blob, kinds, body["name"])
+        )
+        _require_name(asked, body["name"], body["identity"])
         return Entry(
             Round(
                 Answer(
@@ -154,17 +161,70 @@ def read_entry(
                 body["cell"],
                 None if body["fit"] is None else tuple(body["fit"]),
                 Reading(scale, int(numerator), int(denominator), draws),
-                UNPARSED
-                if parse == "surprises" and body["cell"] is None and body["asked"]["kind"] in ("yes/no", "mean")
-                else _asked(body["asked"], record.blob, kinds, body["name"]),
+                asked,
                 body["name"],
                 body["identity"],
             ),
             at,
             int(body["sqlite"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError, QuestionError) as error:
         raise LedgerError(f"a {record.kind} record of the ledger is not readable ({type(error).__name__}).") from None
+
+
+_SHAPES: dict[str, dict[str, tuple[type, ...]]] = {
+    "repeat": {"round": (int,), "time": (str,), "who": (str, type(None)), "request": (str,), "sqlite": (int,)},
+    "round": {
+        "round": (int,),
+        "asked": (dict,),
+        "name": (str, type(None)),
+        "identity": (str, type(None)),
+        "value": (float, int),
+        "low": (float, int),
+        "high": (float, int),
+        "surprise": (bool,),
+        "spent": (float, int),
+        "scale": (str,),
+        "cell": (int, type(None)),
+        "fit": (list, type(None)),
+        "reading": (list,),
+        "time": (str,),
+        "who": (str, type(None)),
+        "request": (str, type(None)),
+        "sqlite": (int,),
+    },
+}
+
+
+def _require_shape(kind: str, body: Mapping[str, Any]) -> None:
+    """Exactly the fields of a record, each of its type."""
+    shape = _SHAPES[kind]
+    if set(body) != set(shape) or any(
+        not isinstance(body[name], types) or (isinstance(body[name], bool) and bool not in types)
+        for name, types in shape.items()
+    ):
+        raise ValueError("other fields than expected")
+    if kind == "round" and (
+        (body["cell"] is None) != (body["fit"] is None)
+        or body["surprise"] != (body["cell"] is not None)
+        or any(not isinstance(one, int) or isinstance(one, bool) for one in body["fit"] or [])
+    ):
+        raise ValueError("a surprise without its cell or its coefficients")
+
+
+def _require_name(asked: Query | Digest, name: str | None, identity: str | None) -> None:
+    """The name that readers see is the question's own."""
+    if asked is UNPARSED:
+        return
+    if isinstance(asked, Expression | Graded):
+        fine = name == identity == asked.name
+    else:
+        digest = (
+            asked.sha256 if isinstance(asked, Digest) else asked.packed.digest if isinstance(asked, Recorded) else ""
+        )
+        fine = (name is None) == (identity is None) and (identity is None or identity == digest)
+    if not fine:
+        raise ValueError("a name that is not the question's")
 
 
 def _question(kept: Query | Digest) -> tuple[dict[str, Any], bytes | None]:
@@ -234,11 +294,14 @@ def table_to_bytes(table: Table, weights: np.ndarray[Any, Any] | None) -> bytes:
 def table_from_bytes(data: bytes) -> tuple[Table, np.ndarray[Any, Any] | None]:
     """The rows and their weights again, equal bit for bit."""
     try:
-        plain = zlib.decompress(data)
-        size = struct.unpack(">I", plain[:4])[0]
-        head = json.loads(plain[4 : 4 + size])
-    except (zlib.error, struct.error, ValueError):
+        return _table(zlib.decompress(data))
+    except (zlib.error, struct.error, ValueError, TypeError, KeyError, DataError, MemoryError):
         raise LedgerError("the reference rows in the ledger are damaged.") from None
+
+
+def _table(plain: bytes) -> tuple[Table, np.ndarray[Any, Any] | None]:
+    size = struct.unpack(">I", plain[:4])[0]
+    head = json.loads(plain[4 : 4 + size])
     at = 4 + size
 
     def take(entry: Mapping[str, Any]) -> np.ndarray[Any, Any]:
@@ -258,4 +321,7 @@ def table_from_bytes(data: bytes) -> tuple[Table, np.ndarray[Any, Any] | None]:
         else:
             columns[entry["name"]] = Encoded(entry["kind"], values, tuple(entry.get("words", ())), known)
     weights = None if head["weights"] is None else take(head["weights"])
-    return Table(columns, size=head["rows"], copy=False), weights
+    table = Table(columns, size=head["rows"], copy=False)
+    if at != len(plain) or table.row_count != head["rows"] or (weights is not None and len(weights) != head["rows"]):
+        raise ValueError("rows that do not fit together")
+    return table, weights

@@ -56,7 +56,7 @@ class Journal:
 
     def repeat(self, number: int, at: Circumstance) -> None:
         """Note that a request was answered from an earlier round."""
-        if at.request is None or at.request in self._requests:
+        if at.request is None or at.request in self._requests or not 1 <= number <= len(self._rounds):
             return
         if self._store is not None:
             self._waiting.append(repeat_record(number, at))
@@ -64,8 +64,9 @@ class Journal:
 
     def restore_request(self, request: str | None, number: int) -> None:
         """A repeat that is durable already."""
-        if request is not None:
-            self._requests[request] = number
+        if request is None or not 1 <= number <= len(self._rounds):
+            raise LedgerError("a repeat in the ledger belongs to no round.")
+        self._requests[request] = number
 
     def flush(self) -> None:
         """Make everything durable that was committed. Nothing may be told before this returns.
@@ -73,16 +74,27 @@ class Journal:
         Raises:
             LedgerError: it could not be written, now or earlier.
         """
+        self.require_open()
+        if self._store is not None and self._waiting:
+            self._store.append(self._waiting)
+            self._waiting = []
+
+    def require_open(self) -> None:
+        """Refuse to tell anything once a record could not be written, or the study was closed."""
         if self._store is None:
             return
         if self._store.broken:
             raise LedgerError(
-                f"{self._store.path} could not be written before: nothing more is told. Open the study again; what was "
-                "recorded is there."
+                f"{self._store.path} could not be written, or was interrupted on the way: nothing more is told. Open the "
+                "study again; what was recorded is there."
             )
-        if self._waiting:
-            waiting, self._waiting = self._waiting, []
-            self._store.append(waiting)
+        if self._store.closed:
+            raise LedgerError(f"{self._store.path} was closed. Open the study again to ask.")
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something is not durable yet."""
+        return bool(self._waiting)
 
     def named(self, name: str | None) -> Round | None:
         """The round in which a question of that name was answered, if there is one."""

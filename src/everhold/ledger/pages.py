@@ -20,18 +20,18 @@ _PAGE = 4096
 _LEAF, _INTERIOR = 13, 5
 
 
-def check_pages(path: Path, *, records: int, written_by: int) -> None:
+def check_pages(path: Path, data: bytes, *, records: int, written_by: int) -> None:
     """Refuse a file with any byte out of place.
 
     Args:
-        path: the file.
+        path: of the file, for messages.
+        data: its bytes.
         records: how many it holds.
         written_by: the version of SQLite that the last record says it was written by.
 
     Raises:
         LedgerError: naming the page.
     """
-    data = path.read_bytes()
     if len(data) % _PAGE or not data:
         raise LedgerError(
             f"{path} has {len(data)} bytes, which is not a whole number of pages: it was cut off or added to."

@@ -10,6 +10,7 @@ import hashlib
 import os
 import sqlite3
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,12 +24,22 @@ if sys.platform == "win32":  # pragma: no cover
     def _take(fd: int) -> None:
         """Lock a file for this process alone, or raise OSError at once."""
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+
+    def _give(fd: int) -> None:
+        """Unlock."""
+        with suppress(OSError):
+            msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
 else:
     import fcntl
 
     def _take(fd: int) -> None:
         """Lock a file for this process alone, or raise OSError at once."""
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _give(fd: int) -> None:
+        """Unlock, also where a forked process still has the file open."""
+        with suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 __all__ = ["APPLICATION_ID", "CREATE", "FORMAT", "Head", "Record", "Store"]
@@ -39,6 +50,9 @@ CREATE = (
     "CREATE TABLE record (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL, "
     "blob BLOB, hash BLOB NOT NULL)"
 )
+_SOME = "SELECT seq, kind, version, body, blob, hash FROM record WHERE seq > ? ORDER BY seq LIMIT ?"
+_AT_ONCE = 500
+_PATIENCE = 300.0  # seconds that a write waits for readers
 _START = b"everhold ledger 1\n".ljust(32, b"\0")
 
 
@@ -96,22 +110,20 @@ class Store:
     Made by `Store.create` or `Store.open`; `close` gives up the lock. Reading does not need it.
     """
 
-    def __init__(self, path: Path, *, write: bool, lock: int | None) -> None:
+    def __init__(self, path: Path, *, write: bool, lock: int | None, data: bytes | None = None) -> None:
         self.path = path
         self._write = write
         self._lock = lock
-        self._broken = False
+        self._broken = self._closed = False
         self._pid = os.getpid()
         mode = "rw" if os.access(path, os.W_OK) else "ro"
         try:
-            self._con = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode={mode}",
-                uri=True,
-                isolation_level=None,
-                check_same_thread=False,
-                timeout=5.0,
-            )
-            _settle(self._con)
+            place = ":memory:" if data is not None else f"{path.absolute().as_uri()}?mode={mode}"
+            self._con = sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False, timeout=5.0)
+            if data is not None:
+                self._con.deserialize(data)
+            else:
+                _settle(self._con)
             if self._con.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
                 raise LedgerError(f"{path} is no everhold study.")
             found = self._con.execute("PRAGMA user_version").fetchone()[0]
@@ -176,6 +188,30 @@ class Store:
             _unlocked(lock)
             raise
 
+    @classmethod
+    def snapshot(cls, path: Path) -> tuple[Store, bytes]:
+        """A study's file as it stands at one moment, and its bytes; somebody may go on asking beside it."""
+        reader = cls.open(path, write=False)
+        try:
+            reader._con.execute("BEGIN")
+            reader._con.execute("SELECT 1 FROM record LIMIT 1").fetchone()  # from here on nobody commits
+            data = path.read_bytes()
+        except (OSError, sqlite3.Error, UnicodeDecodeError) as error:
+            raise LedgerError(f"{path} is damaged: {error}.") from None
+        finally:
+            reader.close()
+        return cls(path, write=False, lock=None, data=data), data
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file was given up."""
+        return self._closed
+
+    def fail(self) -> None:
+        """Tell nothing more: something was interrupted between a decision and its record."""
+        self._broken = True
+        self.close()
+
     @property
     def head(self) -> Head:
         """Where the ledger stands, after all records were read or appended."""
@@ -212,16 +248,17 @@ class Store:
                 f"{self.path} {'could not be written before' if self._broken else 'is open for reading'}: nothing more is "
                 "told. Open the study again; what was recorded is there."
             )
-        seq, before = self._head.records, self._head.hash
         try:
-            self._con.execute("BEGIN IMMEDIATE")
+            seq, before = self._head.records, self._head.hash
+            _patiently(self._con, "BEGIN IMMEDIATE")
             last = self._con.execute("SELECT seq, hash FROM record ORDER BY seq DESC LIMIT 1").fetchone()
             if last != (seq, before):
                 raise LedgerError(f"{self.path} was changed by somebody else. Open the study again.")
             for record in records:
                 seq, before = seq + 1, record.chained(before)
                 _insert(self._con, seq, record, before)
-            self._con.execute("COMMIT")
+            _patiently(self._con, "COMMIT")
+            self._head = Head(seq, before)
         except BaseException as error:
             # Whether the commit happened is unknown: tell nothing, and let reopening find out.
             self._broken = True
@@ -231,15 +268,29 @@ class Store:
                     f"{self.path} could not be written ({error}). Nothing was told. Mend that and open the study again."
                 ) from None
             raise
-        self._head = Head(seq, before)
 
     def close(self) -> None:
         """Give up the file and its lock."""
+        self._closed = True
         with suppress(sqlite3.Error):
             self._con.close()
         if os.getpid() == self._pid:
             _unlocked(self._lock)
         self._lock = None
+
+
+def _patiently(con: sqlite3.Connection, statement: str) -> None:
+    """Run a statement that waits for readers: while they hold the file it is known not to have happened."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            con.execute(statement)
+            return
+        except sqlite3.OperationalError as error:
+            busy = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def _settle(con: sqlite3.Connection) -> None:
@@ -300,6 +351,7 @@ def _locked(path: Path) -> int:
 
 def _unlocked(fd: int | None) -> None:
     if fd is not None:
+        _give(fd)
         os.close(fd)
 
 

@@ -34,6 +34,7 @@ class Study:
         prior: a line about where they come from.
         fingerprint: of the private rows, under the owner's key.
         created, version: when, and by which everhold.
+        binding: what the fingerprint was made of: 'rows', or 'files' that are read in place.
     """
 
     settings: dict[str, Any]
@@ -49,6 +50,7 @@ class Study:
     fingerprint: str
     created: str
     version: str
+    binding: str = "rows"
     written_by: int = field(default_factory=sqlite_version)
 
     def record(self) -> Record:
@@ -65,6 +67,7 @@ class Study:
             "fingerprint": self.fingerprint,
             "created": self.created,
             "everhold": self.version,
+            "binding": self.binding,
             "sqlite": self.written_by,
         }
         return Record("study", VERSIONS["study"], dump(body), table_to_bytes(self.reference, self.weights))
@@ -77,6 +80,10 @@ class Study:
             raise LedgerError("the ledger does not begin with a study.")
         reference, weights = table_from_bytes(record.blob)
         try:
+            if not (isinstance(body["rows"], int) and body["rows"] > 0 and isinstance(body["draws"], int | float)):
+                raise ValueError("rows and draws are numbers")
+            if not (body["split"] is None or isinstance(body["split"], float)):
+                raise ValueError("a split is a fraction")
             return cls(
                 body["settings"],
                 Schema.from_toml(body["schema"]),
@@ -91,10 +98,11 @@ class Study:
                 body["fingerprint"],
                 body["created"],
                 body["everhold"],
+                body["binding"],
                 body["sqlite"],
             )
-        except KeyError as error:
-            raise LedgerError(f"the study's first record lacks {error}.") from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise LedgerError(f"the study's first record is not readable ({error}).") from None
 
 
 @dataclass(frozen=True, slots=True)
