@@ -251,8 +251,8 @@ class Holdout(Asker):
         if sample.size != study.rows or sample.fingerprint(bytes.fromhex(secret.key)) != study.fingerprint:
             raise LedgerError(
                 f"these are not the rows that {store.path} was made for. Expected the same rows, in any order (in the same "
-                "order where a part of them was split off, and the same files where they are read in place); other rows need "
-                "a study of their own."
+                "order where a part of them was split off, and the same files where they are read in place); other rows "
+                "need a study of their own."
             )
         public, prior = _kept(study, settings)
         holdout = cls.__new__(cls)
@@ -454,8 +454,8 @@ class Holdout(Asker):
             earlier = None if request_id is None else self._journal.requested(f"{request_id}/{place}")
             if earlier is not None and not self._is_round(query, earlier):
                 raise LedgerError(
-                    f"request id '{request_id}/{place}' belongs to another question (round {earlier.number}). Expected a new "
-                    "id for new questions. Nothing was charged."
+                    f"request id '{request_id}/{place}' belongs to another question (round {earlier.number}). Expected a "
+                    "new id for new questions. Nothing was charged."
                 )
             if earlier is None and (named := self._journal.named(query.name)) is not None:
                 self._require_same(query, named)

@@ -175,7 +175,11 @@ class TestMistakes:
                 "between 0 and 1",
             ),
             (["audit", "patients.csv"], 7, "cannot be opened"),
-            (["audit", "nothing.everhold"], 7, "there is no study"),
+            (["audit", "nothing.everhold"], 5, "there is no study"),
+            (["certificate", "study.everhold", "--out", "study.everhold"], 4, "belongs to one"),
+            (["certificate", "study.everhold", "--out", "x.json"], 4, "where the data goes"),
+            (["certificate", "study.everhold", "--out", "/nonexistent/x.html"], 4, "could not be read or written"),
+            (["ask", "study.everhold", "--file", "latin1.txt"], 4, "could not be read or written"),
             (["status", "patients.csv"], 5, "cannot be opened"),
             (["plot", "study.everhold", "--out", "x.png"], 4, "no SVG"),
             (["schema", "nothing.csv"], 4, "there is no file"),
@@ -184,10 +188,37 @@ class TestMistakes:
         ],
     )
     def test_each_is_answered_by_a_sentence(self, study, args, code, says):
+        (study.parent / "latin1.txt").write_bytes(b"city = '\xff'")
         said = run(*args)
         assert said.exit_code == code, said.output
         assert says in " ".join(said.output.split()).replace("│ ", "")
         assert "Traceback" not in said.output
+
+    def test_nothing_that_a_terminal_would_obey_is_printed(self, folder):
+        rows = "[/red],\x1b[31mcity,age\n" + "1,\x1b[5mYork,3\n" * 50
+        (folder / "odd.csv").write_text(rows)
+        assert run("create", "[bold].everhold", "--data", "odd.csv", "--prior", "odd.csv").exit_code == 0
+        assert run("ask", "[bold].everhold", '"[/red]" > 0', "--who", "\x1b]0;[/red]ann").exit_code == 0
+        for args in (
+            ["log", "[bold].everhold"],
+            ["status", "[bold].everhold"],
+            ["ask", "[bold].everhold", "\x1b[31mcity", "--as", "table"],
+        ):
+            said = run(*args)
+            assert "\x1b" not in said.output
+            assert "Traceback" not in said.output
+        assert "[/red]ann" in run("log", "[bold].everhold").output
+        mean = run("ask", "[bold].everhold", "age", "--as", "mean", "--low", 0, "--high", 9, "--who", "bob")
+        assert mean.exit_code == 0
+        assert json.loads(run("log", "[bold].everhold", "--json").stdout.splitlines()[-1])["who"] == "bob"
+
+    def test_studies_of_files_in_place_can_be_asked(self, folder):
+        import pandas as pd
+
+        pd.DataFrame({"x": np.arange(500.0)}).to_parquet(folder / "x.parquet")
+        made = run("create", "p.everhold", "--data", "x.parquet", "--prior", "x.parquet", "--engine", "duckdb")
+        assert made.exit_code == 0, made.output
+        assert run("ask", "p.everhold", "x > 100").exit_code == 0
 
     def test_a_second_process_is_told_why_it_must_wait(self, study):
         with eh.Holdout.open(study):

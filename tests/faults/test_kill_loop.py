@@ -120,7 +120,7 @@ class TestFailedWrites:
             held = eh.Holdout.open(path, data=PRIVATE)
             lines = 0
 
-            def trace(frame, event, _):
+            def trace(frame, event, _, stop=stop):
                 nonlocal lines
                 if event == "line" and "everhold" in frame.f_code.co_filename:
                     lines += 1

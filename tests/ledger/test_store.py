@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -268,6 +269,85 @@ class TestOpening:
         con.close()
         assert "format 2" in str(eh.Holdout.audit_file(path))
         assert len(records) > 5
+
+
+class TestBesideReaders:
+    def test_a_slow_reader_does_not_stop_the_writer(self, tmp_path):
+        path = tmp_path / "s.everhold"
+        small_study(path)
+        held = eh.Holdout.open(path, data=ROWS)
+        reader = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM record").fetchone()
+        done = threading.Timer(0.5, lambda: reader.execute("COMMIT"))
+        done.start()
+        assert held.ask("x > 41").round == held.rounds
+        done.join()
+        reader.close()
+        records = Store.open(path, write=False).records()
+        next(records)
+        assert held.ask("x > 42").round == held.rounds  # an unfinished reader holds nothing
+        held.close()
+
+    def test_an_audit_is_of_one_moment(self, tmp_path):
+        path = tmp_path / "s.everhold"
+        small_study(path)
+        held = eh.Holdout.open(path, data=ROWS)
+        found = eh.Holdout.audit_file(path, progress=lambda done: held.ask(f"x > {done}.25") if done < 4 else None)
+        assert found.ok, str(found)
+        assert held.audit().rounds == found.rounds + 3
+        held.close()
+
+
+class TestNothingUnrecordedIsTold:
+    def test_batches_are_checked_before_anything_is_charged(self, tmp_path):
+        held = eh.Holdout.create(tmp_path / "s.everhold", ROWS, prior=eh.Reference(PUBLIC), seed=0)
+        held.ask("x > 0", request_id="r/2")
+        with pytest.raises(LedgerError, match="Nothing was charged"):
+            held.ask_many(["x > 1", "x > 2"], request_id="r")
+        held.ask(eh.Values(sample=ROWS["b"], reference=PUBLIC["b"], name="n"))
+        with pytest.raises(eh.QuestionError, match="belongs to a question with other values"):
+            held.ask_many(["x > 11", "x > 12", eh.Values(sample=~ROWS["b"], reference=~PUBLIC["b"], name="n")])
+        assert held.rounds == 2
+        assert held.audit().ok
+        held.close()
+        with pytest.raises(LedgerError, match="was closed"):
+            held.ask("x > 30")
+        assert held.rounds == 2
+
+    def test_text_that_cannot_be_written_is_refused_before_rows_are_read(self, tmp_path):
+        held = eh.Holdout.create(tmp_path / "s.everhold", ROWS, prior=eh.Reference(PUBLIC), seed=0)
+        for ask in (
+            lambda: held.ask("x > 1", who="\ud800"),
+            lambda: held.ask("x > 1", request_id="\ud800"),
+            lambda: held.ask(lambda rows: rows["b"], name="\ud800"),
+            lambda: held.ask_many(["x > 1", "x > 2"], who="\ud800"),
+        ):
+            with pytest.raises(eh.QuestionError, match="half of a character"):
+                ask()
+        assert held.rounds == 0
+        assert held.ask("x > 1").round == 1
+        held.close()
+
+    def test_settings_of_all_kinds_of_numbers(self, tmp_path):
+        from fractions import Fraction
+
+        held = eh.Holdout.create(
+            tmp_path / "s.everhold",
+            ROWS,
+            prior=eh.Reference(PUBLIC),
+            confidence=Fraction(9, 10),
+            known_rows=np.int64(3),
+            density=np.float32(0.5),
+            rule=eh.Corrective(cap=np.float32(4)),
+            tolerance=eh.Anytime(share=np.float32(0.5)),
+            seed=2**127,
+        )
+        held.ask("x > 1")
+        assert held.audit().ok
+        held.close()
+        with pytest.raises(eh.SettingError, match="too large"):
+            eh.Holdout(ROWS, prior=eh.Reference(PUBLIC), seed=10**5000)
 
 
 class TestResuming:

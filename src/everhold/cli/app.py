@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
@@ -20,10 +21,11 @@ from everhold.errors import (
 try:
     import typer
     from rich.console import Console
+    from rich.text import Text
 except ImportError:  # pragma: no cover - exercised on an installation without the extra
     raise MissingExtra("the command line", "cli") from None
 
-__all__ = ["AUDIT_FAILED", "app", "console", "guarded", "problem"]
+__all__ = ["AUDIT_FAILED", "app", "console", "guarded", "printable", "problem", "say"]
 
 AUDIT_FAILED = 7
 _CODES: tuple[tuple[type[EverholdError], int], ...] = (
@@ -57,10 +59,27 @@ _errors = Console(stderr=True, soft_wrap=True)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def printable(text: str) -> str:
+    """Text from elsewhere, without letters that a terminal would obey.
+
+    >>> printable("ann\\x1b[31m")
+    'ann?[31m'
+    """
+    return "".join(
+        letter if letter in "\n\t" or (letter.isprintable() and unicodedata.category(letter) != "Cf") else "?"
+        for letter in text
+    )
+
+
+def say(text: str, *, style: str | None = None) -> None:
+    """A line on the screen, as it is: no markup, nothing that a terminal would obey."""
+    console.print(Text(printable(text), style=style or ""))
+
+
 def problem(message: str) -> None:
     """A sentence on the error stream."""
     _errors.print("error: ", style="bold red", end="")
-    _errors.print(message, markup=False, highlight=False)
+    _errors.print(Text(printable(message)))
 
 
 def guarded(command: F) -> F:
@@ -73,8 +92,11 @@ def guarded(command: F) -> F:
         except EverholdError as error:
             problem(str(error))
             raise typer.Exit(next((code for kind, code in _CODES if isinstance(error, kind)), 1)) from None
+        except (OSError, UnicodeError) as error:
+            problem(f"a file could not be read or written: {error}.")
+            raise typer.Exit(4) from None
         except KeyboardInterrupt:
-            problem("interrupted. What was told is recorded; nothing else was.")
+            problem("interrupted. Everything that was told is recorded.")
             raise typer.Exit(130) from None
 
     return run  # type: ignore[return-value]

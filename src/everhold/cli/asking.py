@@ -14,7 +14,7 @@ import typer
 from rich.progress import track
 
 import everhold as eh
-from everhold.cli.app import console, guarded, problem
+from everhold.cli.app import console, guarded, problem, say
 from everhold.questions.asker import Asker
 
 __all__ = ["register"]
@@ -98,11 +98,11 @@ def _show(text: str, found: Any, as_json: bool, several: bool) -> None:
     if as_json:
         typer.echo(_as_json(text, found))
     elif isinstance(found, eh.Shares):
-        console.print(str(found), markup=False, highlight=False)
+        say(str(found))
     else:
         label = f"{text}: " if several and isinstance(found, eh.Answer) else ""
         style = "yellow" if found.surprise else None
-        console.print(f"{label}{found}", markup=False, highlight=False, style=style)
+        say(f"{label}{found}", style=style)
 
 
 @guarded
@@ -140,12 +140,13 @@ def ask(
     if request_id is not None and not plain:
         raise eh.QuestionError("--request-id goes with plain questions, which are answered in one round.")
     with _opened(study, data, expect_head) as holdout:
+        holdout.who = who
         if not plain:
             for text in asked:
                 _show(text, _ask(holdout, text, what, given, low, high, level), as_json, len(asked) > 1)
             return
         if len(asked) == 1:
-            _show(asked[0], holdout.ask(asked[0], who=who, request_id=request_id), as_json, False)
+            _show(asked[0], holdout.ask(asked[0], request_id=request_id), as_json, False)
             return
         _check_all(holdout, asked)
         starts = range(0, len(asked), _BATCH)
@@ -154,7 +155,13 @@ def ask(
         ):
             some = asked[start : start + _BATCH]
             batch = None if request_id is None else f"{request_id}/{start // _BATCH}"
-            for text, answer in zip(some, holdout.ask_many(some, who=who, request_id=batch), strict=True):
+            try:
+                answers = holdout.ask_many(some, request_id=batch)
+            except eh.PrecisionExhausted as refusal:
+                for text, paid in zip(some, refusal.answers, strict=False):
+                    _show(text, paid, as_json, True)
+                raise
+            for text, answer in zip(some, answers, strict=True):
                 _show(text, answer, as_json, True)
 
 
@@ -198,7 +205,7 @@ def try_(
     rehearsal = eh.Holdout.rehearse(study)
     for text in questions:
         if what is What.share and given is None:
-            console.print(str(rehearsal.try_out(text)), markup=False, highlight=False)
+            say(str(rehearsal.try_out(text)))
         else:
             _show(text, _ask(rehearsal, text, what, given, low, high, level), False, len(questions) > 1)
 
@@ -220,7 +227,7 @@ def shell(study: Study, data: Data = None, expect_head: ExpectHead = None) -> No
     """
     with _opened(study, data, expect_head) as holdout:
         _prepare_prompt(holdout, study)
-        console.print(f"{holdout}\n{_SHELL_HELP}", markup=False, highlight=False)
+        say(f"{holdout}\n{_SHELL_HELP}")
         while True:
             try:
                 line = input("everhold> ").strip()
@@ -246,15 +253,15 @@ def _answer_line(holdout: eh.Holdout, line: str) -> None:
     body, _, given = (part.strip() for part in rest.partition("| given "))
     group = given or None
     if line in ("help", "?"):
-        console.print(_SHELL_HELP, markup=False, highlight=False)
+        say(_SHELL_HELP)
     elif line == "schema":
-        console.print(repr(holdout.schema), markup=False, highlight=False)
+        say(repr(holdout.schema))
     elif line == "status":
-        console.print(repr(holdout), markup=False, highlight=False)
+        say(repr(holdout))
     elif line == "head":
-        console.print(holdout.head, markup=False, highlight=False)
+        say(holdout.head)
     elif word == "try" and rest:
-        console.print(str(holdout.try_out(rest)), markup=False, highlight=False)
+        say(str(holdout.try_out(rest)))
     elif word in ("share", "histogram", "table") and rest:
         _show(body, _ask(holdout, body, What(word), group, None, None, 0.5), False, False)
     elif word in ("mean", "median", "variance", "quantile") and rest:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import everhold as eh
-from everhold.cli.app import console, guarded
+from everhold.cli.app import guarded, say
 
 __all__ = ["register"]
 
@@ -33,7 +33,7 @@ def plan(
     found = eh.plan(
         rounds=rounds, rows=rows, half_width=half_width, confidence=confidence, density=density, surprises=surprises
     )
-    console.print(str(found), markup=False, highlight=False)
+    say(str(found))
 
 
 @guarded
@@ -54,7 +54,7 @@ def schema(
     if out.exists():
         raise eh.SettingError(f"{out} exists already. Expected a new name, so that no edited schema is lost.")
     proposed.save(out)
-    console.print(f"Wrote {out}\n{proposed!r}", markup=False, highlight=False)
+    say(f"Wrote {out}\n{proposed!r}")
 
 
 def demo(out: Annotated[Path, typer.Option(help="The figure.")] = Path("out/demo.png")) -> None:

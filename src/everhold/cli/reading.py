@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 from rich.table import Table
+from rich.text import Text
 
 import everhold as eh
-from everhold.cli.app import AUDIT_FAILED, console, guarded
+from everhold.cli.app import AUDIT_FAILED, console, guarded, printable, say
 from everhold.cli.asking import AsJson, ExpectHead, Study
 from everhold.ledger.reading import read_study
 from everhold.report.certificate import certificate_html, certificate_json, cite, guarantee
@@ -47,14 +48,12 @@ def status(study: Study, as_json: AsJson = False) -> None:
         typer.echo(json.dumps(facts))
         return
     draws = "rows" if file.study.unit is None else "units"
-    console.print(
+    say(
         f"{file.path}: {len(file.told):,} questions, {file.surprises:,} surprises, {file.spent:.1f} nats spent\n"
         f"{file.study.rows:,} private {draws}, confidence {file.confidence:g}, {file.study.prior}\n"
         f"created {file.study.created}\n"
         f"sampling error of a share near one half: ±{width:.4f} (the tolerance comes on top)\n"
         f"head {file.head}\n{file.study.schema!r}",
-        markup=False,
-        highlight=False,
     )
 
 
@@ -100,16 +99,19 @@ def log(
         mark = "surprise" if one.answer.surprise else ""
         when = one.time[:19].replace("T", " ")
         cells = (f"{one.answer.round:,}", f"{one.answer.value:.4g}", str(one.answer.interval), mark)
-        table.add_row(*cells, one.question.replace("[", "\\["), one.who or "", when)
+        table.add_row(*(Text(printable(cell)) for cell in (*cells, one.question, one.who or "", when)))
     console.print(table)
     if len(told) < len(file.told):
         console.print(f"the last {len(told):,} of {len(file.told):,} rounds; --last 0 shows all", highlight=False)
 
 
 def _audited(study: Path, expect_head: str | None) -> eh.Audit:
-    file = read_study(study) if study.is_file() else None
+    try:
+        total: int | None = len(read_study(study).told)
+    except eh.LedgerError:
+        total = None
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("Replaying", total=len(file.told) if file else None)
+        task = progress.add_task("Replaying", total=total)
         return eh.Holdout.audit_file(
             study, expect_head=expect_head, progress=lambda done: progress.update(task, completed=done)
         )
@@ -123,19 +125,18 @@ def audit(study: Study, expect_head: ExpectHead = None, as_json: AsJson = False)
 
         everhold audit study.everhold --expect-head 120:9f2c…
     """
-    try:
-        found = _audited(study, expect_head)
-    except eh.LedgerError as error:
-        found = eh.Audit(0, 0, 0, str(error))
+    if not study.is_file():
+        raise eh.LedgerError(f"there is no study {study}. Check the name.")
+    found = _audited(study, expect_head)
     if as_json:
         typer.echo(
             json.dumps({"ok": found.ok, "rounds": found.rounds, "surprises": found.surprises, "found": str(found)})
         )
     else:
-        console.print(str(found), style=None if found.ok else "red", markup=False, highlight=False)
+        say(str(found), style=None if found.ok else "red")
         if found.ok:
             file = read_study(study)
-            console.print(f"\n{guarantee(file)}\n\nTo cite: {cite(file)}", markup=False, highlight=False)
+            say(f"\n{guarantee(file)}\n\nTo cite: {cite(file)}")
     if not found.ok:
         raise typer.Exit(AUDIT_FAILED)
 
@@ -157,10 +158,14 @@ def certificate(
     found = _audited(study, expect_head)
     file = read_study(study)
     page = out or study.with_suffix(".html")
-    page.write_text(certificate_html(file, found), encoding="utf-8")
     data = page.with_suffix(".json")
+    if data == page:
+        raise eh.SettingError(f"{page} ends in .json, where the data goes. Expected a page, such as certificate.html.")
+    for place in (page, data):
+        _require_free(place, study)
+    page.write_text(certificate_html(file, found), encoding="utf-8")
     data.write_text(json.dumps(certificate_json(file, found), ensure_ascii=False, indent=1), encoding="utf-8")
-    console.print(f"{found}\nWrote {page} and {data}", markup=False, highlight=False)
+    say(f"{found}\nWrote {page} and {data}")
     if not found.ok:
         raise typer.Exit(AUDIT_FAILED)
 
@@ -182,8 +187,17 @@ def plot(
         raise eh.SettingError(
             f"{place} is no SVG file. Expected a name that ends in .svg; browsers and editors open it."
         )
+    _require_free(place, study)
     place.write_text(session_svg(file.told, title=f"{study.stem}: {len(file.told):,} questions"), encoding="utf-8")
-    console.print(f"Wrote {place}", markup=False, highlight=False)
+    say(f"Wrote {place}")
+
+
+def _require_free(place: Path, study: Path) -> None:
+    """Never write over a study, its key or its lock."""
+    taken = {study.resolve(), Path(f"{study}.key").resolve(), Path(f"{study}.lock").resolve()}
+    is_study = place.is_file() and place.read_bytes()[:16] == b"SQLite format 3\0"
+    if place.resolve() in taken or is_study:
+        raise eh.SettingError(f"{place} is a study or belongs to one. Expected another name: --out FILE.")
 
 
 def register(app: typer.Typer) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import everhold as eh
-from everhold.cli.app import console, guarded
+from everhold.cli.app import console, guarded, say
 
 __all__ = ["register"]
 
@@ -58,12 +58,10 @@ def create(
         given = eh.Reference(prior) if prior is not None else eh.Split(split if split is not None else 0.5)
         holdout = eh.Holdout.create(study, data, prior=given, **settings)
     draws = "rows" if unit is None else "units"
-    console.print(
-        f"Created [bold]{study}[/bold]: {holdout.size:,} private {draws}, {holdout.schema!r}", highlight=False
-    )
-    console.print(f"Keep [bold]{study}.key[/bold] to yourself; the study itself holds no private row.", highlight=False)
-    console.print(f"Head: {holdout.head}", highlight=False)
-    console.print(f'Next: everhold ask {study} "…"', highlight=False)
+    say(f"Created {study}: {holdout.size:,} private {draws}, {holdout.schema!r}")
+    say(f"Keep {study}.key to yourself; the study itself holds no private row.")
+    say(f"Head: {holdout.head}")
+    say(f'Next: everhold ask {study} "…"')
     holdout.close()
 
 

@@ -226,16 +226,17 @@ class Store:
         """All records in order, each checked against the chain."""
         before, seq = _START, 0
         try:
-            for row in self._con.execute("SELECT seq, kind, version, body, blob, hash FROM record ORDER BY seq"):
-                seq += 1
-                record = _checked(row, seq, self.path)
-                before = record.chained(before)
-                if row[5] != before:
-                    raise LedgerError(
-                        f"record {seq} of {self.path} does not follow from the one before: it was altered."
-                    )
-                self._head = Head(seq, before)
-                yield record
+            while rows := self._con.execute(_SOME, (seq, _AT_ONCE)).fetchall():  # no lock is held between the pieces
+                for row in rows:
+                    seq += 1
+                    record = _checked(row, seq, self.path)
+                    before = record.chained(before)
+                    if row[5] != before:
+                        raise LedgerError(
+                            f"record {seq} of {self.path} does not follow from the one before: it was altered."
+                        )
+                    self._head = Head(seq, before)
+                    yield record
         except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
             raise LedgerError(f"{self.path} is damaged after record {seq}: {error}.") from None
         if not seq:
