@@ -74,15 +74,18 @@ def main() -> int:
         asker(sys.argv[2])
         return 0
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else KILLS
-    with tempfile.TemporaryDirectory() as place:
-        loop = Loop(Path(place) / "study.everhold", 2026)
-        for kill in range(1, kills + 1):
-            loop.kill_once()
-            if kill % 20 == 0:
-                loop.check()
-                print(f"\r{kill:,} kills, {len(loop.seen):,} answers seen, all in the ledger", end="", flush=True)
-        loop.check()
-        print()
+    done = seen = 0
+    while done < kills:  # a new study now and then: opening a long one would take up the whole life of its process
+        with tempfile.TemporaryDirectory() as place:
+            loop = Loop(Path(place) / "study.everhold", 2026 + done)
+            for kill in range(1, min(100, kills - done) + 1):
+                loop.kill_once()
+                if kill % 20 == 0:
+                    loop.check()
+            loop.check()
+            done, seen = done + loop.kills, seen + len(loop.seen)
+            print(f"\r{done:,} kills, {seen:,} answers seen, all in the ledger", end="", flush=True)
+    print()
     if shutil.which("strace") is None:
         print("strace is not installed: no faults were injected (apt install strace)")
         return 1

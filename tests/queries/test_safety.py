@@ -10,6 +10,8 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import everhold as eh
 from everhold.data.engines.memory import MemoryEngine
@@ -18,14 +20,14 @@ from everhold.errors import QuestionError
 from tests.engines.rows import KINDS, Writer, nasty, questions
 
 
-@pytest.mark.parametrize("part", range(10))
-def test_ten_thousand_random_expressions_never_fail(part):
-    """1,000 a part, on nasty columns: no exception, no warning, every row yes or no."""
-    table = Table(nasty(64, part))
-    engine = MemoryEngine(table)
+@settings(max_examples=1000, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 5))
+def test_ten_thousand_random_expressions_never_fail(seed, depth):
+    """1,000 examples of ten well-typed questions each, on nasty columns: no exception, no warning, every row yes or no."""
+    engine = MemoryEngine(Table(nasty(64, seed % 50)))
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
-        for question in questions(1000, 1000 + part, depth=4):
+        for question in questions(10, seed, depth=depth):
             steps = engine.steps(question)
             assert steps.shape == (64,)
             assert np.all(np.isfinite(steps))
