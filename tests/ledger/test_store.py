@@ -67,7 +67,7 @@ class TestEveryByte:
     def test_every_truncation_is_found(self, study, tmp_path):
         data = self.bytes_of(study)
         place = tmp_path / "short.everhold"
-        for size in [*range(0, len(data), 61), *range(0, len(data), 4096), len(data) - 1]:
+        for size in range(len(data)):
             place.write_bytes(data[:size])
             assert not eh.Holdout.audit_file(place).ok, size
         place.write_bytes(data + bytes(4096))
