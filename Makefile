@@ -32,7 +32,7 @@ check: $(READY)  ## ruff, mypy (strict) and the order of the rooms
 bench: $(READY)  ## every benchmark: speed as ratios, the tables of the docs
 	@$(BIN)/python -m benchmarks
 
-torture: $(READY)  ## kill and starve the durable ledger for half an hour (needs strace for faults)
+torture: $(READY)  ## kill and starve the durable ledger for a quarter of an hour (needs strace for faults)
 	@$(BIN)/python -m tests.faults.torture
 
 clean:  ## remove the virtual environment and everything generated
