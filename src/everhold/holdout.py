@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.audits import audit_study, expected_records, kept_public
 from everhold.data.sample import EngineName, Sample
 from everhold.data.schema import Schema
 from everhold.data.source import Frame, as_source
@@ -22,16 +23,15 @@ from everhold.ledger.audit import Audit, audit
 from everhold.ledger.codec import Circumstance, Repeat, read_entry
 from everhold.ledger.events import Digest, Recorded, Round, keep
 from everhold.ledger.journal import Journal
-from everhold.ledger.pages import check_pages
 from everhold.ledger.replay import Analyst, replay
-from everhold.ledger.store import Head, Store
+from everhold.ledger.store import Store
 from everhold.ledger.study import Secret, Study
 from everhold.mechanism.rules import Rule
 from everhold.mechanism.tolerance import Contract
-from everhold.priors.pool import Pool, Prior
+from everhold.priors.pool import Prior
 from everhold.priors.reference import Reference
 from everhold.priors.split import Split
-from everhold.public import KeptPrior, Public, build
+from everhold.public import Public, build
 from everhold.queries.coins import coins, fresh_seed
 from everhold.queries.expression import Expression, Graded, expression
 from everhold.queries.expression.program import Batch, Columns
@@ -234,7 +234,7 @@ class Holdout(Asker):
     def _resume(
         cls, store: Store, data: object, expect_head: str | None, engine: EngineName, memory_limit: str | None
     ) -> Holdout:
-        records = _expected(store, expect_head)
+        records = expected_records(store, expect_head)
         study = Study.read(next(records))
         secret = Secret.load(store.path)
         if data is None and secret.data is None:
@@ -254,7 +254,7 @@ class Holdout(Asker):
                 "order where a part of them was split off, and the same files where they are read in place); other rows "
                 "need a study of their own."
             )
-        public, prior = _kept(study, settings)
+        public, prior = kept_public(study, settings)
         holdout = cls.__new__(cls)
         holdout._begin(sample, public, settings, prior, study.unit, study.split)
         holdout._restore(records, store)
@@ -584,7 +584,7 @@ class Holdout(Asker):
             records = store.records()
             study = Study.read(next(records))
             settings = Settings.from_dict(study.settings)
-            public, prior = _kept(study, settings)
+            public, prior = kept_public(study, settings)
             holdout = cls.__new__(cls)
             holdout._begin(Sample(study.rows), public, settings, prior, study.unit, study.split)
             holdout._restore(records, store)
@@ -609,51 +609,7 @@ class Holdout(Asker):
         The chain of hashes, every byte of the file, and every round again from the public rows and the recorded surprises:
         the sketch, prices, intervals and answers, bit for bit.
         """
-        place = Path(path)
-        try:
-            store, data = Store.snapshot(place)
-        except LedgerError as error:
-            return Audit(0, 0, 0, str(error))
-        try:
-            records = _expected(store, expect_head)
-            study = Study.read(next(records))
-            settings = Settings.from_dict(study.settings)
-            public, _ = _kept(study, settings)
-            count, written, told = 1, 0, 0
-            requests: dict[str, int] = {}
-
-            def rounds() -> Iterator[Round]:
-                nonlocal count, written, told
-                for record in records:
-                    entry = read_entry(record, study.schema.kinds)
-                    count, written = count + 1, entry.written_by
-                    request = entry.circumstance.request
-                    if request is not None and request in requests:
-                        raise LedgerError(f"request id {request!r} was answered twice.")
-                    if isinstance(entry, Repeat):
-                        if not 1 <= entry.number <= told:
-                            raise LedgerError(
-                                f"a repeat in the ledger belongs to round {entry.number}, which is not there."
-                            )
-                        requests[str(request)] = entry.number
-                        continue
-                    told += 1
-                    if request is not None:
-                        requests[request] = entry.round.number
-                    if progress is not None:
-                        progress(entry.round.number)
-                    yield entry.round
-
-            found = audit(build(study.rows, public, settings), rounds())
-            if found.ok:
-                check_pages(place, data, records=count, written_by=written or study.written_by)
-        except LedgerError as error:
-            return Audit(0, 0, 0, str(error))
-        except (ArithmeticError, EverholdError, LookupError, RecursionError, TypeError, ValueError) as error:
-            return Audit(0, 0, 0, f"{place} cannot be read as a study ({type(error).__name__}: {error})")
-        finally:
-            store.close()
-        return found
+        return audit_study(Path(path), expect_head=expect_head, progress=progress)
 
     def replay(self, questions: Analyst | Iterable[object]) -> list[Answer]:
         """Every answer again from the transcript, the coins and the questions (or the analyst's program), without data."""
@@ -725,29 +681,6 @@ def _location(data: object) -> str | None:
     if isinstance(data, str | Path):
         return str(Path(data).absolute())
     return None
-
-
-def _kept(study: Study, settings: Settings) -> tuple[Public, Prior]:
-    """The public side of a study, as it kept it."""
-    prior = KeptPrior(Pool(study.reference, study.weights, study.draws), study.density, study.prior)
-    return Public(prior, settings.seed, study.schema, study.unit), prior
-
-
-def _expected(store: Store, expect_head: str | None) -> Iterator[Any]:
-    """All records; refused at the end if the ledger does not contain a head that was noted before."""
-    wanted = None if expect_head is None else Head.parse(expect_head)
-    if wanted is not None:
-        for _ in store.records():
-            if store.head.records == wanted.records:
-                break
-        if store.head != wanted:
-            older = store.head.records < wanted.records
-            raise LedgerError(
-                f"{store.path} {'ends before' if older else 'does not contain'} the expected head {str(wanted)[:20]}…: "
-                f"it is {'an older copy' if older else 'another history'}. Find the one that holds it; answers given since "
-                "then would be asked twice."
-            )
-    return store.records()
 
 
 def _told(query: Query, answer: Answer) -> Answer:

@@ -428,7 +428,7 @@ class TestDuckDBHoldout:
             "SET memory_limit = '100GB'",
             "INSTALL httpfs",
             "LOAD httpfs",
-            "ATTACH '/tmp/x.db'",
+            f"ATTACH '{tmp_path}/x.db'",
         ):
             with pytest.raises(duckdb.Error):
                 con.execute(attempt)

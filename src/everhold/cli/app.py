@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeVar
 
 from everhold.errors import (
     DataError,
@@ -56,7 +56,8 @@ app = typer.Typer(
 console = Console(soft_wrap=True)
 _errors = Console(stderr=True, soft_wrap=True)
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def printable(text: str) -> str:
@@ -82,11 +83,11 @@ def problem(message: str) -> None:
     _errors.print(Text(printable(message)))
 
 
-def guarded(command: F) -> F:
+def guarded(command: Callable[P, T]) -> Callable[P, T]:
     """Turn everhold's own errors into a sentence and an exit code."""
 
     @wraps(command)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return command(*args, **kwargs)
         except EverholdError as error:
@@ -99,4 +100,4 @@ def guarded(command: F) -> F:
             problem("interrupted. Everything that was told is recorded.")
             raise typer.Exit(130) from None
 
-    return run  # type: ignore[return-value]
+    return run

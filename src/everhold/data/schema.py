@@ -287,10 +287,7 @@ def number_of(word: str) -> float:
     >>> number_of(" 1e3 "), number_of("1_000"), number_of("twelve")
     (1000.0, nan, nan)
     """
-    try:
-        value = float(word) if _NUMBER.fullmatch(word) else float("nan")
-    except ValueError:  # pragma: no cover - the pattern admits numbers only
-        return float("nan")
+    value = float(word) if _NUMBER.fullmatch(word) else float("nan")
     value = min(max(value, -1e15), 1e15) if value == value else value
     return 0.0 if abs(value) < 1e-30 else value
 

@@ -115,7 +115,7 @@ class Frame:
     def units(self, unit: str) -> Units:
         """By the raw values."""
         _require_column(unit, self.names, "the table")
-        return units_of(self._table.raw_or_encoded(unit))  # type: ignore[arg-type]
+        return units_of(self._table.raw_or_encoded(unit))
 
     def divide(self, public: NDArray[np.bool_]) -> tuple[Source, Source]:
         """Two tables."""
@@ -235,7 +235,7 @@ class Files:
         if not self.text_only:
             known = {name: _kind_of_type(kind) for name, kind in self.types.items()}
             return {name: kind for name, kind in known.items() if kind is not None}
-        tests = ("boolean", "number", "date")
+        tests: tuple[Kind, ...] = ("boolean", "number", "date")
         wanted = [
             f"count({from_text(identifier(name), kind)}) = count({identifier(name)})"
             for name in self.names
@@ -249,7 +249,7 @@ class Files:
         result: dict[str, Kind] = {}
         for place, name in enumerate(self.names):
             fits = row[len(tests) * place : len(tests) * (place + 1)]
-            kinds: list[Kind] = [kind for kind, fit in zip(tests, fits, strict=True) if fit]  # type: ignore[misc]
+            kinds: list[Kind] = [kind for kind, fit in zip(tests, fits, strict=True) if fit]
             if kinds and kinds[0] == "boolean" and "number" in kinds:
                 kinds = kinds[1:]  # zeros and ones are numbers
             result[name] = kinds[0] if kinds and row[len(wanted) + place] else "text"

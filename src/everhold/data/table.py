@@ -105,7 +105,7 @@ class Table(Mapping[str, "NDArray[Any]"]):
             self._encoded[name] = encode(self._raw[name])
         return self._encoded[name]
 
-    def raw_or_encoded(self, name: str) -> object:
+    def raw_or_encoded(self, name: str) -> Encoded | NDArray[Any]:
         """A column in the form it is kept in."""
         return self._raw[name] if name in self._raw else self._encoded[name]
 
