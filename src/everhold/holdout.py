@@ -401,8 +401,9 @@ class Holdout(Asker):
             return _told(query, earlier.answer)
         proposal = self._mechanism.propose(query)
         identity = self._identity(query)
-        if total is None:
-            total = self._sample.total(query, proposal.reading.scale)
+        part = self._mechanism.part(proposal)
+        if total is None or part is not None:
+            total = self._sample.total(query, proposal.reading.scale, part)
         cell = self._mechanism.decide(proposal, total)
         # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
         self._decided = _Decided(query, proposal, cell, identity, self._mechanism.answer(proposal, cell), at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import mpmath
+import numpy as np
 import pytest
 
 import everhold as eh
@@ -158,6 +159,37 @@ def test_widths_of_gaussian_noise_by_both_transfer_theorems():
         assert rivals.gaussian_width(n, rounds=t) / 2 == pytest.approx(jung, abs=6e-4)
         assert rivals.gaussian_width(n, rounds=t, transfer="rogers") / 2 == pytest.approx(rogers, abs=6e-4)
         assert rivals.splitting_width(n, rounds=t) / 2 == pytest.approx(splitting, abs=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("rows", "splitting", "gaussian"),
+    [(10_000, 40, 6), (50_000, 156, 234), (100_000, 288, 935), (1_000_000, 2_227, 77_836)],
+)
+def test_the_columns_of_rogers_and_others(rows, splitting, gaussian):
+    """Questions at ±0.1 (share scale), β = 0.05, as the program of Rogers et al. (2020) counts them: equal, not just near."""
+    assert splitting == rivals.questions_answered(
+        lambda t: rivals.splitting_width(rows, rounds=t, accounting="fair coin"), 0.2
+    )
+    assert gaussian == rivals.questions_answered(
+        lambda t: rivals.gaussian_width(rows, rounds=t, transfer="rogers code"), 0.2
+    )
+
+
+def test_half_of_the_noise_is_not_what_gaussians_stay_below():
+    """Why 'rogers code' is no guarantee: 1,000 Gaussians exceed the allowance it makes for them nearly always (β = 0.05)."""
+    rng = np.random.default_rng(0)
+    n, t, rho = 10_000.0, 1_000, 1e-6
+    deviation = 1.0 / (n * math.sqrt(2.0 * rho))
+    allowance = math.sqrt(math.log(4.0 * t / 0.05) / rho) / n
+    largest = np.abs(rng.normal(0.0, deviation, (400, t))).max(axis=1)
+    assert np.mean(largest > allowance) <= 0.05
+    assert np.mean(largest > 0.5 * allowance) > 0.9
+
+
+def test_questions_answered_is_the_last_that_fits():
+    assert rivals.questions_answered(lambda t: float(t), 5.5) == 5
+    assert rivals.questions_answered(lambda t: float(t), 0.5) == 0
+    assert rivals.questions_answered(lambda t: 0.0, 0.5, most=1000) >= 1000
 
 
 def test_thresholdout_and_multiplicative_weights():

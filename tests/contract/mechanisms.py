@@ -7,6 +7,17 @@ from collections.abc import Callable
 import numpy as np
 
 import everhold as eh
+from everhold.baselines import (
+    Empirical,
+    GaussianNoise,
+    GuessAndCheck,
+    Ladder,
+    MultiplicativeWeights,
+    Rival,
+    Splitting,
+    Subsampling,
+    Thresholdout,
+)
 from everhold.mechanism.aqa_ogd import AqaOgd
 from everhold.mechanism.estimator import Draws
 
@@ -46,6 +57,11 @@ def paper(private, seed, **settings):
     return eh.Holdout.with_mechanism(private, lambda n: AqaOgd(rows=n, draw=uniform_draw, **given))
 
 
+def rival(private, policy):
+    public = eh.Reference(rows(2000, np.random.default_rng(99))).pool(np.random.default_rng(0))
+    return eh.Holdout.with_mechanism(private, lambda n: Rival(policy, rows=n, public=public))
+
+
 MECHANISMS: dict[str, Callable[..., eh.Holdout]] = {
     "corrective, pool": lambda p, s: holdout(p, s),
     "gradient, pool": lambda p, s: holdout(p, s, rule="gradient"),
@@ -61,7 +77,27 @@ MECHANISMS: dict[str, Callable[..., eh.Holdout]] = {
     "known rows": lambda p, s: holdout(p, s, known_rows=10),
     "AQA-OGD corrected": lambda p, s: paper(p, s),
     "AQA-OGD printed": lambda p, s: paper(p, s, constants="printed"),
+    "empirical mean": lambda p, s: rival(p, Empirical()),
+    "rounded mean": lambda p, s: rival(p, Empirical(step=0.02)),
+    "splitting": lambda p, s: rival(p, Splitting(rounds=50)),
+    "subsampling": lambda p, s: rival(p, Subsampling(size=100, seed=s)),
+    "Gaussian noise": lambda p, s: rival(p, GaussianNoise(rounds=50, seed=s)),
+    "Gaussian noise, Rogers": lambda p, s: rival(p, GaussianNoise(rounds=50, transfer="rogers", seed=s)),
+    "Thresholdout": lambda p, s: rival(p, Thresholdout(seed=s)),
+    "Thresholdout, proved": lambda p, s: rival(
+        p, Thresholdout.proved(rows=10_000_000, rounds=50, budget=40, seed=s)
+    ),
+    "Guess and Check, empirical": lambda p, s: rival(p, GuessAndCheck(half_width=0.15)),
+    "Guess and Check, Gaussian": lambda p, s: rival(p, GuessAndCheck(half_width=0.2, deviation=0.02, seed=s)),
+    "Ladder": lambda p, s: rival(p, Ladder(step=0.01)),
+    "multiplicative weights": lambda p, s: rival(
+        p, MultiplicativeWeights(rounds=50, threshold=0.05, deviation=0.005, seed=s)
+    ),
 }
+YES_NO_ONLY = {"AQA-OGD corrected", "AQA-OGD printed", "Ladder"}
+READ_A_PART = {"splitting", "subsampling"}
+PRICED = {name for name in MECHANISMS if not any(word in name for word in ("Gaussian noise", "Threshold", "multipl"))}
+PRICED -= {"splitting"}
 
 
 def analyst(rng, rounds, *, yes_no_only=False):

@@ -8,11 +8,13 @@ Sources and derivations: `docs/theory/rivals.md`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil, erfc, exp, expm1, inf, log, sqrt
 from typing import TYPE_CHECKING, Literal, get_args
 
 from scipy.optimize import minimize
 from scipy.special import erfcinv, log_ndtr
+from scipy.stats import binom
 
 from everhold.bounds.concentration import hoeffding_rows, hoeffding_width
 from everhold.errors import SettingError
@@ -21,20 +23,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "Accounting",
+    "Noise",
     "Transfer",
+    "WeightsSetting",
+    "gaussian_noise",
     "gaussian_rows",
     "gaussian_width",
     "multiplicative_weights_rows",
+    "multiplicative_weights_setting",
     "multiplicative_weights_width",
     "non_adaptive_rows",
     "non_adaptive_width",
+    "questions_answered",
     "splitting_rows",
     "splitting_width",
     "thresholdout_rows",
     "thresholdout_width",
 ]
 
-Transfer = Literal["jung", "rogers"]
+Transfer = Literal["jung", "rogers", "rogers code"]
+Accounting = Literal["hoeffding", "fair coin"]
 
 
 def non_adaptive_width(rows: float, *, rounds: float, failure_probability: float = 0.05) -> float:
@@ -53,10 +62,25 @@ def non_adaptive_rows(half_width: float, *, rounds: float, failure_probability: 
     return hoeffding_rows(log(2.0 * rounds / failure_probability), half_width)
 
 
-def splitting_width(rows: float, *, rounds: float, failure_probability: float = 0.05) -> float:
-    """A fresh share of the rows for every question: ⌊n/T⌋ rows each; `inf` when there are fewer rows than questions."""
+def splitting_width(
+    rows: float, *, rounds: float, failure_probability: float = 0.05, accounting: Accounting = "hoeffding"
+) -> float:
+    """A fresh share of the rows for every question: ⌊n/T⌋ rows each; `inf` when there are fewer rows than questions.
+
+    Args:
+        accounting: 'hoeffding' holds for every [-1, 1]-valued question. 'fair coin' takes the exact tails of ⌊n/T⌋ tosses
+            of a fair coin, as the program of Rogers et al. (2020) does: narrower, and proved for a mean of 1/2 only.
+    """
+    if accounting not in get_args(Accounting):
+        raise SettingError(f"the accounting is 'hoeffding' or 'fair coin', not {accounting!r}")
     each = rows // rounds
-    return inf if each < 1 else non_adaptive_width(each, rounds=rounds, failure_probability=failure_probability)
+    if each < 1:
+        return inf
+    if accounting == "hoeffding":
+        return non_adaptive_width(each, rounds=rounds, failure_probability=failure_probability)
+    _check(rows, rounds, failure_probability)
+    most = float(binom.ppf(1.0 - failure_probability / (2.0 * rounds), each, 0.5))
+    return 2.0 * abs(most / each - 0.5)
 
 
 def splitting_rows(half_width: float, *, rounds: float, failure_probability: float = 0.05) -> int:
@@ -68,23 +92,50 @@ def splitting_rows(half_width: float, *, rounds: float, failure_probability: flo
     return ceil(rounds) * non_adaptive_rows(half_width, rounds=rounds, failure_probability=failure_probability)
 
 
-def gaussian_width(
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """How to set a noisy mechanism, and what it then guarantees. Both on the [-1, 1] scale.
+
+    Attributes:
+        deviation: standard deviation of the noise.
+        width: the guaranteed half-width of all answers together.
+    """
+
+    deviation: float
+    width: float
+
+
+def gaussian_noise(
     rows: float, *, rounds: float, failure_probability: float = 0.05, transfer: Transfer = "jung"
-) -> float:
-    """Gaussian noise on every answer, by one of two transfer theorems.
+) -> Noise:
+    """Gaussian noise on every answer, its size chosen for the narrowest guarantee, by a transfer theorem.
 
     jung: Jung, Ligett, Neel, Roth, Sharifi-Malvajerdi and Shenfeld (ITCS 2020). A mechanism that is (ε, δ)-private and
     (α, β)-accurate on the sample is (α', β')-accurate on the population, `α' = α + (e^ε - 1) + c + 2d`,
     `β' = β/c + δ/d` for any c, d > 0; the best c and d give `c + 2d = (√β + √(2δ))²/β'`. T Gaussian answers compose to
     one Gaussian mechanism with `μ = √T/(nσ)`, whose δ(ε) is known exactly (Dong, Roth and Su 2022).
 
-    rogers: Rogers, Roth, Smith, Srebro, Thakkar and Woodworth (AISTATS 2020), Theorem 2.1, by mutual information.
+    rogers: Rogers, Roth, Smith, Srebro, Thakkar and Woodworth (AISTATS 2020), Theorem 2.1, by mutual information: what the
+    rows' own error may be, `sqrt(I/(2nβ))`, plus what T Gaussians of variance `1/(2n²ρ)` stay below, `sqrt(ln(4T/β)/ρ)/n`.
+
+    rogers code: the same as their published program counts it, with half of that second term. It reproduces their
+    figures; the largest of T such Gaussians does not stay below it (`docs/theory/rivals.md`).
     """
     _check(rows, rounds, failure_probability)
     if transfer not in get_args(Transfer):
-        raise SettingError(f"the transfer theorem is 'jung' or 'rogers', not {transfer!r}")
-    search = _jung_width if transfer == "jung" else _rogers_width
-    return min(2.0 * search(rows, rounds, failure_probability), inf)
+        raise SettingError(f"the transfer theorem is one of {', '.join(get_args(Transfer))}, not {transfer!r}")
+    if transfer == "jung":
+        deviation, width = _jung(rows, rounds, failure_probability)
+    else:
+        deviation, width = _rogers(rows, rounds, failure_probability, 0.5 if transfer == "rogers code" else 1.0)
+    return Noise(2.0 * deviation, min(2.0 * width, inf))
+
+
+def gaussian_width(
+    rows: float, *, rounds: float, failure_probability: float = 0.05, transfer: Transfer = "jung"
+) -> float:
+    """The half-width that `gaussian_noise` guarantees."""
+    return gaussian_noise(rows, rounds=rounds, failure_probability=failure_probability, transfer=transfer).width
 
 
 def gaussian_rows(
@@ -124,27 +175,57 @@ def thresholdout_width(rows: float, *, rounds: float, budget: int, failure_proba
     return sqrt(at_one / rows)
 
 
-def multiplicative_weights_width(
+@dataclass(frozen=True, slots=True)
+class WeightsSetting:
+    """How to set private multiplicative weights, and what is then guaranteed.
+
+    Attributes:
+        accuracy: a, on the share scale: threshold 2a, learning rate a/2, at most 4 ln N/a² updates.
+        epsilon, delta: of the privacy that it is run with.
+        width: the guaranteed half-width, on the [-1, 1] scale.
+    """
+
+    accuracy: float
+    epsilon: float
+    delta: float
+    width: float
+
+
+def multiplicative_weights_setting(
     rows: float, *, rounds: float, domain_bits: float, failure_probability: float = 0.05
-) -> float:
+) -> WeightsSetting:
     """Private multiplicative weights (Hardt and Rothblum 2010) over an explicit domain of 2^domain_bits points.
 
     Sample error 3a with (ε, δ)-privacy by Dwork and Roth (2014), section 4.2, through `NumericSparse`:
     `a = (2 + 32√2) sqrt(L ln(2/δ)) (ln T + ln(32 L/(a²β))) / (ε n a)`, L the logarithm of the domain's size; then Jung
-    et al.'s transfer theorem as in `gaussian_width`.
+    et al.'s transfer theorem as in `gaussian_noise`.
     """
     _check(rows, rounds, failure_probability)
     if not domain_bits >= 1:
         raise SettingError(f"a domain has at least 1 bit, not {domain_bits!r}")
     size_ln = domain_bits * log(2.0)
 
-    def width(parameters: tuple[float, ...]) -> float:
+    def error(parameters: tuple[float, ...]) -> tuple[float, float, float, float]:
         epsilon, beta, delta = (exp(min(p, 0.0)) for p in parameters)
-        a = _multiplicative_weights_sample_error(rows, rounds, size_ln, epsilon, delta, beta)
+        return _multiplicative_weights_sample_error(rows, rounds, size_ln, epsilon, delta, beta), epsilon, beta, delta
+
+    def width(parameters: tuple[float, ...]) -> float:
+        a, epsilon, beta, delta = error(parameters)
         return 3.0 * a + expm1(epsilon) + (sqrt(beta) + sqrt(2.0 * delta)) ** 2 / failure_probability
 
     start = (log(0.02), log(1e-3 * failure_probability), log(1e-3 * failure_probability))
-    return 2.0 * _search(width, start)
+    best, point = _search(width, start)
+    a, epsilon, _, delta = error(point)
+    return WeightsSetting(a, epsilon, delta, 2.0 * best)
+
+
+def multiplicative_weights_width(
+    rows: float, *, rounds: float, domain_bits: float, failure_probability: float = 0.05
+) -> float:
+    """The half-width that `multiplicative_weights_setting` guarantees."""
+    return multiplicative_weights_setting(
+        rows, rounds=rounds, domain_bits=domain_bits, failure_probability=failure_probability
+    ).width
 
 
 def multiplicative_weights_rows(
@@ -159,7 +240,32 @@ def multiplicative_weights_rows(
     )
 
 
-def _jung_width(n: float, t: float, beta_out: float) -> float:
+def questions_answered(width: Callable[[int], float], half_width: float, *, most: int = 10**9) -> int:
+    """The most questions that a guarantee allows: the largest T, found by doubling and halving, with width(T) ≤ half_width.
+
+    Args:
+        width: the guaranteed half-width for T questions, rising with T.
+        half_width: what is wanted, on the same scale.
+        most: where to stop looking.
+
+    >>> questions_answered(lambda t: splitting_width(10_000, rounds=t, accounting="fair coin"), 0.2)
+    40
+    """
+    if width(1) > half_width:
+        return 0
+    low = 1
+    while low < most and width(2 * low) <= half_width:
+        low *= 2
+    high = 2 * low
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if width(middle) <= half_width else (low, middle)
+    return low
+
+
+def _jung(n: float, t: float, beta_out: float) -> tuple[float, float]:
+    """The noise and its width, on the share scale."""
+
     def width(parameters: tuple[float, ...]) -> float:
         sigma, epsilon, beta = (exp(min(p, 0.0)) for p in parameters)
         mu = sqrt(t) / (n * sigma)
@@ -168,7 +274,8 @@ def _jung_width(n: float, t: float, beta_out: float) -> float:
         return error + expm1(epsilon) + (sqrt(beta) + sqrt(2.0 * delta)) ** 2 / beta_out
 
     sigma = (t**0.25) / sqrt(n)
-    return _search(width, (log(min(sigma, 0.5)), log(0.05), log(1e-3 * beta_out)))
+    best, point = _search(width, (log(min(sigma, 0.5)), log(0.05), log(1e-3 * beta_out)))
+    return exp(min(point[0], 0.0)), best
 
 
 def _gaussian_delta(epsilon: float, mu: float) -> float:
@@ -178,15 +285,18 @@ def _gaussian_delta(epsilon: float, mu: float) -> float:
     return exp(first) * -expm1(min(second - first, 0.0)) * (1.0 + 1e-6) + 1e-300
 
 
-def _rogers_width(n: float, t: float, beta: float) -> float:
+def _rogers(n: float, t: float, beta: float, share: float) -> tuple[float, float]:
+    """The noise and its width, on the share scale; `share` of what the noise can add is counted."""
+
     def width(parameters: tuple[float, ...]) -> float:
         rho, free = exp(min(parameters[0], 50.0)), 0.5 * erfc(-parameters[1])  # free in (0, 1)
         if not 0.0 < free < 1.0:
             return inf
         information = (2.0 * rho * t * n - log(1.0 - free)) / free
-        return max(sqrt(2.0 / (n * beta) * information), 2.0 / n * sqrt(log(4.0 * t / beta) / rho))
+        return sqrt(information / (2.0 * n * beta)) + share / n * sqrt(log(4.0 * t / beta) / rho)
 
-    return _search(width, (log(1.0 / (n * sqrt(t))), 0.5))
+    best, point = _search(width, (log(1.0 / (n * sqrt(t))), 0.5))
+    return 1.0 / (n * sqrt(2.0 * exp(min(point[0], 50.0)))), best
 
 
 def _multiplicative_weights_sample_error(
@@ -214,10 +324,12 @@ def _multiplicative_weights_sample_error(
     return high
 
 
-def _search(width: Callable[[tuple[float, ...]], float], start: tuple[float, ...]) -> float:
+def _search(
+    width: Callable[[tuple[float, ...]], float], start: tuple[float, ...]
+) -> tuple[float, tuple[float, ...]]:
     """Nelder and Mead from a sensible start, restarted where it stopped: the smallest width found, each one valid."""
     point: tuple[float, ...] = start
-    best = width(start)
+    best, at = width(start), start
     for _ in range(4):
         found = minimize(
             lambda x: min(width(tuple(float(v) for v in x)), 1e6),
@@ -225,8 +337,10 @@ def _search(width: Callable[[tuple[float, ...]], float], start: tuple[float, ...
             method="Nelder-Mead",
             options={"maxiter": 400, "xatol": 1e-5, "fatol": 1e-9},
         )
-        best, point = min(best, float(found.fun)), tuple(float(v) for v in found.x)
-    return best
+        point = tuple(float(v) for v in found.x)
+        if float(found.fun) < best:
+            best, at = float(found.fun), point
+    return best, at
 
 
 def _rows(half_width: float, width: Callable[[float], float]) -> int:

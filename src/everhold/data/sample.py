@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
 
 from everhold.data.engines.duckdb import DuckDBEngine
 from everhold.data.engines.memory import MemoryEngine
@@ -12,9 +15,11 @@ from everhold.data.source import Files, as_source
 from everhold.errors import DataError, QuestionError, SettingError
 from everhold.queries.expression.question import Expression, Graded, Prepared
 from everhold.queries.grid import VALUE_ONE
-from everhold.queries.query import RowFunction
+from everhold.queries.query import RowFunction, Values
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from everhold.data.engines.engine import Engine
     from everhold.data.schema import Schema
     from everhold.data.table import Table
@@ -98,13 +103,34 @@ class Sample:
                 '"age > 40", or engine="memory".'
             )
 
-    def total(self, query: Query, scale: Scale) -> int:
-        """Σ of a question's values over the draws, exact, in multiples of 1/VALUE_ONE on the [-1, 1] scale."""
+    def total(self, query: Query, scale: Scale, part: NDArray[np.intp] | None = None) -> int:
+        """Σ of a question's values over the draws, exact, in multiples of 1/VALUE_ONE on the [-1, 1] scale.
+
+        Args:
+            query: the question.
+            scale: how its answer is read.
+            part: places of the rows to take it over; None: all.
+        """
+        if part is not None:
+            return self._total_over(query, scale, part)
         if isinstance(query, Expression | Graded | Prepared):
             return self.totals([query])[0]
         self.check(query)
         rows: Any = {} if self._table is None else self._table
         return query.on_sample(rows, self.size, scale)
+
+    def _total_over(self, query: Query, scale: Scale, part: NDArray[np.intp]) -> int:
+        self.check(query)
+        if isinstance(query, Values):
+            query.on_sample({}, self.size, scale)  # faults are told whichever rows are read
+            return replace(query, sample=np.asarray(query.sample)[part]).on_sample({}, len(part), scale)
+        if self._table is None or self._table.units is not None:
+            raise QuestionError("a mechanism that reads a part of the rows needs them in memory, and without units.")
+        rows = self._table.take(part)
+        if isinstance(query, Expression | Graded | Prepared):
+            question = query.question if isinstance(query, Prepared) else query
+            return MemoryEngine(rows).totals([question])[0] - VALUE_ONE * len(part)
+        return query.on_sample(rows, len(part), scale)
 
     def totals(self, queries: Sequence[Expression | Graded | Prepared]) -> list[int]:
         """The same for many text questions, in one scan."""

@@ -202,6 +202,9 @@ class AqaOgd:
         reading, values = self._estimate(query, t, "aqa-ogd")
         return PaperOffer(t, query, reading, values, tolerance, self.spent)
 
+    def part(self, proposal: PaperOffer) -> None:
+        """Every row is read."""
+
     def decide(self, proposal: PaperOffer, total: int) -> int | None:
         """Line 7: an update when |û - λv| > λε/2 and the cap allows; its cell is v rounded to a multiple of ε/2."""
         if self.exhausted:

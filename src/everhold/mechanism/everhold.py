@@ -139,6 +139,9 @@ class Everhold:
         known = 2.0 * self._known / (self._n - self._known)
         return self._contract.tolerance(Circumstances(reading.value, nats, self._n - self._known, reading.draws, known))
 
+    def part(self, proposal: Offer) -> None:
+        """Every row is read."""
+
     def decide(self, proposal: Offer, total: int) -> int | None:
         """Quiet when |u - v| ≤ τ; else ±j, the private mean lying in the j-th cell beyond τ. In whole numbers."""
         u, per = proposal.reading.numerator, proposal.reading.denominator

@@ -1,7 +1,8 @@
 """The socket that every mechanism fits: what happens to one question, in four steps.
 
     proposal = mechanism.propose(query)           # public: the sketch's answer and its tolerance
-    cell     = mechanism.decide(proposal, total)  # the only step that sees the private rows: one exact integer
+    cell     = mechanism.decide(proposal, total)  # the only step that sees the private rows: one exact integer,
+                                                  # over all of them or over `mechanism.part(proposal)`
     answer   = mechanism.answer(proposal, cell)   # public: value and interval
     mechanism.absorb(proposal, cell)              # public: a surprise teaches the sketch
 
@@ -14,6 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from everhold.queries.answer import Answer, Preview
     from everhold.queries.grid import GridValues, Scale
     from everhold.queries.query import Query
@@ -93,6 +97,9 @@ class Mechanism(Protocol):
 
         An audit may give the recorded reading of a quiet round instead, when the question itself was not kept.
         """
+
+    def part(self, proposal: Any) -> NDArray[np.intp] | None:
+        """Which private rows the total is taken over: their places, a function of public facts and coins; None: all."""
 
     def decide(self, proposal: Any, total: int) -> int | None:
         """Compare with the private total: `QUIET`, or the cell of a surprise."""

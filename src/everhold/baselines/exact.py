@@ -1,0 +1,181 @@
+"""Rivals that tell plain means: of all rows, or of a random part of them anew for every question.
+
+They have no published guarantee with numbers in it against adaptive questions. What can be proved of them is everhold's own
+theorem (`docs/theory/validity.md`) with every answer charged in full: an answer is one of so many values, so it costs the
+logarithm of their number, and after a few hundred questions the interval says nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.baselines.rival import Site, Told, Turn, public_mean
+from everhold.bounds.concentration import confidence_nats
+from everhold.bounds.elementary import ln
+from everhold.errors import SettingError
+from everhold.mechanism.everhold import interval_ends
+from everhold.queries.coins import coins
+from everhold.queries.grid import VALUE_ONE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.queries.grid import GridValues, Scale
+
+__all__ = ["Empirical", "Subsampling"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Charged:
+    """What the answers so far can have said, in nats."""
+
+    nats: float = 0.0
+
+
+def _price(memory: _Charged, t: int, site: Site) -> float:
+    """`ln(2/δ) + Σ ln(values of an answer) + ln(t(t+1))`: weights 1/(t(t+1)) for the round, equal ones for its answer."""
+    return confidence_nats(site.failure_probability) + memory.nats + ln(float(t * (t + 1)))
+
+
+def _ends(centre: float, slack: float, turn: Turn, rows: int) -> tuple[float, float]:
+    """Ends on the [-1, 1] scale."""
+    low, high = interval_ends(centre, slack, nats=turn.nats, rows=rows, known_rows=0, scale=turn.scale)
+    return (2.0 * low - 1.0, 2.0 * high - 1.0) if turn.scale == "share" else (low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Empirical:
+    """The mean of the private rows, as it is or rounded.
+
+    Args:
+        step: answers are rounded to multiples of it, on the share scale; None tells the exact mean.
+    """
+
+    step: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.step is not None and not 0.0 < self.step <= 0.5:
+            raise SettingError(f"the step of rounded answers lies in (0, 0.5] on the share scale, not at {self.step!r}")
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return "empirical mean" if self.step is None else f"rounded mean (±{self.step / 2:g})"
+
+    guarantee = "every answer charged in full (everhold's theorem)"
+
+    def begin(self, site: Site) -> _Charged:
+        """Nothing told yet."""
+        return _Charged()
+
+    def allow(self, memory: _Charged, t: int, site: Site) -> None:
+        """It never refuses."""
+
+    def guess(self, memory: _Charged, values: GridValues, t: int, site: Site) -> Fraction:
+        """The public rows' own mean; it plays no part in the answer."""
+        return public_mean(values, site)
+
+    def part(self, t: int, site: Site) -> None:
+        """All rows."""
+
+    def decide(self, turn: Turn, mean: Fraction) -> int:
+        """The total, or the number of the nearest step."""
+        if self.step is None:
+            return int(mean * VALUE_ONE * turn.site.rows)
+        return floor((mean + 1) / (2 * Fraction(self.step)) + Fraction(1, 2))
+
+    def tell(self, turn: Turn, cell: int | None) -> Told:
+        """The mean and its interval."""
+        if self.step is None:
+            centre, slack = float(Fraction(cell or 0, VALUE_ONE * turn.site.rows)), 0.0
+        else:
+            centre, slack = float(2 * Fraction(self.step) * (cell or 0) - 1), self.step
+        return Told(centre, *_ends(centre, slack, turn, turn.site.rows))
+
+    def learn(self, turn: Turn, cell: int | None) -> _Charged:
+        """Charge for one of all the values that the answer could have had."""
+        return _Charged(turn.memory.nats + ln(float(self._values(turn.scale, turn.site.rows))))
+
+    def _values(self, scale: Scale, rows: int) -> int:
+        if self.step is not None:
+            return floor(1.0 / Fraction(self.step) + Fraction(1, 2)) + 1
+        return rows + 1 if scale == "share" else 2 * VALUE_ONE * rows + 1
+
+    def nats(self, memory: _Charged, t: int, site: Site) -> float:
+        """The price so far."""
+        return _price(memory, t, site)
+
+    def tolerance(self, memory: _Charged, site: Site) -> float:
+        """The rows speak every time."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Subsampling:
+    """The mean of a random part of the rows, drawn anew for every question.
+
+    Blanc, *Subsampling Suffices for Adaptive Data Analysis* (STOC 2023): no noise is needed where every answer rests on few
+    rows. The theorem's constants are not published; the interval here is everhold's theorem for the rows read.
+
+    Args:
+        size: rows a question.
+        seed: of the coins.
+    """
+
+    size: int
+    seed: int = 0
+    guarantee = "rates without constants (Blanc 2023); every answer charged in full here"
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise SettingError(f"a part has at least 1 row, not {self.size!r}")
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return "subsampling"
+
+    def begin(self, site: Site) -> _Charged:
+        """Nothing told yet."""
+        if self.size > site.rows:
+            raise SettingError(f"a part of {self.size:,} rows cannot be drawn from {site.rows:,}.")
+        return _Charged()
+
+    def allow(self, memory: _Charged, t: int, site: Site) -> None:
+        """It never refuses."""
+
+    def guess(self, memory: _Charged, values: GridValues, t: int, site: Site) -> Fraction:
+        """The public rows' own mean; it plays no part in the answer."""
+        return public_mean(values, site)
+
+    def part(self, t: int, site: Site) -> NDArray[np.intp]:
+        """A random part, by coins that belong to the round."""
+        drawn = coins(self.seed, "subsample", t).choice(site.rows, self.size, replace=False, shuffle=False)
+        return np.asarray(drawn, dtype=np.intp)
+
+    def decide(self, turn: Turn, mean: Fraction) -> int:
+        """The total over the part."""
+        return int(mean * VALUE_ONE * self.size)
+
+    def tell(self, turn: Turn, cell: int | None) -> Told:
+        """The mean and its interval."""
+        centre = float(Fraction(cell or 0, VALUE_ONE * self.size))
+        return Told(centre, *_ends(centre, 0.0, turn, self.size))
+
+    def learn(self, turn: Turn, cell: int | None) -> _Charged:
+        """Charge for one of all the values that the answer could have had."""
+        values = self.size + 1 if turn.scale == "share" else 2 * VALUE_ONE * self.size + 1
+        return _Charged(turn.memory.nats + ln(float(values)))
+
+    def nats(self, memory: _Charged, t: int, site: Site) -> float:
+        """The price so far."""
+        return _price(memory, t, site)
+
+    def tolerance(self, memory: _Charged, site: Site) -> float:
+        """The rows speak every time."""
+        return 0.0

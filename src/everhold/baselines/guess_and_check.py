@@ -1,0 +1,143 @@
+"""Guess and Check (Rogers, Roth, Smith, Srebro, Thakkar and Woodworth 2020): guess from one part, check on the other.
+
+The nearest relative of everhold: a short record of failed guesses is all that the checking rows say, and a union bound
+over records makes every answer valid. It learns nothing from a failure, and the half-width is fixed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, floor, sqrt
+from typing import TYPE_CHECKING
+
+from everhold.baselines.rival import Site, Told, Turn, public_mean, refuse
+from everhold.bounds.concentration import binary_kl
+from everhold.bounds.elementary import ln, ln_binomial
+from everhold.errors import SettingError
+from everhold.queries.coins import coins
+from everhold.queries.mechanism import QUIET
+
+if TYPE_CHECKING:
+    from everhold.queries.grid import GridValues
+
+__all__ = ["GuessAndCheck"]
+
+_PI_SQUARED_SIXTH = 1.6449340668482264
+_NO_ANSWER = -1
+"""The cell of a failed guess that could not be answered: the end of the session."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failures:
+    """How many guesses failed, what their answers can have said in nats, and whether one could not be answered."""
+
+    count: int = 0
+    nats: float = 0.0
+    over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GuessAndCheck:
+    """Guesses are means of the public rows, with Gaussian noise or without; every guess is checked on the private ones.
+
+    Round t with f failures before it has `β_t = β · c_t · c_f / (C(t-1, f) Π ⌈1/γ_i⌉)`, `c_x = 6/(π²(x+1)²)`. A guess g
+    passes when both g - τ and g + τ lie outside the Chernoff interval of the private mean at level β_t/2; a failed guess is
+    answered by the private mean rounded to multiples of γ, the largest that `τ ≥ γ + sqrt(ln(2/β_t)/(2n))` allows. When
+    there is none, that question gets no answer (the interval says nothing), and nothing is answered after it.
+
+    Args:
+        half_width: τ, on the share scale.
+        deviation: standard deviation of the guesses' noise on the share scale; 0 guesses the public rows' plain mean.
+        seed: of the noise.
+    """
+
+    half_width: float = 0.1
+    deviation: float = 0.0
+    seed: int = 0
+    guarantee = "every failed guess charged (Rogers et al. 2020)"
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.half_width < 1.0:
+            raise SettingError(f"the half-width lies between 0 and 1 on the share scale, not at {self.half_width!r}")
+        if not self.deviation >= 0.0:
+            raise SettingError(f"the noise is at least 0, not {self.deviation!r}")
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return f"Guess and Check ({'Gaussian' if self.deviation else 'empirical'})"
+
+    def begin(self, site: Site) -> _Failures:
+        """No failure yet."""
+        return _Failures()
+
+    def nats(self, memory: _Failures, t: int, site: Site) -> float:
+        """`ln(2/β_t)`."""
+        series = 2.0 * ln(_PI_SQUARED_SIXTH) + 2.0 * ln(float(t)) + 2.0 * ln(memory.count + 1.0)
+        return ln(2.0 / site.failure_probability) + series + ln_binomial(t - 1, memory.count) + memory.nats
+
+    def _step(self, memory: _Failures, t: int, site: Site) -> Fraction:
+        """γ on the share scale, on a grid of 2⁻³⁰, rounded down; at most 0 when nothing is left."""
+        left = self.half_width - sqrt(self.nats(memory, t, site) / (2.0 * site.rows))
+        return Fraction(floor(left * 2**30 - 1), 2**30)
+
+    def allow(self, memory: _Failures, t: int, site: Site) -> None:
+        """Refuse once a failed guess could not be answered."""
+        if memory.over:
+            raise refuse(
+                f"±{self.half_width:g} cannot be kept for another question after {memory.count:,} failed guesses.",
+                asked=2.0 * self.half_width,
+            )
+
+    def guess(self, memory: _Failures, values: GridValues, t: int, site: Site) -> Fraction:
+        """The public rows' mean, with noise, on a grid."""
+        mean = public_mean(values, site)
+        if self.deviation == 0.0:
+            return mean
+        noisy = float(mean) + float(coins(self.seed, "guess", t).normal(0.0, 2.0 * self.deviation))
+        return Fraction(round(min(max(noisy, -1.0), 1.0) * 2**20), 2**20)
+
+    def part(self, t: int, site: Site) -> None:
+        """All rows."""
+
+    def decide(self, turn: Turn, mean: Fraction) -> int | None:
+        """Quiet when the guess is within τ of the population by the private rows' own interval; else their mean, rounded."""
+        guess, v, n = (turn.guess + 1) / 2, float((mean + 1) / 2), turn.site.rows
+        radius = turn.nats / n
+        if all(self._beyond(v, float(guess) + side * self.half_width, radius, side) for side in (-1, 1)):
+            return QUIET
+        step = self._step(turn.memory, turn.round, turn.site)
+        return _NO_ANSWER if step <= 0 else floor((mean + 1) / (2 * step) + Fraction(1, 2))
+
+    @staticmethod
+    def _beyond(v: float, end: float, radius: float, side: int) -> bool:
+        """Whether a population mean at or beyond `end` is ruled out by the private mean v."""
+        if not 0.0 < end < 1.0:
+            return True  # nothing lies there
+        return (v - end) * side < 0.0 and binary_kl(v, end) >= radius
+
+    def tell(self, turn: Turn, cell: int | None) -> Told:
+        """The guess, or the rounded private mean; ±τ either way."""
+        if cell == _NO_ANSWER:
+            return Told(float(turn.guess), -1.0, 1.0)
+        if cell is QUIET:
+            value = float(turn.guess)
+        else:
+            value = float(2 * self._step(turn.memory, turn.round, turn.site) * cell - 1)
+        value = min(max(value, -1.0), 1.0)
+        return Told(value, value - 2.0 * self.half_width, value + 2.0 * self.half_width)
+
+    def learn(self, turn: Turn, cell: int | None) -> _Failures:
+        """Charge for a failure and for its answer."""
+        memory: _Failures = turn.memory
+        if cell is QUIET:
+            return memory
+        if cell == _NO_ANSWER:
+            return replace(memory, count=memory.count + 1, over=True)
+        step = self._step(memory, turn.round, turn.site)
+        return _Failures(memory.count + 1, memory.nats + ln(float(ceil(1 / step))))
+
+    def tolerance(self, memory: _Failures, site: Site) -> float:
+        """How far off a guess may be at least."""
+        return 2.0 * self.half_width

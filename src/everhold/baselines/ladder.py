@@ -1,0 +1,104 @@
+"""The Ladder (Blum and Hardt 2015): a leaderboard that moves only when a submission is clearly better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import floor
+from typing import TYPE_CHECKING
+
+from everhold.baselines.rival import Site, Told, Turn
+from everhold.bounds.concentration import confidence_nats, kl_interval
+from everhold.bounds.description_length import Code
+from everhold.bounds.elementary import ln
+from everhold.errors import QuestionError, SettingError
+from everhold.queries.mechanism import QUIET
+
+if TYPE_CHECKING:
+    from everhold.queries.grid import GridValues
+
+__all__ = ["Ladder"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    """The best loss told so far, as a number of steps, and the price of having told it."""
+
+    steps: int | None = None
+    code: Code = field(default_factory=Code)
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """Answers a loss by the best one so far, unless it is better by more than a step; then by itself, rounded to steps.
+
+    The value told is the *best* loss, not that of the question. The interval is for the question asked: its private mean is
+    no more than a step below the best, or it is known to half a step; with everhold's theorem, every improvement charged.
+
+    Args:
+        step: η, on the share scale; by their theorem about (ln(kn)/n)^(1/3).
+        best: what nothing has to beat before the first submission.
+    """
+
+    step: float = 0.01
+    best: float = 1.0
+    name = "Ladder"
+    guarantee = "for the best loss only (Blum and Hardt 2015); improvements charged"
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.step <= 0.5:
+            raise SettingError(f"the step lies in (0, 0.5] on the share scale, not at {self.step!r}")
+
+    def begin(self, site: Site) -> _Best:
+        """No submission yet."""
+        return _Best()
+
+    def allow(self, memory: _Best, t: int, site: Site) -> None:
+        """It never refuses."""
+
+    def _share(self, memory: _Best) -> Fraction:
+        return Fraction(self.best) if memory.steps is None else memory.steps * Fraction(self.step)
+
+    def guess(self, memory: _Best, values: GridValues, t: int, site: Site) -> Fraction:
+        """The best so far."""
+        if values.scale != "share":
+            raise QuestionError("the Ladder ranks losses: ask a yes/no question, whether a prediction is wrong.")
+        return 2 * min(self._share(memory), Fraction(1)) - 1
+
+    def part(self, t: int, site: Site) -> None:
+        """All rows."""
+
+    def decide(self, turn: Turn, mean: Fraction) -> int | None:
+        """Quiet unless the loss is below the best by more than a step; else its nearest step."""
+        loss = (mean + 1) / 2
+        if turn.memory.steps is not None and loss >= self._share(turn.memory) - Fraction(self.step):
+            return QUIET
+        return floor(loss / Fraction(self.step) + Fraction(1, 2))
+
+    def tell(self, turn: Turn, cell: int | None) -> Told:
+        """The best loss so far, and where the loss asked about lies."""
+        step = Fraction(self.step)
+        if cell is QUIET:
+            best = self._share(turn.memory)
+            low, high = float(best - step), 1.0
+        else:
+            best = cell * step
+            low, high = float(best - step / 2), float(best + step / 2)
+        low, high = kl_interval(min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0), turn.nats / turn.site.rows)
+        return Told(2.0 * min(float(best), 1.0) - 1.0, 2.0 * low - 1.0, 2.0 * high - 1.0)
+
+    def learn(self, turn: Turn, cell: int | None) -> _Best:
+        """A new best is charged for its round and for being one of so many steps."""
+        memory: _Best = turn.memory
+        if cell is QUIET:
+            return memory
+        steps = floor(1 / Fraction(self.step) + Fraction(1, 2)) + 1
+        return _Best(cell, memory.code.surprised(turn.round, ln(float(steps))))
+
+    def nats(self, memory: _Best, t: int, site: Site) -> float:
+        """The price of the improvements."""
+        return confidence_nats(site.failure_probability) + memory.code.nats(t)
+
+    def tolerance(self, memory: _Best, site: Site) -> float:
+        """A step, once there is something to beat."""
+        return 0.0 if memory.steps is None else 2.0 * self.step

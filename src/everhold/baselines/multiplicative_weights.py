@@ -1,0 +1,166 @@
+"""Private multiplicative weights (Hardt and Rothblum 2010): a weight for every point of an explicit domain.
+
+The sketch is a table of the whole domain, so its time and memory grow with the domain: that is what everhold's does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import inf, log, log2, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.baselines.rival import ANSWER_ONE, Site, Told, Turn, on_answer_grid, refuse
+from everhold.bounds.rivals import multiplicative_weights_setting
+from everhold.errors import SettingError
+from everhold.queries.coins import coins
+from everhold.queries.grid import MASS_ONE, VALUE_ONE
+from everhold.queries.mechanism import QUIET
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.queries.grid import GridValues
+
+__all__ = ["MultiplicativeWeights"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Weights:
+    """Weights over the domain as whole numbers, their logarithms, and how often they were updated."""
+
+    masses: NDArray[np.float64] = field(repr=False)
+    logs: NDArray[np.float64] = field(repr=False)
+    updates: int
+
+    @property
+    def whole(self) -> int:
+        """Σ masses."""
+        return int(self.masses.sum())
+
+
+def _weights(logs: NDArray[np.float64], updates: int) -> _Weights:
+    shares = np.exp(logs - logs.max())
+    shares *= len(logs) * MASS_ONE / shares.sum()
+    return _Weights(np.rint(shares), logs, updates)
+
+
+@dataclass(frozen=True, slots=True)
+class MultiplicativeWeights:
+    """Answers from weights over all public rows, the domain; where they are off, a noisy answer and an update.
+
+    Args:
+        rounds: T, fixed in advance.
+        threshold: how far off before an update, on the share scale.
+        deviation: scale of the Laplace noise on the threshold, on the share scale; twice that on comparisons.
+        answers: scale of the Laplace noise on answers; as on the threshold when left out.
+        rate: η, how far an update goes; a quarter of the threshold when left out.
+        budget: the most updates; `4 ln N/a²` with a half the threshold, when left out.
+        half_width: what is guaranteed, on the share scale; None: nothing.
+        seed: of the noise.
+    """
+
+    rounds: int
+    threshold: float
+    deviation: float
+    answers: float | None = None
+    rate: float | None = None
+    budget: int | None = None
+    half_width: float | None = None
+    seed: int = 0
+    name = "multiplicative weights"
+
+    def __post_init__(self) -> None:
+        if not (self.threshold > 0.0 and self.deviation >= 0.0):
+            raise SettingError("the threshold is positive and the noise at least 0.")
+
+    @classmethod
+    def proved(
+        cls, *, rows: int, rounds: int, domain: int, failure_probability: float = 0.05, seed: int = 0
+    ) -> MultiplicativeWeights:
+        """With the published guarantee, for the smallest half-width that `rows` allow over a domain of so many points.
+
+        Threshold 2a, rate a/2, `c = 4 ln N/a²` updates; noise by Dwork and Roth's NumericSparse with (ε, δ): scale
+        `sqrt(32 c ln(2/δ))/(ε₁n)` on the threshold, twice that on comparisons, and with ε₂ on answers.
+        """
+        bits = log2(max(domain, 2))
+        found = multiplicative_weights_setting(
+            rows, rounds=rounds, domain_bits=bits, failure_probability=failure_probability
+        )
+        a = found.accuracy
+        updates = max(1, int(4.0 * bits * log(2.0) / a**2))
+        root = sqrt(512.0)
+        scale = sqrt(32.0 * updates * log(2.0 / found.delta)) / (found.epsilon * rows)
+        first, second = scale * (root + 1.0) / root, scale * (root + 1.0) / 2.0
+        return cls(rounds, 2.0 * a, first, second, a / 2.0, updates, found.width / 2.0, seed)
+
+    @property
+    def guarantee(self) -> str:
+        """What its intervals rest on."""
+        if self.half_width is None:
+            return "none with these settings"
+        return "differential privacy over an explicit domain, transferred (Hardt and Rothblum 2010, Jung et al. 2020)"
+
+    def begin(self, site: Site) -> _Weights:
+        """The prior."""
+        base = np.zeros(site.public.size) if site.public.weights is None else np.log(site.public.weights + 1e-300)
+        return _weights(base, 0)
+
+    def _budget(self, site: Site) -> int:
+        if self.budget is not None:
+            return self.budget
+        alpha = self.threshold / 2.0
+        return max(1, int(4.0 * log(max(site.public.size, 2)) / alpha**2))
+
+    def allow(self, memory: _Weights, t: int, site: Site) -> None:
+        """Refuse beyond the rounds or the updates that were planned for."""
+        if t > self.rounds:
+            raise refuse(f"the settings were made for {self.rounds:,} questions.", asked=2.0 * self.threshold)
+        if memory.updates >= self._budget(site):
+            raise refuse(f"all {memory.updates:,} updates are used up.", asked=2.0 * self.threshold)
+
+    def guess(self, memory: _Weights, values: GridValues, t: int, site: Site) -> Fraction:
+        """The weights' answer: a pass over the whole domain."""
+        whole = memory.whole
+        return Fraction(values.dot(memory.masses, whole), whole * VALUE_ONE)
+
+    def part(self, t: int, site: Site) -> None:
+        """All rows."""
+
+    def decide(self, turn: Turn, mean: Fraction) -> int | None:
+        """Quiet while the noisy difference stays within the noisy threshold; else the noisy mean."""
+        threshold = 2.0 * self.threshold + self._noise("threshold", turn.memory.updates, self.deviation)
+        off = abs(float(mean - turn.guess)) + self._noise("comparison", turn.round, 2.0 * self.deviation)
+        if off <= threshold:
+            return QUIET
+        scale = self.deviation if self.answers is None else self.answers
+        return on_answer_grid(float(mean) + self._noise("answer", turn.round, scale))
+
+    def _noise(self, what: str, number: int, scale: float) -> float:
+        return 2.0 * float(coins(self.seed, "multiplicative weights", what, number).laplace(0.0, scale))
+
+    def tell(self, turn: Turn, cell: int | None) -> Told:
+        """The weights' answer or the noisy mean, with the promised half-width."""
+        value = float(turn.guess) if cell is QUIET else cell / ANSWER_ONE
+        width = inf if self.half_width is None else 2.0 * self.half_width
+        return Told(value, value - width, value + width)
+
+    def learn(self, turn: Turn, cell: int | None) -> _Weights:
+        """Multiply the weights by exp(±ηφ)."""
+        memory: _Weights = turn.memory
+        if cell is QUIET or turn.values is None:
+            return memory
+        rate = self.threshold / 4.0 if self.rate is None else self.rate
+        values = turn.values.array * 2.0 - 1.0 if turn.values.scale == "share" else turn.values.array / VALUE_ONE
+        sign = 1.0 if cell / ANSWER_ONE > float(turn.guess) else -1.0
+        return _weights(memory.logs + sign * rate * values, memory.updates + 1)
+
+    def nats(self, memory: _Weights, t: int, site: Site) -> float:
+        """The guarantee is not made of nats."""
+        return 0.0
+
+    def tolerance(self, memory: _Weights, site: Site) -> float:
+        """The threshold, without its noise."""
+        return 2.0 * self.threshold

@@ -1,0 +1,85 @@
+"""Sample splitting: fresh rows for every question, and nothing to be afraid of, until the rows are used up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.baselines.rival import Site, Told, Turn, public_mean, refuse
+from everhold.bounds.elementary import ln
+from everhold.errors import SettingError, require_whole
+from everhold.mechanism.everhold import interval_ends
+from everhold.queries.grid import VALUE_ONE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.queries.grid import GridValues
+
+__all__ = ["Splitting"]
+
+
+@dataclass(frozen=True, slots=True)
+class Splitting:
+    """⌊n/T⌋ rows for each of T questions.
+
+    Every question meets rows that nothing told so far depends on, so its interval is that of a question fixed in advance,
+    with δ/T each (Chernoff's bound and a union bound).
+
+    Args:
+        rounds: T, how many questions the rows are divided among.
+    """
+
+    rounds: int
+    name = "sample splitting"
+    guarantee = "fresh rows for every question, union bound"
+
+    def __post_init__(self) -> None:
+        require_whole(self.rounds, "rounds")
+        if self.rounds < 1:
+            raise SettingError(f"the number of rounds is at least 1, not {self.rounds!r}")
+
+    def begin(self, site: Site) -> None:
+        """Nothing to remember."""
+
+    def allow(self, memory: None, t: int, site: Site) -> None:
+        """Refuse once the rows are used up."""
+        if t > min(self.rounds, site.rows):
+            raise refuse(f"the rows were divided among {min(self.rounds, site.rows):,} questions.", asked=2.0)
+
+    def guess(self, memory: None, values: GridValues, t: int, site: Site) -> Fraction:
+        """The public rows' own mean; it plays no part in the answer."""
+        return public_mean(values, site)
+
+    def part(self, t: int, site: Site) -> NDArray[np.intp]:
+        """The t-th share of the rows."""
+        each = self._each(site)
+        return np.arange((t - 1) * each, t * each, dtype=np.intp)
+
+    def _each(self, site: Site) -> int:
+        return max(site.rows // self.rounds, 1)
+
+    def decide(self, turn: Turn, mean: Fraction) -> int:
+        """The total over the share."""
+        return int(mean * VALUE_ONE * self._each(turn.site))
+
+    def tell(self, turn: Turn, cell: int | None) -> Told:
+        """The mean of the share, with an interval for T questions together."""
+        each = self._each(turn.site)
+        centre = float(Fraction(cell or 0, VALUE_ONE * each))
+        low, high = interval_ends(centre, 0.0, nats=turn.nats, rows=each, known_rows=0, scale=turn.scale)
+        return Told(centre, *((2.0 * low - 1.0, 2.0 * high - 1.0) if turn.scale == "share" else (low, high)))
+
+    def learn(self, turn: Turn, cell: int | None) -> None:
+        """Nothing is learnt."""
+
+    def nats(self, memory: None, t: int, site: Site) -> float:
+        """`ln(2T/δ)`."""
+        return ln(2.0 * self.rounds / site.failure_probability)
+
+    def tolerance(self, memory: None, site: Site) -> float:
+        """The rows speak every time."""
+        return 0.0

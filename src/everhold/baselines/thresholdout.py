@@ -1,0 +1,118 @@
+"""Thresholdout (Dwork, Feldman, Hardt, Pitassi, Reingold and Roth 2015): the training set answers while it agrees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf, log
+from typing import TYPE_CHECKING, Literal, get_args
+
+from everhold.baselines.rival import ANSWER_ONE, Site, Told, Turn, on_answer_grid, public_mean, refuse
+from everhold.bounds.rivals import thresholdout_width
+from everhold.errors import SettingError
+from everhold.queries.coins import coins
+from everhold.queries.mechanism import QUIET
+
+if TYPE_CHECKING:
+    from everhold.queries.grid import GridValues
+
+__all__ = ["Thresholdout"]
+
+Shape = Literal["laplace", "gaussian"]
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholdout:
+    """Answers from the public rows, its training set, unless the private ones differ by more than a noisy threshold.
+
+    Args:
+        threshold: T, on the share scale.
+        deviation: σ, the scale of the noise, on the share scale: answers get σ, the threshold 2σ, comparisons 4σ.
+        budget: B, how often the private rows may be needed; None: always.
+        rounds: the number of questions that the guarantee is for.
+        half_width: what is guaranteed, on the share scale; None: nothing.
+        shape: 'laplace', as it is proved, or 'gaussian', as in the published experiment: noise σ on threshold and answer.
+        seed: of the noise.
+    """
+
+    threshold: float = 0.04
+    deviation: float = 0.01
+    budget: int | None = None
+    rounds: int | None = None
+    half_width: float | None = None
+    shape: Shape = "laplace"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not (self.threshold > 0.0 and self.deviation > 0.0):
+            raise SettingError("the threshold and the noise are positive.")
+        if self.shape not in get_args(Shape):
+            raise SettingError(f"the noise is 'laplace' or 'gaussian', not {self.shape!r}")
+
+    @classmethod
+    def proved(
+        cls, *, rows: int, rounds: int, budget: int, failure_probability: float = 0.05, seed: int = 0
+    ) -> Thresholdout:
+        """Set as the theorem wants it: T = 3τ/4, σ = τ/(96 ln(4m/β)), for the smallest τ that `rows` allow."""
+        tau = thresholdout_width(rows, rounds=rounds, budget=budget, failure_probability=failure_probability) / 2.0
+        sigma = tau / (96.0 * log(4.0 * rounds / failure_probability))
+        return cls(0.75 * tau, sigma, budget, rounds, tau, "laplace", seed)
+
+    name = "Thresholdout"
+
+    @property
+    def guarantee(self) -> str:
+        """What its intervals rest on."""
+        if self.half_width is None:
+            return "none with these settings"
+        return f"at most {self.budget:,} questions that overfit the training rows (Dwork et al. 2015)"
+
+    def begin(self, site: Site) -> int:
+        """How often the private rows were needed."""
+        return 0
+
+    def allow(self, memory: int, t: int, site: Site) -> None:
+        """Refuse once the budget or the rounds are used up."""
+        if self.budget is not None and memory >= self.budget:
+            raise refuse(f"the budget of {self.budget:,} answers that overfit is used up.", asked=2 * self.threshold)
+        if self.rounds is not None and t > self.rounds:
+            raise refuse(f"the settings were made for {self.rounds:,} questions.", asked=2 * self.threshold)
+
+    def guess(self, memory: int, values: GridValues, t: int, site: Site) -> Fraction:
+        """The training set's answer."""
+        return public_mean(values, site)
+
+    def part(self, t: int, site: Site) -> None:
+        """All rows."""
+
+    def _noise(self, what: str, number: int, scale: float) -> float:
+        rng = coins(self.seed, "thresholdout", what, number)
+        if self.shape == "laplace":
+            return 2.0 * float(rng.laplace(0.0, scale * self.deviation))
+        return 2.0 * float(rng.normal(0.0, self.deviation))
+
+    def decide(self, turn: Turn, mean: Fraction) -> int | None:
+        """Quiet within the noisy threshold, else a noisy mean of the private rows. The threshold is renewed each time."""
+        threshold = 2.0 * self.threshold + self._noise("threshold", turn.memory, 2.0)
+        if abs(float(mean - turn.guess)) <= threshold + self._noise("comparison", turn.round, 4.0):
+            return QUIET
+        return on_answer_grid(float(mean) + self._noise("answer", turn.round, 1.0))
+
+    def tell(self, turn: Turn, cell: int | None) -> Told:
+        """The training set's answer or the noisy one, with the promised half-width."""
+        value = float(turn.guess) if cell is QUIET else cell / ANSWER_ONE
+        width = inf if self.half_width is None else 2.0 * self.half_width
+        return Told(value, value - width, value + width)
+
+    def learn(self, turn: Turn, cell: int | None) -> int:
+        """Count."""
+        spent: int = turn.memory
+        return spent + (cell is not QUIET)
+
+    def nats(self, memory: int, t: int, site: Site) -> float:
+        """The guarantee is not made of nats."""
+        return 0.0
+
+    def tolerance(self, memory: int, site: Site) -> float:
+        """The threshold, without its noise."""
+        return 2.0 * self.threshold
