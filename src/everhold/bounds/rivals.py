@@ -324,9 +324,7 @@ def _multiplicative_weights_sample_error(
     return high
 
 
-def _search(
-    width: Callable[[tuple[float, ...]], float], start: tuple[float, ...]
-) -> tuple[float, tuple[float, ...]]:
+def _search(width: Callable[[tuple[float, ...]], float], start: tuple[float, ...]) -> tuple[float, tuple[float, ...]]:
     """Nelder and Mead from a sensible start, restarted where it stopped: the smallest width found, each one valid."""
     point: tuple[float, ...] = start
     best, at = width(start), start

@@ -1,0 +1,23 @@
+"""Who tries to break it: any analyst against any mechanism in a world whose truth is known."""
+
+from everhold.games import analysts, contenders, worlds
+from everhold.games.play import ANALYSTS, CONTENDERS, Asked, Desk, Game, Seat, play
+from everhold.games.registry import discover, load
+from everhold.games.world import WORLDS, World, atoms_of
+
+for _folder in (worlds, contenders, analysts):
+    discover(_folder)
+
+__all__ = [
+    "ANALYSTS",
+    "CONTENDERS",
+    "WORLDS",
+    "Asked",
+    "Desk",
+    "Game",
+    "Seat",
+    "World",
+    "atoms_of",
+    "load",
+    "play",
+]

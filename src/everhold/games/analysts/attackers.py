@@ -1,0 +1,127 @@
+"""Attackers who know the population: they hunt surprises, ride the threshold, overfit the reference, find members."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from everhold.games.analysts.overfitters import agrees, random_signs
+from everhold.games.play import ANALYSTS, Desk
+from everhold.queries.answer import Answer
+
+__all__ = ["fingerprinting", "pool_overfitter", "surprise_hunter", "threshold_rider"]
+
+
+def _label_lean(desk: Desk) -> Any:
+    """f: which label each atom leans to in the population; 0 where it does not."""
+    lean = np.zeros(desk.world.atoms, np.float32)
+    np.add.at(lean, desk.world.rows["i"], desk.world.weights * desk.world.rows["y"])
+    return np.sign(lean)
+
+
+@ANALYSTS.add("surprise hunter")
+def surprise_hunter(desk: Desk) -> Generator[Any, Answer, None]:
+    """Asks what the sketch is furthest from knowing: of a few random questions the one with the largest gap to the truth.
+
+    It bets on everything that ever surprised, and on the errors in the answers.
+    """
+    f = _label_lean(desk)
+    found = np.zeros_like(f)
+    for t in range(1, desk.rounds + 1):
+        if t % 20 == 0:
+            yield agrees(np.where(found == 0.0, random_signs(desk), found))
+            continue
+        tried = []
+        for _ in range(3):
+            subset = desk.rng.random(len(f)) < desk.rng.uniform(0.1, 0.9)
+            g = np.where(subset & (f != 0.0), f, random_signs(desk))
+            question = agrees(g)
+            truth = desk.world.truth(question)
+            tried.append((abs(desk.try_out(question).sketch - truth), truth, g))
+        _, truth, g = max(tried, key=lambda one: one[0])
+        answer = yield agrees(g)
+        if answer.surprise:
+            found += np.float32(np.sign(answer.value - truth)) * np.where(g == f, 0.0, g).astype(np.float32)
+
+
+@ANALYSTS.add("threshold rider")
+def threshold_rider(desk: Desk) -> Generator[Any, Answer, None]:
+    """Sits just below the tolerance, so that a surprise tells which way a random direction errs; then adds these up.
+
+    φ = y(αf + (1-α)r) with α such that the population lies 2.5 sampling errors of r inside the tolerance.
+    """
+    f, error = _label_lean(desk), 2.5 / np.sqrt(desk.rows)
+    if not f.any():
+        f = random_signs(desk)
+    found = np.zeros_like(f)
+
+    def times_label(g: Any) -> Any:
+        return lambda rows: g[rows["i"]] * rows["y"]
+
+    yes = desk.world.truth(times_label(f))
+    for _ in range(desk.rounds - 5):
+        r = random_signs(desk)
+        seen, known = desk.try_out(times_label(r)), desk.try_out(times_label(f))
+        # φ(D) - u - τ + 2.5 (1-α)/√n is linear in α: its ends, then its zero
+        at_r = desk.world.truth(times_label(r)) - seen.sketch - seen.tolerance + error
+        at_f = yes - known.sketch - seen.tolerance
+        if at_r >= 0.0 or at_f <= 0.0:
+            yield times_label(r)
+            continue
+        alpha = np.float32(at_r / (at_r - at_f))
+        answer = yield times_label(alpha * f + (1 - alpha) * r)
+        if answer.surprise:
+            found += r
+    vote = np.where(found >= 0.0, np.float32(1.0), np.float32(-1.0))
+    for beta in (0.0, 0.3, -0.3, 0.6, -0.6):
+        yield times_label(np.float32(1.0 - abs(beta)) * vote + np.float32(beta) * f)
+
+
+@ANALYSTS.add("pool overfitter")
+def pool_overfitter(desk: Desk) -> Generator[Any, Answer, None]:
+    """Knows the reference row by row, and asks about atoms that it happens to hold too often or too seldom.
+
+    Each such question is true of the reference and false of the population: it costs surprises, never validity.
+    """
+    size = desk.world.atoms
+    counts = np.bincount(desk.public["i"], minlength=size) / desk.public.row_count
+    expected = np.zeros(size)
+    np.add.at(expected, desk.world.rows["i"], desk.world.weights)
+    excess = counts - expected
+    for t in range(desk.rounds):
+        part = desk.rng.random(size) < (1.0 if t == 0 else 0.5)
+        inside = part & (excess > 0.0)
+        if t % 2:
+            inside = inside | (desk.rng.random(size) < 0.2)
+        yield lambda rows, s=inside: s[rows["i"]]
+
+
+@ANALYSTS.add("fingerprinting")
+def fingerprinting(desk: Desk) -> Generator[Any, Answer, None]:
+    """An interactive fingerprinting attack, in the manner of Hardt and Ullman (2014) and Steinke and Ullman (2015).
+
+    Every atom gets a random bit with a bias drawn from the arcsine law, and is asked for; whoever's bits go along with the
+    answers is accused of being in the sample and left out from then on. In the end it asks how many are accused: of the
+    sample many, of the population few.
+    """
+    size = desk.world.atoms
+    score = np.zeros(size)
+    accused = np.zeros(size, dtype=bool)
+    line = 2.0 * np.sqrt(2.0 * desk.rounds * np.log(20.0 * size))
+    for t in range(1, desk.rounds + 1):
+        if t == desk.rounds or t % 250 == 0:
+            top = accused if accused.sum() > 10 else score >= np.quantile(score, 1.0 - min(0.5, desk.rows / size / 2))
+            yield lambda rows, s=top.copy(): s[rows["i"]]
+            continue
+        p = float(np.sin(desk.rng.uniform(0.15, np.pi / 2 - 0.15)) ** 2)
+        bits = desk.rng.random(size) < p
+        answer = yield lambda rows, s=bits & ~accused: s[rows["i"]]
+        score += (
+            (answer.value - desk.world.truth(lambda rows, s=bits & ~accused: s[rows["i"]]))
+            * (bits - p)
+            / np.sqrt(p * (1.0 - p))
+            * np.sqrt(desk.rows)
+        )
+        accused |= score > line

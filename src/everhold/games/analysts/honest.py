@@ -1,0 +1,65 @@
+"""Analysts who only want to know: questions fixed in advance, and learners that ask for what they need."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from everhold.games.play import ANALYSTS, Desk
+from everhold.learn import programs
+from everhold.queries.answer import Answer
+
+__all__ = ["fixed_random", "learner"]
+
+
+@ANALYSTS.add("fixed random")
+def fixed_random(desk: Desk) -> Generator[Any, Answer, None]:
+    """Conjunctions, parities and half-spaces with random coefficients, chosen before the first answer."""
+    d = desk.world.features
+    for t in range(desk.rounds):
+        numbers = desk.rng.standard_normal(d)
+        picked = np.argsort(numbers)[: 1 + t % 3]
+        if t % 3 == 0:
+            yield lambda rows, p=picked: (rows["x"][:, p] > 0).all(axis=1)
+        elif t % 3 == 1:
+            yield lambda rows, p=picked: (rows["x"][:, p] > 0).sum(axis=1) % 2 == 1
+        else:
+            yield lambda rows, w=numbers.astype(np.float32): (rows["x"] @ w > 0.0) == (rows["y"] > 0)
+
+
+def learner(desk: Desk, program: programs.Program) -> Generator[Any, Answer, None]:
+    """A statistical-query learner: its own questions, then the accuracy of what it learnt."""
+    try:
+        phi = next(program)
+        while True:
+            answer = yield lambda rows, phi=phi: phi(rows["x"], rows["y"].astype(np.float64))
+            phi = program.send(float(answer))
+    except StopIteration as done:
+        model = done.value
+        yield lambda rows: (model.score(rows["x"]) > 0.0) == (rows["y"] > 0)
+
+
+def _features(desk: Desk) -> Any:
+    return np.asarray(desk.public["x"], dtype=np.float64)
+
+
+@ANALYSTS.add("SQ boosting")
+def sq_boosting(desk: Desk) -> Generator[Any, Answer, None]:
+    """Boosting over single features for as many stages as there are questions for."""
+    stages = max(1, (desk.rounds - 1) // (desk.world.features + 1))
+    yield from learner(desk, programs.boosting(_features(desk), stages=stages))
+
+
+@ANALYSTS.add("SQ tree")
+def sq_tree(desk: Desk) -> Generator[Any, Answer, None]:
+    """A decision tree of depth three."""
+    yield from learner(desk, programs.decision_tree(_features(desk), depth=3, cuts=1))
+
+
+@ANALYSTS.add("SQ logistic regression")
+def sq_logistic(desk: Desk) -> Generator[Any, Answer, None]:
+    """Gradient descent for as many steps as there are questions for."""
+    steps = max(1, (desk.rounds - 1) // (desk.world.features + 1))
+    yield from learner(desk, programs.logistic(_features(desk), steps=steps))

@@ -1,0 +1,130 @@
+"""Analysts who overfit a plain holdout, meaning to or not: votes, selection, hill climbing, published experiments.
+
+They draw on random features of a row, as many as they like: the j-th is a coin flip for each atom of the population.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from math import log
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everhold.games.play import ANALYSTS, Desk
+from everhold.queries.answer import Answer
+from everhold.queries.query import Rows
+
+__all__ = ["agrees", "random_signs"]
+
+
+def random_signs(desk: Desk) -> NDArray[np.float32]:
+    """A new random feature: -1 or 1 for every atom."""
+    size = desk.world.atoms
+    bits = np.unpackbits(np.frombuffer(desk.rng.bytes(-(-size // 8)), np.uint8), count=size)
+    return bits.astype(np.float32) * 2.0 - 1.0
+
+
+def agrees(g: NDArray[Any]) -> Callable[[Rows], NDArray[np.bool_]]:
+    """The question whether the sign of g at a row's atom agrees with its label."""
+    return lambda rows: (g[rows["i"]] >= 0.0) == (rows["y"] > 0)
+
+
+def checkpoints(rounds: int) -> set[int]:
+    """Rounds at which to look at what was found: about ten a decade, and the last."""
+    marks = {round(10 ** (k / 10)) for k in range(int(10 * log(max(rounds, 2), 10)) + 1)}
+    return {mark for mark in marks if mark >= 10} | {rounds}
+
+
+@ANALYSTS.add("freedman")
+def freedman(desk: Desk) -> Generator[Any, Answer, None]:
+    """Asks for each random feature whether it agrees with the label, and lets all of them vote as the answers say.
+
+    Freedman's paradox as an attack, the first step of a boosting attack: against a plain holdout of n rows, T questions
+    make a vote that seems to be right about sqrt(T/n) too often.
+    """
+    total = np.zeros(desk.world.atoms, np.float32)
+    marks = checkpoints(desk.rounds)
+    for t in range(1, desk.rounds + 1):
+        if t in marks and total.any():
+            yield agrees(total.copy())
+            continue
+        r = random_signs(desk)
+        answer = yield agrees(r)
+        total += np.float32(np.sign(answer.value - 0.5) or 1.0) * r
+
+
+@ANALYSTS.add("hill climber")
+def hill_climber(desk: Desk) -> Generator[Any, Answer, None]:
+    """Changes its predictions a little and keeps every change that scores better: an automated search, or an agent."""
+    size = desk.world.atoms
+    current, best = random_signs(desk), -1.0
+    for _ in range(desk.rounds):
+        changed = np.where(desk.rng.random(size) < 0.05, random_signs(desk), current)
+        answer = yield agrees(changed)
+        if answer.value > best:
+            current, best = changed, answer.value
+
+
+@ANALYSTS.add("feature selection")
+def feature_selection(desk: Desk) -> Generator[Any, Answer, None]:
+    """Thresholdout's experiment: features that look good on training rows and are confirmed by the holdout vote.
+
+    The analyst has a training sample of its own, as large as the holdout. Features whose correlation with the label is at
+    least 1/√n on both, with the same sign, are kept; the best of them vote.
+    """
+    train = desk.world.draw(desk.rng, desk.rows)
+    y, index, least = train["y"].astype(np.float32), train["i"], desk.rows**-0.5
+    total = np.zeros(desk.world.atoms, np.float32)
+    marks = checkpoints(desk.rounds)
+    for t in range(1, desk.rounds + 1):
+        if t in marks and total.any():
+            yield agrees(total.copy())
+            continue
+        r = random_signs(desk)
+        mine = float(np.mean(r[index] * y))
+        answer = yield agrees(r)
+        told = 2.0 * answer.value - 1.0
+        if mine * told > 0.0 and min(abs(mine), abs(told)) >= least:
+            total += np.float32(mine) * r
+
+
+@ANALYSTS.add("ladder boosting")
+def ladder_boosting(desk: Desk) -> Generator[Any, Answer, None]:
+    """Blum and Hardt's attack on a leaderboard: random submissions, then the vote of those that were told to be below 1/2."""
+    total = np.zeros(desk.world.atoms, np.float32)
+    for _ in range(desk.rounds - 1):
+        r = random_signs(desk)
+        answer = yield lambda rows, r=r: (r[rows["i"]] >= 0.0) != (rows["y"] > 0)
+        if answer.value <= 0.5:
+            total += r
+    yield lambda rows: (total[rows["i"]] >= 0.0) != (rows["y"] > 0)
+
+
+def rogers(desk: Desk, adaptive: Callable[[int], bool]) -> Generator[Any, Answer, None]:
+    """Rogers et al. (2020): correlations of features with a label, and now and then the accuracy of what they add up to.
+
+    Every feature votes with the logarithm of its odds, as the answers have it.
+    """
+    total = np.zeros(desk.world.atoms, np.float32)
+    for t in range(1, desk.rounds + 1):
+        if adaptive(t):
+            yield agrees(total.copy())
+            continue
+        r = random_signs(desk)
+        answer = yield agrees(r)
+        told = min(max(2.0 * answer.value - 1.0, -1.0 + 1e-9), 1.0 - 1e-9)
+        total += np.float32(log((1.0 + told) / (1.0 - told))) * r
+
+
+@ANALYSTS.add("rogers, every 100th")
+def rogers_additive(desk: Desk) -> Generator[Any, Answer, None]:
+    """Every hundredth question is adaptive."""
+    return rogers(desk, lambda t: t % 100 == 0)
+
+
+@ANALYSTS.add("rogers, squares")
+def rogers_squares(desk: Desk) -> Generator[Any, Answer, None]:
+    """Questions number 4, 9, 16 … are adaptive."""
+    return rogers(desk, lambda t: t > 1 and round(t**0.5) ** 2 == t)

@@ -1,0 +1,62 @@
+"""everhold itself, by its rules, and the paper's mechanism."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everhold.games.play import CONTENDERS, Seat
+from everhold.holdout import Holdout
+from everhold.mechanism.aqa_ogd import AqaOgd
+from everhold.mechanism.rules import Gradient
+
+__all__ = ["aqa_ogd", "everhold"]
+
+
+def everhold(seat: Seat, **settings: Any) -> Holdout:
+    """A holdout with the game's prior, its density known where the world has one."""
+    return Holdout(seat.private, prior=seat.prior, confidence=seat.confidence, seed=seat.seed, **settings)
+
+
+@CONTENDERS.add("everhold")
+def corrective(seat: Seat) -> Holdout:
+    """The default: the corrective rule."""
+    return everhold(seat)
+
+
+@CONTENDERS.add("everhold, gradient")
+def gradient(seat: Seat) -> Holdout:
+    """The gradient rule with Polyak's step."""
+    return everhold(seat, rule="gradient")
+
+
+@CONTENDERS.add("everhold, entropic")
+def entropic(seat: Seat) -> Holdout:
+    """The entropic rule."""
+    return everhold(seat, rule="entropic")
+
+
+@CONTENDERS.add("everhold, paper's step")
+def paper_step(seat: Seat) -> Holdout:
+    """The gradient rule with the paper's step, started at 0."""
+    return everhold(seat, rule=Gradient(step="paper", start_at=0.0))
+
+
+def aqa_ogd(seat: Seat, accuracy: float = 0.4) -> Holdout:
+    """The paper's Algorithm 1, corrected, ε on the [-1, 1] scale."""
+    return Holdout.with_mechanism(
+        seat.private,
+        lambda n: AqaOgd(
+            rows=n,
+            draw=seat.world.draw_prior,
+            accuracy=accuracy,
+            density=seat.world.density or 0.5,
+            rounds=seat.rounds,
+            failure_probability=1.0 - seat.confidence,
+            seed=seat.seed,
+        ),
+    )
+
+
+@CONTENDERS.add("AQA-OGD")
+def _aqa_ogd(seat: Seat) -> Holdout:
+    return aqa_ogd(seat)

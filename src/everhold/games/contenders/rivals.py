@@ -1,0 +1,111 @@
+"""The rivals, seated with settings that suit the game: what is proved for its length, or what is used in practice."""
+
+from __future__ import annotations
+
+from everhold.baselines import (
+    Empirical,
+    GaussianNoise,
+    GuessAndCheck,
+    Ladder,
+    MultiplicativeWeights,
+    Policy,
+    Rival,
+    Splitting,
+    Subsampling,
+    Thresholdout,
+)
+from everhold.games.play import CONTENDERS, Seat
+from everhold.holdout import Holdout
+from everhold.priors.pool import Pool
+from everhold.queries.coins import coins
+
+__all__ = ["seated"]
+
+
+def seated(seat: Seat, policy: Policy, public: Pool | None = None) -> Holdout:
+    """A rival at the table; its public rows are the game's, or an explicit domain."""
+    rows = seat.prior.pool(coins(seat.seed, "pool")) if public is None else public
+    return Holdout.with_mechanism(
+        seat.private, lambda n: Rival(policy, rows=n, public=rows, failure_probability=1.0 - seat.confidence)
+    )
+
+
+@CONTENDERS.add("empirical mean")
+def empirical(seat: Seat) -> Holdout:
+    """The sample's own means."""
+    return seated(seat, Empirical())
+
+
+@CONTENDERS.add("rounded mean")
+def rounded(seat: Seat) -> Holdout:
+    """The sample's means, rounded to two hundredths."""
+    return seated(seat, Empirical(step=0.02))
+
+
+@CONTENDERS.add("sample splitting")
+def splitting(seat: Seat) -> Holdout:
+    """Fresh rows for every question."""
+    return seated(seat, Splitting(rounds=seat.rounds))
+
+
+@CONTENDERS.add("subsampling")
+def subsampling(seat: Seat) -> Holdout:
+    """A tenth of the rows anew for every question."""
+    return seated(seat, Subsampling(size=max(1, seat.private.size // 10), seed=seat.seed))
+
+
+@CONTENDERS.add("Gaussian noise")
+def gaussian(seat: Seat) -> Holdout:
+    """Noise for the narrowest guarantee."""
+    return seated(seat, GaussianNoise(rounds=seat.rounds, seed=seat.seed))
+
+
+@CONTENDERS.add("Thresholdout")
+def thresholdout(seat: Seat) -> Holdout:
+    """With the threshold and noise of the published experiment, for which nothing is guaranteed."""
+    return seated(seat, Thresholdout(seed=seat.seed))
+
+
+@CONTENDERS.add("Thresholdout, proved")
+def thresholdout_proved(seat: Seat) -> Holdout:
+    """With the settings of its theorem, for twenty questions that overfit."""
+    delta = 1.0 - seat.confidence
+    policy = Thresholdout.proved(
+        rows=seat.private.size, rounds=seat.rounds, budget=20, failure_probability=delta, seed=seat.seed
+    )
+    return seated(seat, policy)
+
+
+@CONTENDERS.add("Guess and Check, empirical")
+def guess_and_check(seat: Seat) -> Holdout:
+    """±0.1, guesses are the public rows' means."""
+    return seated(seat, GuessAndCheck(half_width=0.1, seed=seat.seed))
+
+
+@CONTENDERS.add("Guess and Check, Gaussian")
+def guess_and_check_gaussian(seat: Seat) -> Holdout:
+    """±0.1, guesses with a little noise, so that they overfit less."""
+    return seated(seat, GuessAndCheck(half_width=0.1, deviation=0.02, seed=seat.seed))
+
+
+@CONTENDERS.add("multiplicative weights")
+def multiplicative_weights(seat: Seat) -> Holdout:
+    """Over the explicit domain, with a threshold and noise as used in practice, for which nothing is guaranteed."""
+    policy = MultiplicativeWeights(rounds=seat.rounds, threshold=0.04, deviation=0.002, seed=seat.seed)
+    return seated(seat, policy, seat.world.domain())
+
+
+@CONTENDERS.add("multiplicative weights, proved")
+def multiplicative_weights_proved(seat: Seat) -> Holdout:
+    """Over the explicit domain, with the settings of its theorem."""
+    domain, delta = seat.world.domain(), 1.0 - seat.confidence
+    policy = MultiplicativeWeights.proved(
+        rows=seat.private.size, rounds=seat.rounds, domain=domain.size, failure_probability=delta, seed=seat.seed
+    )
+    return seated(seat, policy, domain)
+
+
+@CONTENDERS.add("Ladder")
+def ladder(seat: Seat) -> Holdout:
+    """For losses only: its answers are about the best question so far."""
+    return seated(seat, Ladder(step=max(seat.private.size**-0.5, 1e-4)))

@@ -1,0 +1,284 @@
+"""Game 1 of the paper: an analyst asks, a mechanism answers, and the world knows the truth.
+
+    game = play("freedman", "everhold", "labelled", rounds=1000, seed=7)
+    game.largest_error, game.missed, game.half_width
+
+A played game can be replayed (Algorithm 3): the analyst's program runs again with its coins, the answers come from the
+transcript of surprises, and nobody has the sample.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.errors import EverholdError, PrecisionExhausted, QuestionError, SettingError, require_whole
+from everhold.games.registry import Register
+from everhold.games.world import WORLDS, World
+from everhold.ledger.replay import replay
+from everhold.queries.coins import coins
+from everhold.queries.query import as_query
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.data.table import Table
+    from everhold.holdout import Holdout
+    from everhold.queries.answer import Answer, Preview
+    from everhold.queries.mechanism import Mechanism
+
+__all__ = ["ANALYSTS", "CONTENDERS", "Analyst", "Asked", "Contender", "Desk", "Game", "Seat", "play"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question whose truth its analyst knows, where the world's own count would be too long."""
+
+    question: Any
+    truth: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Desk:
+    """What an analyst works with: the world, public rows, coins, and a look at the public side for nothing.
+
+    Attributes:
+        world: analysts may know the population. Those who do not, do not look.
+        public: the public rows that everybody sees.
+        rng: the analyst's coins.
+        rows: n, the number of private rows.
+        rounds: how many questions may be asked.
+        try_out: what the public side says of a question.
+    """
+
+    world: World
+    public: Table
+    rng: np.random.Generator
+    rows: int
+    rounds: int
+    try_out: Callable[[Any], Preview]
+
+
+Analyst = Callable[[Desk], Generator[Any, "Answer", Any]]
+"""An analyst's program: it yields questions (or `Asked`) and is sent the answers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seat:
+    """What a contender is seated with: the world, private rows, the prior, and the terms of the game."""
+
+    world: World
+    private: Table
+    prior: Any
+    rounds: int
+    confidence: float
+    seed: int
+
+
+Contender = Callable[[Seat], "Holdout"]
+"""Seats a mechanism: a holdout over the private rows."""
+
+ANALYSTS: Register[Analyst] = Register("analyst")
+CONTENDERS: Register[Contender] = Register("contender")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Game:
+    """A played game. Errors and widths are on the share scale: a mean in [-1, 1] counts half.
+
+    Attributes:
+        analyst, contender, world: who played, where.
+        rows: n.
+        answers: what was told.
+        truths: the population's values.
+        refused: what the mechanism said when it declined to go on; None if it never did.
+        seconds: the time that answering took.
+        surprises: how often the private rows spoke.
+    """
+
+    analyst: str
+    contender: str
+    world: str
+    rows: int
+    answers: list[Answer] = field(repr=False)
+    truths: NDArray[np.float64] = field(repr=False)
+    refused: str | None
+    seconds: float
+    surprises: int
+    spent: float
+    _again: Callable[[], list[Answer]] = field(repr=False)
+
+    @property
+    def rounds(self) -> int:
+        """How many questions were answered."""
+        return len(self.answers)
+
+    def _halves(self) -> NDArray[np.float64]:
+        return np.array([1.0 if answer.scale == "share" else 0.5 for answer in self.answers])
+
+    @property
+    def errors(self) -> NDArray[np.float64]:
+        """|answer - truth| of every question."""
+        told = np.array([answer.value for answer in self.answers])
+        return np.asarray(np.abs(told - self.truths) * self._halves())
+
+    @property
+    def largest_error(self) -> float:
+        """The largest of them."""
+        return float(self.errors.max()) if self.answers else 0.0
+
+    @property
+    def half_widths(self) -> NDArray[np.float64]:
+        """Of every interval."""
+        widths = np.array([answer.interval.half_width for answer in self.answers])
+        return np.asarray(widths * self._halves())
+
+    @property
+    def half_width(self) -> float:
+        """The widest interval that was told: what the session as a whole guaranteed."""
+        return float(self.half_widths.max()) if self.answers else 1.0
+
+    @property
+    def missed(self) -> int:
+        """How many intervals missed their truth. A session is valid when none did."""
+        return sum(
+            not answer.low - 1e-12 <= truth <= answer.high + 1e-12
+            for answer, truth in zip(self.answers, self.truths, strict=True)
+        )
+
+    def answered_within(self, half_width: float) -> int:
+        """How many questions had been answered with intervals no wider than this before one was not, or none came."""
+        wide = np.flatnonzero(self.half_widths > half_width)
+        return int(wide[0]) if len(wide) else self.rounds
+
+    def replay(self) -> list[Answer]:
+        """Every answer again, from the transcript, the coins and the analyst's program, without the sample."""
+        return self._again()
+
+    def __str__(self) -> str:
+        return (
+            f"{self.analyst} against {self.contender} in {self.world}: {self.rounds:,} questions, largest error "
+            f"{self.largest_error:.3f}, half-width {self.half_width:.3f}, {self.missed} missed, "
+            f"{self.surprises:,} surprises" + ("" if self.refused is None else ", then refused")
+        )
+
+
+def play(
+    analyst: str | Analyst,
+    mechanism: str | Contender,
+    world: str | World,
+    rounds: int,
+    seed: int = 0,
+    *,
+    rows: int = 10_000,
+    reference: int | None = None,
+    confidence: float = 0.95,
+    progress: Callable[[int], None] | None = None,
+) -> Game:
+    """Play one game.
+
+    Args:
+        analyst: a name of `ANALYSTS`, or a program of your own.
+        mechanism: a name of `CONTENDERS`, or a function that seats one.
+        world: a name of `WORLDS`, or a world.
+        rounds: the most questions that may be asked.
+        seed: of everything: the world, the sample, the reference, the mechanism's and the analyst's coins.
+        rows: private rows.
+        reference: public rows; as many as private ones when left out.
+        confidence: of the mechanism.
+        progress: called with the number of questions answered so far.
+
+    >>> game = play("freedman", "everhold", "noise", rounds=200, seed=1, rows=2000)
+    >>> game.missed, game.replay() == game.answers
+    (0, True)
+    """
+    require_whole(rounds, "rounds")
+    require_whole(rows, "rows")
+    if rounds < 1 or rows < 2:
+        raise SettingError("a game has at least 1 round and 2 private rows.")
+    program = ANALYSTS[analyst] if isinstance(analyst, str) else analyst
+    seat = CONTENDERS[mechanism] if isinstance(mechanism, str) else mechanism
+    place = WORLDS[world](seed) if isinstance(world, str) else world
+    private = place.draw(coins(seed, "game", "sample"), rows)
+    prior = place.prior(coins(seed, "game", "reference"), reference or rows)
+    holdout = seat(Seat(place, private, prior, rounds, confidence, seed))
+    public = prior.pool(coins(seed, "game", "public")).rows
+
+    def desk(try_out: Callable[[Any], Preview]) -> Desk:
+        return Desk(place, public, coins(seed, "game", "analyst"), rows, rounds, try_out)
+
+    told: list[Answer] = []
+    truths: list[float] = []
+    refused, spent_time = None, 0.0
+    running = program(desk(holdout.try_out))
+    try:
+        asked = next(running)
+        while len(told) < rounds:
+            question, truth = _unwrapped(asked, place)
+            started = time.perf_counter()
+            answer = holdout.ask(question)
+            spent_time += time.perf_counter() - started
+            told.append(answer)
+            truths.append(truth)
+            if progress is not None:
+                progress(len(told))
+            asked = running.send(answer)
+    except StopIteration:
+        pass
+    except PrecisionExhausted as refusal:
+        refused = str(refusal)
+    finally:
+        running.close()
+    transcript = holdout.transcript
+
+    def again() -> list[Answer]:
+        return _replayed(holdout._build(), transcript, program, desk, len(told))
+
+    return Game(
+        analyst if isinstance(analyst, str) else getattr(analyst, "__name__", "analyst"),
+        mechanism if isinstance(mechanism, str) else getattr(mechanism, "__name__", "mechanism"),
+        place.name,
+        rows,
+        told,
+        np.array(truths),
+        refused,
+        spent_time,
+        holdout.surprises,
+        holdout.spent,
+        again,
+    )
+
+
+def _unwrapped(asked: Any, world: World) -> tuple[Any, float]:
+    if isinstance(asked, Asked):
+        return asked.question, asked.truth
+    if not callable(asked):
+        raise QuestionError("an analyst yields questions over rows, or Asked(question, truth).")
+    return asked, world.truth(asked)
+
+
+def _replayed(
+    mechanism: Mechanism,
+    transcript: Any,
+    program: Analyst,
+    desk: Callable[[Callable[[Any], Preview]], Desk],
+    answered: int,
+) -> list[Answer]:
+    """Algorithm 3. The analyst's looks at the public side go to the mechanism that is being rebuilt."""
+
+    def analyst() -> Generator[Any, Answer, None]:
+        running = program(desk(lambda question: mechanism.preview(as_query(question))))
+        asked = next(running)
+        for left in range(answered, 0, -1):
+            answer = yield asked.question if isinstance(asked, Asked) else asked
+            if left > 1:
+                try:
+                    asked = running.send(answer)
+                except (StopIteration, EverholdError):
+                    return
+
+    return replay(mechanism, transcript, analyst)

@@ -1,0 +1,1 @@
+"""The worlds: one file each, or a few that belong together."""

@@ -1,0 +1,1 @@
+"""Learners that talk to labels only through questions."""
