@@ -6,10 +6,10 @@ READY  := $(VENV)/.ready
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench torture clean
+.PHONY: help demo test check bench bench-paper torture clean
 
 help:  ## show this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) (once; about a minute)"
@@ -31,6 +31,9 @@ check: $(READY)  ## ruff, mypy (strict) and the order of the rooms
 
 bench: $(READY)  ## every benchmark: speed as ratios, the tables of the docs
 	@$(BIN)/python -m benchmarks
+
+bench-paper: $(READY)  ## everhold against its rivals: half an hour, resumable; QUICK=1 for two minutes, ALSO=FILE adds yours
+	@$(BIN)/python -m benchmarks.paper $(if $(QUICK),--quick --out out/bench-paper-quick) $(if $(ALSO),--also $(ALSO)) $(if $(PUBLISH),--publish) --jobs $(JOBS)
 
 torture: $(READY)  ## kill and starve the durable ledger for a quarter of an hour (needs strace for faults)
 	@$(BIN)/python -m tests.faults.torture

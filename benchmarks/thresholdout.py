@@ -22,10 +22,12 @@ SIGNAL, SHIFT = 20, 0.06
 SIZES = (20, 50, 100, 500)
 
 
-def rows(rng: np.random.Generator, signal: bool) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
+def rows(
+    rng: np.random.Generator, signal: bool, size: int = ROWS, features: int = FEATURES
+) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
     """Standard normal features, coin-flip labels; with signal the first 20 features lean towards the label."""
-    y = np.where(rng.random(ROWS) < 0.5, -1, 1).astype(np.int8)
-    x = rng.standard_normal((ROWS, FEATURES), dtype=np.float32)
+    y = np.where(rng.random(size) < 0.5, -1, 1).astype(np.int8)
+    x = rng.standard_normal((size, features), dtype=np.float32)
     if signal:
         x[:, :SIGNAL] += np.float32(SHIFT) * y[:, None]
     return x, y
@@ -62,10 +64,10 @@ def experiment(signal: bool, seed: int) -> tuple[list[tuple[int, float, float, e
 
     results = []
     for k in SIZES:
-        plain = _best(train_corr, plain_corr, k)
+        plain = best(train_corr, plain_corr, k)
         signs = np.sign(train_corr[plain]).astype(np.float32)
         reported = float(np.mean((hold[:, plain] @ signs > 0) == (hold_y > 0)))
-        mine = _best(train_corr, told, k)
+        mine = best(train_corr, told, k)
         signs_mine = np.sign(train_corr[mine]).astype(np.float32)
         public = train[:, mine] @ signs_mine > 0
         answer = held.ask(
@@ -77,9 +79,9 @@ def experiment(signal: bool, seed: int) -> tuple[list[tuple[int, float, float, e
     return results, held
 
 
-def _best(train: NDArray[Any], other: NDArray[Any], k: int) -> NDArray[np.intp]:
+def best(train: NDArray[Any], other: NDArray[Any], k: int, size: int = ROWS) -> NDArray[np.intp]:
     """The k features with the largest training correlation among those that both sides see."""
-    least = 1.0 / np.sqrt(ROWS)
+    least = 1.0 / np.sqrt(size)
     agree = (train * other > 0.0) & (np.abs(train) >= least) & (np.abs(other) >= least)
     return np.argsort(np.where(agree, -np.abs(train), 0.0))[: min(k, int(agree.sum()))]
 

@@ -166,7 +166,7 @@ def test_widths_of_gaussian_noise_by_both_transfer_theorems():
     [(10_000, 40, 6), (50_000, 156, 234), (100_000, 288, 935), (1_000_000, 2_227, 77_836)],
 )
 def test_the_columns_of_rogers_and_others(rows, splitting, gaussian):
-    """Questions at ±0.1 (share scale), β = 0.05, as the program of Rogers et al. (2020) counts them: equal, not just near."""
+    """Questions at ±0.1 (share scale), β = 0.05, as the program of Rogers et al. (2020) counts them: equal, not near."""
     assert splitting == rivals.questions_answered(
         lambda t: rivals.splitting_width(rows, rounds=t, accounting="fair coin"), 0.2
     )

@@ -49,7 +49,7 @@ def test_surprises_happen_here_or_this_suite_tests_nothing(session):
 
 
 def test_answers_are_as_close_to_the_sample_as_promised(session):
-    """Quiet: within τ. Surprise: within half a cell. Checked against the private rows that were read, on the [-1, 1] scale."""
+    """Quiet: within τ. Surprise: within half a cell. Checked against the private rows read, on the [-1, 1] scale."""
     held, private, questions, answers = session
     policy = getattr(held._mechanism, "policy", None)
     for question, answer, record in zip(questions, answers, held.journal, strict=True):

@@ -31,7 +31,8 @@ class Thresholdout:
         budget: B, how often the private rows may be needed; None: always.
         rounds: the number of questions that the guarantee is for.
         half_width: what is guaranteed, on the share scale; None: nothing.
-        shape: 'laplace', as it is proved, or 'gaussian', as in the published experiment: noise σ on threshold and answer.
+        shape: 'laplace', as it is proved, or 'gaussian', as in the published experiment: noise σ on comparisons and
+            answers, none on the threshold itself.
         seed: of the noise.
     """
 
@@ -93,7 +94,8 @@ class Thresholdout:
 
     def decide(self, turn: Turn, mean: Fraction) -> int | None:
         """Quiet within the noisy threshold, else a noisy mean of the private rows. The threshold is renewed each time."""
-        threshold = 2.0 * self.threshold + self._noise("threshold", turn.memory, 2.0)
+        renewed = self._noise("threshold", turn.memory, 2.0) if self.shape == "laplace" else 0.0
+        threshold = 2.0 * self.threshold + renewed
         if abs(float(mean - turn.guess)) <= threshold + self._noise("comparison", turn.round, 4.0):
             return QUIET
         return on_answer_grid(float(mean) + self._noise("answer", turn.round, 1.0))

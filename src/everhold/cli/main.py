@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from everhold.cli import asking, planning, reading, studies
+from everhold.cli import asking, planning, reading, risk, studies
 from everhold.cli.app import app
 
 __all__ = ["main"]
 
-for _room in (studies, asking, reading, planning):
+for _room in (studies, asking, reading, planning, risk):
     _room.register(app)
 
 

@@ -71,7 +71,7 @@ Analyst = Callable[[Desk], Generator[Any, "Answer", Any]]
 class Seat:
     """What a contender is seated with: the world, private rows, the prior, and the terms of the game."""
 
-    world: World
+    world: Any
     private: Table
     prior: Any
     rounds: int

@@ -19,6 +19,7 @@ from everhold.errors import SettingError, did_you_mean
 __all__ = ["Register", "discover", "load"]
 
 T = TypeVar("T")
+S = TypeVar("S")
 
 
 class Register(Mapping[str, T], Generic[T]):
@@ -36,13 +37,13 @@ class Register(Mapping[str, T], Generic[T]):
         self._kind = kind
         self._known: dict[str, T] = {}
 
-    def add(self, name: str) -> Callable[[T], T]:
+    def add(self, name: str) -> Callable[[S], S]:
         """A decorator that registers what it stands above."""
 
-        def keep(thing: T) -> T:
+        def keep(thing: S) -> S:
             if name in self._known and self._known[name] is not thing:
                 raise SettingError(f"there is a {self._kind} called {name!r} already. Choose another name.")
-            self._known[name] = thing
+            self._known[name] = thing  # type: ignore[assignment]
             return thing
 
         return keep

@@ -81,6 +81,7 @@ class Predicate:
         return sum(2.0**-length for length, _ in self.prefixes)
 
     def __call__(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Which of the rows satisfy it."""
         with np.errstate(over="ignore"):
             hashed = keys * np.uint64(self.odd)
         held = np.zeros(len(keys), dtype=bool)

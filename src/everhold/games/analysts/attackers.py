@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from everhold.games.analysts.overfitters import agrees, random_signs
 from everhold.games.play import ANALYSTS, Desk
 from everhold.queries.answer import Answer
+from everhold.queries.query import Rows
 
 __all__ = ["fingerprinting", "pool_overfitter", "surprise_hunter", "threshold_rider"]
+
+
+def inside(part: NDArray[np.bool_]) -> Callable[[Rows], NDArray[Any]]:
+    """The question whether a row's atom is in a set."""
+    return lambda rows: part[rows["i"]]
 
 
 def _label_lean(desk: Desk) -> Any:
@@ -23,27 +30,50 @@ def _label_lean(desk: Desk) -> Any:
 
 @ANALYSTS.add("surprise hunter")
 def surprise_hunter(desk: Desk) -> Generator[Any, Answer, None]:
-    """Asks what the sketch is furthest from knowing: of a few random questions the one with the largest gap to the truth.
+    """Makes as many surprises as it can: of several questions the one that lies just far enough beyond the tolerance.
 
-    It bets on everything that ever surprised, and on the errors in the answers.
+    A question that is far off teaches the sketch much, one that is barely off costs as much and teaches little. It looks at
+    the public side for nothing, knows the population, and bets in between on everything that ever surprised.
     """
     f = _label_lean(desk)
     found = np.zeros_like(f)
     for t in range(1, desk.rounds + 1):
-        if t % 20 == 0:
+        if t % 25 == 0:
             yield agrees(np.where(found == 0.0, random_signs(desk), found))
             continue
-        tried = []
-        for _ in range(3):
-            subset = desk.rng.random(len(f)) < desk.rng.uniform(0.1, 0.9)
-            g = np.where(subset & (f != 0.0), f, random_signs(desk))
-            question = agrees(g)
-            truth = desk.world.truth(question)
-            tried.append((abs(desk.try_out(question).sketch - truth), truth, g))
-        _, truth, g = max(tried, key=lambda one: one[0])
-        answer = yield agrees(g)
-        if answer.surprise:
-            found += np.float32(np.sign(answer.value - truth)) * np.where(g == f, 0.0, g).astype(np.float32)
+        tried = [_candidate(desk, f, kind) for kind in range(6)]
+        gaps = np.array([_gap(desk, question) for question, _ in tried])
+        sure = gaps - desk.rows**-0.5  # two sampling errors
+        best = np.argmin(np.where(sure > 0.0, sure, np.inf)) if (sure > 0.0).any() else np.argmax(gaps)
+        question, g = tried[int(best)]
+        answer = yield question
+        if answer.surprise and g is not None:
+            error = answer.value - desk.world.truth(question)
+            found += np.float32(np.sign(error)) * np.where(g == f, np.float32(0.0), g)
+
+
+def _candidate(desk: Desk, f: NDArray[np.float32], kind: int) -> tuple[Any, NDArray[np.float32] | None]:
+    """A question that may be news: labels on a part of the atoms, half-spaces with the label, parts and parities of x."""
+    d = desk.world.features
+    weights = desk.rng.standard_normal(d).astype(np.float32)
+    picked = desk.rng.permutation(d)[: 1 + kind % 3]
+    if kind < 2:
+        part = desk.rng.random(len(f)) < desk.rng.uniform(0.1, 0.9)
+        g = np.where(part & (f != 0.0), f, random_signs(desk))
+        return agrees(g), g
+    if kind == 2:
+        return (lambda rows: (rows["x"] @ weights > 0.0) == (rows["y"] > 0)), None
+    if kind == 3:
+        return (lambda rows: (rows["x"][:, picked] > 0).all(axis=1) & (rows["y"] > 0)), None
+    if kind == 4:
+        return (lambda rows: (rows["x"][:, picked] > 0).all(axis=1)), None
+    return (lambda rows: ((rows["x"][:, picked] > 0).sum(axis=1) % 2 == 1) == (rows["y"] > 0)), None
+
+
+def _gap(desk: Desk, question: Any) -> float:
+    """How far beyond the tolerance the population lies."""
+    seen = desk.try_out(question)
+    return abs(seen.sketch - desk.world.truth(question)) - seen.tolerance
 
 
 @ANALYSTS.add("threshold rider")
@@ -92,10 +122,10 @@ def pool_overfitter(desk: Desk) -> Generator[Any, Answer, None]:
     excess = counts - expected
     for t in range(desk.rounds):
         part = desk.rng.random(size) < (1.0 if t == 0 else 0.5)
-        inside = part & (excess > 0.0)
+        asked = part & (excess > 0.0)
         if t % 2:
-            inside = inside | (desk.rng.random(size) < 0.2)
-        yield lambda rows, s=inside: s[rows["i"]]
+            asked = asked | (desk.rng.random(size) < 0.2)
+        yield inside(asked)
 
 
 @ANALYSTS.add("fingerprinting")
@@ -113,15 +143,12 @@ def fingerprinting(desk: Desk) -> Generator[Any, Answer, None]:
     for t in range(1, desk.rounds + 1):
         if t == desk.rounds or t % 250 == 0:
             top = accused if accused.sum() > 10 else score >= np.quantile(score, 1.0 - min(0.5, desk.rows / size / 2))
-            yield lambda rows, s=top.copy(): s[rows["i"]]
+            yield inside(top.copy())
             continue
         p = float(np.sin(desk.rng.uniform(0.15, np.pi / 2 - 0.15)) ** 2)
         bits = desk.rng.random(size) < p
-        answer = yield lambda rows, s=bits & ~accused: s[rows["i"]]
-        score += (
-            (answer.value - desk.world.truth(lambda rows, s=bits & ~accused: s[rows["i"]]))
-            * (bits - p)
-            / np.sqrt(p * (1.0 - p))
-            * np.sqrt(desk.rows)
-        )
+        question = inside(bits & ~accused)
+        answer = yield question
+        excess = answer.value - desk.world.truth(question)
+        score += excess * np.sqrt(desk.rows) * (bits - p) / np.sqrt(p * (1.0 - p))
         accused |= score > line

@@ -26,10 +26,11 @@ def fixed_random(desk: Desk) -> Generator[Any, Answer, None]:
         elif t % 3 == 1:
             yield lambda rows, p=picked: (rows["x"][:, p] > 0).sum(axis=1) % 2 == 1
         else:
-            yield lambda rows, w=numbers.astype(np.float32): (rows["x"] @ w > 0.0) == (rows["y"] > 0)
+            weights = numbers.astype(np.float32)
+            yield lambda rows, w=weights: (rows["x"] @ w > 0.0) == (rows["y"] > 0)
 
 
-def learner(desk: Desk, program: programs.Program) -> Generator[Any, Answer, None]:
+def learner(program: programs.Program) -> Generator[Any, Answer, None]:
     """A statistical-query learner: its own questions, then the accuracy of what it learnt."""
     try:
         phi = next(program)
@@ -49,17 +50,17 @@ def _features(desk: Desk) -> Any:
 def sq_boosting(desk: Desk) -> Generator[Any, Answer, None]:
     """Boosting over single features for as many stages as there are questions for."""
     stages = max(1, (desk.rounds - 1) // (desk.world.features + 1))
-    yield from learner(desk, programs.boosting(_features(desk), stages=stages))
+    yield from learner(programs.boosting(_features(desk), stages=stages))
 
 
 @ANALYSTS.add("SQ tree")
 def sq_tree(desk: Desk) -> Generator[Any, Answer, None]:
     """A decision tree of depth three."""
-    yield from learner(desk, programs.decision_tree(_features(desk), depth=3, cuts=1))
+    yield from learner(programs.decision_tree(_features(desk), depth=3, cuts=1))
 
 
 @ANALYSTS.add("SQ logistic regression")
 def sq_logistic(desk: Desk) -> Generator[Any, Answer, None]:
     """Gradient descent for as many steps as there are questions for."""
     steps = max(1, (desk.rounds - 1) // (desk.world.features + 1))
-    yield from learner(desk, programs.logistic(_features(desk), steps=steps))
+    yield from learner(programs.logistic(_features(desk), steps=steps))

@@ -92,7 +92,7 @@ def feature_selection(desk: Desk) -> Generator[Any, Answer, None]:
 
 @ANALYSTS.add("ladder boosting")
 def ladder_boosting(desk: Desk) -> Generator[Any, Answer, None]:
-    """Blum and Hardt's attack on a leaderboard: random submissions, then the vote of those that were told to be below 1/2."""
+    """Blum and Hardt's attack on a leaderboard: random submissions, then the vote of those told to be below 1/2."""
     total = np.zeros(desk.world.atoms, np.float32)
     for _ in range(desk.rounds - 1):
         r = random_signs(desk)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import log, pi, sqrt
+
 from everhold.baselines import (
     Empirical,
     GaussianNoise,
@@ -86,6 +88,15 @@ def guess_and_check(seat: Seat) -> Holdout:
 def guess_and_check_gaussian(seat: Seat) -> Holdout:
     """±0.1, guesses with a little noise, so that they overfit less."""
     return seated(seat, GuessAndCheck(half_width=0.1, deviation=0.02, seed=seat.seed))
+
+
+@CONTENDERS.add("Guess and Check, set narrow")
+def guess_and_check_narrow(seat: Seat) -> Holdout:
+    """The narrowest half-width at which T right guesses pass: four standard errors and the price of no failure at all."""
+    n, public = seat.private.size, seat.prior.pool(coins(seat.seed, "pool"))
+    nats = log(2.0 * (pi**2 / 6.0) ** 2 * seat.rounds**2 / (1.0 - seat.confidence))
+    width = sqrt(nats / (2.0 * n)) + 2.0 * sqrt(1.0 / n + 1.0 / public.draws)
+    return seated(seat, GuessAndCheck(half_width=min(width, 0.5), seed=seat.seed), public)
 
 
 @CONTENDERS.add("multiplicative weights")
