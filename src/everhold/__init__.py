@@ -6,6 +6,7 @@ from everhold.data.schema import ColumnSchema, Schema
 from everhold.errors import (
     DataError,
     EverholdError,
+    LedgerBusy,
     LedgerError,
     MissingExtra,
     PrecisionExhausted,
@@ -15,6 +16,8 @@ from everhold.errors import (
     SettingError,
 )
 from everhold.holdout import Holdout
+from everhold.learn.contest import Contest
+from everhold.learn.testset import Score, TestSet, Verdict
 from everhold.ledger.audit import Audit
 from everhold.mechanism.aqa_ogd import AqaOgd
 from everhold.mechanism.rules import Corrective, Entropic, Gradient
@@ -41,6 +44,7 @@ __all__ = [
     "BitSampler",
     "ColumnSchema",
     "Comparison",
+    "Contest",
     "Corrective",
     "DataError",
     "Entropic",
@@ -52,6 +56,7 @@ __all__ = [
     "Holdout",
     "Interval",
     "Labels",
+    "LedgerBusy",
     "LedgerError",
     "Marginals",
     "MissingExtra",
@@ -65,10 +70,13 @@ __all__ = [
     "SQOracle",
     "Sampler",
     "Schema",
+    "Score",
     "SettingError",
     "Shares",
     "Split",
+    "TestSet",
     "Values",
+    "Verdict",
     "examine",
     "plan",
     "uniform",

@@ -7,6 +7,7 @@ EverholdError
 ├── QuestionError (ValueError)     a question cannot be answered as it was asked; nothing was charged
 ├── PrecisionExhausted             a fixed-precision holdout declines: asked, left and short by are in it
 ├── LedgerError                    the record of a session cannot be continued here, or would be forked
+│   └── LedgerBusy                 another process is asking; wait for it
 ├── ReplayError                    a transcript does not belong to what it is replayed with
 └── MissingExtra (ImportError)     an optional part is not installed; the message names the extra
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DataError",
     "EverholdError",
+    "LedgerBusy",
     "LedgerError",
     "MissingExtra",
     "PrecisionExhausted",
@@ -80,6 +82,10 @@ class PrecisionExhausted(EverholdError):
 
 class LedgerError(EverholdError):
     """The record of a session cannot be continued here: a second, forked or copied one would void the guarantee."""
+
+
+class LedgerBusy(LedgerError):
+    """Another process has the study open for asking: wait until it is done."""
 
 
 class ReplayError(EverholdError):

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from everhold.errors import LedgerError
+from everhold.errors import LedgerBusy, LedgerError
 
 if sys.platform == "win32":  # pragma: no cover
     import msvcrt
@@ -340,7 +340,7 @@ def _locked(path: Path) -> int:
         except OSError:  # pragma: no cover - Windows locks what it reads
             holder = "unknown"
         os.close(fd)
-        raise LedgerError(
+        raise LedgerBusy(
             f"{path} is open for asking elsewhere (process {holder}). One process asks at a time: wait until it is done, "
             "or ask there."
         ) from None

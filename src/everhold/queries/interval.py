@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor, log10
+from math import ceil, floor, isfinite, log10
 
 from everhold.errors import SettingError
 
@@ -14,6 +14,8 @@ __all__ = ["Interval"]
 
 def _shown(value: float, decimals: int, to: Callable[[Fraction], int]) -> str:
     """A number, as Python would write it, rounded down or up to so many decimals; without zeros at the end."""
+    if not isfinite(value):
+        return str(value)
     scale = Fraction(10) ** decimals
     whole = to(Fraction(repr(float(value))) * scale)
     if decimals <= 0:
@@ -66,7 +68,7 @@ class Interval:
     @property
     def decimals(self) -> int:
         """Digits after the point that are worth printing: three of the width; negative for tens, hundreds …."""
-        return 4 if self.width == 0.0 else min(max(2 - floor(log10(self.width)), -15), 15)
+        return 4 if self.width == 0.0 or not isfinite(self.width) else min(max(2 - floor(log10(self.width)), -15), 15)
 
     def __str__(self) -> str:
         # Rounded outwards: what is printed holds whenever the interval does.

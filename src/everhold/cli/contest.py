@@ -1,0 +1,202 @@
+"""`everhold contest create / submit / board` and `everhold score`: predictions in, intervals out."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import everhold as eh
+from everhold.cli.app import guarded, problem, say
+from everhold.cli.asking import AsJson
+from everhold.learn.contest import Contest, Submission
+from everhold.report.board import board_html
+
+__all__ = ["register"]
+
+ContestPath = Annotated[Path, typer.Argument(help="The contest's study, contest.everhold by custom.")]
+REFUSED = {"malformed": 3, "too large": 3, "too soon": 8, "closed": 6}
+
+contest = typer.Typer(
+    no_args_is_help=True, help="Run a contest: public features, hidden labels, a board that does not wear out."
+)
+
+
+def _labels(place: Path, id_column: str, label_column: str) -> tuple[list[str], list[str]]:
+    with place.open(newline="", encoding="utf-8-sig") as file:
+        rows = csv.DictReader(file)
+        for column in (id_column, label_column):
+            if column not in (rows.fieldnames or []):
+                raise eh.DataError(f"{place} has no column {column!r}. It has: {', '.join(rows.fieldnames or [])}.")
+        found = [(row[id_column], row[label_column]) for row in rows]
+    return [one for one, _ in found], [label for _, label in found]
+
+
+@contest.command("create")
+@guarded
+def create(
+    study: ContestPath,
+    labels: Annotated[Path, typer.Option(help="The hidden labels: CSV with an id and a label.")],
+    title: Annotated[str, typer.Option(help="What the contest is called.")] = "A contest",
+    metric: Annotated[
+        str, typer.Option(help="accuracy, error, mean_absolute_error or mean_squared_error.")
+    ] = "accuracy",
+    classes: Annotated[str | None, typer.Option(help="The possible labels, with commas between; public.")] = None,
+    low: Annotated[float | None, typer.Option(help="Regression: the smallest label there can be.")] = None,
+    high: Annotated[float | None, typer.Option(help="Regression: the largest.")] = None,
+    id_column: Annotated[str, typer.Option(help="Of the labels and of submissions.")] = "id",
+    label_column: Annotated[str, typer.Option(help="Of the labels.")] = "label",
+    prediction_column: Annotated[str, typer.Option(help="Of submissions.")] = "prediction",
+    most_a_day: Annotated[int | None, typer.Option(help="Submissions of one entrant within 24 hours.")] = None,
+    most_bytes: Annotated[int, typer.Option(help="Size of a submission.")] = 20_000_000,
+    ladder: Annotated[bool, typer.Option(help="Tell entrants only what is clearly better than their best.")] = False,
+    confidence: Annotated[float, typer.Option(help="That all intervals hold together.")] = 0.95,
+    seed: Annotated[int | None, typer.Option(help="Of the coins; drawn when left out.")] = None,
+) -> None:
+    """Start a contest.
+
+    Example:
+
+        everhold contest create digits.everhold --labels hidden.csv --classes 0,1,2,3,4,5,6,7,8,9
+    """
+    ids, found = _labels(labels, id_column, label_column)
+    regression = metric in ("mean_absolute_error", "mean_squared_error")
+    settings: dict[str, Any] = {"low": low, "high": high} if regression else {}
+    if regression:
+        try:
+            values: list[Any] = [float(one) for one in found]
+        except ValueError:
+            raise eh.DataError(f"{labels} has labels that are no numbers, and {metric} needs numbers.") from None
+    else:
+        values = found
+        if classes is None:
+            raise eh.SettingError("which labels can occur is public and must be said: --classes a,b,c")
+        settings["classes"] = [one.strip() for one in classes.split(",")]
+    made = Contest.create(
+        study,
+        ids,
+        values,
+        ids=ids,
+        title=title,
+        metric=metric,
+        task="regression" if regression else "classification",
+        id_column=id_column,
+        prediction_column=prediction_column,
+        most_a_day=most_a_day,
+        most_bytes=most_bytes,
+        ladder=ladder,
+        confidence=confidence,
+        seed=seed,
+        **settings,
+    )
+    say(f"Created {study}: {made.rules.title}, {len(ids):,} rows, scored by {made.rules.metric}.")
+    say(f"Keep {study}.labels and {study}.key to yourself; everything else may be shown.")
+    say(f"Next: everhold contest submit {study} predictions.csv --entrant NAME")
+
+
+def _shown(submission: Submission) -> dict[str, Any]:
+    score = submission.score
+    shown: dict[str, Any] = {
+        "entrant": submission.entrant,
+        "state": submission.state,
+        "reason": submission.reason,
+        "improved": submission.improved,
+        "row": submission.row,
+        "column": submission.column,
+    }
+    if score is not None:
+        shown |= {
+            "metric": score.metric,
+            "score": score.value,
+            "low": score.low,
+            "high": score.high,
+            "round": score.round,
+            "surprise": score.surprise,
+            "spent": score.spent,
+        }
+    return shown
+
+
+def _submitted(study: Path, predictions: Path, entrant: str, as_json: bool) -> None:
+    found = Contest(study).submit(entrant, predictions)
+    if as_json:
+        typer.echo(json.dumps(_shown(found)))
+    elif found.state in REFUSED:
+        problem(f"{found.state}: {found.reason} Nothing was charged.")
+    else:
+        say(f"{found.state}: {found.reason}" + ("" if found.score is None else f"\n{found.score}"))
+    if found.state in REFUSED:
+        raise typer.Exit(REFUSED[found.state])
+
+
+@contest.command("submit")
+@guarded
+def submit(
+    study: ContestPath,
+    predictions: Annotated[Path, typer.Argument(help="CSV with an id and a prediction for every row.")],
+    entrant: Annotated[str, typer.Option(help="Who sends it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Score a submission, or say at once what is wrong with it.
+
+    Example:
+
+        everhold contest submit digits.everhold mine.csv --entrant ann
+    """
+    _submitted(study, predictions, entrant, as_json)
+
+
+@contest.command("board")
+@guarded
+def board(
+    study: ContestPath,
+    out: Annotated[Path | None, typer.Option(help="Write the board as a page.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Where everybody stands. Needs neither labels nor key.
+
+    Example:
+
+        everhold contest board digits.everhold --out board.html
+    """
+    found = Contest(study).board()
+    if out is not None:
+        out.write_text(board_html(found), encoding="utf-8")
+        say(f"Wrote {out}")
+    elif as_json:
+        places = [
+            {key: getattr(place, key) for key in ("rank", "entrant", "value", "low", "high", "round", "submissions")}
+            for place in found.places
+        ]
+        unranked = [{"entrant": entrant, "reason": reason} for entrant, reason in found.unranked]
+        typer.echo(json.dumps({"title": found.rules.title, "places": places, "unranked": unranked, "head": found.head}))
+    else:
+        say(str(found))
+
+
+@guarded
+def score(
+    predictions: Annotated[Path, typer.Argument(help="CSV with an id and a prediction for every row.")],
+    study: Annotated[Path, typer.Option(help="A contest's study, made with `everhold contest create`.")],
+    who: Annotated[str, typer.Option(help="Who asks, for the record.")] = "agent",
+    as_json: AsJson = False,
+) -> None:
+    """A drop-in evaluator for a program that tunes itself: predictions in, an honest score out.
+
+    Prints one JSON object with --json: score, low, high, round, surprise, spent. Exit codes: 0 scored, 3 the file is at
+    fault (row and column are named, nothing is charged), 6 a promised precision is used up, 8 too many today.
+
+    Example:
+
+        everhold score --study test.everhold predictions.csv --json
+    """
+    _submitted(study, predictions, who, as_json)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(contest, name="contest")
+    app.command()(score)

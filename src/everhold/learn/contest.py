@@ -1,0 +1,541 @@
+"""A contest: many entrants, one ledger, a board that does not wear out.
+
+Features are public, labels are hidden. An entrant submits predictions for the public features; each is one question to one
+holdout, so all intervals on the board hold together however entrants learn from it. Everything that the board shows of
+scores comes from the study's ledger; a log beside it keeps what was refused, with the reason.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+import time
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from everhold.errors import DataError, LedgerError, PrecisionExhausted, QuestionError, SettingError
+from everhold.learn.metrics import METRICS, Task, find
+from everhold.learn.testset import Score, TestSet, _length
+from everhold.ledger.reading import read_study
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Board", "Contest", "Malformed", "Place", "Rules", "Submission"]
+
+State = Literal["scored", "repeated", "malformed", "too large", "too soon", "closed"]
+
+_MARK = "submission"
+
+
+class Malformed(QuestionError):
+    """A submission that cannot be read. Nothing was charged."""
+
+    def __init__(self, message: str, *, row: int | None = None, column: str | None = None) -> None:
+        super().__init__(message)
+        self.row = row
+        """The line of the file, the header being 1."""
+        self.column = column
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What everybody may know of a contest.
+
+    Attributes:
+        title: what it is called.
+        task, metric: what is scored.
+        classes: the possible labels.
+        low, high: the range of a regression's labels.
+        id_column, prediction_column: of a submission.
+        most_bytes: a larger submission is refused.
+        most_a_day: submissions of one entrant within 24 hours; None: any number.
+        ladder: tell an entrant only what is clearly better than its best so far.
+        reveals: what the intervals are about, in a sentence.
+    """
+
+    title: str
+    task: Task
+    metric: str
+    classes: list[Any]
+    low: float | None
+    high: float | None
+    id_column: str
+    prediction_column: str
+    most_bytes: int
+    most_a_day: int | None
+    ladder: bool
+    seed: int
+    confidence: float
+    half_width: float | None
+
+    @property
+    def larger_is_better(self) -> bool:
+        """Which way the metric points."""
+        return METRICS[self.metric].larger_is_better
+
+    @property
+    def reveals(self) -> str:
+        """What the intervals are about."""
+        return (
+            f"With probability {self.confidence:g} all intervals on this board hold together, whatever was submitted: each "
+            "holds the value that the submission would have on average, were the labels of these rows drawn anew."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What became of a submission.
+
+    Attributes:
+        entrant: who sent it.
+        state: 'scored', 'repeated' (the same predictions were scored before), or why it was not.
+        reason: in a sentence.
+        score: what is told; None where it was not scored.
+        improved: whether it is the entrant's best so far, beyond doubt.
+        row, column: where a malformed one is at fault.
+    """
+
+    entrant: str
+    state: State
+    reason: str
+    score: Score | None = None
+    improved: bool = False
+    row: int | None = None
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of the board: an entrant's best submission."""
+
+    rank: int
+    entrant: str
+    value: float
+    low: float
+    high: float
+    round: int
+    submissions: int
+    when: str
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Where everybody stands. Entrants whose intervals overlap share a rank.
+
+    The rank is one more than the number of entrants who are better beyond doubt.
+    """
+
+    rules: Rules
+    places: tuple[Place, ...]
+    unranked: tuple[tuple[str, str], ...]
+    head: str
+    spent: float
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.rules.title} ({self.rules.metric})",
+            "",
+            f"{'rank':>4}  {'entrant':<24} {'score':>8}  interval",
+        ]
+        lines += [
+            f"{place.rank:>4}  {place.entrant[:24]:<24} {place.value:>8.4f}  [{place.low:.4f}, {place.high:.4f}]  "
+            f"{place.submissions:,} submission{'' if place.submissions == 1 else 's'}"
+            for place in self.places
+        ]
+        lines += [f"   –  {entrant[:24]:<24} {reason}" for entrant, reason in self.unranked]
+        return "\n".join([*lines, "", self.rules.reveals])
+
+    __repr__ = __str__
+
+
+class Contest:
+    """A contest in a study's file.
+
+    Beside `path` lie the study's key, `<path>.contest.json` (the rules, public), `<path>.labels` (the hidden labels, for the
+    owner alone) and `<path>.submissions.jsonl` (what was sent, and what became of it).
+
+    >>> import tempfile
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(500, 2)), rng.integers(0, 2, 500)
+    >>> place = Path(tempfile.mkdtemp()) / "coins.everhold"
+    >>> contest = Contest.create(place, X, y, title="Guess the coins", classes=[0, 1], seed=1)
+    >>> contest.submit("ann", rng.integers(0, 2, 500)).state
+    'scored'
+    >>> contest.board().places[0].entrant
+    'ann'
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        try:
+            kept = json.loads(self._beside("contest.json").read_text(encoding="utf-8"))
+            self.ids: list[str] = [str(one) for one in kept.pop("ids")]
+            self.rules = Rules(**kept)
+        except FileNotFoundError:
+            raise LedgerError(f"there is no contest at {self.path}. Create it with Contest.create.") from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise LedgerError(f"the rules of the contest at {self.path} cannot be read ({error}).") from None
+        self._test: TestSet | None = None
+        self._places = {one: place for place, one in enumerate(self.ids)}
+
+    def _beside(self, what: str) -> Path:
+        return self.path.with_name(f"{self.path.name}.{what}")
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        X: Any,
+        y: Any,
+        *,
+        title: str = "A contest",
+        ids: Any = None,
+        task: Task = "classification",
+        metric: str | None = None,
+        classes: Any = None,
+        low: float | None = None,
+        high: float | None = None,
+        id_column: str = "id",
+        prediction_column: str = "prediction",
+        most_bytes: int = 20_000_000,
+        most_a_day: int | None = None,
+        ladder: bool = False,
+        confidence: float = 0.95,
+        half_width: float | None = None,
+        seed: int | None = None,
+    ) -> Contest:
+        """Start a contest.
+
+        Args:
+            path: of its study, which must not exist.
+            X: features, public.
+            y: labels, hidden.
+            title: what it is called.
+            ids: what rows are called in submissions; 0, 1, 2 … when left out.
+            task, metric: what is scored: a metric that is a plain mean ('accuracy', 'error'; 'mean_absolute_error',
+                'mean_squared_error').
+            classes, low, high: the possible labels, or their range; public.
+            id_column, prediction_column: of a submission's file.
+            most_bytes, most_a_day: limits.
+            ladder: tell an entrant only what is clearly better than its best so far (Blum and Hardt 2015).
+            confidence, half_width, seed: as for `eh.Holdout`.
+        """
+        found = find(metric or ("accuracy" if task == "classification" else "mean_absolute_error"), task)
+        if found.loss is None or found.output == "probabilities":
+            raise SettingError(
+                f"a contest scores by one question a submission, and {found.name} is none. Expected 'accuracy', 'error', "
+                "'mean_absolute_error' or 'mean_squared_error'."
+            )
+        if most_bytes < 1 or (most_a_day is not None and most_a_day < 1):
+            raise SettingError("limits are at least 1.")
+        contest = cls.__new__(cls)
+        contest.path = Path(path)
+        if contest._beside("contest.json").exists() or contest.path.exists():
+            raise LedgerError(f"{contest.path} exists already. Choose another name.")
+        labels = np.asarray(y)
+        names = [str(one) for one in (range(len(labels)) if ids is None else ids)]
+        if len(names) != len(labels) or len(set(names)) != len(names):
+            raise DataError(f"there are {len(labels):,} labels. Expected as many ids, each once.")
+        drawn = int.from_bytes(os.urandom(8), "big") if seed is None else seed
+        rules = Rules(
+            title, task, found.name, np.unique(np.asarray(list(classes))).tolist() if classes is not None else [], low, high,
+            id_column, prediction_column, most_bytes, most_a_day, ladder, drawn, confidence, half_width,
+        )  # fmt: skip
+        contest.rules, contest.ids = rules, names
+        contest._places = {one: place for place, one in enumerate(names)}
+        if _length(X) != len(labels):
+            raise DataError(f"there are {_length(X):,} feature rows and {len(labels):,} labels.")
+        contest._test = contest._seated(labels)
+        _write(contest._beside("labels"), json.dumps({"labels": labels.tolist()}), private=True)
+        _write(contest._beside("contest.json"), json.dumps({**asdict(rules), "ids": names}, ensure_ascii=False))
+        contest._test.release()
+        return contest
+
+    def _seated(self, labels: NDArray[Any]) -> TestSet:
+        """Of the features only the rows' order matters: submissions say what they say of each."""
+        rules = self.rules
+        return TestSet(
+            np.arange(len(labels), dtype=np.float64)[:, None],
+            labels,
+            task=rules.task,
+            path=self.path,
+            classes=rules.classes or None,
+            low=rules.low,
+            high=rules.high,
+            confidence=rules.confidence,
+            half_width=rules.half_width,
+            seed=rules.seed,
+        )
+
+    def _opened(self) -> TestSet:
+        if self._test is None:
+            try:
+                kept = json.loads(self._beside("labels").read_text(encoding="utf-8"))
+            except FileNotFoundError:
+                raise LedgerError(
+                    f"{self._beside('labels')} is missing: only the owner of the contest can score. The board can be read "
+                    "without it."
+                ) from None
+            self._test = self._seated(np.array(kept["labels"]))
+            self._test.release()
+        self._test._shared = True
+        return self._test
+
+    # submissions ---------------------------------------------------------------------------------------------------
+
+    def submit(self, entrant: str, predictions: Any) -> Submission:
+        """Score predictions, or say at once why not.
+
+        Args:
+            entrant: who sends them.
+            predictions: one for each row in the order of `ids`; or the path, the bytes or the text of a CSV file with the
+                columns of the rules, rows in any order.
+        """
+        if not isinstance(entrant, str) or not 0 < len(entrant) <= 100 or not entrant.isprintable():
+            raise QuestionError("an entrant's name is a text of up to 100 printable letters.")
+        try:
+            self._require_turn(entrant)
+            values = self._read(predictions)
+        except Malformed as fault:
+            return self._noted(Submission(entrant, "malformed", str(fault), row=fault.row, column=fault.column))
+        except _Refused as refusal:
+            return self._noted(Submission(entrant, refusal.state, str(refusal)))
+        digest = hashlib.sha256(json.dumps([str(one) for one in values.tolist()]).encode()).hexdigest()
+        before = self._best(entrant)
+        test = self._opened()
+        known = self._rounds()
+        try:
+            score = test._score_named(find(self.rules.metric, self.rules.task), values, f"{_MARK} {digest}", entrant)
+        except PrecisionExhausted as refusal:
+            return self._noted(Submission(entrant, "closed", f"the contest has ended: {refusal}"))
+        repeated = score.round in known
+        better = before is None or (score.low > before.high if self.rules.larger_is_better else score.high < before.low)
+        if repeated:
+            return self._noted(
+                Submission(
+                    entrant, "repeated", f"the same predictions were scored before, in round {score.round}.", score
+                )
+            )
+        if self.rules.ladder and before is not None and not better:
+            return self._noted(
+                Submission(entrant, "scored", "not clearly better than your best so far, which still stands.", None)
+            )
+        said = "your first score." if before is None else "clearly better than your best." if better else "scored."
+        return self._noted(Submission(entrant, "scored", said, score, better))
+
+    def _require_turn(self, entrant: str) -> None:
+        limit = self.rules.most_a_day
+        if limit is None:
+            return
+        since = (datetime.now(UTC) - timedelta(days=1)).isoformat()
+        recent = [one for one in self.log() if one["entrant"] == entrant and one["time"] >= since]
+        counted = [one for one in recent if one["state"] in ("scored", "repeated")]
+        if len(counted) >= limit:
+            free = datetime.fromisoformat(counted[-limit]["time"]) + timedelta(days=1)
+            raise _Refused(
+                "too soon", f"{limit} submissions a day are allowed. The next may come at {free:%Y-%m-%d %H:%M} UTC."
+            )
+
+    def _read(self, given: Any) -> NDArray[Any]:
+        """Predictions in the order of the ids; what is wrong is said with its row and column."""
+        if isinstance(given, str | Path) and (isinstance(given, Path) or "\n" not in given):
+            place = Path(given)
+            if not place.is_file():
+                raise Malformed(f"there is no file {place}.")
+            if place.stat().st_size > self.rules.most_bytes:
+                raise _Refused(
+                    "too large", f"the file has {place.stat().st_size:,} bytes; {self.rules.most_bytes:,} are allowed."
+                )
+            given = place.read_bytes()
+        if isinstance(given, str):
+            given = given.encode()
+        if isinstance(given, bytes):
+            if len(given) > self.rules.most_bytes:
+                raise _Refused(
+                    "too large", f"the submission has {len(given):,} bytes; {self.rules.most_bytes:,} are allowed."
+                )
+            return self._values(self._from_csv(given), first=2)
+        try:
+            array = np.asarray(given)
+        except Exception:
+            raise Malformed("the predictions cannot be read as an array.") from None
+        if array.shape != (len(self.ids),):
+            raise Malformed(f"there are {len(self.ids):,} rows, and predictions of shape {array.shape} came.")
+        return self._values([str(one) for one in array.tolist()], first=1)
+
+    def _from_csv(self, data: bytes) -> list[str]:
+        rules = self.rules
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise Malformed(f"the file is not UTF-8 (byte {error.start}).") from None
+        rows = csv.reader(io.StringIO(text), strict=True)
+        try:
+            head = next(rows, [])
+            for column in (rules.id_column, rules.prediction_column):
+                if column not in head:
+                    raise Malformed(
+                        f"line 1: there is no column {column!r}. Expected {rules.id_column},{rules.prediction_column}.",
+                        row=1, column=column,
+                    )  # fmt: skip
+            which, what = head.index(rules.id_column), head.index(rules.prediction_column)
+            found: list[str | None] = [None] * len(self.ids)
+            for line, cells in enumerate(rows, 2):
+                if not cells:
+                    continue
+                if len(cells) != len(head):
+                    raise Malformed(f"line {line}: {len(cells)} cells where the header has {len(head)}.", row=line)
+                place = self._places.get(cells[which])
+                if place is None:
+                    raise Malformed(
+                        f"line {line}, column {rules.id_column}: {cells[which][:40]!r} is no row of this contest.",
+                        row=line, column=rules.id_column,
+                    )  # fmt: skip
+                if found[place] is not None:
+                    raise Malformed(
+                        f"line {line}, column {rules.id_column}: {cells[which][:40]!r} came before.",
+                        row=line, column=rules.id_column,
+                    )  # fmt: skip
+                self._check(cells[what], line)
+                found[place] = cells[what]
+        except csv.Error as error:
+            raise Malformed(f"line {rows.line_num}: {error}.", row=rows.line_num) from None
+        missing = [self.ids[place] for place, one in enumerate(found) if one is None]
+        if missing:
+            raise Malformed(
+                f"{len(missing):,} of {len(self.ids):,} rows have no prediction; the first is {missing[0][:40]!r}.",
+                column=rules.id_column,
+            )
+        return [str(one) for one in found]
+
+    def _check(self, text: str, line: int) -> None:
+        rules, column = self.rules, self.rules.prediction_column
+        if rules.task == "regression":
+            try:
+                fine = np.isfinite(float(text))
+            except ValueError:
+                fine = False
+            if not fine:
+                raise Malformed(f"line {line}, column {column}: {text[:40]!r} is no number.", row=line, column=column)
+        elif text.strip() not in self._codes():
+            shown = ", ".join(str(one) for one in rules.classes[:10])
+            raise Malformed(
+                f"line {line}, column {column}: {text[:40]!r} is no class of this contest ({shown}).",
+                row=line,
+                column=column,
+            )
+
+    def _codes(self) -> dict[str, Any]:
+        return {str(one): one for one in self.rules.classes}
+
+    def _values(self, texts: list[str], *, first: int) -> NDArray[Any]:
+        for line, text in enumerate(texts, first):
+            self._check(text, line)
+        if self.rules.task == "regression":
+            return np.array([float(text) for text in texts])
+        codes = self._codes()
+        return np.array([codes[text.strip()] for text in texts])
+
+    # what is known --------------------------------------------------------------------------------------------------
+
+    def _noted(self, submission: Submission) -> Submission:
+        entry = {
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "entrant": submission.entrant,
+            "state": submission.state,
+            "reason": submission.reason,
+            "round": None if submission.score is None else submission.score.round,
+        }
+        line = (json.dumps(entry, ensure_ascii=False) + "\n").encode()
+        fd = os.open(self._beside("submissions.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            os.write(fd, line)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        return submission
+
+    def log(self) -> list[dict[str, Any]]:
+        """What was sent, and what became of it."""
+        try:
+            text = self._beside("submissions.jsonl").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return []
+        entries = []
+        for line in text.splitlines():
+            try:
+                entries.append(json.loads(line))
+            except ValueError:  # a line that was cut off by a crash; the ledger has the score
+                continue
+        return entries
+
+    def _rounds(self) -> set[int]:
+        return {one.answer.round for one in read_study(self.path).told}
+
+    def _best(self, entrant: str) -> Place | None:
+        return next((place for place in self.board().places if place.entrant == entrant), None)
+
+    def board(self) -> Board:
+        """The board, from the ledger alone; anybody who has the study's file and the rules can read it."""
+        file = read_study(self.path)
+        best: dict[str, list[Any]] = {}
+        sign = 1.0 if self.rules.larger_is_better else -1.0
+        for one in file.told:
+            if one.who is not None and one.question.startswith(_MARK):
+                score = self._told(one.answer)
+                best.setdefault(one.who, []).append((sign * score.value, score, one.time))
+        lines = []
+        for entrant, scores in best.items():
+            _, score, when = max(scores, key=lambda found: (found[0], -found[1].round))
+            lines.append((entrant, score, when, len(scores)))
+        ranked = []
+        for entrant, score, when, count in lines:
+            ahead = sum(_beyond_doubt(other, score, sign) for name, other, _, _ in lines if name != entrant)
+            ranked.append(Place(1 + ahead, entrant, score.value, score.low, score.high, score.round, count, when))
+        ranked.sort(key=lambda place: (place.rank, -sign * place.value, place.round))
+        silent: dict[str, str] = {}
+        for entry in self.log():
+            if entry["entrant"] not in best:
+                silent[entry["entrant"]] = f"{entry['state']}: {entry['reason']}"
+        return Board(self.rules, tuple(ranked), tuple(silent.items()), str(file.head), file.spent)
+
+    def _told(self, answer: Any) -> Score:
+        """An answer of the ledger in the metric's own units."""
+        share = answer.as_share()
+        span = 1.0
+        if self.rules.task == "regression" and self.rules.low is not None and self.rules.high is not None:
+            width = self.rules.high - self.rules.low
+            span = width if self.rules.metric == "mean_absolute_error" else width**2
+        return Score(
+            span * share.value, span * share.low, span * share.high, share.surprise, share.round, share.spent, "share",
+            self.rules.metric, (share,), 0.0, span,
+        )  # fmt: skip
+
+
+class _Refused(QuestionError):
+    def __init__(self, state: State, message: str) -> None:
+        super().__init__(message)
+        self.state: State = state
+
+
+def _beyond_doubt(one: Score, other: Score, sign: float) -> bool:
+    return one.low > other.high if sign > 0 else one.high < other.low
+
+
+def _write(place: Path, text: str, *, private: bool = False) -> None:
+    made = place.with_name(f".{place.name}.{os.getpid()}.{time.monotonic_ns()}")
+    fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o644)
+    try:
+        os.write(fd, text.encode())
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.replace(made, place)

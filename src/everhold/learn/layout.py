@@ -1,0 +1,170 @@
+"""Which rows a test set is made of, on both sides: single rows, or pairs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from everhold.data.source import as_source
+from everhold.data.table import Table
+from everhold.errors import DataError, EverholdError, PriorError
+from everhold.priors.pool import Pool
+from everhold.priors.reference import Reference
+from everhold.queries.coins import coins
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["MOST_COLUMNS", "LabelPrior", "Layout", "columns_of", "predicted", "private_layout", "public_layout"]
+
+LabelPrior = Literal["uniform", "baseline", "labelled"]
+
+MOST_COLUMNS = 256
+"""Features of wider tables are not kept as columns: subgroups cannot be asked for there."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """Draws of one side: which row of the features each draw has (or which two), and its label.
+
+    Attributes:
+        index: shape (draws,) or (draws, 2).
+        labels: of the same shape.
+        weights: of the draws; None: equal.
+        independent: how many independent draws they rest on.
+    """
+
+    index: NDArray[np.intp]
+    labels: NDArray[Any]
+    weights: NDArray[np.float64] | None
+    independent: float
+
+    def evaluate(self, part: Callable[[Any, Any], Any], output: Any, *, pairs: bool) -> NDArray[Any]:
+        """A part's value for every draw; the mean over the two rows of a pair where the part is about single rows."""
+        if self.index.ndim == 1:
+            return np.asarray(part(output[self.index], self.labels))
+        if pairs:
+            return np.asarray(part(output[self.index], self.labels))
+        both = [
+            np.asarray(part(output[self.index[:, side]], self.labels[:, side]), dtype=np.float64) for side in (0, 1)
+        ]
+        return 0.5 * (both[0] + both[1])
+
+
+def private_layout(labels: NDArray[Any], *, pairs: bool, seed: int) -> Layout:
+    """All rows; or pairs of them, matched by lot, an odd one left out."""
+    n = len(labels)
+    if not pairs:
+        return Layout(np.arange(n), labels, None, float(n))
+    if n < 2:
+        raise DataError("pairs need at least two rows.")
+    matched = coins(seed, "pairs").permutation(n)[: 2 * (n // 2)].reshape(-1, 2)
+    return Layout(matched, labels[matched], None, float(len(matched)))
+
+
+def public_layout(
+    size: int,
+    labels: NDArray[Any] | None,
+    values: NDArray[Any],
+    chances: NDArray[np.float64] | None,
+    *,
+    pairs: bool,
+    seed: int,
+) -> Layout:
+    """Public rows with their own labels, with every label, or with every label by its probability.
+
+    Args:
+        size: public feature rows.
+        labels: their own; None: every value.
+        values: the labels there are.
+        chances: probability of every value for every row; None: equal.
+    """
+    if labels is None and not pairs:
+        k = len(values)
+        weights = None if chances is None else (chances.T / size).reshape(-1)
+        return Layout(np.tile(np.arange(size), k), np.repeat(values, size), weights, float(size))
+    if labels is not None and not pairs:
+        return Layout(np.arange(size), labels, None, float(size))
+    rng = coins(seed, "public pairs")
+    half = rng.permutation(size)[: 2 * (size // 2)].reshape(-1, 2)
+    if labels is not None:
+        return Layout(half, labels[half], None, float(len(half)))
+    copies = max(1, min(len(values) ** 2, 16))
+    index = np.tile(half, (copies, 1))
+    if len(values) ** 2 <= 16 and chances is None:  # every pair of labels
+        grid = np.array([(a, b) for a in range(len(values)) for b in range(len(values))])
+        codes = np.repeat(grid, len(half), axis=0)
+    else:
+        spread = np.full((size, len(values)), 1.0 / len(values)) if chances is None else chances
+        steps = np.cumsum(spread, axis=1)[:, :-1]
+        codes = (rng.random((*index.shape, 1)) > steps[index]).sum(axis=2)
+    return Layout(index, values[codes], None, float(len(half)))
+
+
+def columns_of(features: Any, what: str) -> dict[str, NDArray[Any]]:
+    """Features as columns that questions may name, where they can be: frames, mappings and plain matrices."""
+    if isinstance(features, np.ndarray):
+        if features.ndim != 2:
+            raise DataError(f"{what} has shape {features.shape}. Expected a matrix: one row for each example.")
+        if features.shape[1] > MOST_COLUMNS or features.dtype.kind not in "buif":
+            return {}
+        return {f"x{j}": np.ascontiguousarray(features[:, j]) for j in range(features.shape[1])}
+    if hasattr(features, "tocsr") or isinstance(features, Sequence):
+        return {}
+    try:
+        table = as_source(features, what=what, private=True).table()
+    except EverholdError:
+        return {}
+    if len(table) > MOST_COLUMNS:
+        return {}
+    return {name: table[name] for name in table if table.kind(name) is not None}
+
+
+def pool_of(columns: dict[str, NDArray[Any]], layout: Layout, label: str) -> Pool:
+    """The public side as a prior's rows."""
+    if layout.index.ndim == 2:
+        pairs: dict[str, object] = {"first": layout.labels[:, 0], "second": layout.labels[:, 1]}
+        return Pool(Table(pairs), layout.weights, layout.independent)
+    table: dict[str, object] = {name: column[layout.index] for name, column in columns.items()}
+    table[label] = layout.labels
+    return Pool(Table(table), layout.weights, layout.independent)
+
+
+class LaidOut(Reference):
+    """A prior that is laid out already: features with labels, or pairs of them."""
+
+    def __init__(self, pool: Pool, density: float | None, description: str) -> None:
+        self._pool = pool
+        self.density = density
+        self._description = description
+        self._weighted = pool.weights is not None
+
+    def describe(self) -> str:
+        """One line for people."""
+        return self._description
+
+
+def predicted(model: Any, features: Any, output: str, classes: NDArray[Any]) -> Any:
+    """What a model says of features: labels, probabilities in the order of the classes, scores or values."""
+    if output in ("labels", "values"):
+        return np.asarray(model.predict(features))
+    if output == "scores" and hasattr(model, "decision_function"):
+        scores = np.asarray(model.decision_function(features))
+        if scores.ndim == 1:
+            return scores
+    if not hasattr(model, "predict_proba"):
+        raise PriorError(
+            f"{type(model).__name__} has no predict_proba, which this metric needs. Expected a model that gives "
+            "probabilities, or a metric of labels, such as 'accuracy'."
+        )
+    table = np.asarray(model.predict_proba(features), dtype=np.float64)
+    known = np.asarray(getattr(model, "classes_", classes))
+    ordered = np.zeros((len(table), len(classes)))
+    for k, one in enumerate(classes):
+        place = np.flatnonzero(known == one)
+        if len(place):
+            ordered[:, k] = table[:, place[0]]
+    return ordered[:, -1] if output == "scores" else ordered

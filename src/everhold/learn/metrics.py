@@ -1,0 +1,310 @@
+"""Metrics as programs of linear questions.
+
+A metric yields *parts*: functions of a model's output and the label, row by row, with values in [0, 1]. It is sent their
+answers and returns a value with an interval that holds whenever the parts do (`docs/theory/derived.md`). So whatever is
+scored, all that is ever asked of the private rows is means of numbers in [0, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from math import log
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from everhold.bounds import derived
+from everhold.errors import SettingError, did_you_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.queries.answer import Answer
+
+__all__ = ["METRICS", "Kit", "Metric", "Part", "Told", "find", "unit"]
+
+Output = Literal["labels", "probabilities", "scores", "values"]
+Task = Literal["classification", "regression"]
+Part = Callable[[Any, Any], Any]
+"""From a model's output and the labels of many rows to values in [0, 1], booleans where it is yes or no."""
+Ends = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kit:
+    """What a metric may know: all of it public.
+
+    Attributes:
+        classes: the possible labels of a classification.
+        positive: the class that precision, recall and F1 are about; None: the mean over all classes.
+        low, high: the declared range of a regression's labels.
+        least: probabilities count as at least this much in the log loss.
+    """
+
+    classes: NDArray[Any]
+    positive: Any
+    low: float
+    high: float
+    least: float
+
+    def positives(self) -> list[Any]:
+        """The classes that are looked at one by one."""
+        return list(self.classes) if self.positive is None else [self.positive]
+
+    def place(self, values: Any) -> NDArray[np.float64]:
+        """A regression's numbers between 0 and 1; what lies outside the range counts as its end."""
+        scaled = (np.asarray(values, dtype=np.float64) - self.low) / (self.high - self.low)
+        return np.clip(np.nan_to_num(scaled, nan=0.5, posinf=1.0, neginf=0.0), 0.0, 1.0)
+
+    def of_label(self, probabilities: Any, y: Any) -> NDArray[np.float64]:
+        """The probability that a model gave to the label."""
+        table = np.clip(np.nan_to_num(np.asarray(probabilities, dtype=np.float64), nan=0.0), 0.0, 1.0)
+        found = np.zeros(len(table))
+        for k, one in enumerate(self.classes):
+            found = np.where(y == one, table[:, k], found)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A metric's value and interval, and the range that it can lie in."""
+
+    value: float
+    low: float
+    high: float
+    bottom: float = 0.0
+    top: float = 1.0
+
+
+Program = Generator[Part, "Answer", Told]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric.
+
+    Attributes:
+        name: what it is called.
+        task: what it is for.
+        output: what it needs of a model.
+        program: how it is asked.
+        larger_is_better: which way it points.
+        loss: for metrics that are plain means, the part that is asked: two models can be compared by its difference.
+        pairs: whether it is about pairs of rows.
+    """
+
+    name: str
+    task: Task
+    output: Output
+    program: Callable[[Kit], Program]
+    larger_is_better: bool = True
+    loss: Callable[[Kit], Part] | None = None
+    pairs: bool = False
+
+
+def _mean(part: Part) -> Program:
+    answer = yield part
+    return Told(answer.value, answer.low, answer.high)
+
+
+def _ratio(part: Part, rest: Part, weight: float = 1.0) -> Program:
+    """A/(A + weight·B), from E[A] and E[B]."""
+    a, b = (yield part), (yield rest)
+    low, high = derived.ratio((a.low, a.high), (weight * b.low, weight * b.high))
+    whole = a.value + weight * b.value
+    value = a.value / whole if whole > 0.0 else 0.5 * (low + high)
+    return Told(min(max(value, low), high), low, high)
+
+
+def _average(programs: list[Program]) -> Program:
+    """The mean of several."""
+    told: list[Told] = []
+    for program in programs:
+        one = yield from program
+        told.append(one)
+    k = len(told)
+    ends = sum(one.low for one in told) / k, sum(one.high for one in told) / k
+    return Told(sum(one.value for one in told) / k, max(ends[0] - 1e-15, 0.0), min(ends[1] + 1e-15, 1.0))
+
+
+def _right(_: Kit) -> Part:
+    return lambda out, y: np.asarray(out == y)
+
+
+def _wrong(_: Kit) -> Part:
+    return lambda out, y: np.asarray(out != y)
+
+
+def _balanced(kit: Kit) -> Program:
+    """The mean over the classes of how many of them are found."""
+    return _average(
+        [
+            _ratio(lambda out, y, k=k: (y == k) & (out == k), lambda out, y, k=k: (y == k) & (out != k))  # type: ignore[misc]
+            for k in kit.classes
+        ]
+    )
+
+
+def _precision(kit: Kit) -> Program:
+    return _average(
+        [
+            _ratio(lambda out, y, k=k: (out == k) & (y == k), lambda out, y, k=k: (out == k) & (y != k))  # type: ignore[misc]
+            for k in kit.positives()
+        ]
+    )
+
+
+def _recall(kit: Kit) -> Program:
+    return _average(
+        [
+            _ratio(lambda out, y, k=k: (y == k) & (out == k), lambda out, y, k=k: (y == k) & (out != k))  # type: ignore[misc]
+            for k in kit.positives()
+        ]
+    )
+
+
+def _f1(kit: Kit) -> Program:
+    """2TP/(2TP + FP + FN): hits against half of the misses and false alarms."""
+    return _average(
+        [
+            _ratio(
+                lambda out, y, k=k: (out == k) & (y == k),  # type: ignore[misc]
+                lambda out, y, k=k: (out == k) ^ (y == k),  # type: ignore[misc]
+                weight=0.5,
+            )
+            for k in kit.positives()
+        ]
+    )
+
+
+def _brier(kit: Kit) -> Part:
+    """Half the squared distance between the probabilities and the label: for two classes (p - y)²."""
+
+    def part(out: Any, y: Any) -> NDArray[np.float64]:
+        table = np.clip(np.nan_to_num(np.asarray(out, dtype=np.float64), nan=0.5), 0.0, 1.0)
+        hot = np.stack([np.asarray(y == one) for one in kit.classes], axis=1)
+        return np.asarray(np.clip(0.5 * ((table - hot) ** 2).sum(axis=1), 0.0, 1.0))
+
+    return part
+
+
+def _surprisal(kit: Kit) -> Part:
+    """-ln p of the label, p counted as at least `least`, as a share of the largest it can be."""
+    top = -log(kit.least)
+    return lambda out, y: np.clip(-np.log(np.clip(kit.of_label(out, y), kit.least, 1.0)) / top, 0.0, 1.0)
+
+
+def _log_loss(kit: Kit) -> Program:
+    told = yield from _mean(_surprisal(kit))
+    top = -log(kit.least)
+    return Told(told.value * top, told.low * top, told.high * top, 0.0, top)
+
+
+def _absolute(kit: Kit) -> Part:
+    return lambda out, y: np.abs(kit.place(out) - kit.place(y))
+
+
+def _squared(kit: Kit) -> Part:
+    return lambda out, y: (kit.place(out) - kit.place(y)) ** 2
+
+
+def _in_units(part: Part, span: float) -> Program:
+    told = yield from _mean(part)
+    return Told(told.value * span, told.low * span, told.high * span, 0.0, span)
+
+
+def _r2(kit: Kit) -> Program:
+    """1 - squared error/variance: the mean is asked first, then squares around it."""
+    error = yield _squared(kit)
+    mean = yield lambda _, y: kit.place(y)
+    centre = mean.value
+    around = yield lambda _, y: (kit.place(y) - centre) ** 2
+    spread = derived.variance((mean.low, mean.high), (around.low, around.high), centre)
+    least, most = max(spread[0], 0.0), spread[1]
+    low = 1.0 - error.high / least if least > 0.0 else float("-inf")
+    high = 1.0 - error.low / most if most > 0.0 else 1.0
+    value = 1.0 - error.value / around.value if around.value > 0.0 else 0.0
+    return Told(min(max(value, low), high), low, min(high, 1.0), -1.0, 1.0)
+
+
+def _auc(kit: Kit) -> Program:
+    """How often of a pair with different labels the positive one has the higher score; a tie counts half.
+
+    Pairs are draws of their own: two private rows are never in two pairs, so the guarantee is that of n/2 draws.
+    """
+    positive = kit.classes[-1] if kit.positive is None else kit.positive
+
+    def lead(out: Any, y: Any) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        first, second = y[:, 0] == positive, y[:, 1] == positive
+        scores = np.nan_to_num(np.asarray(out, dtype=np.float64))
+        ahead = np.sign(scores[:, 0] - scores[:, 1]) * np.where(first, 1.0, -1.0)
+        return first ^ second, 0.5 * (1.0 + ahead)
+
+    def won(out: Any, y: Any) -> NDArray[np.float64]:
+        differ, half = lead(out, y)
+        return np.where(differ, half, 0.0)
+
+    def lost(out: Any, y: Any) -> NDArray[np.float64]:
+        differ, half = lead(out, y)
+        return np.where(differ, 1.0 - half, 0.0)
+
+    return _ratio(won, lost)
+
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("accuracy", "classification", "labels", lambda kit: _mean(_right(kit)), loss=_right),
+        Metric("error", "classification", "labels", lambda kit: _mean(_wrong(kit)), False, _wrong),
+        Metric("balanced_accuracy", "classification", "labels", _balanced),
+        Metric("precision", "classification", "labels", _precision),
+        Metric("recall", "classification", "labels", _recall),
+        Metric("f1", "classification", "labels", _f1),
+        Metric("brier", "classification", "probabilities", lambda kit: _mean(_brier(kit)), False, _brier),
+        Metric("log_loss", "classification", "probabilities", _log_loss, False, _surprisal),
+        Metric("auc", "classification", "scores", _auc, pairs=True),
+        Metric(
+            "mean_absolute_error",
+            "regression",
+            "values",
+            lambda kit: _in_units(_absolute(kit), kit.high - kit.low),
+            False,
+            _absolute,
+        ),
+        Metric(
+            "mean_squared_error",
+            "regression",
+            "values",
+            lambda kit: _in_units(_squared(kit), (kit.high - kit.low) ** 2),
+            False,
+            _squared,
+        ),
+        Metric("r2", "regression", "values", _r2),
+    )
+}
+
+
+def find(name: str, task: Task) -> Metric:
+    """A metric by its name.
+
+    >>> find("accurracy", "classification")
+    Traceback (most recent call last):
+    ...
+    everhold.errors.SettingError: there is no metric 'accurracy' for classification. Did you mean 'accuracy'? There are: ...
+    """
+    known = {key: metric for key, metric in METRICS.items() if metric.task == task}
+    if name not in known:
+        raise SettingError(
+            f"there is no metric {name!r} for {task}.{did_you_mean(str(name), known)} There are: {', '.join(known)}."
+        )
+    return known[name]
+
+
+def unit(metric: Metric, kit: Kit) -> float:
+    """What a difference of 1 in the part is worth in the metric's own units."""
+    if metric.name == "log_loss":
+        return -log(kit.least)
+    if metric.name == "mean_absolute_error":
+        return kit.high - kit.low
+    return (kit.high - kit.low) ** 2 if metric.name == "mean_squared_error" else 1.0

@@ -1,0 +1,590 @@
+"""A test set that stays honest however often it is looked at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from everhold.data.table import Table
+from everhold.errors import (
+    DataError,
+    LedgerBusy,
+    LedgerError,
+    PrecisionExhausted,
+    PriorError,
+    QuestionError,
+    SettingError,
+)
+from everhold.holdout import Holdout
+from everhold.learn.layout import (
+    LabelPrior,
+    LaidOut,
+    columns_of,
+    pool_of,
+    predicted,
+    private_layout,
+    public_layout,
+)
+from everhold.learn.metrics import Kit, Metric, Part, Task, find, unit
+from everhold.queries.answer import Answer
+from everhold.queries.coins import fresh_seed
+from everhold.queries.expression import expression
+from everhold.queries.expression.program import Batch, Columns
+from everhold.queries.query import Values
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.learn.scorer import Scorer
+
+__all__ = ["Score", "TestSet", "Verdict"]
+
+_BINS = 16  # labels of a regression that the prior supposes
+_PATIENCE = 600.0  # seconds that a search waits for its turn at a durable test set
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Score(Answer):
+    """A metric's value with an interval for the population, in the metric's own units.
+
+    Attributes:
+        metric: which metric.
+        parts: the answers that it was made of.
+        bottom, top: the range that it can lie in.
+    """
+
+    metric: str = "accuracy"
+    parts: tuple[Answer, ...] = ()
+    bottom: float = 0.0
+    top: float = 1.0
+
+    def __str__(self) -> str:
+        asked = "" if len(self.parts) == 1 else f"{len(self.parts)} questions, "
+        mark = ", surprise" if self.surprise else ""
+        return f"{self.metric} {self.value:.4g} in {self.interval} ({asked}round {self.round}{mark}, {self.spent:.1f} nats)"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
+
+    def _repr_html_(self) -> str:
+        bottom, top = max(self.bottom, min(self.low, self.bottom), -1e9), max(self.top, self.high)
+        low = max(self.low, bottom)
+
+        def at(x: float) -> float:
+            return 200.0 * (x - bottom) / (top - bottom)
+
+        colour = "#c2410c" if self.surprise else "#1d4ed8"
+        return (
+            f"<div style='font-family:sans-serif'>{escape(self.metric)} <b>{self.value:.4g}</b> in {self.interval}<br>"
+            "<svg width='204' height='16' role='img' aria-label='interval'>"
+            "<line x1='2' x2='202' y1='8' y2='8' stroke='#999'/>"
+            f"<line x1='{2 + at(low):.1f}' x2='{2 + at(self.high):.1f}' y1='8' y2='8' stroke='{colour}' stroke-width='5'/>"
+            f"<circle cx='{2 + at(self.value):.1f}' cy='8' r='4' fill='{colour}'/></svg></div>"
+        )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Verdict(Score):
+    """The difference between two models, and what it says of the first."""
+
+    larger_is_better: bool = True
+
+    @property
+    def verdict(self) -> Literal["better", "worse", "cannot tell yet"]:
+        """Whether the first model is better than the second."""
+        low, high = (self.low, self.high) if self.larger_is_better else (-self.high, -self.low)
+        if low > 0.0:
+            return "better"
+        return "worse" if high < 0.0 else "cannot tell yet"
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: {Score.__str__(self)}"
+
+
+class TestSet:
+    """Labelled test rows that may be scored against any number of times.
+
+    Every score carries an interval for the *population*, and all intervals of all scores hold together with the chosen
+    confidence, however models were picked by earlier scores.
+
+    Args:
+        X: features of the test rows, private: a matrix, a pandas or Polars frame, a mapping of columns.
+        y: their labels, private.
+        reference: what is public: training features and labels `(X_train, y_train)`, or features alone. Left out: the test
+            features themselves are public and only labels are hidden, as in a contest; intervals are then about labels
+            drawn anew for these features.
+        task: 'classification' or 'regression'.
+        prior: what is supposed of labels: 'uniform' (every label equally likely: the default), 'baseline' (a baseline
+            model's cross-validated probabilities on the reference), 'labelled' (the reference's own labels, which models
+            have seen and overfitted: more surprises).
+        path: of a durable study; opened again if it exists. Searches with several processes need one.
+        classes: the possible labels; those of the reference when left out.
+        low, high: the declared range of a regression's labels, needed there.
+        positive: the class that precision, recall and F1 are about; left out, the second of two, or the mean over all.
+        least_probability: probabilities count as at least this much in the log loss, which bounds it.
+        pairs: pair the rows up, so that AUC can be asked for; everything then rests on half as many draws.
+        label: the name of the label's column in subgroups (`given=`).
+        confidence, half_width, known_rows, seed: as for `eh.Holdout`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(6000, 3)); y = (X[:, 0] > 0).astype(int)
+    >>> test = TestSet(X[:2000], y[:2000], reference=X[2000:], classes=[0, 1], seed=1)
+    >>> class Rule:
+    ...     def predict(self, X): return (X[:, 0] + 0.3 * X[:, 1] > 0).astype(int)
+    >>> score = test.score(Rule())
+    >>> 0.9 in score.interval, score.surprise
+    (True, True)
+    """
+
+    __test__ = False  # not a class of tests, whatever its name begins with
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        reference: Any = None,
+        task: Task = "classification",
+        prior: LabelPrior = "uniform",
+        path: str | Path | None = None,
+        classes: Any = None,
+        low: float | None = None,
+        high: float | None = None,
+        positive: Any = None,
+        least_probability: float = 0.01,
+        pairs: bool = False,
+        label: str = "y",
+        confidence: float = 0.95,
+        half_width: float | None = None,
+        known_rows: int = 0,
+        seed: int | None = None,
+    ) -> None:
+        if task not in get_args(Task):
+            raise SettingError(f"the task is 'classification' or 'regression', not {task!r}")
+        if prior not in get_args(LabelPrior):
+            raise SettingError(f"the prior is one of {', '.join(get_args(LabelPrior))}, not {prior!r}")
+        if not 0.0 < least_probability < 0.5:
+            raise SettingError(f"least_probability lies between 0 and 0.5, not at {least_probability!r}")
+        self.task: Task = task
+        self._X, labels = X, np.asarray(y)
+        if labels.ndim != 1 or _length(X) != len(labels):
+            raise DataError(
+                f"X has {_length(X):,} rows and y has shape {labels.shape}. Expected one label for each row."
+            )
+        public, known = _reference(reference)
+        self._transductive = reference is None
+        self._public = X if self._transductive else public
+        if task == "classification":
+            values = _classes(classes, known)
+            if not bool(np.isin(labels, values).all()):
+                raise DataError(
+                    "the test labels hold something that is not among the classes. Expected classes=[…] with every label "
+                    "that can occur: they are public."
+                )
+            self._kit = Kit(values, _positive(positive, values), 0.0, 1.0, least_probability)
+        else:
+            if low is None or high is None or not low < high:
+                raise SettingError("a regression needs the declared range of its labels: low=…, high=…")
+            edges = np.linspace(low, high, _BINS + 1)
+            values = 0.5 * (edges[1:] + edges[:-1])
+            self._kit = Kit(values, None, float(low), float(high), least_probability)
+            labels = labels.astype(np.float64)
+        if prior != "uniform" and known is None:
+            raise PriorError(f"prior={prior!r} needs labelled public rows: reference=(X_train, y_train).")
+        self._label, self._pairs, self.prior_name = label, pairs, prior
+        self._seed = fresh_seed() if seed is None and path is None else (0 if seed is None else seed)
+        chances = _baseline(self._public, known, self._kit, task) if prior == "baseline" else None
+        own = np.asarray(known) if prior == "labelled" else None
+        size = _length(self._public)
+        self._theirs = public_layout(size, own, values, chances, pairs=pairs, seed=self._seed)
+        self._mine = private_layout(labels, pairs=pairs, seed=self._seed)
+        self._describe(prior, size, values)
+        self._settings = {
+            "confidence": confidence,
+            "half_width": half_width,
+            "known_rows": known_rows,
+            "seed": self._seed,
+        }
+        self._path = None if path is None else Path(path)
+        self._held: Holdout | None = None
+        self._shared = False
+        self.exhausted: PrecisionExhausted | None = None
+        self._rows, self._prior = self._sides(labels, chances, prior)
+        self._begin()
+
+    # making ready --------------------------------------------------------------------------------------------------
+
+    def _describe(self, prior: str, size: int, values: NDArray[Any]) -> None:
+        what = "test features" if self._transductive else "public features"
+        labels = {
+            "uniform": f"× {len(values)} equally likely labels",
+            "baseline": "× a baseline model's label probabilities",
+            "labelled": "with their own labels",
+        }[prior]
+        self.prior = f"{size:,} {what} {labels}{', in pairs' if self._pairs else ''}"
+
+    def _sides(self, labels: NDArray[Any], chances: Any, prior: str) -> tuple[Table, LaidOut]:
+        mine, theirs = columns_of(self._X, "X"), columns_of(self._public, "the reference")
+        both = {} if self._pairs else {name: mine[name] for name in mine if name in theirs}
+        if self._label in both:
+            raise DataError(
+                f"X has a column {self._label!r} already. Name the label's column otherwise: label='target'."
+            )
+        shared = {name: theirs[name] for name in both}
+        density = 1.0 / len(self._kit.classes) if prior == "uniform" and self.task == "classification" else None
+        laid = LaidOut(pool_of(shared, self._theirs, self._label), density, self.prior)
+        if self._pairs:
+            columns: dict[str, object] = {"first": self._mine.labels[:, 0], "second": self._mine.labels[:, 1]}
+            return Table(columns, what="the test rows"), laid
+        return Table({**both, self._label: labels}, what="the test rows"), laid
+
+    def _begin(self) -> None:
+        if self._path is None:
+            self._held = Holdout(self._rows, prior=self._prior, **self._settings)  # type: ignore[arg-type]
+        elif self._path.exists():
+            self._open()
+        else:
+            self._held = Holdout.create(self._path, self._rows, prior=self._prior, **self._settings)
+
+    def _open(self) -> Holdout:
+        if self._path is None:
+            raise LedgerError("this test set is in memory only.")
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                held = Holdout.open(self._path, data=self._rows)
+                break
+            except LedgerBusy:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.005)
+        pool = self._prior.pool(np.random.default_rng(0))
+        kept = held._public.pool if held._public is not None else None
+        if kept is None or kept.size != pool.size or held.settings is None or held.settings.seed != self._seed:
+            held.close()
+            raise LedgerError(
+                f"{self._path} was made with other public rows, another prior or another seed. Expected the same as then, "
+                f"or "
+                "a new path."
+            )
+        self._held = held
+        return held
+
+    @contextmanager
+    def _turn(self) -> Iterator[Holdout]:
+        """The holdout, for one score. A test set that other processes share is given up after each."""
+        held = self._held
+        if held is None or (self._path is not None and held.journal.store is not None and held.journal.store.closed):
+            held = self._open()
+        try:
+            yield held
+        finally:
+            if self._shared:
+                self.release()
+
+    def release(self) -> None:
+        """Give up the study's file, so that other processes may ask; the next score opens it again."""
+        if self._held is not None and self._path is not None:
+            self._held.close()
+            self._held = None
+
+    @property
+    def holdout(self) -> Holdout:
+        """The holdout inside: everything that is ever told goes through it."""
+        return self._held if self._held is not None else self._open()
+
+    # scores --------------------------------------------------------------------------------------------------------
+
+    def score(self, model: Any, metric: str | None = None, *, given: str | None = None) -> Score:
+        """A model's score for the population.
+
+        Args:
+            model: fitted; it is asked for predictions on the test rows and on the public ones.
+            metric: 'accuracy', 'error', 'balanced_accuracy', 'precision', 'recall', 'f1', 'brier', 'log_loss', 'auc'; or
+                'mean_absolute_error', 'mean_squared_error', 'r2'. The first of its task when left out.
+            given: only rows for which this is true, as text: "region = 'north'".
+        """
+        found = self._metric(metric)
+        mine, theirs = self._outputs(model, found)
+        return self._score(found, mine, theirs, given)
+
+    def score_predictions(
+        self, y_pred: Any, metric: str | None = None, *, reference: Any = None, given: str | None = None
+    ) -> Score:
+        """The score of predictions that were made elsewhere.
+
+        Args:
+            y_pred: one for each test row: labels or values; a table of probabilities in the order of the classes for
+                'brier' and 'log_loss'; scores for 'auc'.
+            metric, given: as for `score`.
+            reference: predictions of the same model for the public rows; not needed where the test features are public.
+        """
+        found = self._metric(metric)
+        if reference is None and not self._transductive:
+            raise QuestionError(
+                f"the prior has {_length(self._public):,} public rows of its own, and the model's predictions for them are "
+                "needed too: score_predictions(y_pred, reference=model.predict(X_reference)). A test set made without "
+                "reference= needs none."
+            )
+        mine = self._checked(y_pred, _length(self._X), found, "y_pred")
+        theirs = mine if reference is None else self._checked(reference, _length(self._public), found, "reference")
+        return self._score(found, mine, theirs, given)
+
+    def _score_named(self, metric: Metric, predictions: NDArray[Any], name: str, who: str) -> Score:
+        """For a contest: one question for public features, known by its name, so that a repeat costs nothing."""
+        if metric.loss is None or not self._transductive:
+            raise SettingError(f"{metric.name} cannot be asked by one question about public features.")
+        part = metric.loss(self._kit)
+        output = self._checked(predictions, _length(self._X), metric, "the submission")
+        with self._turn() as held:
+            mine, theirs = (layout.evaluate(part, output, pairs=False) for layout in (self._mine, self._theirs))
+            told = _share(held, mine, theirs, name=name, who=who)
+        span = unit(metric, self._kit)
+        return Score(
+            span * told.value, span * told.low, span * told.high, told.surprise, told.round, told.spent, "share",
+            metric.name, (told,), 0.0, span,
+        )  # fmt: skip
+
+    def compare(self, first: Any, second: Any, metric: str | None = None, *, given: str | None = None) -> Verdict:
+        """Is the first model better than the second? One question about the difference on the same rows.
+
+        Args:
+            first, second: fitted models.
+            metric: one that is a plain mean: accuracy, error, brier, log_loss, mean_absolute_error, mean_squared_error.
+            given: only rows for which this is true.
+        """
+        found = self._metric(metric)
+        if found.loss is None:
+            raise SettingError(
+                f"{found.name} is no mean over rows, so two models cannot be compared by one question. Expected 'accuracy', "
+                "'error', 'brier', 'log_loss', 'mean_absolute_error' or 'mean_squared_error'."
+            )
+        loss = found.loss(self._kit)
+        ones, others = self._outputs(first, found), self._outputs(second, found)
+
+        def half(a: Any, b: Any) -> Any:
+            def part(place: Any, y: Any) -> Any:
+                left, right = (np.asarray(loss(out[place], y), dtype=np.float64) for out in (a, b))
+                return 0.5 * (1.0 + left - right)
+
+            return part
+
+        places = np.arange(_length(self._X)), np.arange(_length(self._public))
+        parts = half(ones[0], others[0]), half(ones[1], others[1])
+        with self._turn() as held:
+            told = self._asked(held, parts[0], parts[1], places[0], places[1], given, pairs=False)
+        worth = unit(found, self._kit)
+        value, low, high = (worth * (2.0 * x - 1.0) for x in (told.value, told.low, told.high))
+        return Verdict(
+            value, low, high, told.surprise, told.round, told.spent, "mean", found.name, (told,), -worth, worth,
+            found.larger_is_better,
+        )  # fmt: skip
+
+    def _score(self, metric: Metric, mine: Any, theirs: Any, given: str | None) -> Score:
+        if metric.pairs and not self._pairs:
+            raise SettingError(f"{metric.name} is about pairs of rows: make the test set with pairs=True.")
+        parts: list[Answer] = []
+        program = metric.program(self._kit)
+        with self._turn() as held:
+            try:
+                part = next(program)
+                while True:
+                    answer = self._asked(held, part, part, mine, theirs, given, pairs=metric.pairs)
+                    parts.append(answer)
+                    part = program.send(answer)
+            except StopIteration as done:
+                told = done.value
+        return Score(
+            told.value, told.low, told.high, any(part.surprise for part in parts), max(part.round for part in parts),
+            max(part.spent for part in parts), "share", metric.name, tuple(parts), told.bottom, told.top,
+        )  # fmt: skip
+
+    def _asked(
+        self, held: Holdout, mine: Part, theirs: Part, out: Any, public: Any, given: str | None, *, pairs: bool
+    ) -> Answer:
+        """One mean of numbers in [0, 1], as a share; within a group, from two."""
+        values = [
+            layout.evaluate(part, output, pairs=pairs)
+            for layout, part, output in ((self._mine, mine, out), (self._theirs, theirs, public))
+        ]
+        try:
+            if given is None:
+                return _share(held, values[0], values[1])
+            groups = self._groups(held, given)
+            part = [np.where(group, value, 0.0) for value, group in zip(values, groups, strict=True)]
+            left = [np.where(group, 1.0 - value, 0.0) for value, group in zip(values, groups, strict=True)]
+            inside, rest = _share(held, *part), _share(held, *left)
+        except PrecisionExhausted as refusal:
+            self.exhausted = refusal
+            raise
+        from everhold.bounds import derived
+
+        low, high = derived.ratio((inside.low, inside.high), (rest.low, rest.high))
+        whole = inside.value + rest.value
+        value = min(max(inside.value / whole if whole > 0.0 else 0.5, low), high)
+        return Answer(value, low, high, inside.surprise or rest.surprise, rest.round, rest.spent, "share")
+
+    def _groups(self, held: Holdout, given: str) -> list[NDArray[np.bool_]]:
+        if self._pairs or held.schema is None or held._pool_rows is None:
+            raise QuestionError("subgroups (given=…) need features as columns, and single rows, not pairs.")
+        question = expression(given, held.schema.kinds, held.schema.words)
+        table = held.schema.conform(self._rows, what="the test rows")
+        return [
+            np.unpackbits(Batch([question], Columns(rows)).values(rows.row_count)[0], count=rows.row_count).view(
+                np.bool_
+            )
+            for rows in (table, held._pool_rows)
+        ]
+
+    def _metric(self, name: str | None) -> Metric:
+        return find(name or ("accuracy" if self.task == "classification" else "mean_absolute_error"), self.task)
+
+    def _outputs(self, model: Any, metric: Metric) -> tuple[Any, Any]:
+        mine, theirs = (
+            self._checked(predicted(model, rows, metric.output, self._kit.classes), _length(rows), metric, "the model")
+            for rows in (self._X, self._public)
+        )
+        return mine, theirs
+
+    def _checked(self, given: Any, size: int, metric: Metric, what: str) -> Any:
+        """Predictions of the right shape. What is said of them is a function of the predictions alone."""
+        array = np.asarray(given)
+        shape = (size, len(self._kit.classes)) if metric.output == "probabilities" else (size,)
+        if array.shape != shape:
+            raise QuestionError(
+                f"{what} gave predictions of shape {array.shape}. Expected {shape}. Nothing was charged."
+            )
+        if metric.output != "labels" and array.dtype.kind not in "buif":
+            raise QuestionError(f"{what} gave {array.dtype} where numbers are needed. Nothing was charged.")
+        if metric.output == "labels" and array.dtype.kind != self._kit.classes.dtype.kind:
+            return array.astype(object)
+        return array
+
+    # scikit-learn --------------------------------------------------------------------------------------------------
+
+    def scorer(self, metric: str | None = None) -> Scorer:
+        """A scorer for `GridSearchCV`, `RandomizedSearchCV`, `cross_validate`: it ignores the rows it is given, and asks.
+
+        With several processes (`n_jobs=2`) the test set must be durable (`path=`): the scorer is then a handle to the
+        study's file, and every process waits for its turn.
+        """
+        from everhold.learn.scorer import Scorer
+
+        return Scorer(self, self._metric(metric).name)
+
+    def cv(self, X: Any, y: Any = None) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """A single split that trains on all rows, so that a search asks once a candidate: `cv=test.cv(X_train)`."""
+        size = _length(X)
+        if size < 1:
+            raise DataError("there are no training rows.")
+        return [(np.arange(size), np.arange(1))]
+
+    def optuna_callback(self) -> Callable[[Any, Any], None]:
+        """For `study.optimize(…, callbacks=[…], catch=(eh.PrecisionExhausted,))`: ends the search when nothing is left."""
+
+        def stop(study: Any, _: Any) -> None:
+            if self.exhausted is not None:
+                study.stop()
+
+        return stop
+
+    def __repr__(self) -> str:
+        draws = "pairs" if self._pairs else "rows"
+        held = self._held
+        asked = (
+            ""
+            if held is None
+            else f", questions: {held.rounds:,}, surprises: {held.surprises:,}, {held.spent:.1f} nats"
+        )
+        return f"TestSet({self.task}, {len(self._mine.index):,} private {draws}{asked}; prior: {self.prior})"
+
+    def _repr_html_(self) -> str:
+        held = self._held
+        facts = {
+            "task": self.task,
+            "private": f"{len(self._mine.index):,} {'pairs' if self._pairs else 'rows'}",
+            "prior": self.prior,
+            "confidence": f"{self._settings['confidence']:g}",
+        }
+        if held is not None:
+            facts |= {"questions": f"{held.rounds:,}", "surprises": f"{held.surprises:,}", "nats": f"{held.spent:.1f}"}
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts.items()
+        )
+        return f"<table><caption>everhold test set</caption>{rows}</table>"
+
+
+def _share(
+    held: Holdout, sample: NDArray[Any], reference: NDArray[Any], *, name: str | None = None, who: str | None = None
+) -> Answer:
+    """Ask for a mean of numbers in [0, 1], as a share."""
+    if sample.dtype == np.bool_ and reference.dtype == np.bool_:
+        return held.ask(Values(sample=sample, reference=reference), name=name, who=who)
+    mine, theirs = (np.clip(2.0 * np.asarray(v, dtype=np.float64) - 1.0, -1.0, 1.0) for v in (sample, reference))
+    return held.ask(Values(sample=mine, reference=theirs), name=name, who=who).as_share()
+
+
+def _length(X: Any) -> int:
+    if isinstance(X, dict):
+        return len(next(iter(X.values()))) if X else 0
+    shape = getattr(X, "shape", None)
+    return int(shape[0]) if shape is not None else len(X)
+
+
+def _reference(given: Any) -> tuple[Any, Any]:
+    if isinstance(given, tuple):
+        if len(given) != 2 or _length(given[0]) != len(given[1]):
+            raise PriorError("reference is features, or the pair (X_train, y_train) with one label for each row.")
+        return given[0], np.asarray(given[1])
+    return given, None
+
+
+def _classes(given: Any, known: Any) -> NDArray[Any]:
+    """The possible labels, from public facts alone."""
+    if given is not None:
+        values = np.unique(np.asarray(list(given)))
+    elif known is not None:
+        values = np.unique(known)
+    else:
+        raise SettingError(
+            "which labels can occur must be said in public: classes=[0, 1], or reference=(X_train, y_train)."
+        )
+    if len(values) < 2:
+        raise SettingError("a classification has at least two classes.")
+    return values
+
+
+def _positive(given: Any, classes: NDArray[Any]) -> Any:
+    if given is not None and given not in classes.tolist():
+        raise SettingError(f"the positive class {given!r} is not among the classes {classes.tolist()!r}.")
+    return classes[1] if given is None and len(classes) == 2 else given
+
+
+def _baseline(public: Any, known: Any, kit: Kit, task: Task) -> NDArray[np.float64]:
+    """Cross-validated label probabilities of a baseline model on the public rows."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    from sklearn.model_selection import cross_val_predict
+
+    k = len(kit.classes)
+    if task == "classification":
+        model = HistGradientBoostingClassifier(max_iter=60, random_state=0)
+        found = cross_val_predict(model, public, known, cv=5, method="predict_proba")
+        present = np.unique(known)
+        chances = np.zeros((len(found), k))
+        for j, one in enumerate(kit.classes):
+            place = np.flatnonzero(present == one)
+            if len(place):
+                chances[:, j] = found[:, place[0]]
+    else:
+        values = cross_val_predict(HistGradientBoostingRegressor(max_iter=60, random_state=0), public, known, cv=5)
+        spread = max(float(np.std(np.asarray(known, dtype=np.float64) - values)), (kit.high - kit.low) / (2 * k))
+        chances = np.exp(-0.5 * ((kit.classes[None, :] - values[:, None]) / spread) ** 2) + 1e-12
+    chances = np.clip(chances, 0.02 / k, None)
+    return np.asarray(chances / chances.sum(axis=1, keepdims=True))

@@ -1,0 +1,357 @@
+"""A test set that may be looked at every day: every metric against its definition, searches that ask once a candidate."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn import metrics as sk
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_validate, train_test_split
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+import everhold as eh
+from everhold.learn.scorer import SearchStopped
+
+
+def world(size, seed, classes=2):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(size, 4))
+    y = np.digitize(x[:, 0] + 0.5 * rng.normal(size=size), np.linspace(-1, 1, classes - 1) if classes > 2 else [0.0])
+    return x, y
+
+
+class Fixed:
+    """A model that is a function."""
+
+    def __init__(self, labels=None, probabilities=None):
+        self._labels, self._probabilities = labels, probabilities
+
+    def predict(self, x):
+        return self._labels(np.asarray(x))
+
+    def predict_proba(self, x):
+        return self._probabilities(np.asarray(x))
+
+
+@pytest.fixture(scope="module")
+def binary():
+    x, y = world(30_000, 1)
+    return (x[:10_000], y[:10_000]), (x[10_000:20_000], y[10_000:20_000]), (x[20_000:], y[20_000:])
+
+
+def make(binary, **settings):
+    test, reference, _ = binary
+    return eh.TestSet(*test, reference=reference, **({"seed": 1} | settings))
+
+
+class TestMetrics:
+    """Every interval holds what scikit-learn says of the same rows: the sample's own value always lies in it."""
+
+    @pytest.mark.parametrize(
+        ("metric", "judge"),
+        [
+            ("accuracy", sk.accuracy_score),
+            ("error", lambda y, p: 1 - sk.accuracy_score(y, p)),
+            ("balanced_accuracy", sk.balanced_accuracy_score),
+            ("precision", sk.precision_score),
+            ("recall", sk.recall_score),
+            ("f1", sk.f1_score),
+        ],
+    )
+    def test_of_labels(self, binary, metric, judge):
+        model = LogisticRegression().fit(*binary[1])
+        score = make(binary).score(model, metric)
+        own = judge(binary[0][1], model.predict(binary[0][0]))
+        assert own in score.interval
+        assert score.interval.half_width < 0.15
+        assert abs(score.value - own) < 0.1
+        assert score.metric == metric
+
+    @pytest.mark.parametrize(
+        ("metric", "judge"),
+        [
+            ("brier", lambda y, p: sk.brier_score_loss(y, p[:, 1])),
+            ("log_loss", lambda y, p: -np.mean(np.log(np.clip(p[np.arange(len(y)), y], 0.01, 1)))),
+        ],
+    )
+    def test_of_probabilities(self, binary, metric, judge):
+        model = LogisticRegression().fit(*binary[1])
+        score = make(binary).score(model, metric)
+        assert judge(binary[0][1], model.predict_proba(binary[0][0])) in score.interval
+        assert score.low >= score.bottom
+        assert score.high <= score.top
+
+    def test_auc_is_about_pairs(self, binary):
+        model = LogisticRegression().fit(*binary[1])
+        test = make(binary, pairs=True)
+        score = test.score(model, "auc")
+        assert sk.roc_auc_score(binary[0][1], model.decision_function(binary[0][0])) in score.interval
+        assert score.interval.half_width < 0.15
+        assert test.holdout.size == 5_000
+        assert "pairs" in repr(test)
+        assert sk.accuracy_score(binary[0][1], model.predict(binary[0][0])) in test.score(model).interval
+        with pytest.raises(eh.SettingError, match="pairs=True"):
+            make(binary).score(model, "auc")
+
+    def test_ten_classes_with_the_labels_prior(self):
+        x, y = load_digits(return_X_y=True)
+        x_train, x_test, y_train, y_test = train_test_split(x, y, test_size=0.5, random_state=0)
+        model = RandomForestClassifier(random_state=0).fit(x_train, y_train)
+        test = eh.TestSet(x_test, y_test, reference=(x_train, y_train), seed=1)
+        score = test.score(model)
+        assert np.mean(model.predict(x_test) == y_test) in score.interval
+        assert score.interval.half_width < 0.05
+        assert "10 equally likely labels" in test.prior
+
+    def test_regression(self):
+        rng = np.random.default_rng(2)
+        x = rng.normal(size=(20_000, 3))
+        y = np.clip(50 + 10 * x[:, 0] + 5 * rng.normal(size=20_000), 0, 100)
+        model = LinearRegression().fit(x[:5000], y[:5000])
+        test = eh.TestSet(x[10_000:], y[10_000:], reference=x[:10_000], task="regression", low=0, high=100, seed=1)
+        told = model.predict(x[10_000:])
+        for metric, judge in (
+            ("mean_absolute_error", sk.mean_absolute_error),
+            ("mean_squared_error", sk.mean_squared_error),
+            ("r2", sk.r2_score),
+        ):
+            score = test.score(model, metric)
+            assert judge(y[10_000:], told) in score.interval
+            assert np.isfinite(score.value)
+        assert test.score(model).interval.half_width < 6
+
+    def test_imbalanced_one_to_a_hundred_keeps_useful_intervals(self):
+        """The kl form: errors of one in a hundred are known to about one in a hundred, not to one in thirty."""
+        rng = np.random.default_rng(3)
+        x = rng.normal(size=(20_000, 2))
+        y = (x[:, 0] > 2.33).astype(int)
+        test = eh.TestSet(x[:10_000], y[:10_000], reference=(x[10_000:], y[10_000:]), prior="baseline", seed=1)
+        model = Fixed(lambda x: (x[:, 0] > 2.4).astype(int))
+        error = test.score(model, "error")
+        assert np.mean(model.predict(x[:10_000]) != y[:10_000]) in error.interval
+        assert error.interval.half_width < 0.01
+        recall = test.score(model, "recall")
+        assert sk.recall_score(y[:10_000], model.predict(x[:10_000])) in recall.interval
+
+    def test_subgroups(self):
+        rng = np.random.default_rng(4)
+        frame = pd.DataFrame({"region": rng.choice(["north", "south"], 20_000), "x": rng.normal(size=20_000)})
+        y = np.where(frame.region == "north", frame.x > 0, rng.random(20_000) < 0.5).astype(int)
+        test = eh.TestSet(frame[:10_000], y[:10_000], reference=(frame[10_000:], y[10_000:]), seed=1)
+
+        class Model:
+            def predict(self, rows):
+                return (rows["x"] > 0).astype(int).to_numpy()
+
+        north, south = (test.score(Model(), given=f"region = '{where}'") for where in ("north", "south"))
+        assert north.low > 0.85
+        assert 0.5 in south.interval
+        assert south.high < 0.65
+        with pytest.raises(eh.QuestionError, match="Did you mean 'region'"):
+            test.score(Model(), given="regoin = 'north'")
+
+    def test_what_is_asked_is_told_of_a_model_that_answers_nonsense(self, binary):
+        test = make(binary)
+        with pytest.raises(eh.QuestionError, match=r"shape \(3,\)"):
+            test.score(Fixed(lambda x: np.zeros(3)))
+        with pytest.raises(eh.SettingError, match="Did you mean 'accuracy'"):
+            test.score(Fixed(lambda x: np.zeros(len(x))), "acuracy")
+        assert test.holdout.rounds == 0
+        strange = test.score(Fixed(lambda x: np.full(len(x), "who knows")))
+        assert strange.low == 0.0
+        missing = Fixed(None, lambda x: np.full((len(x), 2), np.nan))
+        assert 0.0 <= test.score(missing, "brier").value <= 1.0
+
+
+class TestCompare:
+    def test_better_worse_and_cannot_tell_yet(self, binary):
+        good, bad = LogisticRegression().fit(*binary[1]), DecisionTreeClassifier(max_depth=1, random_state=0)
+        bad.fit(binary[1][0][:, 1:], binary[1][1])
+        worse = Fixed(lambda x: bad.predict(x[:, 1:]))
+        test = make(binary)
+        assert test.compare(good, worse).verdict == "better"
+        assert test.compare(worse, good).verdict == "worse"
+        assert test.compare(good, good).verdict == "cannot tell yet"
+        assert test.compare(good, worse, "error").verdict == "better"
+        assert str(test.compare(good, worse)).startswith("better: accuracy")
+        difference = np.mean(good.predict(binary[0][0]) == binary[0][1]) - np.mean(
+            worse.predict(binary[0][0]) == binary[0][1]
+        )
+        assert difference in test.compare(good, worse).interval
+
+    def test_metrics_that_are_no_means_cannot_be_compared(self, binary):
+        model = LogisticRegression().fit(*binary[1])
+        with pytest.raises(eh.SettingError, match="no mean over rows"):
+            make(binary).compare(model, model, "f1")
+
+
+class TestPriors:
+    def test_the_repr_says_which_is_used(self, binary):
+        shown = {prior: repr(make(binary, prior=prior)) for prior in ("uniform", "baseline", "labelled")}
+        assert "equally likely labels" in shown["uniform"]
+        assert "baseline model" in shown["baseline"]
+        assert "their own labels" in shown["labelled"]
+        assert "prior" in make(binary)._repr_html_()
+        assert "private" in make(binary)._repr_html_()
+
+    def test_overfitted_models_surprise_the_labelled_prior_most(self, binary):
+        """Forty trees that know the reference by heart: THEORY's reason for the default."""
+        (x, y), (x_train, y_train), _ = binary
+        surprises = {}
+        for prior in ("uniform", "labelled"):
+            test = eh.TestSet(x[:3000], y[:3000], reference=(x_train[:3000], y_train[:3000]), prior=prior, seed=1)
+            for depth in range(1, 41):
+                model = DecisionTreeClassifier(max_depth=depth, max_features=2, random_state=depth)
+                test.score(model.fit(x_train[:3000], y_train[:3000]))
+            surprises[prior] = test.holdout.surprises
+        assert surprises["uniform"] < surprises["labelled"]
+
+    def test_public_test_features_need_no_second_predictions(self):
+        x, y = world(4_000, 5)
+        test = eh.TestSet(x, y, classes=[0, 1], seed=1)
+        told = (x[:, 0] > 0).astype(int)
+        assert np.mean(told == y) in test.score_predictions(told).interval
+        assert "test features" in repr(test)
+        other = eh.TestSet(x[:2000], y[:2000], reference=x[2000:], classes=[0, 1], seed=1)
+        with pytest.raises(eh.QuestionError, match="reference="):
+            other.score_predictions(told[:2000])
+        assert other.score_predictions(told[:2000], reference=told[2000:]).round == 1
+
+    def test_frames_of_both_kinds(self):
+        x, y = world(4_000, 6)
+        names = ["a", "b", "c", "d"]
+        for frame in (pd.DataFrame(x, columns=names), pl.DataFrame({n: x[:, j] for j, n in enumerate(names)})):
+            test = eh.TestSet(frame[:2000], y[:2000], reference=(frame[2000:], y[2000:]), seed=1)
+            model = Fixed(lambda rows: (rows[:, 0] > 0).astype(int))
+            assert np.mean((x[:2000, 0] > 0) == y[:2000]) in test.score(model, given="b > -3").interval
+
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [
+            ({"task": "ranking"}, "classification"),
+            ({"prior": "hope"}, "uniform"),
+            ({"positive": 7}, "not among"),
+            ({"task": "regression"}, "declared range"),
+            ({"least_probability": 0.7}, "least_probability"),
+            ({"classes": [0]}, "at least two"),
+        ],
+    )
+    def test_nonsense_is_refused(self, binary, settings, said):
+        with pytest.raises(eh.EverholdError, match=said):
+            make(binary, **settings)
+
+    def test_labels_nobody_spoke_of_are_refused_without_naming_them(self, binary):
+        (x, y), reference, _ = binary
+        strange = y.copy()
+        strange[17] = 99
+        with pytest.raises(eh.DataError) as error:
+            eh.TestSet(x, strange, reference=reference)
+        assert "99" not in str(error.value)
+        with pytest.raises(eh.PriorError, match="labelled public rows"):
+            eh.TestSet(x, y, reference=reference[0], classes=[0, 1], prior="baseline")
+        with pytest.raises(eh.SettingError, match="said in public"):
+            eh.TestSet(x, y, reference=reference[0])
+
+
+class TestSearches:
+    def test_a_grid_with_two_processes_asks_once_a_candidate(self, binary, tmp_path):
+        """Exactly one ledger round a candidate, none lost, none outside."""
+        path = tmp_path / "test.everhold"
+        test = make(binary, path=path)
+        grid = {"max_depth": [1, 2, 3, 4, 5], "min_samples_leaf": [1, 50]}
+        search = GridSearchCV(
+            DecisionTreeClassifier(random_state=0), grid, scoring=test.scorer(), cv=test.cv(binary[1][0]), n_jobs=2
+        )
+        search.fit(*binary[1])
+        assert test.holdout.rounds == 10
+        recorded = sorted(record.answer.value for record in test.holdout.journal)
+        assert sorted(search.cv_results_["mean_test_score"]) == pytest.approx(recorded)
+        assert test.holdout.audit().ok
+        fresh = np.mean(search.best_estimator_.predict(binary[2][0]) == binary[2][1])
+        assert fresh in test.score(search.best_estimator_).interval
+
+    def test_random_search_and_cross_validate(self, binary):
+        test = make(binary)
+        search = RandomizedSearchCV(
+            DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2, 3, 4]}, n_iter=3, random_state=0,
+            scoring=test.scorer("error"), cv=test.cv(binary[1][0]),
+        )  # fmt: skip
+        search.fit(*binary[1])
+        assert test.holdout.rounds == 3
+        assert (search.cv_results_["mean_test_score"] <= 0).all(), "losses are negated"
+        found = cross_validate(GaussianNB(), *binary[1], scoring=test.scorer(), cv=test.cv(binary[1][0]))
+        assert test.holdout.rounds == 4
+        assert len(found["test_score"]) == 1
+
+    def test_a_scorer_in_memory_cannot_leave_its_process(self, binary):
+        with pytest.raises(eh.LedgerError, match="path="):
+            pickle.dumps(make(binary).scorer())
+
+    def test_an_exhausted_test_set_stops_the_search(self, binary):
+        """Not NaN, and no warning: the search ends with the reason."""
+        (x, y), reference, _ = binary
+        test = eh.TestSet(
+            x[:1500], y[:1500], reference=(reference[0][:1500], reference[1][:1500]), half_width=0.085, seed=1
+        )
+        rng = np.random.default_rng(0)
+        search = GridSearchCV(
+            DecisionTreeClassifier(), {"random_state": rng.integers(0, 1000, 60).tolist(), "max_depth": [1, 2, 4, 8]},
+            scoring=test.scorer(), cv=test.cv(reference[0][:1500]),
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(SearchStopped, match="cannot be kept"):
+                search.fit(reference[0][:1500], reference[1][:1500])
+        assert test.exhausted is not None
+
+    def test_optuna_s_callback_stops(self, binary):
+        test = make(binary)
+
+        class Study:
+            stopped = False
+
+            def stop(self):
+                self.stopped = True
+
+        study = Study()
+        callback = test.optuna_callback()
+        callback(study, None)
+        assert not study.stopped
+        test.exhausted = eh.PrecisionExhausted("no more", asked=1.0, left=0.0, needed=1.0, more_rows=None)
+        callback(study, None)
+        assert study.stopped
+
+    def test_a_durable_test_set_goes_on(self, binary, tmp_path):
+        path = tmp_path / "test.everhold"
+        model = LogisticRegression().fit(*binary[1])
+        first = make(binary, path=path)
+        one = first.score(model)
+        first.release()
+        again = make(binary, path=path)
+        assert again.holdout.rounds == 1
+        assert again.score(model).round == 2
+        again.release()
+        with pytest.raises(eh.LedgerError, match="not the rows"):
+            eh.TestSet(binary[0][0], 1 - binary[0][1], reference=binary[1], path=path, seed=1)
+        with pytest.raises(eh.LedgerError, match="other public rows"):
+            eh.TestSet(*binary[0], reference=(binary[1][0][:50], binary[1][1][:50]), path=path, seed=1)
+        assert one.round == 1
+
+    def test_six_lines(self):
+        """From `train_test_split` to a protected score, as a new user would."""
+        X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+        X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.4, random_state=0)
+        model = DecisionTreeClassifier(max_depth=3, random_state=0).fit(X_train, y_train)
+        test = eh.TestSet(X_test, y_test, reference=(X_train, y_train), seed=1)
+        score = test.score(model)
+        assert np.mean(model.predict(X_test) == y_test) in score.interval
+        assert "<svg" in score._repr_html_()
+        assert str(score).startswith("accuracy 0.")
