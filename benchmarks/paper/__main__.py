@@ -7,11 +7,14 @@ import shutil
 import time
 from pathlib import Path
 
-from benchmarks.paper import errors, published, questions, rows, singling, speed, surprises, wrong_prior
+from benchmarks.paper import added, errors, published, questions, rows, singling, speed, surprises, wrong_prior
 from benchmarks.paper.report import write
-from benchmarks.paper.run import ROOT, run
+from benchmarks.paper.run import ROOT, code_digest, run
+from everhold.games import load
 
-SECTIONS = [module.SECTION for module in (errors, rows, surprises, speed, singling, questions, wrong_prior, published)]
+SECTIONS = [
+    module.SECTION for module in (errors, rows, surprises, speed, singling, questions, wrong_prior, published, added)
+]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,16 +27,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--publish", action="store_true", help="copy the report to docs/paper as well")
     given = parser.parse_args(arguments)
+    if given.publish and (given.quick or given.only):
+        parser.error("only a full run is published: leave out --quick and --only")
     for path in given.also:
-        from everhold.games import load
-
         load(path)
     wanted = [one for one in SECTIONS if not given.only or one.name in given.only]
     tasks = [task for one in wanted for task in one.tasks(given.quick)]
-    started = time.perf_counter()
+    started, code = time.perf_counter(), code_digest(given.also)
     print(f"{len(tasks)} tasks in {len(wanted)} sections; stop it at any time, the next run goes on")
-    found = run(tasks, given.out / "tasks", jobs=given.jobs, also=given.also)
-    claims = write(wanted, found, given.out, quick=given.quick)
+    found = run(tasks, given.out / "tasks", jobs=given.jobs, also=given.also, code=code)
+    claims = write(wanted, found, given.out, quick=given.quick, code=code)
     for claim in claims:
         print(f"  {'ok  ' if claim.kept else 'MISS'} {claim.name}: {claim.says}: {claim.measured}")
     if given.publish:

@@ -15,7 +15,7 @@ from benchmarks.paper.section import Claim, Section
 __all__ = ["write"]
 
 
-def write(sections: list[Section], rows: dict[str, list[Row]], folder: Path, *, quick: bool) -> list[Claim]:
+def write(sections: list[Section], rows: dict[str, list[Row]], folder: Path, *, quick: bool, code: str) -> list[Claim]:
     """Write report.md, report.html, a CSV and a figure for each section, and claims.json; return the claims."""
     folder.mkdir(parents=True, exist_ok=True)
     parts, claims = [], []
@@ -32,7 +32,7 @@ def write(sections: list[Section], rows: dict[str, list[Row]], folder: Path, *, 
             lines.append(f"![{section.title}]({drawn})")
         lines.append(f"Raw rows: [{section.name}.csv]({section.name}.csv)")
         parts.append("\n\n".join(lines))
-    head = _head(claims, quick)
+    head = _head(claims, quick, code)
     text = "\n\n".join([head, *parts]) + "\n"
     (folder / "report.md").write_text(text)
     (folder / "report.html").write_text(as_html(text))
@@ -40,7 +40,7 @@ def write(sections: list[Section], rows: dict[str, list[Row]], folder: Path, *, 
     return claims
 
 
-def _head(claims: list[Claim], quick: bool) -> str:
+def _head(claims: list[Claim], quick: bool, code: str) -> str:
     body = "\n".join(
         f'| <a id="{claim.name}"></a>{claim.name} | {claim.says} | {claim.measured} | {"yes" if claim.kept else "**no**"} |'
         for claim in claims
@@ -49,7 +49,7 @@ def _head(claims: list[Claim], quick: bool) -> str:
     return (
         "# Every mechanism, every attack, the same questions\n\n"
         f"Written by `make bench-paper`{' QUICK=1' if quick else ''}, {size}. Every number is regenerated from a seed. "
-        "Errors and half-widths are on the share scale.\n\n"
+        f"The digest of the code that made them begins with {code[:12]}. Errors and half-widths are on the share scale.\n\n"
         f"| claim | what must hold | measured | holds |\n|---|---|---|---|\n{body}"
     )
 

@@ -42,7 +42,7 @@ def measured(contender: str, analyst: str, where: str, rounds: int, seed: int) -
 
     def good(game: Game) -> bool:
         whole = game.refused is None and game.missed == 0
-        return whole and (game.half_width if told else game.largest_error) <= 0.1
+        return whole and (game.answered_within(0.1) == game.rounds if told else game.largest_error <= 0.1)
 
     low, high = -1, len(SIZES)
     while high - low > 1:
@@ -97,7 +97,8 @@ def text(rows: list[Row]) -> str:
     )
     return (
         "Rows for ±0.1 on the share scale with 95 % confidence, λ = 1/2. By theorem:\n\n"
-        f"{first}\n\nBy sessions, the fewest rows of a grid with steps of √2 (as many public rows on top):\n\n{second}"
+        f"{first}\n\nBy sessions, found by halving on a grid with steps of √2, one seed (as many public rows on "
+        f"top):\n\n{second}"
     )
 
 

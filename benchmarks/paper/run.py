@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import scipy
 from threadpoolctl import threadpool_limits
 
 from everhold.games import load
@@ -46,8 +48,8 @@ class Task:
 
 
 def code_digest(also: Sequence[Path] = ()) -> str:
-    """SHA-256 over the code that results depend on: a changed line makes every kept result a stranger."""
-    digest = hashlib.sha256()
+    """SHA-256 over the code and libraries that results depend on: a changed line makes every kept result a stranger."""
+    digest = hashlib.sha256(f"{sys.version} numpy {np.__version__} scipy {scipy.__version__}".encode())
     files = [*sorted((ROOT / "src").rglob("*.py")), *sorted((ROOT / "benchmarks").rglob("*.py")), *also]
     for path in files:
         digest.update(path.read_bytes())
@@ -60,17 +62,18 @@ def _begin(also: tuple[str, ...]) -> None:
         load(path)
 
 
-def _work(task: Task) -> tuple[list[Row], float]:
-    started = time.perf_counter()
-    rows = task.work(*task.arguments)
-    return rows, time.perf_counter() - started
+def _work(task: Task) -> list[Row]:
+    return task.work(*task.arguments)
 
 
-def run(tasks: list[Task], folder: Path, *, jobs: int, also: Sequence[Path] = ()) -> dict[str, list[Row]]:
+def run(
+    tasks: list[Task], folder: Path, *, jobs: int, also: Sequence[Path] = (), code: str | None = None
+) -> dict[str, list[Row]]:
     """Rows by section. Results are kept as they come; what is kept from the same code is not done again."""
     folder.mkdir(parents=True, exist_ok=True)
-    code, done = code_digest(also), {}
+    code, done = code or code_digest(also), {}
     waiting: list[tuple[Task, Path]] = []
+    failed: list[tuple[Task, Exception]] = []
     for task in tasks:
         place = folder / f"{task.key(code)}.json"
         if place.exists():
@@ -81,35 +84,54 @@ def run(tasks: list[Task], folder: Path, *, jobs: int, also: Sequence[Path] = ()
         print(f"{len(done)} of {len(tasks)} tasks are there from a run of the same code")
     with _bar(len(waiting)) as advance:
         for task, rows, place in _all(waiting, jobs, tuple(str(path) for path in also)):
+            if isinstance(rows, Exception):
+                failed.append((task, rows))
+                continue
             partial = place.with_suffix(f".{os.getpid()}")
             partial.write_text(json.dumps(rows))
             partial.replace(place)
             done[task] = rows
             advance(f"{task.section}: {' '.join(str(a) for a in task.arguments)}"[:70])
+    if failed:
+        task, error = failed[0]
+        raise RuntimeError(
+            f"{len(failed)} of {len(tasks)} tasks failed; the others are kept. The first was {task.section}, "
+            f"{task.arguments}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
     sections: dict[str, list[Row]] = {}
     for task in tasks:
         sections.setdefault(task.section, []).extend(done[task])
     return sections
 
 
-def _all(waiting: list[tuple[Task, Path]], jobs: int, also: tuple[str, ...]) -> Iterator[tuple[Task, list[Row], Path]]:
+def _result(work: Callable[[], list[Row]]) -> list[Row] | Exception:
+    try:
+        return work()
+    except Exception as error:
+        return error
+
+
+def _all(
+    waiting: list[tuple[Task, Path]], jobs: int, also: tuple[str, ...]
+) -> Iterator[tuple[Task, list[Row] | Exception, Path]]:
     together = [one for one in waiting if not one[0].alone]
     if jobs > 1 and len(together) > 1:
         with ProcessPoolExecutor(jobs, initializer=_begin, initargs=(also,)) as pool:
-            futures: dict[Future[tuple[list[Row], float]], tuple[Task, Path]] = {
+            futures: dict[Future[list[Row]], tuple[Task, Path]] = {
                 pool.submit(_work, task): (task, place) for task, place in together
             }
             try:
                 for future in as_completed(futures):
                     task, place = futures[future]
-                    yield task, future.result()[0], place
+                    yield task, _result(future.result), place
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
         waiting = [one for one in waiting if one[0].alone]
     _begin(also)
     for task, place in waiting:
-        yield task, _work(task)[0], place
+        yield task, _result(lambda task=task: _work(task)), place  # type: ignore[misc]
 
 
 @contextmanager

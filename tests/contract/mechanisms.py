@@ -84,7 +84,7 @@ MECHANISMS: dict[str, Callable[..., eh.Holdout]] = {
     "Gaussian noise": lambda p, s: rival(p, GaussianNoise(rounds=50, seed=s)),
     "Gaussian noise, Rogers": lambda p, s: rival(p, GaussianNoise(rounds=50, transfer="rogers", seed=s)),
     "Thresholdout": lambda p, s: rival(p, Thresholdout(seed=s)),
-    "Thresholdout, proved": lambda p, s: rival(p, Thresholdout.proved(rows=10_000_000, rounds=50, budget=40, seed=s)),
+    "Thresholdout, Gaussian": lambda p, s: rival(p, Thresholdout(shape="gaussian", seed=s)),
     "Guess and Check, empirical": lambda p, s: rival(p, GuessAndCheck(half_width=0.15)),
     "Guess and Check, Gaussian": lambda p, s: rival(p, GuessAndCheck(half_width=0.2, deviation=0.02, seed=s)),
     "Ladder": lambda p, s: rival(p, Ladder(step=0.01)),

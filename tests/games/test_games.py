@@ -9,7 +9,8 @@ import pytest
 from scipy.stats import binom
 
 import everhold as eh
-from everhold.games import ANALYSTS, CONTENDERS, WORLDS, Asked, load, play
+from everhold.games import ANALYSTS, CONTENDERS, WORLDS, Asked, atoms_of, load, play
+from everhold.games.singling_out import single_out
 from everhold.games.worlds.made import dense, labelled, noise
 from everhold.games.worlds.table import real_table
 
@@ -40,6 +41,14 @@ class TestWorlds:
     def test_labels_cost_one_chi_square(self):
         assert labelled(1).chi_square == pytest.approx(1.0)
         assert noise(1).chi_square == pytest.approx(0.0, abs=1e-9)
+
+    def test_chi_square_by_hand(self):
+        """One kind of row, labels 7 to 3: (0.7² + 0.3²)/0.5 - 1; and a prior that rules out what there is."""
+        x, y, same = np.ones((2, 1)), np.array([-1, 1]), np.zeros(2, int)
+        uneven = atoms_of("uneven", x, y, weights=np.array([0.7, 0.3]), index=same)
+        assert uneven.chi_square == pytest.approx((0.49 + 0.09) / 0.5 - 1.0)
+        impossible = atoms_of("impossible", x, y, prior_weights=np.array([1.0, 0.0]), labelled=True)
+        assert impossible.chi_square == float("inf")
 
     @pytest.mark.parametrize("name", list(WORLDS))
     def test_priors_are_of_one_kind_with_the_rows(self, name):
@@ -101,7 +110,7 @@ def test_a_replay_has_no_sample(monkeypatch):
 
 
 def test_a_game_is_a_function_of_its_seed():
-    first, again, other = (play("freedman", "Thresholdout", "tree", 50, seed, rows=300) for seed in (1, 1, 2))
+    first, again, other = (play("freedman", "Gaussian noise", "tree", 50, seed, rows=300) for seed in (1, 1, 2))
     assert first.answers == again.answers
     assert first.answers != other.answers
 
@@ -167,13 +176,18 @@ def test_an_analyst_may_bring_the_truth_along():
     assert game.replay() == game.answers
 
 
+def test_an_analyst_who_asks_nothing():
+    game = play(lambda desk: iter(()), "everhold", "noise", 5, 1, rows=50)
+    assert (game.rounds, game.missed, game.half_width, game.replay()) == (0, 0, 0.5, [])
+
+
 def test_refusals_end_a_game():
     game = play("freedman", "Guess and Check, Gaussian", "labelled", rounds=400, seed=1, rows=500)
     assert game.refused is not None
     assert game.rounds < 400
     assert game.replay() == game.answers
     assert "refused" in str(game)
-    assert game.answered_within(0.1 + 1e-9) == game.rounds - 1, "the last question got no answer"
+    assert game.answered_within(0.1) == game.rounds - 1, "the last question got no answer"
 
 
 MINE = """
@@ -198,8 +212,10 @@ def test_a_file_of_ones_own_plays_along(tmp_path):
     try:
         game = play("one question of mine", "coarse mean of mine", "tree", rounds=5, rows=200)
         assert game.answers[0].value in (0.0, 0.25, 0.5, 0.75, 1.0)
+        load(place)  # once is enough
+        place.with_name("other.py").write_text(MINE)
         with pytest.raises(eh.SettingError, match="already"):
-            load(place)
+            load(place.with_name("other.py"))
     finally:
         CONTENDERS._known.pop("coarse mean of mine", None)
         ANALYSTS._known.pop("one question of mine", None)
@@ -215,6 +231,7 @@ def test_a_file_of_ones_own_plays_along(tmp_path):
         (lambda: play("freedman", "everhold", "noise", 1.5), "whole number"),
         (lambda: load("nothing.py"), "not a Python file"),
         (lambda: dense(1, 0.0), "density"),
+        (lambda: single_out("multiplicative weights", games=1), "explicit domain"),
     ],
 )
 def test_what_is_wrong_is_said(wrong, said):

@@ -77,7 +77,10 @@ def test_wilson_intervals():
         assert Rate(successes, tries).interval == pytest.approx((wanted.low, wanted.high), abs=1e-9)
 
 
-@pytest.mark.parametrize("wrong", [{"kind": "medium"}, {"games": 0}, {"rows": 3}, {"attack": "riding", "kind": "high"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"kind": "medium"}, {"games": 0}, {"rows": 3}, {"kind": "high", "rows": 12}, {"attack": "riding", "kind": "high"}],
+)
 def test_nonsense_is_refused(wrong):
     with pytest.raises(eh.SettingError):
         single_out("everhold", **wrong)

@@ -5,7 +5,7 @@ from everhold.baselines.gaussian import GaussianNoise
 from everhold.baselines.guess_and_check import GuessAndCheck
 from everhold.baselines.ladder import Ladder
 from everhold.baselines.multiplicative_weights import MultiplicativeWeights
-from everhold.baselines.rival import Policy, Rival, Site, Told, Turn
+from everhold.baselines.rival import Policy, Promise, Rival, Site, Told, Turn
 from everhold.baselines.splitting import Splitting
 from everhold.baselines.thresholdout import Thresholdout
 
@@ -16,6 +16,7 @@ __all__ = [
     "Ladder",
     "MultiplicativeWeights",
     "Policy",
+    "Promise",
     "Rival",
     "Site",
     "Splitting",

@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING
 
-from everhold.baselines.rival import ANSWER_ONE, Site, Told, Turn, on_answer_grid, public_mean, refuse
+from everhold.baselines.rival import ANSWER_ONE, Site, Told, Turn, around, on_answer_grid, public_mean, refuse
 from everhold.bounds.rivals import Noise, Transfer, gaussian_noise
 from everhold.errors import SettingError, require_whole
 from everhold.queries.coins import coins
@@ -84,8 +84,7 @@ class GaussianNoise:
 
     def tell(self, turn: Turn, cell: int | None) -> Told:
         """The noisy answer, and the one half-width of them all."""
-        value, width = (cell or 0) / ANSWER_ONE, self.setting(turn.site).width
-        return Told(value, value - width, value + width)
+        return around((cell or 0) / ANSWER_ONE, self.setting(turn.site).width, turn)
 
     def learn(self, turn: Turn, cell: int | None) -> None:
         """Nothing is learnt."""

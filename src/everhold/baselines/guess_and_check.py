@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, floor, sqrt
+from math import floor, sqrt
 from typing import TYPE_CHECKING
 
-from everhold.baselines.rival import Site, Told, Turn, public_mean, refuse
+from everhold.baselines.rival import Site, Told, Turn, around, public_mean, refuse
 from everhold.bounds.concentration import binary_kl
 from everhold.bounds.elementary import ln, ln_binomial
 from everhold.errors import SettingError
@@ -41,7 +41,8 @@ class _Failures:
 class GuessAndCheck:
     """Guesses are means of the public rows, with Gaussian noise or without; every guess is checked on the private ones.
 
-    Round t with f failures before it has `β_t = β · c_t · c_f / (C(t-1, f) Π ⌈1/γ_i⌉)`, `c_x = 6/(π²(x+1)²)`. A guess g
+    Round t with f failures before it has `β_t = β · c_{t-1} · c_f / (C(t-1, f) Π k_i)`, `c_x = 6/(π²(x+1)²)`, k_i the number
+    of values that the answer to the i-th failure can have. A guess g
     passes when both g - τ and g + τ lie outside the Chernoff interval of the private mean at level β_t/2; a failed guess is
     answered by the private mean rounded to multiples of γ, the largest that `τ ≥ γ + sqrt(ln(2/β_t)/(2n))` allows. When
     there is none, that question gets no answer (the interval says nothing), and nothing is answered after it.
@@ -126,17 +127,18 @@ class GuessAndCheck:
         else:
             value = float(2 * self._step(turn.memory, turn.round, turn.site) * cell - 1)
         value = min(max(value, -1.0), 1.0)
-        return Told(value, value - 2.0 * self.half_width, value + 2.0 * self.half_width)
+        return around(value, 2.0 * self.half_width, turn)
 
     def learn(self, turn: Turn, cell: int | None) -> _Failures:
         """Charge for a failure and for its answer."""
         memory: _Failures = turn.memory
         if cell is QUIET:
             return memory
-        if cell == _NO_ANSWER:
-            return replace(memory, count=memory.count + 1, over=True)
         step = self._step(memory, turn.round, turn.site)
-        return _Failures(memory.count + 1, memory.nats + ln(float(ceil(1 / step))))
+        if cell == _NO_ANSWER or step <= 0:
+            return replace(memory, count=memory.count + 1, over=True)
+        values = floor(1 / step + Fraction(1, 2)) + 1  # multiples of γ that a mean can be nearest to
+        return _Failures(memory.count + 1, memory.nats + ln(float(values)))
 
     def tolerance(self, memory: _Failures, site: Site) -> float:
         """How far off a guess may be at least."""

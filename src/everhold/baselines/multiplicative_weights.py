@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.baselines.rival import ANSWER_ONE, Site, Told, Turn, on_answer_grid, refuse
+from everhold.baselines.rival import ANSWER_ONE, Promise, Site, Told, Turn, around, on_answer_grid, refuse
 from everhold.bounds.rivals import multiplicative_weights_setting
 from everhold.errors import SettingError
 from everhold.queries.coins import coins
@@ -58,7 +58,8 @@ class MultiplicativeWeights:
         answers: scale of the Laplace noise on answers; as on the threshold when left out.
         rate: η, how far an update goes; a quarter of the threshold when left out.
         budget: the most updates; `4 ln N/a²` with a half the threshold, when left out.
-        half_width: what is guaranteed, on the share scale; None: nothing.
+        promise: what is guaranteed, for which rows; None: nothing. `proved` makes it.
+        domain: how many points it is guaranteed for.
         seed: of the noise.
     """
 
@@ -68,7 +69,8 @@ class MultiplicativeWeights:
     answers: float | None = None
     rate: float | None = None
     budget: int | None = None
-    half_width: float | None = None
+    promise: Promise | None = None
+    domain: int | None = None
     seed: int = 0
     name = "multiplicative weights"
 
@@ -94,17 +96,24 @@ class MultiplicativeWeights:
         root = sqrt(512.0)
         scale = sqrt(32.0 * updates * log(2.0 / found.delta)) / (found.epsilon * rows)
         first, second = scale * (root + 1.0) / root, scale * (root + 1.0) / 2.0
-        return cls(rounds, 2.0 * a, first, second, a / 2.0, updates, found.width / 2.0, seed)
+        promise = Promise(rows, failure_probability, found.width / 2.0)
+        return cls(rounds, 2.0 * a, first, second, a / 2.0, updates, promise, domain, seed)
 
     @property
     def guarantee(self) -> str:
         """What its intervals rest on."""
-        if self.half_width is None:
+        if self.promise is None:
             return "none with these settings"
         return "differential privacy over an explicit domain, transferred (Hardt and Rothblum 2010, Jung et al. 2020)"
 
     def begin(self, site: Site) -> _Weights:
         """The prior."""
+        if self.promise is not None:
+            self.promise.check(site)
+            if self.domain is not None and site.public.size > self.domain:
+                raise SettingError(
+                    f"these settings are proved for {self.domain:,} points, not for {site.public.size:,}."
+                )
         base = np.zeros(site.public.size) if site.public.weights is None else np.log(site.public.weights + 1e-300)
         return _weights(base, 0)
 
@@ -144,8 +153,7 @@ class MultiplicativeWeights:
     def tell(self, turn: Turn, cell: int | None) -> Told:
         """The weights' answer or the noisy mean, with the promised half-width."""
         value = float(turn.guess) if cell is QUIET else cell / ANSWER_ONE
-        width = inf if self.half_width is None else 2.0 * self.half_width
-        return Told(value, value - width, value + width)
+        return around(value, inf if self.promise is None else 2.0 * self.promise.half_width, turn)
 
     def learn(self, turn: Turn, cell: int | None) -> _Weights:
         """Multiply the weights by exp(±ηφ)."""
@@ -155,7 +163,8 @@ class MultiplicativeWeights:
         rate = self.threshold / 4.0 if self.rate is None else self.rate
         values = turn.values.array * 2.0 - 1.0 if turn.values.scale == "share" else turn.values.array / VALUE_ONE
         sign = 1.0 if cell / ANSWER_ONE > float(turn.guess) else -1.0
-        return _weights(memory.logs + sign * rate * values, memory.updates + 1)
+        # e^(±ηf) for f = (1 + φ)/2 in [0, 1]: the half that does not depend on φ falls out
+        return _weights(memory.logs + sign * 0.5 * rate * values, memory.updates + 1)
 
     def nats(self, memory: _Weights, t: int, site: Site) -> float:
         """The guarantee is not made of nats."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from everhold.queries.grid import GridValues, Scale
     from everhold.queries.query import Query
 
-__all__ = ["ANSWER_ONE", "Policy", "Rival", "Site", "Told", "Turn", "on_answer_grid", "refuse"]
+__all__ = ["ANSWER_ONE", "Policy", "Promise", "Rival", "Site", "Told", "Turn", "around", "on_answer_grid", "refuse"]
 
 ANSWER_ONE = 2**20
 """Noisy answers are whole multiples of 1/ANSWER_ONE on the [-1, 1] scale."""
@@ -69,6 +69,29 @@ class Turn:
     def reading(self) -> Reading:
         """The guess, as records keep it."""
         return Reading(self.scale, self.guess.numerator, self.guess.denominator, self.site.public.draws)
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What settings were proved for: at least so many rows, at most so much confidence.
+
+    Attributes:
+        rows: n of the theorem.
+        failure_probability: its δ.
+        half_width: what it then guarantees, on the share scale.
+    """
+
+    rows: int
+    failure_probability: float
+    half_width: float
+
+    def check(self, site: Site) -> None:
+        """Refuse rows that the theorem does not speak of."""
+        if site.rows < self.rows or site.failure_probability < self.failure_probability * (1.0 - 1e-12):
+            raise SettingError(
+                f"these settings are proved for {self.rows:,} rows and δ = {self.failure_probability:g}, and there are "
+                f"{site.rows:,} rows and δ = {site.failure_probability:g}. Make them for these."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +247,10 @@ class Rival:
         quiet = self.answer(turn, QUIET) if turn.tolerance > 0.0 else None
         prior = float(_mean(self._values(query), self._site.public))
         low, high = (-1.0, 1.0) if quiet is None else (quiet.low, quiet.high)
-        shown = Preview(
-            prior, min(max(float(turn.guess), -1.0), 1.0), -1.0, 1.0, turn.tolerance, "mean", self.spent, 0.0
-        )
+        t, site = turn.round + 1, self._site
+        costs = self.policy.nats(self.policy.learn(turn, 1), t, site) - self.policy.nats(turn.memory, t, site)
+        guess = min(max(float(turn.guess), -1.0), 1.0)
+        shown = Preview(prior, guess, -1.0, 1.0, turn.tolerance, "mean", self.spent, costs)
         shown = shown.as_share() if turn.scale == "share" else shown
         return shown if quiet is None else replace(shown, low=low, high=high)
 
@@ -253,6 +277,12 @@ def public_mean(values: GridValues, site: Site) -> Fraction:
 def on_answer_grid(value: float) -> int:
     """A noisy answer as a cell, kept within [-2, 2]."""
     return round(min(max(value, -2.0), 2.0) * ANSWER_ONE)
+
+
+def around(value: float, width: float, turn: Turn) -> Told:
+    """A value with one half-width to either side, widened by what grids can have moved it."""
+    slack = 1.0 / ANSWER_ONE + (2.0**-15 if turn.scale == "mean" else 0.0)
+    return Told(value, value - width - slack, value + width + slack)
 
 
 def refuse(what: str, *, asked: float) -> PrecisionExhausted:

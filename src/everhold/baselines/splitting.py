@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ from everhold.baselines.rival import Site, Told, Turn, public_mean, refuse
 from everhold.bounds.elementary import ln
 from everhold.errors import SettingError, require_whole
 from everhold.mechanism.everhold import interval_ends
+from everhold.queries.coins import coins
 from everhold.queries.grid import VALUE_ONE
 
 if TYPE_CHECKING:
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
 __all__ = ["Splitting"]
 
 
+@lru_cache(maxsize=8)
+def _dealt(rows: int, seed: int) -> NDArray[np.intp]:
+    """The rows in an order that has nothing to do with what is in them."""
+    return np.asarray(coins(seed, "splitting").permutation(rows), dtype=np.intp)
+
+
 @dataclass(frozen=True, slots=True)
 class Splitting:
     """⌊n/T⌋ rows for each of T questions.
@@ -29,11 +37,15 @@ class Splitting:
     Every question meets rows that nothing told so far depends on, so its interval is that of a question fixed in advance,
     with δ/T each (Chernoff's bound and a union bound).
 
+    Rows are dealt out by lot, so that they may come in any order.
+
     Args:
         rounds: T, how many questions the rows are divided among.
+        seed: of the lot.
     """
 
     rounds: int
+    seed: int = 0
     name = "sample splitting"
     guarantee = "fresh rows for every question, union bound"
 
@@ -57,7 +69,7 @@ class Splitting:
     def part(self, t: int, site: Site) -> NDArray[np.intp]:
         """The t-th share of the rows."""
         each = self._each(site)
-        return np.arange((t - 1) * each, t * each, dtype=np.intp)
+        return _dealt(site.rows, self.seed)[(t - 1) * each : t * each]
 
     def _each(self, site: Site) -> int:
         return max(site.rows // self.rounds, 1)

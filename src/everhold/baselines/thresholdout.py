@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import inf, log
 from typing import TYPE_CHECKING, Literal, get_args
 
-from everhold.baselines.rival import ANSWER_ONE, Site, Told, Turn, on_answer_grid, public_mean, refuse
+from everhold.baselines.rival import ANSWER_ONE, Promise, Site, Told, Turn, around, on_answer_grid, public_mean, refuse
 from everhold.bounds.rivals import thresholdout_width
 from everhold.errors import SettingError
 from everhold.queries.coins import coins
@@ -30,7 +30,7 @@ class Thresholdout:
         deviation: σ, the scale of the noise, on the share scale: answers get σ, the threshold 2σ, comparisons 4σ.
         budget: B, how often the private rows may be needed; None: always.
         rounds: the number of questions that the guarantee is for.
-        half_width: what is guaranteed, on the share scale; None: nothing.
+        promise: what is guaranteed, for which rows; None: nothing. `proved` makes it.
         shape: 'laplace', as it is proved, or 'gaussian', as in the published experiment: noise σ on comparisons and
             answers, none on the threshold itself.
         seed: of the noise.
@@ -40,7 +40,7 @@ class Thresholdout:
     deviation: float = 0.01
     budget: int | None = None
     rounds: int | None = None
-    half_width: float | None = None
+    promise: Promise | None = None
     shape: Shape = "laplace"
     seed: int = 0
 
@@ -57,19 +57,21 @@ class Thresholdout:
         """Set as the theorem wants it: T = 3τ/4, σ = τ/(96 ln(4m/β)), for the smallest τ that `rows` allow."""
         tau = thresholdout_width(rows, rounds=rounds, budget=budget, failure_probability=failure_probability) / 2.0
         sigma = tau / (96.0 * log(4.0 * rounds / failure_probability))
-        return cls(0.75 * tau, sigma, budget, rounds, tau, "laplace", seed)
+        return cls(0.75 * tau, sigma, budget, rounds, Promise(rows, failure_probability, tau), "laplace", seed)
 
     name = "Thresholdout"
 
     @property
     def guarantee(self) -> str:
         """What its intervals rest on."""
-        if self.half_width is None:
+        if self.promise is None:
             return "none with these settings"
-        return f"at most {self.budget:,} questions that overfit the training rows (Dwork et al. 2015)"
+        return f"at most {self.budget} questions that overfit the training rows (Dwork et al. 2015)"
 
     def begin(self, site: Site) -> int:
         """How often the private rows were needed."""
+        if self.promise is not None:
+            self.promise.check(site)
         return 0
 
     def allow(self, memory: int, t: int, site: Site) -> None:
@@ -103,8 +105,7 @@ class Thresholdout:
     def tell(self, turn: Turn, cell: int | None) -> Told:
         """The training set's answer or the noisy one, with the promised half-width."""
         value = float(turn.guess) if cell is QUIET else cell / ANSWER_ONE
-        width = inf if self.half_width is None else 2.0 * self.half_width
-        return Told(value, value - width, value + width)
+        return around(value, inf if self.promise is None else 2.0 * self.promise.half_width, turn)
 
     def learn(self, turn: Turn, cell: int | None) -> int:
         """Count."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import ceil, sqrt
 from typing import Annotated, Any
 
 import typer
@@ -30,16 +31,22 @@ _PLANS: tuple[tuple[str, Attack, WeightClass, int], ...] = (
 )
 
 
-def contender(settings: Settings) -> Contender:
-    """A holdout with the study's settings, over whatever rows the game gives it."""
+def contender(settings: Settings, rows: int) -> Contender:
+    """A holdout with the study's settings, over the rows that the game gives it.
+
+    The copy is smaller than the study. What depends on the number of rows is scaled: known rows keep their share, and a
+    promised half-width grows with the sampling error.
+    """
 
     def seat(at: Seat) -> Holdout:
+        n = at.private.size
+        width = None if settings.half_width is None else min(settings.half_width * sqrt(max(rows / n, 1.0)), 0.5)
         return everhold(
             at,
-            half_width=settings.half_width,
+            half_width=width,
             rule=settings.rule,
             density=settings.density,
-            known_rows=min(settings.known_rows, at.private.size - 1),
+            known_rows=min(ceil(settings.known_rows * n / max(rows, n)), n - 1),
             tolerance=settings.tolerance,
         )
 
@@ -59,7 +66,7 @@ def _shown(risk: Risk, against: str, rows: int) -> dict[str, Any]:
         "main": rate(risk.main),
         "control": rate(risk.control),
         "baseline": rate(risk.baseline),
-        "risk": risk.risk,
+        "risk": risk.risk if risk.questions else None,
         "p_value": risk.p_value,
     }
 
@@ -88,11 +95,11 @@ def risk(
     found: list[dict[str, Any]] = []
     with Progress(console=console, disable=as_json or not console.is_terminal, transient=True) as progress:
         for against, attack, kind, times in _PLANS:
-            rows = max(8, min(file.study.rows, RIDDEN_ROWS if attack == "riding" else MOST_ROWS))
+            rows = max(16, min(file.study.rows, RIDDEN_ROWS if attack == "riding" else MOST_ROWS))
             reference = max(1, min(int(file.study.draws), 10 * rows))
             bar = progress.add_task(f"{attack}, {kind} weight, {against}", total=games * times)
             one = single_out(
-                "empirical mean" if against == "exact counts" else contender(settings),
+                "empirical mean" if against == "exact counts" else contender(settings, file.study.rows),
                 kind=kind,
                 attack=attack,
                 games=games * times,
@@ -116,9 +123,11 @@ def risk(
             f"{row['rows']:,}",
             f"{row['questions']:,.0f}",
             *rates,
-            f"{row['risk']:.0%}",
+            f"{row['risk']:.0%}" if row["questions"] else "nothing asked",
         )
     console.print(table)
+    if any(row["questions"] == 0 for row in found):
+        say("\nWhere nothing was asked the copy refused its first question: nothing was attacked, and nothing is said.")
     say(
         "\nA chain of counts singles out a row where counts are exact; compare main with baseline "
         "to see what it "

@@ -140,7 +140,7 @@ class Game:
     @property
     def half_width(self) -> float:
         """The widest interval that was told: what the session as a whole guaranteed."""
-        return float(self.half_widths.max()) if self.answers else 1.0
+        return float(self.half_widths.max()) if self.answers else 0.5
 
     @property
     def missed(self) -> int:
@@ -151,8 +151,11 @@ class Game:
         )
 
     def answered_within(self, half_width: float) -> int:
-        """How many questions had been answered with intervals no wider than this before one was not, or none came."""
-        wide = np.flatnonzero(self.half_widths > half_width)
+        """How many questions had been answered with intervals no wider than this before one was not, or none came.
+
+        What grids add to an interval, less than 2⁻¹⁴, does not count.
+        """
+        wide = np.flatnonzero(self.half_widths > half_width + 2.0**-14)
         return int(wide[0]) if len(wide) else self.rounds
 
     def replay(self) -> list[Answer]:
@@ -231,8 +234,6 @@ def play(
         pass
     except PrecisionExhausted as refusal:
         refused = str(refusal)
-    finally:
-        running.close()
     transcript = holdout.transcript
 
     def again() -> list[Answer]:
@@ -272,7 +273,7 @@ def _replayed(
 
     def analyst() -> Generator[Any, Answer, None]:
         running = program(desk(lambda question: mechanism.preview(as_query(question))))
-        asked = next(running)
+        asked = next(running, None)
         for left in range(answered, 0, -1):
             answer = yield asked.question if isinstance(asked, Asked) else asked
             if left > 1:

@@ -1,7 +1,7 @@
 """Who plays: analysts, contenders and worlds by name, each added by one file that says so.
 
 A file in `games/analysts`, `games/contenders` or `games/worlds` registers what it defines; `load` does the same for a file
-of your own, which then appears in every table of `make bench-paper --also FILE`.
+of your own, and `make bench-paper ALSO=FILE` plays what it adds against everybody.
 """
 
 from __future__ import annotations
@@ -72,11 +72,17 @@ def discover(package: ModuleType) -> None:
         importlib.import_module(f"{package.__name__}.{found.name}")
 
 
+_loaded: set[Path] = set()
+
+
 def load(path: str | Path) -> None:
-    """Run a file of your own, so that it registers what it defines. It is trusted code."""
-    place = Path(path)
+    """Run a file of your own, so that it registers what it defines; once. It is trusted code."""
+    place = Path(path).resolve()
+    if place in _loaded:
+        return
     spec = importlib.util.spec_from_file_location(f"everhold_games_{place.stem}", place)
     if spec is None or spec.loader is None or not place.exists():
         raise SettingError(f"{place} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    _loaded.add(place)

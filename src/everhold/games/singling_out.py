@@ -7,7 +7,7 @@ weight, w ≥ 4 ln(n)/n.
 
 The composition attack asks a chain of counts. Hash the rows to bits, go from prefix to longer prefix, always to a part that
 still holds somebody and fewest of them, until one row is left and its prefix is long enough. For a high weight, add prefixes
-that were found empty. Against exact counts it never fails; against a mechanism whose answers say little it walks at random.
+that were found empty. Against exact counts it hardly ever fails; against answers that say little it walks at random.
 
 The *riding* attack is made for mechanisms that speak only on a surprise, and it works: it asks for "hash below t", the
 public rows left out, and raises t by 1/n² at a time. The sketch says 0 to all of them, so the first surprise comes when one
@@ -58,6 +58,12 @@ class Keys:
 
     draw_prior = draw
 
+    def domain(self) -> Any:
+        """There is none that could be listed."""
+        raise SettingError(
+            "2⁶⁴ points cannot be listed: a mechanism that needs an explicit domain cannot play this game."
+        )
+
     def prior(self, rng: np.random.Generator, size: int) -> Prior:
         """`size` other rows."""
         return Reference(self.draw(rng, size))
@@ -96,6 +102,10 @@ class Predicate:
     def isolates(self, rows: Table) -> bool:
         """Whether exactly one of the rows satisfies it."""
         return int(np.count_nonzero(self(rows[_KEY]))) == 1
+
+    def counts(self, kind: WeightClass, rows: int) -> bool:
+        """Whether its weight is one for which luck has no chance."""
+        return self.weight <= 1.0 / rows**2 if kind == "low" else self.weight >= 4.0 * log(rows) / rows
 
 
 def composition(holdout: Holdout, kind: WeightClass, rng: np.random.Generator) -> Predicate:
@@ -265,8 +275,8 @@ def single_out(
     """
     require_whole(games, "games")
     require_whole(rows, "rows")
-    if games < 1 or rows < 8:
-        raise SettingError("singling out needs at least 1 game and 8 rows.")
+    if games < 1 or rows < (16 if kind == "high" else 8):
+        raise SettingError("singling out needs at least 1 game and 8 rows, 16 where the weight is 'high'.")
     if kind not in get_args(WeightClass):
         raise SettingError(f"the weight is 'low' or 'high', not {kind!r}")
     if attack not in get_args(Attack) or (attack == "riding" and kind != "low"):
@@ -286,7 +296,8 @@ def single_out(
         else:
             found = riding(holdout, prior.pool(rng).rows, rng, planned)
         lucky = _random_predicate(found, rng)
-        hits += [found.isolates(private), found.isolates(other), lucky.isolates(private)]
+        if found.counts(kind, rows):
+            hits += [found.isolates(private), found.isolates(other), lucky.isolates(private)]
         asked += holdout.rounds
         if progress is not None:
             progress(game + 1)
@@ -296,6 +307,6 @@ def single_out(
 
 
 def _random_predicate(like: Predicate, rng: np.random.Generator) -> Predicate:
-    """Of the same shape, chosen without asking anything: other hash, other prefixes."""
+    """Of the same shape, chosen without asking anything: another hash, so other rows."""
     odd = int(rng.integers(0, 2**63, dtype=np.uint64)) * 2 + 1
     return Predicate(odd, like.prefixes)

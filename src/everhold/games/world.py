@@ -93,19 +93,16 @@ class World:
 
     @property
     def chi_square(self) -> float:
-        """χ²(population ‖ prior)."""
-        ratio = self.weights / np.where(self.prior_weights > 0.0, self.prior_weights, 1.0)
-        if self.labelled:
-            return float((self.weights * ratio).sum() - 1.0)
-        # features × both labels: an atom's label has half the weight, and an atom with both labels stands twice
-        share = self._label_shares()
-        return float((self.weights * ratio * 2.0 * share).sum() - 1.0)
-
-    def _label_shares(self) -> NDArray[np.float64]:
-        """Of each atom's features, which share of the population has this atom's label."""
-        whole = np.zeros(self.atoms)
-        np.add.at(whole, self.rows["i"], self.weights)
-        return self.weights / np.where(whole[self.rows["i"]] > 0.0, whole[self.rows["i"]], 1.0)
+        """χ²(population ‖ prior); infinite where the population has what the prior rules out."""
+        expected = self.prior_weights
+        if not self.labelled:  # features × both labels: of the prior weight of an atom's features, half for each label
+            features = np.zeros(self.atoms)
+            np.add.at(features, self.rows["i"], self.prior_weights)
+            expected = 0.5 * features[self.rows["i"]]
+        here = self.weights > 0.0
+        if bool((expected[here] <= 0.0).any()):
+            return float("inf")
+        return float((self.weights[here] ** 2 / expected[here]).sum() - 1.0)
 
 
 def atoms_of(

@@ -95,6 +95,8 @@ class _SQClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         X = validate_data(self, features, dtype=np.float64)
         self.classes_ = np.asarray(list(classes))
+        if self.classes_.shape != (2,):
+            raise ValueError("classes names two labels, for -1 and for 1.")
         self._learn(oracle, X)
         return self
 
@@ -134,7 +136,8 @@ class SQHalfspace(_SQClassifier):
         margin: rows nearer to the boundary than this are corrected for.
         tolerance: how precise every answer must be, on the [-1, 1] scale, or the fit ends with PrecisionExhausted; None: as
             precise as the rows allow.
-        confidence: that all answers hold together.
+        confidence: that all answers hold together: for labels drawn anew where `fit` takes the features as public, for the
+            oracle's population with `fit_oracle`.
         random_state: of the holdout's coins.
     """
 

@@ -42,9 +42,9 @@ class Range:
         return cls(features.min(axis=0), features.max(axis=0))
 
     def __call__(self, x: Any) -> Matrix:
-        """Features in [-1, 1]; what lies beyond the public range is cut off. Signs stay what they are."""
+        """Features in [-1, 1]; what lies beyond the public range is cut off."""
         if bool(np.all(self.low == -1.0) and np.all(self.high == 1.0)):
-            return np.asarray(x)
+            return np.asarray(np.clip(x, -1.0, 1.0))
         spread = np.where(self.high > self.low, self.high - self.low, 1.0)
         scaled = 2.0 * (np.asarray(x, dtype=np.float64) - self.low) / spread - 1.0
         return np.clip(np.where(self.high > self.low, scaled, 0.0), -1.0, 1.0)

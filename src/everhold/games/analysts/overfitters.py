@@ -72,7 +72,7 @@ def feature_selection(desk: Desk) -> Generator[Any, Answer, None]:
     """Thresholdout's experiment: features that look good on training rows and are confirmed by the holdout vote.
 
     The analyst has a training sample of its own, as large as the holdout. Features whose correlation with the label is at
-    least 1/√n on both, with the same sign, are kept; the best of them vote.
+    least 1/√n on both, with the same sign, are kept; they vote, each with its training correlation.
     """
     train = desk.world.draw(desk.rng, desk.rows)
     y, index, least = train["y"].astype(np.float32), train["i"], desk.rows**-0.5

@@ -13,7 +13,7 @@ __all__ = ["aqa_ogd", "everhold"]
 
 
 def everhold(seat: Seat, **settings: Any) -> Holdout:
-    """A holdout with the game's prior, its density known where the world has one."""
+    """A holdout with the game's prior; a density is known where the prior itself has one."""
     return Holdout(seat.private, prior=seat.prior, confidence=seat.confidence, seed=seat.seed, **settings)
 
 

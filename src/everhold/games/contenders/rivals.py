@@ -47,7 +47,7 @@ def rounded(seat: Seat) -> Holdout:
 @CONTENDERS.add("sample splitting")
 def splitting(seat: Seat) -> Holdout:
     """Fresh rows for every question."""
-    return seated(seat, Splitting(rounds=seat.rounds))
+    return seated(seat, Splitting(rounds=seat.rounds, seed=seat.seed))
 
 
 @CONTENDERS.add("subsampling")
@@ -64,8 +64,9 @@ def gaussian(seat: Seat) -> Holdout:
 
 @CONTENDERS.add("Thresholdout")
 def thresholdout(seat: Seat) -> Holdout:
-    """With the threshold and noise of the published experiment, for which nothing is guaranteed."""
-    return seated(seat, Thresholdout(seed=seat.seed))
+    """As in the published experiment: Gaussian noise, T = 4/√n, σ = 1/√n. Nothing is guaranteed for these settings."""
+    error = seat.private.size**-0.5
+    return seated(seat, Thresholdout(4.0 * error, error, shape="gaussian", seed=seat.seed))
 
 
 @CONTENDERS.add("Thresholdout, proved")
@@ -90,13 +91,24 @@ def guess_and_check_gaussian(seat: Seat) -> Holdout:
     return seated(seat, GuessAndCheck(half_width=0.1, deviation=0.02, seed=seat.seed))
 
 
-@CONTENDERS.add("Guess and Check, set narrow")
-def guess_and_check_narrow(seat: Seat) -> Holdout:
-    """The narrowest half-width at which T right guesses pass: four standard errors and the price of no failure at all."""
+def narrow(seat: Seat, errors: float) -> Holdout:
+    """The narrowest half-width at which T right guesses pass: so many standard errors, and the price of no failure."""
     n, public = seat.private.size, seat.prior.pool(coins(seat.seed, "pool"))
     nats = log(2.0 * (pi**2 / 6.0) ** 2 * seat.rounds**2 / (1.0 - seat.confidence))
-    width = sqrt(nats / (2.0 * n)) + 2.0 * sqrt(1.0 / n + 1.0 / public.draws)
+    width = sqrt(nats / (2.0 * n)) + 0.5 * errors * sqrt(1.0 / n + 1.0 / public.draws)
     return seated(seat, GuessAndCheck(half_width=min(width, 0.5), seed=seat.seed), public)
+
+
+@CONTENDERS.add("Guess and Check, set to 3 errors")
+def guess_and_check_three(seat: Seat) -> Holdout:
+    """As narrow as guesses that are off by three standard errors allow."""
+    return narrow(seat, 3.0)
+
+
+@CONTENDERS.add("Guess and Check, set to 4 errors")
+def guess_and_check_four(seat: Seat) -> Holdout:
+    """As narrow as guesses that are off by four standard errors allow: what everhold's tolerance leaves for noise."""
+    return narrow(seat, 4.0)
 
 
 @CONTENDERS.add("multiplicative weights")
@@ -119,4 +131,4 @@ def multiplicative_weights_proved(seat: Seat) -> Holdout:
 @CONTENDERS.add("Ladder")
 def ladder(seat: Seat) -> Holdout:
     """For losses only: its answers are about the best question so far."""
-    return seated(seat, Ladder(step=max(seat.private.size**-0.5, 1e-4)))
+    return seated(seat, Ladder(step=min(max(seat.private.size**-0.5, 1e-4), 0.5)))

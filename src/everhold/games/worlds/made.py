@@ -34,7 +34,7 @@ def dense(seed: int, density: float = 0.5, atoms: int = ATOMS) -> World:
     kept = np.zeros(atoms)
     kept[np.argsort(-score)[: max(1, round(density * atoms))]] = 1.0
     y = np.where(x[:, 6] * x[:, 7] > 0, 1, -1)
-    return atoms_of("dense", x, y, weights=kept, labelled=True, density=density)
+    return atoms_of("dense", x, y, weights=kept, labelled=True, density=float(kept.mean()))
 
 
 @WORLDS.add("dense")
