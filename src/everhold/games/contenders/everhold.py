@@ -8,6 +8,7 @@ from everhold.games.play import CONTENDERS, Seat
 from everhold.holdout import Holdout
 from everhold.mechanism.aqa_ogd import AqaOgd
 from everhold.mechanism.rules import Gradient
+from everhold.mechanism.tolerance import Anytime
 
 __all__ = ["aqa_ogd", "everhold"]
 
@@ -21,6 +22,12 @@ def everhold(seat: Seat, **settings: Any) -> Holdout:
 def corrective(seat: Seat) -> Holdout:
     """The default: the corrective rule."""
     return everhold(seat)
+
+
+@CONTENDERS.add("everhold, set to 3 errors")
+def three_errors(seat: Seat) -> Holdout:
+    """The default with a tolerance of three standard errors of noise instead of four."""
+    return everhold(seat, tolerance=Anytime(noise=3.0))
 
 
 @CONTENDERS.add("everhold, gradient")
