@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-paper torture clean
+.PHONY: help demo test test-oldest check bench bench-paper torture clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,12 @@ demo: $(READY)  ## see it work: a plain holdout fooled, everhold not, then a rep
 
 test: $(READY)  ## the whole test suite, doctests and documentation included
 	@$(BIN)/python -m pytest -n $(JOBS)
+
+test-oldest:  ## the scikit-learn side with the oldest scikit-learn that is supported
+	@env -u PYTHONPATH -u PYTHONHOME $(PYTHON) -m venv --clear $(VENV)-oldest
+	@grep -v '^scikit-learn==' constraints.txt > $(VENV)-oldest/constraints.txt
+	@env -u PYTHONPATH -u PYTHONHOME $(VENV)-oldest/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(VENV)-oldest/constraints.txt --editable '.[dev]' 'scikit-learn==1.6.1'
+	@$(VENV)-oldest/bin/python -m pytest tests/learn -n $(JOBS) -W ignore
 
 check: $(READY)  ## ruff, mypy (strict) and the order of the rooms
 	@$(BIN)/ruff check .
@@ -39,4 +45,4 @@ torture: $(READY)  ## kill and starve the durable ledger for a quarter of an hou
 	@$(BIN)/python -m tests.faults.torture
 
 clean:  ## remove the virtual environment and everything generated
-	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-oldest out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import importlib.util
+import io
+import json
 from pathlib import Path
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -31,3 +35,34 @@ def test_flights(tmp_path, capsys):
     assert known.median() in held.median("dep_delay").interval
     evening, morning = (private[rows].dep_delay.dropna() > 30 for rows in (private.hour >= 17, private.hour < 9))
     assert evening.mean() - morning.mean() in held.difference("dep_delay > 30", "hour >= 17", "hour < 9").interval
+
+
+def test_the_agent_s_loop(tmp_path, capsys):
+    """Eight rounds of it: the evaluator runs in another process, scores come back, the truth stays inside."""
+    told_plain, told = load("agent").climb(8, tmp_path)
+    assert told_plain == sorted(told_plain)
+    assert [answer["round"] for answer in told] == list(range(1, 9))
+    assert all(answer["low"] <= 0.5 <= answer["high"] for answer in told)
+    assert "truth 50 %" in capsys.readouterr().out
+
+
+def test_the_tutorial_says_what_comes_out():
+    """Every cell runs in order, and what the notebook shows is what it gives."""
+    notebook = json.loads((EXAMPLES.parent / "docs" / "tutorial" / "tutorial.ipynb").read_text())
+    names: dict = {}
+    checked = 0
+    for cell in notebook["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        tree = ast.parse("".join(cell["source"]))
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(tree, "<cell>", "exec"), names)
+            value = None if last is None else eval(compile(ast.Expression(last.value), "<cell>", "eval"), names)
+        for shown in cell["outputs"]:
+            checked += 1
+            if shown["output_type"] == "stream":
+                assert "".join(shown["text"]) == printed.getvalue()
+            else:
+                assert "".join(shown["data"]["text/plain"]) == repr(value)
+    assert checked >= 9

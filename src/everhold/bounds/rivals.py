@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from math import ceil, erfc, exp, expm1, inf, log, sqrt
 from typing import TYPE_CHECKING, Literal, get_args
 
-from scipy.optimize import minimize
-from scipy.special import erfcinv, log_ndtr
-from scipy.stats import binom
+from scipy.special import bdtr, erfcinv, log_ndtr
 
 from everhold.bounds.concentration import hoeffding_rows, hoeffding_width
 from everhold.errors import SettingError
@@ -79,8 +77,7 @@ def splitting_width(
     if accounting == "hoeffding":
         return non_adaptive_width(each, rounds=rounds, failure_probability=failure_probability)
     _check(rows, rounds, failure_probability)
-    most = float(binom.ppf(1.0 - failure_probability / (2.0 * rounds), each, 0.5))
-    return 2.0 * abs(most / each - 0.5)
+    return 2.0 * abs(_fair_coin(int(each), 1.0 - failure_probability / (2.0 * rounds)) / each - 0.5)
 
 
 def splitting_rows(half_width: float, *, rounds: float, failure_probability: float = 0.05) -> int:
@@ -324,8 +321,19 @@ def _multiplicative_weights_sample_error(
     return high
 
 
+def _fair_coin(tosses: int, probability: float) -> int:
+    """The fewest heads of which a fair coin has no more with at least this probability."""
+    low, high = tosses // 2 - 1, tosses
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if float(bdtr(middle, tosses, 0.5)) >= probability else (middle, high)
+    return high
+
+
 def _search(width: Callable[[tuple[float, ...]], float], start: tuple[float, ...]) -> tuple[float, tuple[float, ...]]:
     """Nelder and Mead from a sensible start, restarted where it stopped: the smallest width found, each one valid."""
+    from scipy.optimize import minimize  # half a second to load, and only plans need it
+
     point: tuple[float, ...] = start
     best, at = width(start), start
     for _ in range(4):

@@ -50,7 +50,7 @@ app = typer.Typer(
     "    everhold audit study.everhold",
     epilog="Exit codes: 0 done; 1 something unforeseen; 2 wrong use of the command; 3 a question at fault, nothing charged; "
     "4 data, prior or settings at fault; 5 the study cannot be read, written or locked; 6 a promised precision is used up; "
-    "7 an audit failed.",
+    "7 an audit failed; 8 too many submissions today.",
 )
 
 console = Console(soft_wrap=True)
