@@ -94,7 +94,8 @@ class TestSubmissions:
             ("id,prediction\n0,maybe\n", 2, "prediction", "no class"),
             ("id,prediction\n0,1,2\n", 2, None, "3 cells"),
             ("id,prediction\n0,1\n", None, "id", "have no prediction"),
-            ("", None, None, "no file"),
+            ("", 1, "id", "no column 'id'"),
+            ("/etc/passwd", 1, "id", "no column 'id'"),
             ('id,prediction\n"0,1\n', 2, None, "line 2"),
         ],
     )

@@ -296,8 +296,8 @@ class Contest:
 
         Args:
             entrant: who sends them.
-            predictions: one for each row in the order of `ids`; or the path, the bytes or the text of a CSV file with the
-                columns of the rules, rows in any order.
+            predictions: one for each row in the order of `ids`; or a `Path` to a CSV file with the columns of the rules, its
+                bytes or its text, rows in any order.
         """
         if not isinstance(entrant, str) or not 0 < len(entrant) <= 100 or not entrant.isprintable():
             raise QuestionError("an entrant's name is a text of up to 100 printable letters.")
@@ -346,10 +346,10 @@ class Contest:
 
     def _read(self, given: Any) -> NDArray[Any]:
         """Predictions in the order of the ids; what is wrong is said with its row and column."""
-        if isinstance(given, str | Path) and (isinstance(given, Path) or "\n" not in given):
-            place = Path(given)
+        if isinstance(given, Path):
+            place = given
             if not place.is_file():
-                raise Malformed(f"there is no file {place}.")
+                raise Malformed(f"there is no file {place.name}.")
             if place.stat().st_size > self.rules.most_bytes:
                 raise _Refused(
                     "too large", f"the file has {place.stat().st_size:,} bytes; {self.rules.most_bytes:,} are allowed."
