@@ -23,7 +23,7 @@ import numpy as np
 from everhold.errors import DataError, LedgerError, PrecisionExhausted, QuestionError, SettingError
 from everhold.learn.metrics import METRICS, Task, find
 from everhold.learn.testset import Score, TestSet, _length
-from everhold.ledger.reading import read_study
+from everhold.ledger.reading import StudyFile, read_study
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -309,9 +309,9 @@ class Contest:
         except _Refused as refusal:
             return self._noted(Submission(entrant, refusal.state, str(refusal)))
         digest = hashlib.sha256(json.dumps([str(one) for one in values.tolist()]).encode()).hexdigest()
-        before = self._best(entrant)
-        test = self._opened()
-        known = self._rounds()
+        file, test = read_study(self.path), self._opened()
+        before = next((place for place in self._ranked(file) if place.entrant == entrant), None)
+        known = {one.answer.round for one in file.told}
         try:
             score = test._score_named(find(self.rules.metric, self.rules.task), values, f"{_MARK} {digest}", entrant)
         except PrecisionExhausted as refusal:
@@ -477,15 +477,18 @@ class Contest:
                 continue
         return entries
 
-    def _rounds(self) -> set[int]:
-        return {one.answer.round for one in read_study(self.path).told}
-
-    def _best(self, entrant: str) -> Place | None:
-        return next((place for place in self.board().places if place.entrant == entrant), None)
-
     def board(self) -> Board:
         """The board, from the ledger alone; anybody who has the study's file and the rules can read it."""
         file = read_study(self.path)
+        ranked = self._ranked(file)
+        known = {place.entrant for place in ranked}
+        silent: dict[str, str] = {}
+        for entry in self.log():
+            if entry["entrant"] not in known:
+                silent[entry["entrant"]] = f"{entry['state']}: {entry['reason']}"
+        return Board(self.rules, tuple(ranked), tuple(silent.items()), str(file.head), file.spent)
+
+    def _ranked(self, file: StudyFile) -> list[Place]:
         best: dict[str, list[Any]] = {}
         sign = 1.0 if self.rules.larger_is_better else -1.0
         for one in file.told:
@@ -500,12 +503,7 @@ class Contest:
         for entrant, score, when, count in lines:
             ahead = sum(_beyond_doubt(other, score, sign) for name, other, _, _ in lines if name != entrant)
             ranked.append(Place(1 + ahead, entrant, score.value, score.low, score.high, score.round, count, when))
-        ranked.sort(key=lambda place: (place.rank, -sign * place.value, place.round))
-        silent: dict[str, str] = {}
-        for entry in self.log():
-            if entry["entrant"] not in best:
-                silent[entry["entrant"]] = f"{entry['state']}: {entry['reason']}"
-        return Board(self.rules, tuple(ranked), tuple(silent.items()), str(file.head), file.spent)
+        return sorted(ranked, key=lambda place: (place.rank, -sign * place.value, place.round))
 
     def _told(self, answer: Any) -> Score:
         """An answer of the ledger in the metric's own units."""
