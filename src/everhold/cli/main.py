@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from everhold.cli import asking, contest, planning, reading, risk, studies
+from everhold.cli import asking, contest, planning, reading, risk, studies, token
 from everhold.cli.app import app
 
 __all__ = ["main"]
 
-for _room in (studies, asking, reading, contest, planning, risk):
+for _room in (studies, asking, reading, contest, planning, risk, token):
     _room.register(app)
 
 

@@ -1,0 +1,1 @@
+"""The data stays with its keeper: who may ask from elsewhere."""

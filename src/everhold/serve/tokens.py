@@ -1,0 +1,204 @@
+"""Tokens: who may do what with which studies.
+
+A token is 256 random bits with a prefix that tells people and scanners what it is. It is shown once; the file keeps its
+SHA-256 alone. (Slow password hashes protect secrets that people choose; nobody guesses 256 bits.) A change of the file is
+seen at the next look: a revoked token stops at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal, get_args
+
+from everhold.errors import LedgerError, SettingError
+
+__all__ = ["PREFIX", "Scope", "Token", "Tokens"]
+
+Scope = Literal["custodian", "analyst", "auditor"]
+"""custodian: everything; analyst: ask, try, read; auditor: read and audit, never ask."""
+
+PREFIX = "evh_"
+_ALLOWED: dict[str, frozenset[Scope]] = {
+    "ask": frozenset(("custodian", "analyst")),
+    "read": frozenset(("custodian", "analyst", "auditor")),
+    "audit": frozenset(("custodian", "auditor")),
+    "manage": frozenset(("custodian",)),
+}
+_PATIENCE = 10.0  # seconds to wait for somebody else who changes the file
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is known of a token.
+
+    Attributes:
+        id: a short public name for it, to revoke it by.
+        name: whom it is for.
+        scope: what it allows.
+        studies: the studies it is limited to, by name; empty: all.
+        created, expires, revoked: times in UTC; None: never.
+        digest: SHA-256 of the secret.
+    """
+
+    id: str
+    name: str
+    scope: Scope
+    studies: tuple[str, ...]
+    created: str
+    expires: str | None
+    revoked: str | None
+    digest: str
+
+    def live(self, now: datetime) -> bool:
+        """Whether it is neither revoked nor expired."""
+        return self.revoked is None and (self.expires is None or now < datetime.fromisoformat(self.expires))
+
+    def allows(self, what: str, study: str | None = None) -> bool:
+        """Whether it allows to 'ask', 'read', 'audit' or 'manage', of a study or in general."""
+        return self.scope in _ALLOWED[what] and (study is None or not self.studies or study in self.studies)
+
+    @property
+    def state(self) -> str:
+        """In a word."""
+        if self.revoked is not None:
+            return "revoked"
+        return "live" if self.live(datetime.now(UTC)) else "expired"
+
+
+class Tokens:
+    """A file of tokens, for the owner alone.
+
+    >>> import tempfile
+    >>> tokens = Tokens(Path(tempfile.mkdtemp()) / "tokens.json")
+    >>> secret, token = tokens.create("ann", "analyst", studies=["patients"], days=30)
+    >>> tokens.find(secret).name, tokens.find(secret).allows("ask", "patients"), tokens.find(secret).allows("manage")
+    ('ann', True, False)
+    >>> _ = tokens.revoke(token.id)
+    >>> tokens.find(secret) is None
+    True
+    """
+
+    def __init__(self, path: str | Path, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.path = Path(path)
+        self._clock = clock
+        self._seen: tuple[int, int, int] | None = None
+        self._known: tuple[Token, ...] = ()
+
+    def all(self) -> tuple[Token, ...]:
+        """All tokens, revoked and expired ones too, as the file has them now."""
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            self._seen, self._known = None, ()
+            return ()
+        mark = (found.st_mtime_ns, found.st_ino, found.st_size)
+        if mark != self._seen:
+            self._known, self._seen = self._load(), mark
+        return self._known
+
+    def find(self, secret: str) -> Token | None:
+        """The live token that this is the secret of. Takes as long for a wrong one as for a right one."""
+        digest = hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+        now, found = self._clock(), None
+        for token in self.all():
+            if hmac.compare_digest(token.digest, digest):
+                found = token
+        return found if found is not None and found.live(now) else None
+
+    def create(
+        self, name: str, scope: str, *, studies: Sequence[str] = (), days: float | None = None
+    ) -> tuple[str, Token]:
+        """A new token: its secret, which is shown this once, and what is kept of it."""
+        if scope not in get_args(Scope):
+            raise SettingError(f"the scope is one of {', '.join(get_args(Scope))}, not {scope!r}.")
+        if not isinstance(name, str) or not 0 < len(name) <= 100 or not name.isprintable():
+            raise SettingError("a token is for somebody: a name of up to 100 printable letters.")
+        if days is not None and not 0.0 < days <= 36_500.0:
+            raise SettingError(f"a token lasts up to 36,500 days, not {days!r}.")
+        now = self._clock()
+        secret = PREFIX + secrets.token_urlsafe(32)
+        token = Token(
+            id=secrets.token_hex(4),
+            name=name,
+            scope=scope,  # type: ignore[arg-type]
+            studies=tuple(studies),
+            created=now.isoformat(timespec="seconds"),
+            expires=None if days is None else (now + timedelta(days=days)).isoformat(timespec="seconds"),
+            revoked=None,
+            digest=hashlib.sha256(secret.encode()).hexdigest(),
+        )
+        with self._changing() as tokens:
+            tokens.append(token)
+        return secret, token
+
+    def revoke(self, which: str) -> Token:
+        """Stop a token, by its id."""
+        with self._changing() as tokens:
+            for place, token in enumerate(tokens):
+                if token.id == which:
+                    tokens[place] = replace(token, revoked=self._clock().isoformat(timespec="seconds"))
+                    return tokens[place]
+        raise SettingError(f"there is no token {which!r}. List them to see their ids.")
+
+    @contextmanager
+    def _changing(self) -> Iterator[list[Token]]:
+        """The tokens, to be changed; written whole or not at all, by one at a time."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(self.path.with_name(self.path.name + ".lock")):
+            tokens = list(self.all())
+            yield tokens
+            self._save(tokens)
+
+    def _save(self, tokens: list[Token]) -> None:
+        made = self.path.with_name(f".{self.path.name}.{os.getpid()}.new")
+        fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            os.write(fd, json.dumps({"tokens": [asdict(token) for token in tokens]}, indent=1).encode())
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.replace(made, self.path)
+
+    def _load(self) -> tuple[Token, ...]:
+        try:
+            kept = json.loads(self.path.read_text(encoding="utf-8"))
+            return tuple(Token(**{**one, "studies": tuple(one["studies"])}) for one in kept["tokens"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise LedgerError(f"{self.path} cannot be read as a file of tokens ({error}).") from None
+
+    def __repr__(self) -> str:
+        return f"Tokens({sum(token.state == 'live' for token in self.all())} live)"
+
+
+@contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """One process at a time."""
+    fd = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if sys.platform != "win32":
+            import fcntl
+
+            deadline = time.monotonic() + _PATIENCE
+            while True:
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError:
+                    if time.monotonic() > deadline:
+                        raise LedgerError(f"{place} is held by another process.") from None
+                    time.sleep(0.01)
+        yield
+    finally:
+        with suppress(OSError):
+            os.close(fd)
