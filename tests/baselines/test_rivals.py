@@ -22,6 +22,7 @@ from everhold.baselines import (
     Turn,
 )
 from everhold.bounds import rivals
+from everhold.bounds.concentration import kl_interval
 from everhold.games import play
 from everhold.games.contenders.rivals import seated
 from everhold.games.worlds.made import labelled, noise
@@ -189,6 +190,23 @@ class TestGuessAndCheck:
         assert wrong.value == pytest.approx(0.3, abs=0.05)
         assert right.interval.half_width == pytest.approx(0.1, abs=1e-5)
 
+    def test_a_guess_passes_when_both_ends_are_ruled_out(self):
+        """Against the Chernoff interval itself, computed another way: quiet if and only if it lies inside the guess's."""
+        policy = GuessAndCheck(half_width=0.1)
+        site = held(policy, rows=900)._mechanism._site
+        memory = policy.begin(site)
+        nats = policy.nats(memory, 7, site)
+        passed = 0
+        for guess in (0.02, 0.2, 0.5, 0.71, 0.97):
+            turn = Turn(7, "share", Fraction(guess) * 2 - 1, memory, site, None, None, nats, 0.2)
+            for yes_count in range(0, 901, 9):
+                low, high = kl_interval(yes_count / 900, yes_count / 900, nats / 900)
+                inside = (guess - 0.1 <= 0.0 or guess - 0.1 < low) and (guess + 0.1 >= 1.0 or guess + 0.1 > high)
+                quiet = policy.decide(turn, Fraction(2 * yes_count - 900, 900)) is None
+                assert quiet == inside or min(abs(guess - 0.1 - low), abs(guess + 0.1 - high)) < 1e-8
+                passed += quiet
+        assert 5 <= passed <= 100
+
     def test_every_value_that_a_rounded_answer_can_have_is_charged(self):
         """Enumerated: all totals of 800 rows fall into as many cells as are paid for, at several prices."""
         policy = GuessAndCheck(half_width=0.2)
@@ -223,13 +241,14 @@ class TestGuessAndCheck:
 
 
 class TestMultiplicativeWeights:
-    def test_it_learns(self):
+    @pytest.mark.parametrize("share", [0.3, 0.7])
+    def test_it_learns(self, share):
         policy = MultiplicativeWeights(rounds=200, threshold=0.03, deviation=1e-4)
-        mine = held(policy)
+        mine = held(policy, share=share)
         answers = [mine.ask(yes) for _ in range(120)]
         assert answers[0].surprise
         assert not answers[-1].surprise
-        assert answers[-1].value == pytest.approx(0.3, abs=0.04)
+        assert answers[-1].value == pytest.approx(share, abs=0.04)
 
     def test_budget_and_rounds(self):
         policy = MultiplicativeWeights(rounds=200, threshold=0.03, deviation=1e-4, budget=2)

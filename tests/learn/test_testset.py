@@ -202,6 +202,18 @@ class TestPriors:
         assert "prior" in make(binary)._repr_html_()
         assert "private" in make(binary)._repr_html_()
 
+    def test_the_baseline_s_probabilities_are_the_prior(self):
+        """Labels that are 1 in 9 of 10 rows: the prior expects a model that always says 1 to be right about that often."""
+        rng = np.random.default_rng(8)
+        x, y = rng.normal(size=(4_000, 2)), (rng.random(4_000) < 0.9).astype(int)
+        expected = {}
+        for prior in ("uniform", "baseline"):
+            test = eh.TestSet(x[:2000], y[:2000], reference=(x[2000:], y[2000:]), prior=prior, seed=1)
+            right = np.repeat([0, 1], 2000) == 1
+            expected[prior] = test.holdout.try_out(eh.Values(reference=right)).prior
+        assert expected["uniform"] == pytest.approx(0.5)
+        assert expected["baseline"] == pytest.approx(0.9, abs=0.03)
+
     def test_overfitted_models_surprise_the_labelled_prior_most(self, binary):
         """Forty trees that know the reference by heart: THEORY's reason for the default."""
         (x, y), (x_train, y_train), _ = binary
