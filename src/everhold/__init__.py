@@ -17,6 +17,7 @@ from everhold.errors import (
 )
 from everhold.holdout import Holdout
 from everhold.learn.contest import Contest
+from everhold.learn.scorer import SearchStopped
 from everhold.learn.testset import Score, TestSet, Verdict
 from everhold.ledger.audit import Audit
 from everhold.mechanism.aqa_ogd import AqaOgd
@@ -71,6 +72,7 @@ __all__ = [
     "Sampler",
     "Schema",
     "Score",
+    "SearchStopped",
     "SettingError",
     "Shares",
     "Split",

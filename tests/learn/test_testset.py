@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -164,11 +166,61 @@ class TestMetrics:
             test.score(Fixed(lambda x: np.zeros(3)))
         with pytest.raises(eh.SettingError, match="Did you mean 'accuracy'"):
             test.score(Fixed(lambda x: np.zeros(len(x))), "acuracy")
+        with pytest.raises(eh.QuestionError, match="never predicts any of the classes"):
+            test.score(Fixed(lambda x: np.full(len(x), "who knows")))
+        with pytest.raises(eh.QuestionError, match="no numbers"):
+            test.score(Fixed(None, lambda x: np.full((len(x), 2), np.nan)), "brier")
+        with pytest.raises(eh.QuestionError, match="one row at a time"):
+            test.score(Fixed(lambda x: (x[:, 0] > 0.01 * len(x) % 2).astype(int)))
         assert test.holdout.rounds == 0
-        strange = test.score(Fixed(lambda x: np.full(len(x), "who knows")))
-        assert strange.low == 0.0
-        missing = Fixed(None, lambda x: np.full((len(x), 2), np.nan))
-        assert 0.0 <= test.score(missing, "brier").value <= 1.0
+
+    def test_a_model_that_fails_on_private_rows_tells_nothing(self, binary):
+        """Twins but for one row on which the model raises: no error, one wrong prediction."""
+        (x, y), reference, _ = binary
+        odd = x.copy()
+        odd[17, 0] = 1e6
+
+        def fails(rows):
+            if (np.abs(rows[:, 0]) > 1e5).any():
+                raise ValueError(f"found {rows[:, 0].max()}")
+            return (rows[:, 0] > 0).astype(int)
+
+        calm = eh.TestSet(x, y, reference=reference, seed=1).score(Fixed(fails))
+        wild = eh.TestSet(odd, y, reference=reference, seed=1).score(Fixed(fails))
+        assert abs(wild.value - calm.value) < 0.01
+        assert wild.surprise == calm.surprise
+
+    def test_auc_knows_which_class_is_positive(self, binary):
+        model = LogisticRegression().fit(*binary[1])
+        own = sk.roc_auc_score(binary[0][1], model.decision_function(binary[0][0]))
+        for positive in (0, 1):
+            assert own in make(binary, pairs=True, positive=positive).score(model, "auc").interval
+        x, y = world(6_000, 9, classes=3)
+        three = eh.TestSet(x[:3000], y[:3000], reference=(x[3000:], y[3000:]), pairs=True, seed=1)
+        with pytest.raises(eh.SettingError, match="positive="):
+            three.score(LogisticRegression().fit(x[3000:], y[3000:]), "auc")
+        with pytest.raises(eh.SettingError, match="reference="):
+            eh.TestSet(x, y, classes=[0, 1, 2], pairs=True)
+
+    def test_classes_keep_their_order(self):
+        rng = np.random.default_rng(10)
+        y = rng.choice(["low", "mid", "high"], 3_000)
+        names = ["low", "mid", "high"]
+        table = np.stack([np.where(y == name, 0.98, 0.01) for name in names], axis=1)
+        test = eh.TestSet(np.arange(3_000.0)[:, None], y, classes=names, seed=1)
+        assert test.classes.tolist() == names
+        assert test.score_predictions(table, "log_loss").high < 0.5
+
+    def test_labels_outside_the_declared_range_are_refused_without_naming_them(self):
+        x, y = np.zeros((50, 1)), np.linspace(0, 10, 50)
+        for wrong in (77.5, np.nan):
+            y[3] = wrong
+            with pytest.raises(eh.DataError) as error:
+                eh.TestSet(x, y, task="regression", low=0, high=10)
+            assert "77" not in str(error.value)
+
+    def test_a_model_that_never_says_yes_has_no_precision(self, binary):
+        assert make(binary).score(Fixed(lambda x: np.zeros(len(x), int)), "precision").value == 0.0
 
 
 class TestCompare:
@@ -311,7 +363,7 @@ class TestSearches:
         """Not NaN, and no warning: the search ends with the reason."""
         (x, y), reference, _ = binary
         test = eh.TestSet(
-            x[:1500], y[:1500], reference=(reference[0][:1500], reference[1][:1500]), half_width=0.085, seed=1
+            x[:1500], y[:1500], reference=(reference[0][:1500], reference[1][:1500]), half_width=0.15, seed=1
         )
         rng = np.random.default_rng(0)
         search = GridSearchCV(
@@ -323,6 +375,7 @@ class TestSearches:
             with pytest.raises(SearchStopped, match="cannot be kept"):
                 search.fit(reference[0][:1500], reference[1][:1500])
         assert test.exhausted is not None
+        assert test.holdout.rounds >= 2, "some were answered before"
 
     def test_optuna_s_callback_stops(self, binary):
         test = make(binary)
@@ -353,9 +406,48 @@ class TestSearches:
         again.release()
         with pytest.raises(eh.LedgerError, match="not the rows"):
             eh.TestSet(binary[0][0], 1 - binary[0][1], reference=binary[1], path=path, seed=1)
-        with pytest.raises(eh.LedgerError, match="other public rows"):
-            eh.TestSet(*binary[0], reference=(binary[1][0][:50], binary[1][1][:50]), path=path, seed=1)
+        for other, said in (
+            ({"reference": (binary[1][0][:50], binary[1][1][:50])}, "other public rows"),
+            ({"reference": binary[2]}, "other public rows"),
+            ({"prior": "baseline"}, "another prior"),
+            ({"confidence": 0.999}, "confidence = 0.95"),
+            ({"known_rows": 5}, "known_rows = 0"),
+            ({"half_width": 0.2}, "half_width = None"),
+        ):
+            with pytest.raises(eh.LedgerError, match=said):
+                eh.TestSet(*binary[0], **({"reference": binary[1], "path": path, "seed": 1} | other))
+        without_seed = eh.TestSet(*binary[0], reference=binary[1], path=path)
+        assert without_seed.holdout.rounds == 2, "the seed is the study's"
+        without_seed.release()
         assert one.round == 1
+
+    def test_rows_that_are_no_columns_are_bound_too(self, tmp_path):
+        texts = [f"text number {i}" for i in range(60)]
+        y = np.arange(60) % 2
+        first = eh.TestSet(texts, y, classes=[0, 1], path=tmp_path / "t.everhold", seed=1)
+        first.release()
+        with pytest.raises(eh.LedgerError, match="not the rows"):
+            eh.TestSet([*texts[:-1], "another"], y, classes=[0, 1], path=tmp_path / "t.everhold", seed=1)
+
+    def test_a_pickled_search_carries_no_private_row(self, binary, tmp_path):
+        test = make(binary, path=tmp_path / "t.everhold")
+        sent = pickle.dumps(test.scorer())
+        assert binary[0][0].tobytes()[:64] not in sent
+        assert len(sent) < 1000
+        assert os.stat(tmp_path / "t.everhold.rows").st_mode & 0o077 == 0
+        model = LogisticRegression().fit(*binary[1])
+        assert pickle.loads(sent)(model) == pytest.approx(float(test.score(model)), abs=0.1)
+        assert test.holdout.rounds == 2
+
+    def test_threads_take_turns(self, binary, tmp_path):
+        """Three threads on a shared test set: every score there, every round once."""
+        test = make(binary, path=tmp_path / "t.everhold")
+        test._share()
+        model = LogisticRegression().fit(*binary[1])
+        with ThreadPoolExecutor(3) as pool:
+            scores = list(pool.map(lambda _: test.score(model), range(12)))
+        assert sorted(score.round for score in scores) == list(range(1, 13))
+        assert test.holdout.audit().ok
 
     def test_six_lines(self):
         """From `train_test_split` to a protected score, as a new user would."""

@@ -54,6 +54,9 @@ def create(
     most_bytes: Annotated[int, typer.Option(help="Size of a submission.")] = 20_000_000,
     ladder: Annotated[bool, typer.Option(help="Tell entrants only what is clearly better than their best.")] = False,
     confidence: Annotated[float, typer.Option(help="That all intervals hold together.")] = 0.95,
+    half_width: Annotated[
+        float | None, typer.Option(help="Promise this precision, and close when it is used up.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Of the coins; drawn when left out.")] = None,
 ) -> None:
     """Start a contest.
@@ -89,6 +92,7 @@ def create(
         most_bytes=most_bytes,
         ladder=ladder,
         confidence=confidence,
+        half_width=half_width,
         seed=seed,
         **settings,
     )

@@ -21,12 +21,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from everhold.errors import DataError, LedgerError, PrecisionExhausted, QuestionError, SettingError
+from everhold.learn.layout import length
 from everhold.learn.metrics import METRICS, Task, find
-from everhold.learn.testset import Score, TestSet, _length
+from everhold.learn.testset import Score, TestSet
 from everhold.ledger.reading import StudyFile, read_study
+from everhold.queries.interval import Interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from everhold.holdout import Holdout
 
 __all__ = ["Board", "Contest", "Malformed", "Place", "Rules", "Submission"]
 
@@ -128,10 +132,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """Where everybody stands. Entrants whose intervals overlap share a rank.
-
-    The rank is one more than the number of entrants who are better beyond doubt.
-    """
+    """Where everybody stands. A rank is one more than the number of entrants who are better beyond doubt."""
 
     rules: Rules
     places: tuple[Place, ...]
@@ -146,7 +147,7 @@ class Board:
             f"{'rank':>4}  {'entrant':<24} {'score':>8}  interval",
         ]
         lines += [
-            f"{place.rank:>4}  {place.entrant[:24]:<24} {place.value:>8.4f}  [{place.low:.4f}, {place.high:.4f}]  "
+            f"{place.rank:>4}  {place.entrant[:24]:<24} {place.value:>8.4g}  {Interval(place.low, place.high)}  "
             f"{place.submissions:,} submission{'' if place.submissions == 1 else 's'}"
             for place in self.places
         ]
@@ -184,7 +185,7 @@ class Contest:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise LedgerError(f"the rules of the contest at {self.path} cannot be read ({error}).") from None
         self._test: TestSet | None = None
-        self._places = {one: place for place, one in enumerate(self.ids)}
+        self._ready()
 
     def _beside(self, what: str) -> Path:
         return self.path.with_name(f"{self.path.name}.{what}")
@@ -250,14 +251,30 @@ class Contest:
             id_column, prediction_column, most_bytes, most_a_day, ladder, drawn, confidence, half_width,
         )  # fmt: skip
         contest.rules, contest.ids = rules, names
-        contest._places = {one: place for place, one in enumerate(names)}
-        if _length(X) != len(labels):
-            raise DataError(f"there are {_length(X):,} feature rows and {len(labels):,} labels.")
-        contest._test = contest._seated(labels)
-        _write(contest._beside("labels"), json.dumps({"labels": labels.tolist()}), private=True)
-        _write(contest._beside("contest.json"), json.dumps({**asdict(rules), "ids": names}, ensure_ascii=False))
+        contest._ready()
+        if length(X) != len(labels):
+            raise DataError(f"there are {length(X):,} feature rows and {len(labels):,} labels.")
+        try:
+            hidden = json.dumps({"labels": labels.tolist()})
+            shown = json.dumps({**asdict(rules), "ids": names}, ensure_ascii=False)
+        except TypeError:
+            raise SettingError(
+                "labels, classes and settings are plain numbers and texts, so that files can keep them."
+            ) from None
+        try:
+            _write(contest._beside("labels"), hidden, private=True)
+            _write(contest._beside("contest.json"), shown)
+            contest._test = contest._seated(labels)
+        except BaseException:  # all of it or nothing
+            for what in ("labels", "contest.json"):
+                contest._beside(what).unlink(missing_ok=True)
+            raise
         contest._test.release()
         return contest
+
+    def _ready(self) -> None:
+        self._places = {one: place for place, one in enumerate(self.ids)}
+        self._codes = {str(one): one for one in self.rules.classes}
 
     def _seated(self, labels: NDArray[Any]) -> TestSet:
         """Of the features only the rows' order matters: submissions say what they say of each."""
@@ -278,13 +295,15 @@ class Contest:
     def _opened(self) -> TestSet:
         if self._test is None:
             try:
-                kept = json.loads(self._beside("labels").read_text(encoding="utf-8"))
+                labels = np.array(json.loads(self._beside("labels").read_text(encoding="utf-8"))["labels"])
+            except (ValueError, KeyError, TypeError):
+                raise LedgerError(f"{self._beside('labels')} cannot be read as this contest's labels.") from None
             except FileNotFoundError:
                 raise LedgerError(
                     f"{self._beside('labels')} is missing: only the owner of the contest can score. The board can be read "
                     "without it."
                 ) from None
-            self._test = self._seated(np.array(kept["labels"]))
+            self._test = self._seated(labels)
             self._test.release()
         self._test._shared = True
         return self._test
@@ -299,47 +318,61 @@ class Contest:
             predictions: one for each row in the order of `ids`; or a `Path` to a CSV file with the columns of the rules, its
                 bytes or its text, rows in any order.
         """
-        if not isinstance(entrant, str) or not 0 < len(entrant) <= 100 or not entrant.isprintable():
-            raise QuestionError("an entrant's name is a text of up to 100 printable letters.")
+        entrant = _name(entrant)
         try:
-            self._require_turn(entrant)
             values = self._read(predictions)
         except Malformed as fault:
             return self._noted(Submission(entrant, "malformed", str(fault), row=fault.row, column=fault.column))
         except _Refused as refusal:
             return self._noted(Submission(entrant, refusal.state, str(refusal)))
         digest = hashlib.sha256(json.dumps([str(one) for one in values.tolist()]).encode()).hexdigest()
-        file, test = read_study(self.path), self._opened()
-        before = next((place for place in self._ranked(file) if place.entrant == entrant), None)
-        known = {one.answer.round for one in file.told}
-        try:
-            score = test._score_named(find(self.rules.metric, self.rules.task), values, f"{_MARK} {digest}", entrant)
-        except PrecisionExhausted as refusal:
-            return self._noted(Submission(entrant, "closed", f"the contest has ended: {refusal}"))
-        repeated = score.round in known
-        better = before is None or (score.low > before.high if self.rules.larger_is_better else score.high < before.low)
-        if repeated:
-            return self._noted(
-                Submission(
-                    entrant, "repeated", f"the same predictions were scored before, in round {score.round}.", score
-                )
-            )
-        if self.rules.ladder and before is not None and not better:
-            return self._noted(
-                Submission(entrant, "scored", "not clearly better than your best so far, which still stands.", None)
-            )
-        said = "your first score." if before is None else "clearly better than your best." if better else "scored."
-        return self._noted(Submission(entrant, "scored", said, score, better))
+        test = self._opened()
+        with test._lock, test._turn() as held:  # from the limit to the score nobody else has a turn
+            self._require_newest(held)
+            file = read_study(self.path)
+            told = self._told_to(file).get(entrant, [])
+            known = {one.answer.round for one in file.told}
+            try:
+                self._require_turn(entrant, file)
+                metric = find(self.rules.metric, self.rules.task)
+                score = test._score_named(metric, values, f"{_MARK} {digest}", entrant)
+            except _Refused as refusal:
+                return self._noted(Submission(entrant, refusal.state, str(refusal)))
+            except PrecisionExhausted as refusal:
+                return self._noted(Submission(entrant, "closed", f"the contest has ended: {refusal}"))
+            return self._noted(self._judged(entrant, score, told, repeated=score.round in known))
 
-    def _require_turn(self, entrant: str) -> None:
+    def _judged(self, entrant: str, score: Score, told: list[tuple[Score, str]], *, repeated: bool) -> Submission:
+        best = max((one for one, _ in told), key=lambda one: self._sign * one.value, default=None)
+        better = best is None or _beyond_doubt(score, best, self._sign)
+        mine = any(one.round == score.round for one, _ in told)
+        if self.rules.ladder and not mine and (repeated or not better):
+            return Submission(entrant, "scored", "not clearly better than your best so far, which still stands.")
+        if repeated:
+            said = f"the same predictions were scored before, in round {score.round}."
+            return Submission(entrant, "repeated", said, score)
+        said = "your first score." if best is None else "clearly better than your best." if better else "scored."
+        return Submission(entrant, "scored", said, score, better)
+
+    def _require_newest(self, held: Holdout) -> None:
+        """Refuse a study that is older than what was told."""
+        seen = max((entry["round"] for entry in self.log() if isinstance(entry["round"], int)), default=0)
+        if seen > held.rounds:
+            raise LedgerError(
+                f"{self.path} ends at round {held.rounds}, and round {seen} was told already: it is an older copy. Find "
+                f"the one "
+                "that holds it; answers given since then would be asked twice."
+            )
+
+    def _require_turn(self, entrant: str, file: StudyFile) -> None:
+        """By the ledger: what was scored within 24 hours counts."""
         limit = self.rules.most_a_day
         if limit is None:
             return
-        since = (datetime.now(UTC) - timedelta(days=1)).isoformat()
-        recent = [one for one in self.log() if one["entrant"] == entrant and one["time"] >= since]
-        counted = [one for one in recent if one["state"] in ("scored", "repeated")]
-        if len(counted) >= limit:
-            free = datetime.fromisoformat(counted[-limit]["time"]) + timedelta(days=1)
+        since = (datetime.now(UTC) - timedelta(days=1)).isoformat(timespec="milliseconds")
+        recent = [one.time for one in file.told if one.who == entrant and one.time >= since]
+        if len(recent) >= limit:
+            free = datetime.fromisoformat(recent[-limit]) + timedelta(days=1)
             raise _Refused(
                 "too soon", f"{limit} submissions a day are allowed. The next may come at {free:%Y-%m-%d %H:%M} UTC."
             )
@@ -380,6 +413,8 @@ class Contest:
         rows = csv.reader(io.StringIO(text), strict=True)
         try:
             head = next(rows, [])
+            if len(set(head)) != len(head):
+                raise Malformed("line 1: a column's name comes twice.", row=1)
             for column in (rules.id_column, rules.prediction_column):
                 if column not in head:
                     raise Malformed(
@@ -388,7 +423,8 @@ class Contest:
                     )  # fmt: skip
             which, what = head.index(rules.id_column), head.index(rules.prediction_column)
             found: list[str | None] = [None] * len(self.ids)
-            for line, cells in enumerate(rows, 2):
+            for cells in rows:
+                line = rows.line_num
                 if not cells:
                     continue
                 if len(cells) != len(head):
@@ -425,7 +461,7 @@ class Contest:
                 fine = False
             if not fine:
                 raise Malformed(f"line {line}, column {column}: {text[:40]!r} is no number.", row=line, column=column)
-        elif text.strip() not in self._codes():
+        elif text not in self._codes and text.strip() not in self._codes:
             shown = ", ".join(str(one) for one in rules.classes[:10])
             raise Malformed(
                 f"line {line}, column {column}: {text[:40]!r} is no class of this contest ({shown}).",
@@ -433,16 +469,13 @@ class Contest:
                 column=column,
             )
 
-    def _codes(self) -> dict[str, Any]:
-        return {str(one): one for one in self.rules.classes}
-
     def _values(self, texts: list[str], *, first: int) -> NDArray[Any]:
         for line, text in enumerate(texts, first):
             self._check(text, line)
         if self.rules.task == "regression":
             return np.array([float(text) for text in texts])
-        codes = self._codes()
-        return np.array([codes[text.strip()] for text in texts])
+        codes = self._codes
+        return np.array([codes[text] if text in codes else codes[text.strip()] for text in texts])
 
     # what is known --------------------------------------------------------------------------------------------------
 
@@ -454,9 +487,12 @@ class Contest:
             "reason": submission.reason,
             "round": None if submission.score is None else submission.score.round,
         }
-        line = (json.dumps(entry, ensure_ascii=False) + "\n").encode()
-        fd = os.open(self._beside("submissions.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        line = (json.dumps(entry, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+        fd = os.open(self._beside("submissions.jsonl"), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
+            size = os.fstat(fd).st_size
+            if size and os.pread(fd, 1, size - 1) != b"\n":
+                line = b"\n" + line  # the last line was cut off
             os.write(fd, line)
             os.fsync(fd)
         finally:
@@ -466,15 +502,17 @@ class Contest:
     def log(self) -> list[dict[str, Any]]:
         """What was sent, and what became of it."""
         try:
-            text = self._beside("submissions.jsonl").read_text(encoding="utf-8")
+            text = self._beside("submissions.jsonl").read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return []
         entries = []
         for line in text.splitlines():
             try:
-                entries.append(json.loads(line))
+                entry = json.loads(line)
             except ValueError:  # a line that was cut off by a crash; the ledger has the score
                 continue
+            if isinstance(entry, dict) and {"entrant", "state", "reason", "round"} <= entry.keys():
+                entries.append(entry)
         return entries
 
     def board(self) -> Board:
@@ -488,22 +526,37 @@ class Contest:
                 silent[entry["entrant"]] = f"{entry['state']}: {entry['reason']}"
         return Board(self.rules, tuple(ranked), tuple(silent.items()), str(file.head), file.spent)
 
+    @property
+    def _sign(self) -> float:
+        return 1.0 if self.rules.larger_is_better else -1.0
+
+    def _told_to(self, file: StudyFile) -> dict[str, list[tuple[Score, str]]]:
+        """What each entrant was told, by the ledger: with the ladder only what was clearly better than before."""
+        told: dict[str, list[tuple[Score, str]]] = {}
+        for one in file.told:
+            if one.who is None or not one.question.startswith(_MARK):
+                continue
+            score, mine = self._told(one.answer), told.setdefault(one.who, [])
+            if not self.rules.ladder or all(_beyond_doubt(score, other, self._sign) for other, _ in mine):
+                mine.append((score, one.time))
+        return told
+
     def _ranked(self, file: StudyFile) -> list[Place]:
-        best: dict[str, list[Any]] = {}
-        sign = 1.0 if self.rules.larger_is_better else -1.0
+        sent: dict[str, int] = {}
         for one in file.told:
             if one.who is not None and one.question.startswith(_MARK):
-                score = self._told(one.answer)
-                best.setdefault(one.who, []).append((sign * score.value, score, one.time))
-        lines = []
-        for entrant, scores in best.items():
-            _, score, when = max(scores, key=lambda found: (found[0], -found[1].round))
-            lines.append((entrant, score, when, len(scores)))
+                sent[one.who] = sent.get(one.who, 0) + 1
+        best = {
+            entrant: max(scores, key=lambda one: (self._sign * one[0].value, -one[0].round))
+            for entrant, scores in self._told_to(file).items()
+        }
         ranked = []
-        for entrant, score, when, count in lines:
-            ahead = sum(_beyond_doubt(other, score, sign) for name, other, _, _ in lines if name != entrant)
-            ranked.append(Place(1 + ahead, entrant, score.value, score.low, score.high, score.round, count, when))
-        return sorted(ranked, key=lambda place: (place.rank, -sign * place.value, place.round))
+        for entrant, (score, when) in best.items():
+            ahead = sum(_beyond_doubt(other, score, self._sign) for other, _ in best.values())
+            ranked.append(
+                Place(1 + ahead, entrant, score.value, score.low, score.high, score.round, sent[entrant], when)
+            )
+        return sorted(ranked, key=lambda place: (place.rank, -self._sign * place.value, place.round))
 
     def _told(self, answer: Any) -> Score:
         """An answer of the ledger in the metric's own units."""
@@ -516,6 +569,14 @@ class Contest:
             span * share.value, span * share.low, span * share.high, share.surprise, share.round, share.spent, "share",
             self.rules.metric, (share,), 0.0, span,
         )  # fmt: skip
+
+
+def _name(entrant: object) -> str:
+    """Who sends it: readable, without blanks around it, writable."""
+    name = entrant.strip() if isinstance(entrant, str) else ""
+    if not 0 < len(name) <= 100 or not name.isprintable():
+        raise QuestionError("an entrant's name is a text of up to 100 printable letters.")
+    return name
 
 
 class _Refused(QuestionError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +12,7 @@ import numpy as np
 
 from everhold.data.source import as_source
 from everhold.data.table import Table
-from everhold.errors import DataError, EverholdError, PriorError
+from everhold.errors import DataError, EverholdError, PriorError, QuestionError
 from everhold.priors.pool import Pool
 from everhold.priors.reference import Reference
 from everhold.queries.coins import coins
@@ -18,7 +20,21 @@ from everhold.queries.coins import coins
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MOST_COLUMNS", "LabelPrior", "Layout", "columns_of", "predicted", "private_layout", "public_layout"]
+__all__ = [
+    "MOST_COLUMNS",
+    "LabelPrior",
+    "LaidOut",
+    "Layout",
+    "columns_of",
+    "length",
+    "part_of",
+    "pool_of",
+    "predicted",
+    "predicted_in_private",
+    "private_layout",
+    "public_layout",
+    "row_digests",
+]
 
 LabelPrior = Literal["uniform", "baseline", "labelled"]
 
@@ -107,10 +123,8 @@ def public_layout(
 def columns_of(features: Any, what: str) -> dict[str, NDArray[Any]]:
     """Features as columns that questions may name, where they can be: frames, mappings and plain matrices."""
     if isinstance(features, np.ndarray):
-        if features.ndim != 2:
-            raise DataError(f"{what} has shape {features.shape}. Expected a matrix: one row for each example.")
-        if features.shape[1] > MOST_COLUMNS or features.dtype.kind not in "buif":
-            return {}
+        if features.ndim != 2 or features.shape[1] > MOST_COLUMNS or features.dtype.kind not in "buif":
+            return {}  # texts, images: nothing that a question could name
         return {f"x{j}": np.ascontiguousarray(features[:, j]) for j in range(features.shape[1])}
     if hasattr(features, "tocsr") or isinstance(features, Sequence):
         return {}
@@ -126,11 +140,18 @@ def columns_of(features: Any, what: str) -> dict[str, NDArray[Any]]:
 def pool_of(columns: dict[str, NDArray[Any]], layout: Layout, label: str) -> Pool:
     """The public side as a prior's rows."""
     if layout.index.ndim == 2:
-        pairs: dict[str, object] = {"first": layout.labels[:, 0], "second": layout.labels[:, 1]}
-        return Pool(Table(pairs), layout.weights, layout.independent)
+        return Pool(Table(paired(columns, layout)), layout.weights, layout.independent)
     table: dict[str, object] = {name: column[layout.index] for name, column in columns.items()}
     table[label] = layout.labels
     return Pool(Table(table), layout.weights, layout.independent)
+
+
+def paired(columns: dict[str, NDArray[Any]], layout: Layout) -> dict[str, object]:
+    """The columns of both rows of every pair."""
+    table: dict[str, object] = {"first": layout.labels[:, 0], "second": layout.labels[:, 1]}
+    for name, column in columns.items():
+        table |= {f"{name} of {which}": column[layout.index[:, side]] for side, which in enumerate(("first", "second"))}
+    return table
 
 
 class LaidOut(Reference):
@@ -147,24 +168,89 @@ class LaidOut(Reference):
         return self._description
 
 
-def predicted(model: Any, features: Any, output: str, classes: NDArray[Any]) -> Any:
-    """What a model says of features: labels, probabilities in the order of the classes, scores or values."""
+def row_digests(features: Any) -> NDArray[np.float64]:
+    """A number for each row, from all that is in it: what tells these rows from others where they are no columns."""
+    size = length(features)
+    found = np.empty(size)
+    for place in range(size):
+        row = part_of(features, place, place + 1)
+        if hasattr(row, "tocoo"):
+            cells = row.tocoo()
+            content = repr(sorted(zip(cells.col.tolist(), cells.data.tolist(), strict=True)))
+        elif hasattr(row, "to_numpy"):
+            content = repr(row.to_numpy().tolist())
+        elif isinstance(row, Mapping):
+            content = repr({name: np.asarray(column).tolist() for name, column in row.items()})
+        else:
+            content = repr(np.asarray(row, dtype=object).tolist())
+        found[place] = int.from_bytes(hashlib.sha256(content.encode("utf-8", "replace")).digest()[:6], "big")
+    return found
+
+
+def length(features: Any) -> int:
+    """How many rows there are."""
+    if isinstance(features, Mapping):
+        return len(next(iter(features.values()))) if features else 0
+    shape = getattr(features, "shape", None)
+    return int(shape[0]) if shape is not None else len(features)
+
+
+def part_of(features: Any, start: int, stop: int, step: int = 1) -> Any:
+    """Some of the rows, as the same kind of thing."""
+    if isinstance(features, Mapping):
+        return {name: column[start:stop:step] for name, column in features.items()}
+    if hasattr(features, "iloc"):
+        return features.iloc[start:stop:step]
+    return features[start:stop:step]
+
+
+def predicted(model: Any, features: Any, output: str, classes: NDArray[Any], positive: Any) -> Any:
+    """What a model says of features: labels or values, probabilities in the order of the classes, scores of the positive."""
     if output in ("labels", "values"):
         return np.asarray(model.predict(features))
-    if output == "scores" and hasattr(model, "decision_function"):
-        scores = np.asarray(model.decision_function(features))
+    known = np.asarray(getattr(model, "classes_", classes))
+    if output == "scores" and hasattr(model, "decision_function") and len(known) == 2 and positive in known.tolist():
+        scores = np.asarray(model.decision_function(features), dtype=np.float64)
         if scores.ndim == 1:
-            return scores
+            return scores if known[1] == positive else -scores
     if not hasattr(model, "predict_proba"):
         raise PriorError(
             f"{type(model).__name__} has no predict_proba, which this metric needs. Expected a model that gives "
             "probabilities, or a metric of labels, such as 'accuracy'."
         )
     table = np.asarray(model.predict_proba(features), dtype=np.float64)
-    known = np.asarray(getattr(model, "classes_", classes))
+    if table.shape != (length(features), len(known)):
+        raise QuestionError(f"predict_proba gave shape {table.shape}. Expected {(length(features), len(known))}.")
     ordered = np.zeros((len(table), len(classes)))
     for k, one in enumerate(classes):
         place = np.flatnonzero(known == one)
         if len(place):
             ordered[:, k] = table[:, place[0]]
-    return ordered[:, -1] if output == "scores" else ordered
+    return ordered[:, np.flatnonzero(classes == positive)[0]] if output == "scores" else ordered
+
+
+def predicted_in_private(predict: Callable[[Any], Any], features: Any, like: NDArray[Any]) -> NDArray[Any]:
+    """The same for private rows, where nothing may tell: rows on which the model fails have no prediction.
+
+    Where it raises, or returns something of another shape, the rows are halved until those at fault stand alone. `like` are
+    the public predictions: shape and type are theirs.
+    """
+    size = length(features)
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = np.asarray(predict(features))
+        if found.shape == (size, *like.shape[1:]) and (found.dtype.kind in "buif") == (like.dtype.kind in "buif"):
+            return found
+    except KeyboardInterrupt:
+        raise
+    except Exception:
+        found = np.empty(0)
+    if size <= 1:
+        nothing: Any = np.nan if like.dtype.kind in "buif" else ""
+        return np.full((size, *like.shape[1:]), nothing, dtype=np.float64 if like.dtype.kind in "buif" else object)
+    half = size // 2
+    parts = [predicted_in_private(predict, part_of(features, a, b), like) for a, b in ((0, half), (half, size))]
+    if any(part.dtype == object for part in parts):
+        parts = [part.astype(object) for part in parts]
+    return np.concatenate(parts)

@@ -55,7 +55,11 @@ class Kit:
     def place(self, values: Any) -> NDArray[np.float64]:
         """A regression's numbers between 0 and 1; what lies outside the range counts as its end."""
         scaled = (np.asarray(values, dtype=np.float64) - self.low) / (self.high - self.low)
-        return np.clip(np.nan_to_num(scaled, nan=0.5, posinf=1.0, neginf=0.0), 0.0, 1.0)
+        return np.clip(np.nan_to_num(scaled, nan=np.nan, posinf=1.0, neginf=0.0), 0.0, 1.0)
+
+    def off(self, out: Any, y: Any) -> NDArray[np.float64]:
+        """How far off a prediction is, as a share of the range; what is no number is off by all of it."""
+        return np.nan_to_num(np.abs(self.place(out) - self.place(y)), nan=1.0)
 
     def of_label(self, probabilities: Any, y: Any) -> NDArray[np.float64]:
         """The probability that a model gave to the label."""
@@ -113,7 +117,7 @@ def _ratio(part: Part, rest: Part, weight: float = 1.0) -> Program:
     a, b = (yield part), (yield rest)
     low, high = derived.ratio((a.low, a.high), (weight * b.low, weight * b.high))
     whole = a.value + weight * b.value
-    value = a.value / whole if whole > 0.0 else 0.5 * (low + high)
+    value = a.value / whole if whole > 0.0 else low  # nothing to divide by: as bad as it can be
     return Told(min(max(value, low), high), low, high)
 
 
@@ -179,12 +183,17 @@ def _f1(kit: Kit) -> Program:
 
 
 def _brier(kit: Kit) -> Part:
-    """Half the squared distance between the probabilities and the label: for two classes (p - y)²."""
+    """Half the squared distance between the probabilities and the label: for two classes (p - y)².
+
+    For more classes scikit-learn reports twice that.
+    """
 
     def part(out: Any, y: Any) -> NDArray[np.float64]:
-        table = np.clip(np.nan_to_num(np.asarray(out, dtype=np.float64), nan=0.5), 0.0, 1.0)
+        given = np.asarray(out, dtype=np.float64)
+        table = np.clip(np.nan_to_num(given, nan=0.0), 0.0, 1.0)
         hot = np.stack([np.asarray(y == one) for one in kit.classes], axis=1)
-        return np.asarray(np.clip(0.5 * ((table - hot) ** 2).sum(axis=1), 0.0, 1.0))
+        off = np.clip(0.5 * ((table - hot) ** 2).sum(axis=1), 0.0, 1.0)
+        return np.where(np.isnan(given).any(axis=1), 1.0, off)  # no prediction is as wrong as can be
 
     return part
 
@@ -202,11 +211,11 @@ def _log_loss(kit: Kit) -> Program:
 
 
 def _absolute(kit: Kit) -> Part:
-    return lambda out, y: np.abs(kit.place(out) - kit.place(y))
+    return kit.off
 
 
 def _squared(kit: Kit) -> Part:
-    return lambda out, y: (kit.place(out) - kit.place(y)) ** 2
+    return lambda out, y: kit.off(out, y) ** 2
 
 
 def _in_units(part: Part, span: float) -> Program:
@@ -233,12 +242,13 @@ def _auc(kit: Kit) -> Program:
 
     Pairs are draws of their own: two private rows are never in two pairs, so the guarantee is that of n/2 draws.
     """
-    positive = kit.classes[-1] if kit.positive is None else kit.positive
+    positive = kit.positive
 
     def lead(out: Any, y: Any) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         first, second = y[:, 0] == positive, y[:, 1] == positive
-        scores = np.nan_to_num(np.asarray(out, dtype=np.float64))
+        scores = np.asarray(out, dtype=np.float64)
         ahead = np.sign(scores[:, 0] - scores[:, 1]) * np.where(first, 1.0, -1.0)
+        ahead = np.where(np.isnan(scores).any(axis=1), -1.0, np.nan_to_num(ahead))  # no score loses
         return first ^ second, 0.5 * (1.0 + ahead)
 
     def won(out: Any, y: Any) -> NDArray[np.float64]:

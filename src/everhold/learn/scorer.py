@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from everhold.errors import LedgerError, PrecisionExhausted
+from everhold.errors import EverholdError, LedgerError
 from everhold.learn.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -21,7 +24,8 @@ class Scorer:
     """Scores a fitted estimator on the test set: `scorer(estimator, X, y)`, where X and y play no part.
 
     Larger is better, as scikit-learn wants it: losses are negated. It can be sent to other processes where the test set is
-    durable; each of them opens the study for one score and gives it up again.
+    durable. What is sent is the name of the study's file; the rows wait in a file beside it that only its owner can read,
+    and each process opens the study for one score and gives it up again.
     """
 
     def __init__(self, test: TestSet, metric: str) -> None:
@@ -33,8 +37,11 @@ class Scorer:
         """The score's value, for a search to rank by."""
         try:
             return self._sign * float(self._test.score(estimator, self.metric))
-        except PrecisionExhausted as refusal:
+        except EverholdError as refusal:
             raise SearchStopped(f"the search stops here: {refusal}") from refusal
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Scorer:
+        return self  # one test set, however often a search is cloned
 
     def __reduce__(self) -> tuple[Any, ...]:
         test = self._test
@@ -44,28 +51,44 @@ class Scorer:
                 "rows would void the guarantee. Make it durable with TestSet(…, path='test.everhold'), or search with "
                 "n_jobs=1."
             )
-        test._shared = True
-        test.release()
-        return _again, (_State(test), self.metric)
+        test._share()
+        return _again, (str(test._path.absolute()), self.metric)
 
     def __repr__(self) -> str:
         return f"Scorer({self.metric}, {self._test!r})"
 
 
-class _State:
-    """A test set on its way to another process: everything but the open file."""
+_here: dict[str, TestSet] = {}
+"""Test sets that this process has taken up, by the path of their study."""
 
-    def __init__(self, test: TestSet) -> None:
-        self.kept = {**vars(test), "_held": None, "exhausted": None}
 
-    def restore(self) -> TestSet:
-        """The same test set, which will open the study for each score."""
-        from everhold.learn.testset import TestSet
+def rows_file(path: Path) -> Path:
+    """Where a shared test set's rows wait for other processes of its owner."""
+    return path.with_name(path.name + ".rows")
 
+
+def save_rows(path: Path, kept: dict[str, Any]) -> None:
+    """Write them so that only the owner can read them."""
+    place = rows_file(path)
+    made = place.with_name(f".{place.name}.{os.getpid()}.new")
+    fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        pickle.dump(kept, file)
+    os.replace(made, place)
+
+
+def _again(path: str, metric: str) -> Scorer:
+    from everhold.learn.testset import TestSet
+
+    if path not in _here:
+        try:
+            with rows_file(Path(path)).open("rb") as file:
+                kept = pickle.load(file)
+        except FileNotFoundError:
+            raise LedgerError(
+                f"the rows of {path} are not here: a scorer works on the machine and for the owner of its test set."
+            ) from None
         test = TestSet.__new__(TestSet)
-        test.__dict__.update(self.kept)
-        return test
-
-
-def _again(state: _State, metric: str) -> Scorer:
-    return Scorer(state.restore(), metric)
+        test._restore(kept)
+        _here[path] = test
+    return Scorer(_here[path], metric)

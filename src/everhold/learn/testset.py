@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from everhold.data.fingerprint import fingerprint_rows
 from everhold.data.table import Table
 from everhold.errors import (
     DataError,
@@ -27,12 +29,19 @@ from everhold.learn.layout import (
     LabelPrior,
     LaidOut,
     columns_of,
+    length,
+    paired,
+    part_of,
     pool_of,
     predicted,
+    predicted_in_private,
     private_layout,
     public_layout,
+    row_digests,
 )
 from everhold.learn.metrics import Kit, Metric, Part, Task, find, unit
+from everhold.learn.scorer import Scorer, rows_file, save_rows
+from everhold.ledger.reading import read_study
 from everhold.queries.answer import Answer
 from everhold.queries.coins import fresh_seed
 from everhold.queries.expression import expression
@@ -42,10 +51,10 @@ from everhold.queries.query import Values
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.learn.scorer import Scorer
-
 __all__ = ["Score", "TestSet", "Verdict"]
 
+_DIGEST = "row digest"
+_ASKED_AGAIN = 200  # public rows that a model is asked about a second time
 _BINS = 16  # labels of a regression that the prior supposes
 _PATIENCE = 600.0  # seconds that a search waits for its turn at a durable test set
 
@@ -114,6 +123,11 @@ class TestSet:
     Every score carries an interval for the *population*, and all intervals of all scores hold together with the chosen
     confidence, however models were picked by earlier scores.
 
+    A model must say of each row what it would say of it alone, and nothing of it may have been fitted to the test rows.
+    Where it fails on a test row, that row counts as predicted wrongly, and nothing else is told.
+
+    One object, or one path, for the same rows: a second record of them would void the guarantee.
+
     Args:
         X: features of the test rows, private: a matrix, a pandas or Polars frame, a mapping of columns.
         y: their labels, private.
@@ -124,12 +138,16 @@ class TestSet:
         prior: what is supposed of labels: 'uniform' (every label equally likely: the default), 'baseline' (a baseline
             model's cross-validated probabilities on the reference), 'labelled' (the reference's own labels, which models
             have seen and overfitted: more surprises).
-        path: of a durable study; opened again if it exists. Searches with several processes need one.
-        classes: the possible labels; those of the reference when left out.
-        low, high: the declared range of a regression's labels, needed there.
-        positive: the class that precision, recall and F1 are about; left out, the second of two, or the mean over all.
+        path: of a durable study; opened again if it exists. Searches with several processes need one. While it is open no
+            other process can ask; `release` gives it up.
+        classes: the possible labels, in the order that tables of probabilities have; those of the reference, sorted, when
+            left out. They are there as `test.classes`.
+        low, high: the declared range of a regression's labels, needed there. Predictions are cut to it.
+        positive: the class that precision, recall, F1 and AUC are about; left out, the second of two; for more classes the
+            mean over all, and none for AUC.
         least_probability: probabilities count as at least this much in the log loss, which bounds it.
-        pairs: pair the rows up, so that AUC can be asked for; everything then rests on half as many draws.
+        pairs: pair the rows up, so that AUC can be asked for; everything then rests on half as many draws. Not where the
+            test features are public: whoever knows the pairs could aim at them.
         label: the name of the label's column in subgroups (`given=`).
         confidence, half_width, known_rows, seed: as for `eh.Holdout`.
 
@@ -174,9 +192,15 @@ class TestSet:
             raise SettingError(f"least_probability lies between 0 and 0.5, not at {least_probability!r}")
         self.task: Task = task
         self._X, labels = X, np.asarray(y)
-        if labels.ndim != 1 or _length(X) != len(labels):
+        if labels.ndim != 1 or length(X) != len(labels):
             raise DataError(
-                f"X has {_length(X):,} rows and y has shape {labels.shape}. Expected one label for each row."
+                f"X has {length(X):,} rows and y has shape {labels.shape}. Expected one label for each row."
+            )
+        if pairs and reference is None:
+            raise SettingError(
+                "pairs=True needs reference=…: where the test features are public, so are the pairs, and a model could be "
+                "made "
+                "for them."
             )
         public, known = _reference(reference)
         self._transductive = reference is None
@@ -195,14 +219,24 @@ class TestSet:
             edges = np.linspace(low, high, _BINS + 1)
             values = 0.5 * (edges[1:] + edges[:-1])
             self._kit = Kit(values, None, float(low), float(high), least_probability)
-            labels = labels.astype(np.float64)
+            try:
+                labels = labels.astype(np.float64)
+            except (TypeError, ValueError):
+                raise DataError("the test labels are no numbers, and a regression needs numbers.") from None
+            if not bool(np.all((labels >= low) & (labels <= high))):
+                raise DataError(
+                    "the test labels hold something outside the declared range, or missing. Expected low=… and high=… that "
+                    "hold "
+                    "every label: they are public."
+                )
         if prior != "uniform" and known is None:
             raise PriorError(f"prior={prior!r} needs labelled public rows: reference=(X_train, y_train).")
         self._label, self._pairs, self.prior_name = label, pairs, prior
-        self._seed = fresh_seed() if seed is None and path is None else (0 if seed is None else seed)
+        self._path = None if path is None else Path(path)
+        self._seed = _seed(seed, self._path)
         chances = _baseline(self._public, known, self._kit, task) if prior == "baseline" else None
         own = np.asarray(known) if prior == "labelled" else None
-        size = _length(self._public)
+        size = length(self._public)
         self._theirs = public_layout(size, own, values, chances, pairs=pairs, seed=self._seed)
         self._mine = private_layout(labels, pairs=pairs, seed=self._seed)
         self._describe(prior, size, values)
@@ -212,11 +246,11 @@ class TestSet:
             "known_rows": known_rows,
             "seed": self._seed,
         }
-        self._path = None if path is None else Path(path)
         self._held: Holdout | None = None
         self._shared = False
+        self._lock = RLock()
         self.exhausted: PrecisionExhausted | None = None
-        self._rows, self._prior = self._sides(labels, chances, prior)
+        self._rows, self._prior = self._sides(labels, prior)
         self._begin()
 
     # making ready --------------------------------------------------------------------------------------------------
@@ -230,20 +264,26 @@ class TestSet:
         }[prior]
         self.prior = f"{size:,} {what} {labels}{', in pairs' if self._pairs else ''}"
 
-    def _sides(self, labels: NDArray[Any], chances: Any, prior: str) -> tuple[Table, LaidOut]:
+    def _sides(self, labels: NDArray[Any], prior: str) -> tuple[Table, LaidOut]:
         mine, theirs = columns_of(self._X, "X"), columns_of(self._public, "the reference")
-        both = {} if self._pairs else {name: mine[name] for name in mine if name in theirs}
+        both = {name: mine[name] for name in mine if name in theirs}
         if self._label in both:
             raise DataError(
                 f"X has a column {self._label!r} already. Name the label's column otherwise: label='target'."
             )
         shared = {name: theirs[name] for name in both}
+        if len(both) < len(mine) or not both:  # what tells these rows from others, where columns do not
+            both[_DIGEST], shared[_DIGEST] = row_digests(self._X), row_digests(self._public)
         density = 1.0 / len(self._kit.classes) if prior == "uniform" and self.task == "classification" else None
         laid = LaidOut(pool_of(shared, self._theirs, self._label), density, self.prior)
         if self._pairs:
-            columns: dict[str, object] = {"first": self._mine.labels[:, 0], "second": self._mine.labels[:, 1]}
-            return Table(columns, what="the test rows"), laid
+            return Table(paired(both, self._mine), what="the test rows"), laid
         return Table({**both, self._label: labels}, what="the test rows"), laid
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The possible labels, in the order that tables of probabilities have."""
+        return self._kit.classes
 
     def _begin(self) -> None:
         if self._path is None:
@@ -265,40 +305,77 @@ class TestSet:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.005)
-        pool = self._prior.pool(np.random.default_rng(0))
-        kept = held._public.pool if held._public is not None else None
-        if kept is None or kept.size != pool.size or held.settings is None or held.settings.seed != self._seed:
+        difference = self._difference(held)
+        if difference is not None:
             held.close()
             raise LedgerError(
-                f"{self._path} was made with other public rows, another prior or another seed. Expected the same as then, "
-                f"or "
-                "a new path."
+                f"{self._path} was made with {difference}. Expected the same as then, or a new path for other rows."
             )
         self._held = held
         return held
 
+    def _difference(self, held: Holdout) -> str | None:
+        """What a study that exists was made with, where that is not what is asked for now."""
+        kept, pool = held._public, self._prior.pool(np.random.default_rng(0))
+        if kept is None or kept.pool is None or held.settings is None:
+            return "something else than a test set"
+        if kept.pool.rows.size != pool.rows.size or set(kept.pool.rows) != set(pool.rows):
+            return "other public rows"
+        declared = kept.schema.conform(pool.rows, what="the reference")
+        if fingerprint_rows(kept.pool.rows, b"public") != fingerprint_rows(declared, b"public"):
+            return "other public rows"
+        weights = [np.ones(pool.rows.size) if one is None else one for one in (kept.pool.weights, pool.weights)]
+        if not np.allclose(weights[0] / weights[0].sum(), weights[1] / weights[1].sum(), rtol=1e-9, atol=0.0):
+            return "another prior"
+        for name, value in self._settings.items():
+            if getattr(held.settings, name) != value:
+                return f"{name} = {getattr(held.settings, name)!r}"
+        return None
+
     @contextmanager
     def _turn(self) -> Iterator[Holdout]:
-        """The holdout, for one score. A test set that other processes share is given up after each."""
-        held = self._held
-        if held is None or (self._path is not None and held.journal.store is not None and held.journal.store.closed):
-            held = self._open()
-        try:
-            yield held
-        finally:
-            if self._shared:
-                self.release()
+        """The holdout, for one score, one thread at a time. A shared test set is given up after each."""
+        with self._lock:
+            held = self._held
+            store = None if held is None else held._journal.store
+            if held is None or (store is not None and (store.closed or store.broken)):
+                held = self._open()
+            try:
+                yield held
+            finally:
+                if self._shared:
+                    self.release()
 
     def release(self) -> None:
         """Give up the study's file, so that other processes may ask; the next score opens it again."""
-        if self._held is not None and self._path is not None:
-            self._held.close()
-            self._held = None
+        with self._lock:
+            if self._held is not None and self._path is not None:
+                self._held.close()
+                self._held = None
+
+    def _share(self) -> None:
+        """Make ready for other processes: the rows into a file for the owner alone, the study given up between scores."""
+        if self._path is None:
+            raise LedgerError("this test set is in memory only.")
+        with self._lock:
+            if not self._shared or not rows_file(self._path).exists():
+                kept = {
+                    name: value for name, value in vars(self).items() if name not in ("_held", "_lock", "exhausted")
+                }
+                save_rows(self._path, kept)
+            self._shared = True
+            self.release()
+
+    def _restore(self, kept: dict[str, Any]) -> None:
+        """In another process: everything but the open file, which is opened for each score."""
+        self.__dict__.update(kept)
+        self._held, self._lock, self._shared, self.exhausted = None, RLock(), True, None
 
     @property
     def holdout(self) -> Holdout:
         """The holdout inside: everything that is ever told goes through it."""
-        return self._held if self._held is not None else self._open()
+        with self._lock:
+            return self._held if self._held is not None else self._open()
 
     # scores --------------------------------------------------------------------------------------------------------
 
@@ -312,6 +389,7 @@ class TestSet:
             given: only rows for which this is true, as text: "region = 'north'".
         """
         found = self._metric(metric)
+        self._require_pairs(found)
         mine, theirs = self._outputs(model, found)
         return self._score(found, mine, theirs, given)
 
@@ -327,14 +405,15 @@ class TestSet:
             reference: predictions of the same model for the public rows; not needed where the test features are public.
         """
         found = self._metric(metric)
+        self._require_pairs(found)
         if reference is None and not self._transductive:
             raise QuestionError(
-                f"the prior has {_length(self._public):,} public rows of its own, and the model's predictions for them are "
+                f"the prior has {length(self._public):,} public rows of its own, and the model's predictions for them are "
                 "needed too: score_predictions(y_pred, reference=model.predict(X_reference)). A test set made without "
                 "reference= needs none."
             )
-        mine = self._checked(y_pred, _length(self._X), found, "y_pred")
-        theirs = mine if reference is None else self._checked(reference, _length(self._public), found, "reference")
+        mine = self._checked(y_pred, length(self._X), found, "y_pred")
+        theirs = mine if reference is None else self._checked(reference, length(self._public), found, "reference")
         return self._score(found, mine, theirs, given)
 
     def _score_named(self, metric: Metric, predictions: NDArray[Any], name: str, who: str) -> Score:
@@ -342,7 +421,7 @@ class TestSet:
         if metric.loss is None or not self._transductive:
             raise SettingError(f"{metric.name} cannot be asked by one question about public features.")
         part = metric.loss(self._kit)
-        output = self._checked(predictions, _length(self._X), metric, "the submission")
+        output = self._checked(predictions, length(self._X), metric, "the submission")
         with self._turn() as held:
             mine, theirs = (layout.evaluate(part, output, pairs=False) for layout in (self._mine, self._theirs))
             told = _share(held, mine, theirs, name=name, who=who)
@@ -376,7 +455,7 @@ class TestSet:
 
             return part
 
-        places = np.arange(_length(self._X)), np.arange(_length(self._public))
+        places = np.arange(length(self._X)), np.arange(length(self._public))
         parts = half(ones[0], others[0]), half(ones[1], others[1])
         with self._turn() as held:
             told = self._asked(held, parts[0], parts[1], places[0], places[1], given, pairs=False)
@@ -387,9 +466,14 @@ class TestSet:
             found.larger_is_better,
         )  # fmt: skip
 
+    def _require_pairs(self, metric: Metric) -> None:
+        if metric.pairs and (not self._pairs or self._kit.positive is None):
+            raise SettingError(
+                f"{metric.name} is about pairs of rows, one of them positive: make the test set with pairs=True"
+                f"{'' if self._kit.positive is not None else ' and positive=…'}."
+            )
+
     def _score(self, metric: Metric, mine: Any, theirs: Any, given: str | None) -> Score:
-        if metric.pairs and not self._pairs:
-            raise SettingError(f"{metric.name} is about pairs of rows: make the test set with pairs=True.")
         parts: list[Answer] = []
         program = metric.program(self._kit)
         with self._turn() as held:
@@ -447,25 +531,56 @@ class TestSet:
         return find(name or ("accuracy" if self.task == "classification" else "mean_absolute_error"), self.task)
 
     def _outputs(self, model: Any, metric: Metric) -> tuple[Any, Any]:
-        mine, theirs = (
-            self._checked(predicted(model, rows, metric.output, self._kit.classes), _length(rows), metric, "the model")
-            for rows in (self._X, self._public)
-        )
-        return mine, theirs
+        """Predictions for both sides: on public rows every fault is told, on private ones none."""
+
+        def predict(rows: Any) -> Any:
+            return predicted(model, rows, metric.output, self._kit.classes, self._kit.positive)
+
+        if self._transductive:
+            theirs = self._checked(predict(self._public), length(self._public), metric, "the model")
+            return theirs, theirs
+        theirs = self._checked(predict(self._public), length(self._public), metric, "the model")
+        self._require_rows_alone(predict, theirs)
+        return predicted_in_private(predict, self._X, theirs), theirs
+
+    def _require_rows_alone(self, predict: Callable[[Any], Any], whole: NDArray[Any]) -> None:
+        """A model says of a row what it would say of it alone: asked again about some public rows, it says the same."""
+        size = min(length(self._public), _ASKED_AGAIN)
+        again = np.asarray(predict(part_of(self._public, 0, size, 2)))
+        before = whole[0:size:2]
+        if before.dtype.kind in "f" and again.shape == before.shape and again.dtype.kind in "buif":
+            same = np.isclose(before, again, rtol=1e-5, atol=1e-6, equal_nan=True)
+        else:
+            same = before == again if again.shape == before.shape else np.zeros(1, bool)
+        if np.mean(same) < 0.98:
+            raise QuestionError(
+                "the model says something else of the same public rows when it is asked again about every other one. "
+                "Expected a "
+                "fixed function of one row at a time. Nothing was charged."
+            )
 
     def _checked(self, given: Any, size: int, metric: Metric, what: str) -> Any:
-        """Predictions of the right shape. What is said of them is a function of the predictions alone."""
+        """Predictions of the right kind. What is said of them is a function of the predictions alone."""
         array = np.asarray(given)
         shape = (size, len(self._kit.classes)) if metric.output == "probabilities" else (size,)
         if array.shape != shape:
             raise QuestionError(
                 f"{what} gave predictions of shape {array.shape}. Expected {shape}. Nothing was charged."
             )
-        if metric.output != "labels" and array.dtype.kind not in "buif":
-            raise QuestionError(f"{what} gave {array.dtype} where numbers are needed. Nothing was charged.")
-        if metric.output == "labels" and array.dtype.kind != self._kit.classes.dtype.kind:
-            return array.astype(object)
-        return array
+        if metric.output != "labels":
+            if array.dtype.kind not in "buif":
+                raise QuestionError(f"{what} gave {array.dtype} where numbers are needed. Nothing was charged.")
+            if not bool(np.isfinite(array).all()):
+                raise QuestionError(
+                    f"{what} gave predictions that are no numbers (NaN or infinite). Nothing was charged."
+                )
+            return array
+        if not bool(np.isin(array, self._kit.classes).any()):
+            raise QuestionError(
+                f"{what} never predicts any of the classes {self._kit.classes.tolist()[:10]}, but for instance "
+                f"{array[:1].tolist()}. Expected labels of the same kind. Nothing was charged."
+            )
+        return array if array.dtype.kind == self._kit.classes.dtype.kind else array.astype(object)
 
     # scikit-learn --------------------------------------------------------------------------------------------------
 
@@ -475,13 +590,14 @@ class TestSet:
         With several processes (`n_jobs=2`) the test set must be durable (`path=`): the scorer is then a handle to the
         study's file, and every process waits for its turn.
         """
-        from everhold.learn.scorer import Scorer
-
         return Scorer(self, self._metric(metric).name)
 
     def cv(self, X: Any, y: Any = None) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """A single split that trains on all rows, so that a search asks once a candidate: `cv=test.cv(X_train)`."""
-        size = _length(X)
+        """A single split that trains on all rows, so that a search asks once a candidate: `cv=test.cv(X_train)`.
+
+        (Twice with `return_train_score=True`, which asks for what it already has.)
+        """
+        size = length(X)
         if size < 1:
             raise DataError("there are no training rows.")
         return [(np.arange(size), np.arange(1))]
@@ -531,16 +647,20 @@ def _share(
     return held.ask(Values(sample=mine, reference=theirs), name=name, who=who).as_share()
 
 
-def _length(X: Any) -> int:
-    if isinstance(X, dict):
-        return len(next(iter(X.values()))) if X else 0
-    shape = getattr(X, "shape", None)
-    return int(shape[0]) if shape is not None else len(X)
+def _seed(given: int | None, path: Path | None) -> int:
+    """The seed that was given, or that of the study that is there already, or a new one."""
+    if given is not None:
+        return given
+    if path is not None and path.exists():
+        return int(read_study(path).study.settings["seed"])
+    return fresh_seed()
 
 
 def _reference(given: Any) -> tuple[Any, Any]:
+    if isinstance(given, list) and len(given) == 2 and hasattr(given[0], "shape"):
+        given = tuple(given)
     if isinstance(given, tuple):
-        if len(given) != 2 or _length(given[0]) != len(given[1]):
+        if len(given) != 2 or length(given[0]) != len(given[1]):
             raise PriorError("reference is features, or the pair (X_train, y_train) with one label for each row.")
         return given[0], np.asarray(given[1])
     return given, None
@@ -549,7 +669,9 @@ def _reference(given: Any) -> tuple[Any, Any]:
 def _classes(given: Any, known: Any) -> NDArray[Any]:
     """The possible labels, from public facts alone."""
     if given is not None:
-        values = np.unique(np.asarray(list(given)))
+        values = np.asarray(list(given))
+        if len(np.unique(values)) != len(values):
+            raise SettingError("every class is listed once.")
     elif known is not None:
         values = np.unique(known)
     else:
@@ -569,13 +691,25 @@ def _positive(given: Any, classes: NDArray[Any]) -> Any:
 
 def _baseline(public: Any, known: Any, kit: Kit, task: Task) -> NDArray[np.float64]:
     """Cross-validated label probabilities of a baseline model on the public rows."""
+    k = len(kit.classes)
+    try:
+        return _cross_validated(public, known, kit, task, k)
+    except (TypeError, ValueError) as error:
+        raise PriorError(
+            f"the baseline model cannot be fitted to the reference ({error}). It needs numbers; use prior='uniform', "
+            f"or give "
+            "features as numbers."
+        ) from None
+
+
+def _cross_validated(public: Any, known: Any, kit: Kit, task: Task, k: int) -> NDArray[np.float64]:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
     from sklearn.model_selection import cross_val_predict
 
-    k = len(kit.classes)
     if task == "classification":
         model = HistGradientBoostingClassifier(max_iter=60, random_state=0)
-        found = cross_val_predict(model, public, known, cv=5, method="predict_proba")
+        fewest = int(np.unique(known, return_counts=True)[1].min())
+        found = cross_val_predict(model, public, known, cv=max(2, min(5, fewest)), method="predict_proba")
         present = np.unique(known)
         chances = np.zeros((len(found), k))
         for j, one in enumerate(kit.classes):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from everhold.queries.interval import Interval
+
 __all__ = ["board_html"]
 
 _STYLE = (
@@ -28,9 +30,9 @@ def board_html(board: Any) -> str:
         return 4.0 + 212.0 * (value - low) / span
 
     rows = "".join(
-        f"<tr><td class='n'>{place.rank}</td><td>{escape(place.entrant)}</td><td class='n'>{place.value:.4f}</td>"
-        f"<td>[{place.low:.4f}, {place.high:.4f}]</td>"
-        f"<td><svg width='220' height='16' role='img' aria-label='from {place.low:.4f} to {place.high:.4f}'>"
+        f"<tr><td class='n'>{place.rank}</td><td>{escape(place.entrant)}</td><td class='n'>{place.value:.4g}</td>"
+        f"<td>{Interval(place.low, place.high)}</td>"
+        f"<td><svg width='220' height='16' role='img' aria-label='interval {Interval(place.low, place.high)}'>"
         f"<line class='axis' x1='4' x2='216' y1='8' y2='8'/><line class='bar' x1='{at(place.low):.1f}' "
         f"x2='{at(place.high):.1f}' y1='8' y2='8' stroke-width='5'/><circle class='dot' cx='{at(place.value):.1f}' cy='8' "
         f"r='4'/></svg></td><td class='n'>{place.submissions:,}</td></tr>"
@@ -45,8 +47,8 @@ def board_html(board: Any) -> str:
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
         f"<title>{escape(board.rules.title)}</title><style>{_STYLE}</style></head><body><h1>{escape(board.rules.title)}</h1>"
         f"<p class='note'>Scored by {escape(board.rules.metric)}, "
-        f"{'larger' if board.rules.larger_is_better else 'smaller'} is better. Entrants whose intervals overlap "
-        f"share a rank."
+        f"{'larger' if board.rules.larger_is_better else 'smaller'} is better. A rank is one more "
+        "than the number of entrants who are better beyond doubt."
         "</p><div class='wide'><table><thead><tr><th class='n'>rank</th><th>entrant</th><th class='n'>score</th>"
         "<th>interval</th><th></th><th class='n'>submissions</th></tr></thead><tbody>"
         f"{rows}{rest}{empty}</tbody></table></div><p class='note'>{escape(board.rules.reveals)}</p>"
