@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from everhold.errors import MissingExtra
+
+try:
+    import rich  # noqa: F401
+    import typer  # noqa: F401
+except ImportError:
+    raise MissingExtra("the command line", "cli") from None
+
 from everhold.cli import asking, contest, planning, reading, risk, studies, token
 from everhold.cli.app import app
 

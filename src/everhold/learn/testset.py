@@ -19,6 +19,7 @@ from everhold.errors import (
     DataError,
     LedgerBusy,
     LedgerError,
+    MissingExtra,
     PrecisionExhausted,
     PriorError,
     QuestionError,
@@ -694,6 +695,8 @@ def _baseline(public: Any, known: Any, kit: Kit, task: Task) -> NDArray[np.float
     k = len(kit.classes)
     try:
         return _cross_validated(public, known, kit, task, k)
+    except ImportError:
+        raise MissingExtra("prior='baseline'", "learn") from None
     except (TypeError, ValueError) as error:
         raise PriorError(
             f"the baseline model cannot be fitted to the reference ({error}). It needs numbers; use prior='uniform', "
