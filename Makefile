@@ -27,7 +27,7 @@ test-oldest:  ## the scikit-learn side with the oldest scikit-learn that is supp
 	@env -u PYTHONPATH -u PYTHONHOME $(PYTHON) -m venv --clear $(VENV)-oldest
 	@grep -v '^scikit-learn==' constraints.txt > $(VENV)-oldest/constraints.txt
 	@env -u PYTHONPATH -u PYTHONHOME $(VENV)-oldest/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(VENV)-oldest/constraints.txt --editable '.[dev]' 'scikit-learn==1.6.1'
-	@$(VENV)-oldest/bin/python -m pytest tests/learn -n $(JOBS) -W ignore
+	@$(VENV)-oldest/bin/python -m pytest tests/learn/test_testset.py tests/learn/test_learners.py -n $(JOBS) -W ignore
 
 check: $(READY)  ## ruff, mypy (strict) and the order of the rooms
 	@$(BIN)/ruff check .

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
+from everhold import baselines
 from everhold.ledger.events import KEPT_BYTES, Digest, Recorded
 from everhold.ledger.replay import replay
 from tests.contract.mechanisms import MECHANISMS, analyst, fresh_prior, holdout, play, rows, weighted_prior
@@ -164,6 +165,11 @@ class TestWhatIsKept:
         assert not hasattr(held.journal[1].question, "sample")
 
 
-def test_every_mechanism_is_in_the_random_sessions_or_the_contract():
-    """A reminder for whoever adds one."""
-    assert len(MECHANISMS) == 14
+def test_every_mechanism_is_in_the_contract():
+    """Whoever adds a rival and forgets the suite is told."""
+    private = rows(300, np.random.default_rng(0))
+    seated = [make(private, 1)._mechanism for make in MECHANISMS.values()]
+    policies = {type(one.policy) for one in seated if hasattr(one, "policy")}
+    known = {getattr(baselines, name) for name in baselines.__all__} - {baselines.Policy, baselines.Rival}
+    assert policies == {kind for kind in known if hasattr(kind, "decide")}
+    assert {type(one).__name__ for one in seated} == {"Everhold", "AqaOgd", "Rival"}
