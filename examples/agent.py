@@ -3,7 +3,7 @@
 The labels are pure noise, so every true score is 50 %. The agent writes predictions to a file, calls an evaluator, and
 keeps every change that scores better. The evaluator runs in another process, `everhold score`, and only it reads the labels.
 
-    python examples/agent.py                  # 500 rounds, some minutes: every round starts a process
+    python examples/agent.py                  # 500 rounds, about ten minutes: every round starts a process
     python examples/agent.py --rounds 50
 """
 
