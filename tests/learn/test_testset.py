@@ -190,6 +190,22 @@ class TestMetrics:
         assert abs(wild.value - calm.value) < 0.01
         assert wild.surprise == calm.surprise
 
+    @pytest.mark.parametrize("labels", [bool, float, int, object, str, "int8", "category"])
+    @pytest.mark.parametrize("said", [int, float, bool, object, str])
+    def test_labels_and_predictions_may_be_written_differently(self, labels, said):
+        """1, 1.0 and True are one label; '1' is another, and a model that says nothing else is told so."""
+        rng = np.random.default_rng(11)
+        x = rng.normal(size=(2_000, 1))
+        truth = (x[:, 0] > 0).astype(int)
+        y = pd.Series(truth).astype(labels) if labels != "category" else pd.Series(truth).astype("category")
+        test = eh.TestSet(x[:1000], y[:1000], reference=(x[1000:], y[1000:]), seed=1)
+        model = Fixed(lambda rows: (rows[:, 0] > 0).astype(int).astype(said))
+        if (labels is str) != (said is str):
+            with pytest.raises(eh.QuestionError, match="never predicts"):
+                test.score(model)
+        else:
+            assert 1.0 in test.score(model).interval
+
     def test_auc_knows_which_class_is_positive(self, binary):
         model = LogisticRegression().fit(*binary[1])
         own = sk.roc_auc_score(binary[0][1], model.decision_function(binary[0][0]))

@@ -240,7 +240,7 @@ def predicted_in_private(predict: Callable[[Any], Any], features: Any, like: NDA
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = np.asarray(predict(features))
-        if found.shape == (size, *like.shape[1:]) and (found.dtype.kind in "buif") == (like.dtype.kind in "buif"):
+        if found.shape == (size, *like.shape[1:]) and (found.dtype.kind in "buif" or like.dtype.kind not in "buif"):
             return found
     except KeyboardInterrupt:
         raise

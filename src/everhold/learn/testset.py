@@ -581,7 +581,7 @@ class TestSet:
                 f"{what} never predicts any of the classes {self._kit.classes.tolist()[:10]}, but for instance "
                 f"{array[:1].tolist()}. Expected labels of the same kind. Nothing was charged."
             )
-        return array if array.dtype.kind == self._kit.classes.dtype.kind else array.astype(object)
+        return array
 
     # scikit-learn --------------------------------------------------------------------------------------------------
 
