@@ -17,8 +17,9 @@ from everhold.errors import (
 )
 from everhold.holdout import Holdout
 from everhold.learn.contest import Contest
+from everhold.learn.score import Score, Verdict
 from everhold.learn.scorer import SearchStopped
-from everhold.learn.testset import Score, TestSet, Verdict
+from everhold.learn.testset import TestSet
 from everhold.ledger.audit import Audit
 from everhold.mechanism.aqa_ogd import AqaOgd
 from everhold.mechanism.rules import Corrective, Entropic, Gradient

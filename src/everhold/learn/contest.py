@@ -12,7 +12,6 @@ import hashlib
 import io
 import json
 import os
-import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +22,9 @@ import numpy as np
 from everhold.errors import DataError, LedgerError, PrecisionExhausted, QuestionError, SettingError
 from everhold.learn.layout import length
 from everhold.learn.metrics import METRICS, Task, find
-from everhold.learn.testset import Score, TestSet
+from everhold.learn.score import Score
+from everhold.learn.testset import TestSet
+from everhold.ledger.files import write_whole
 from everhold.ledger.reading import StudyFile, read_study
 from everhold.queries.interval import Interval
 
@@ -262,8 +263,8 @@ class Contest:
                 "labels, classes and settings are plain numbers and texts, so that files can keep them."
             ) from None
         try:
-            _write(contest._beside("labels"), hidden, private=True)
-            _write(contest._beside("contest.json"), shown)
+            write_whole(contest._beside("labels"), hidden.encode(), private=True)
+            write_whole(contest._beside("contest.json"), shown.encode())
             contest._test = contest._seated(labels)
         except BaseException:  # all of it or nothing
             for what in ("labels", "contest.json"):
@@ -587,14 +588,3 @@ class _Refused(QuestionError):
 
 def _beyond_doubt(one: Score, other: Score, sign: float) -> bool:
     return one.low > other.high if sign > 0 else one.high < other.low
-
-
-def _write(place: Path, text: str, *, private: bool = False) -> None:
-    made = place.with_name(f".{place.name}.{os.getpid()}.{time.monotonic_ns()}")
-    fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o644)
-    try:
-        os.write(fd, text.encode())
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.replace(made, place)

@@ -7,7 +7,7 @@ scored, all that is ever asked of the private rows is means of numbers in [0, 1]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, Any, Literal
@@ -55,7 +55,7 @@ class Kit:
     def place(self, values: Any) -> NDArray[np.float64]:
         """A regression's numbers between 0 and 1; what lies outside the range counts as its end."""
         scaled = (np.asarray(values, dtype=np.float64) - self.low) / (self.high - self.low)
-        return np.clip(np.nan_to_num(scaled, nan=np.nan, posinf=1.0, neginf=0.0), 0.0, 1.0)
+        return np.clip(scaled, 0.0, 1.0)
 
     def off(self, out: Any, y: Any) -> NDArray[np.float64]:
         """How far off a prediction is, as a share of the range; what is no number is off by all of it."""
@@ -140,29 +140,21 @@ def _wrong(_: Kit) -> Part:
     return lambda out, y: np.asarray(out != y)
 
 
-def _balanced(kit: Kit) -> Program:
-    """The mean over the classes of how many of them are found."""
+def _found(classes: Iterable[Any]) -> Program:
+    """The mean over some classes of how many of each are found."""
     return _average(
         [
             _ratio(lambda out, y, k=k: (y == k) & (out == k), lambda out, y, k=k: (y == k) & (out != k))  # type: ignore[misc]
-            for k in kit.classes
+            for k in classes
         ]
     )
 
 
 def _precision(kit: Kit) -> Program:
+    """The mean over the positive classes of how many that are said to be of a class are."""
     return _average(
         [
             _ratio(lambda out, y, k=k: (out == k) & (y == k), lambda out, y, k=k: (out == k) & (y != k))  # type: ignore[misc]
-            for k in kit.positives()
-        ]
-    )
-
-
-def _recall(kit: Kit) -> Program:
-    return _average(
-        [
-            _ratio(lambda out, y, k=k: (y == k) & (out == k), lambda out, y, k=k: (y == k) & (out != k))  # type: ignore[misc]
             for k in kit.positives()
         ]
     )
@@ -267,9 +259,9 @@ METRICS: dict[str, Metric] = {
     for metric in (
         Metric("accuracy", "classification", "labels", lambda kit: _mean(_right(kit)), loss=_right),
         Metric("error", "classification", "labels", lambda kit: _mean(_wrong(kit)), False, _wrong),
-        Metric("balanced_accuracy", "classification", "labels", _balanced),
+        Metric("balanced_accuracy", "classification", "labels", lambda kit: _found(kit.classes)),
         Metric("precision", "classification", "labels", _precision),
-        Metric("recall", "classification", "labels", _recall),
+        Metric("recall", "classification", "labels", lambda kit: _found(kit.positives())),
         Metric("f1", "classification", "labels", _f1),
         Metric("brier", "classification", "probabilities", lambda kit: _mean(_brier(kit)), False, _brier),
         Metric("log_loss", "classification", "probabilities", _log_loss, False, _surprisal),

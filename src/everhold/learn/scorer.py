@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import EverholdError, LedgerError
 from everhold.learn.metrics import METRICS
+from everhold.ledger.files import write_whole
 
 if TYPE_CHECKING:
     from everhold.learn.testset import TestSet
@@ -69,12 +69,7 @@ def rows_file(path: Path) -> Path:
 
 def save_rows(path: Path, kept: dict[str, Any]) -> None:
     """Write them so that only the owner can read them."""
-    place = rows_file(path)
-    made = place.with_name(f".{place.name}.{os.getpid()}.new")
-    fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        pickle.dump(kept, file)
-    os.replace(made, place)
+    write_whole(rows_file(path), pickle.dumps(kept), private=True)
 
 
 def _again(path: str, metric: str) -> Scorer:

@@ -5,27 +5,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from everhold.bounds import derived
 from everhold.data.fingerprint import fingerprint_rows
 from everhold.data.table import Table
 from everhold.errors import (
     DataError,
     LedgerBusy,
     LedgerError,
-    MissingExtra,
     PrecisionExhausted,
     PriorError,
     QuestionError,
     SettingError,
 )
 from everhold.holdout import Holdout
+from everhold.learn.baseline import label_chances
 from everhold.learn.layout import (
     LabelPrior,
     LaidOut,
@@ -41,6 +41,7 @@ from everhold.learn.layout import (
     row_digests,
 )
 from everhold.learn.metrics import Kit, Metric, Part, Task, find, unit
+from everhold.learn.score import Score, Verdict
 from everhold.learn.scorer import Scorer, rows_file, save_rows
 from everhold.ledger.reading import read_study
 from everhold.queries.answer import Answer
@@ -52,70 +53,12 @@ from everhold.queries.query import Values
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Score", "TestSet", "Verdict"]
+__all__ = ["TestSet"]
 
 _DIGEST = "row digest"
 _ASKED_AGAIN = 200  # public rows that a model is asked about a second time
 _BINS = 16  # labels of a regression that the prior supposes
 _PATIENCE = 600.0  # seconds that a search waits for its turn at a durable test set
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Score(Answer):
-    """A metric's value with an interval for the population, in the metric's own units.
-
-    Attributes:
-        metric: which metric.
-        parts: the answers that it was made of.
-        bottom, top: the range that it can lie in.
-    """
-
-    metric: str = "accuracy"
-    parts: tuple[Answer, ...] = ()
-    bottom: float = 0.0
-    top: float = 1.0
-
-    def __str__(self) -> str:
-        asked = "" if len(self.parts) == 1 else f"{len(self.parts)} questions, "
-        mark = ", surprise" if self.surprise else ""
-        return f"{self.metric} {self.value:.4g} in {self.interval} ({asked}round {self.round}{mark}, {self.spent:.1f} nats)"
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self})"
-
-    def _repr_html_(self) -> str:
-        bottom, top = max(self.bottom, min(self.low, self.bottom), -1e9), max(self.top, self.high)
-        low = max(self.low, bottom)
-
-        def at(x: float) -> float:
-            return 200.0 * (x - bottom) / (top - bottom)
-
-        colour = "#c2410c" if self.surprise else "#1d4ed8"
-        return (
-            f"<div style='font-family:sans-serif'>{escape(self.metric)} <b>{self.value:.4g}</b> in {self.interval}<br>"
-            "<svg width='204' height='16' role='img' aria-label='interval'>"
-            "<line x1='2' x2='202' y1='8' y2='8' stroke='#999'/>"
-            f"<line x1='{2 + at(low):.1f}' x2='{2 + at(self.high):.1f}' y1='8' y2='8' stroke='{colour}' stroke-width='5'/>"
-            f"<circle cx='{2 + at(self.value):.1f}' cy='8' r='4' fill='{colour}'/></svg></div>"
-        )
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Verdict(Score):
-    """The difference between two models, and what it says of the first."""
-
-    larger_is_better: bool = True
-
-    @property
-    def verdict(self) -> Literal["better", "worse", "cannot tell yet"]:
-        """Whether the first model is better than the second."""
-        low, high = (self.low, self.high) if self.larger_is_better else (-self.high, -self.low)
-        if low > 0.0:
-            return "better"
-        return "worse" if high < 0.0 else "cannot tell yet"
-
-    def __str__(self) -> str:
-        return f"{self.verdict}: {Score.__str__(self)}"
 
 
 class TestSet:
@@ -200,8 +143,7 @@ class TestSet:
         if pairs and reference is None:
             raise SettingError(
                 "pairs=True needs reference=…: where the test features are public, so are the pairs, and a model could be "
-                "made "
-                "for them."
+                "made for them."
             )
         public, known = _reference(reference)
         self._transductive = reference is None
@@ -227,15 +169,14 @@ class TestSet:
             if not bool(np.all((labels >= low) & (labels <= high))):
                 raise DataError(
                     "the test labels hold something outside the declared range, or missing. Expected low=… and high=… that "
-                    "hold "
-                    "every label: they are public."
+                    "hold every label: they are public."
                 )
         if prior != "uniform" and known is None:
             raise PriorError(f"prior={prior!r} needs labelled public rows: reference=(X_train, y_train).")
-        self._label, self._pairs, self.prior_name = label, pairs, prior
+        self._label, self._pairs = label, pairs
         self._path = None if path is None else Path(path)
         self._seed = _seed(seed, self._path)
-        chances = _baseline(self._public, known, self._kit, task) if prior == "baseline" else None
+        chances = label_chances(self._public, known, self._kit, task) if prior == "baseline" else None
         own = np.asarray(known) if prior == "labelled" else None
         size = length(self._public)
         self._theirs = public_layout(size, own, values, chances, pairs=pairs, seed=self._seed)
@@ -426,11 +367,7 @@ class TestSet:
         with self._turn() as held:
             mine, theirs = (layout.evaluate(part, output, pairs=False) for layout in (self._mine, self._theirs))
             told = _share(held, mine, theirs, name=name, who=who)
-        span = unit(metric, self._kit)
-        return Score(
-            span * told.value, span * told.low, span * told.high, told.surprise, told.round, told.spent, "share",
-            metric.name, (told,), 0.0, span,
-        )  # fmt: skip
+        return Score.of_share(told, metric.name, unit(metric, self._kit))
 
     def compare(self, first: Any, second: Any, metric: str | None = None, *, given: str | None = None) -> Verdict:
         """Is the first model better than the second? One question about the difference on the same rows.
@@ -509,8 +446,6 @@ class TestSet:
         except PrecisionExhausted as refusal:
             self.exhausted = refusal
             raise
-        from everhold.bounds import derived
-
         low, high = derived.ratio((inside.low, inside.high), (rest.low, rest.high))
         whole = inside.value + rest.value
         value = min(max(inside.value / whole if whole > 0.0 else 0.5, low), high)
@@ -537,10 +472,9 @@ class TestSet:
         def predict(rows: Any) -> Any:
             return predicted(model, rows, metric.output, self._kit.classes, self._kit.positive)
 
-        if self._transductive:
-            theirs = self._checked(predict(self._public), length(self._public), metric, "the model")
-            return theirs, theirs
         theirs = self._checked(predict(self._public), length(self._public), metric, "the model")
+        if self._transductive:
+            return theirs, theirs
         self._require_rows_alone(predict, theirs)
         return predicted_in_private(predict, self._X, theirs), theirs
 
@@ -556,8 +490,7 @@ class TestSet:
         if np.mean(same) < 0.98:
             raise QuestionError(
                 "the model says something else of the same public rows when it is asked again about every other one. "
-                "Expected a "
-                "fixed function of one row at a time. Nothing was charged."
+                "Expected a fixed function of one row at a time. Nothing was charged."
             )
 
     def _checked(self, given: Any, size: int, metric: Metric, what: str) -> Any:
@@ -688,40 +621,3 @@ def _positive(given: Any, classes: NDArray[Any]) -> Any:
     if given is not None and given not in classes.tolist():
         raise SettingError(f"the positive class {given!r} is not among the classes {classes.tolist()!r}.")
     return classes[1] if given is None and len(classes) == 2 else given
-
-
-def _baseline(public: Any, known: Any, kit: Kit, task: Task) -> NDArray[np.float64]:
-    """Cross-validated label probabilities of a baseline model on the public rows."""
-    k = len(kit.classes)
-    try:
-        return _cross_validated(public, known, kit, task, k)
-    except ImportError:
-        raise MissingExtra("prior='baseline'", "learn") from None
-    except (TypeError, ValueError) as error:
-        raise PriorError(
-            f"the baseline model cannot be fitted to the reference ({error}). It needs numbers; use prior='uniform', "
-            f"or give "
-            "features as numbers."
-        ) from None
-
-
-def _cross_validated(public: Any, known: Any, kit: Kit, task: Task, k: int) -> NDArray[np.float64]:
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-    from sklearn.model_selection import cross_val_predict
-
-    if task == "classification":
-        model = HistGradientBoostingClassifier(max_iter=60, random_state=0)
-        fewest = int(np.unique(known, return_counts=True)[1].min())
-        found = cross_val_predict(model, public, known, cv=max(2, min(5, fewest)), method="predict_proba")
-        present = np.unique(known)
-        chances = np.zeros((len(found), k))
-        for j, one in enumerate(kit.classes):
-            place = np.flatnonzero(present == one)
-            if len(place):
-                chances[:, j] = found[:, place[0]]
-    else:
-        values = cross_val_predict(HistGradientBoostingRegressor(max_iter=60, random_state=0), public, known, cv=5)
-        spread = max(float(np.std(np.asarray(known, dtype=np.float64) - values)), (kit.high - kit.low) / (2 * k))
-        chances = np.exp(-0.5 * ((kit.classes[None, :] - values[:, None]) / spread) ** 2) + 1e-12
-    chances = np.clip(chances, 0.02 / k, None)
-    return np.asarray(chances / chances.sum(axis=1, keepdims=True))

@@ -17,30 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from everhold.errors import LedgerBusy, LedgerError
-
-if sys.platform == "win32":  # pragma: no cover
-    import msvcrt
-
-    def _take(fd: int) -> None:
-        """Lock a file for this process alone, or raise OSError at once."""
-        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-
-    def _give(fd: int) -> None:
-        """Unlock."""
-        with suppress(OSError):
-            msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
-else:
-    import fcntl
-
-    def _take(fd: int) -> None:
-        """Lock a file for this process alone, or raise OSError at once."""
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def _give(fd: int) -> None:
-        """Unlock, also where a forked process still has the file open."""
-        with suppress(OSError):
-            fcntl.flock(fd, fcntl.LOCK_UN)
-
+from everhold.ledger.files import give, take
 
 __all__ = ["APPLICATION_ID", "CREATE", "FORMAT", "Head", "Record", "Store"]
 
@@ -333,7 +310,7 @@ def _locked(path: Path) -> int:
             f"{place} cannot be made: {error.strerror}. The folder of a study must be writable."
         ) from None
     try:
-        _take(fd)
+        take(fd)
     except OSError:
         try:
             holder = os.read(fd, 64).decode(errors="replace").strip() or "unknown"
@@ -352,7 +329,7 @@ def _locked(path: Path) -> int:
 
 def _unlocked(fd: int | None) -> None:
     if fd is not None:
-        _give(fd)
+        give(fd)
         os.close(fd)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from everhold.data.schema import Schema
 from everhold.data.table import Table
 from everhold.errors import LedgerError
 from everhold.ledger.codec import VERSIONS, dump, load, sqlite_version, table_from_bytes, table_to_bytes
+from everhold.ledger.files import write_whole
 from everhold.ledger.store import Record
 
 __all__ = ["Secret", "Study"]
@@ -124,15 +124,7 @@ class Secret:
 
     def save(self, study: Path) -> None:
         """Write it so that only the owner can read it, and so that it is there when the study is."""
-        place = self.place(study)
-        made = place.with_name(f".{place.name}.{os.getpid()}.new")
-        fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            os.write(fd, json.dumps(asdict(self)).encode())
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.replace(made, place)
+        write_whole(self.place(study), json.dumps(asdict(self)).encode(), private=True)
 
     @classmethod
     def load(cls, study: Path) -> Secret:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from html import escape
 
 from everhold.queries.grid import Scale
 from everhold.queries.interval import Interval
@@ -56,15 +57,19 @@ class Answer:
     def __repr__(self) -> str:
         return f"Answer({self})"
 
+    def _drawn(self) -> tuple[str, float, float]:
+        """What stands before the value in a picture, and the ends of its axis."""
+        return ("", 0.0, 1.0) if self.scale == "share" else ("", -1.0, 1.0)
+
     def _repr_html_(self) -> str:
-        bottom, top = (0.0, 1.0) if self.scale == "share" else (-1.0, 1.0)
+        label, bottom, top = self._drawn()
 
         def at(x: float) -> float:
-            return 200.0 * (x - bottom) / (top - bottom)
+            return 200.0 * (min(max(x, bottom), top) - bottom) / (top - bottom)
 
         colour = "#c2410c" if self.surprise else "#1d4ed8"
         return (
-            f"<div style='font-family:sans-serif'><b>{self.value:.4g}</b> in {self.interval}"
+            f"<div style='font-family:sans-serif'>{escape(label)}<b>{self.value:.4g}</b> in {self.interval}"
             f"{' &middot; surprise' if self.surprise else ''} &middot; round {self.round:,} &middot; "
             f"{self.spent:.1f} nats<br>"
             "<svg width='204' height='16' role='img' aria-label='interval'>"

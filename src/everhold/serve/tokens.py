@@ -12,16 +12,15 @@ import hmac
 import json
 import os
 import secrets
-import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal, get_args
 
 from everhold.errors import LedgerError, SettingError
+from everhold.ledger.files import alone, write_whole
 
 __all__ = ["PREFIX", "Scope", "Token", "Tokens"]
 
@@ -35,7 +34,6 @@ _ALLOWED: dict[str, frozenset[Scope]] = {
     "audit": frozenset(("custodian", "auditor")),
     "manage": frozenset(("custodian",)),
 }
-_PATIENCE = 10.0  # seconds to wait for somebody else who changes the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,20 +153,11 @@ class Tokens:
     def _changing(self) -> Iterator[list[Token]]:
         """The tokens, to be changed; written whole or not at all, by one at a time."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(self.path.with_name(self.path.name + ".lock")):
+        with alone(self.path.with_name(self.path.name + ".lock")):
             tokens = list(self.all())
             yield tokens
-            self._save(tokens)
-
-    def _save(self, tokens: list[Token]) -> None:
-        made = self.path.with_name(f".{self.path.name}.{os.getpid()}.new")
-        fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            os.write(fd, json.dumps({"tokens": [asdict(token) for token in tokens]}, indent=1).encode())
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.replace(made, self.path)
+            kept = json.dumps({"tokens": [asdict(token) for token in tokens]}, indent=1)
+            write_whole(self.path, kept.encode(), private=True)
 
     def _load(self) -> tuple[Token, ...]:
         try:
@@ -179,26 +168,3 @@ class Tokens:
 
     def __repr__(self) -> str:
         return f"Tokens({sum(token.state == 'live' for token in self.all())} live)"
-
-
-@contextmanager
-def _alone(place: Path) -> Iterator[None]:
-    """One process at a time."""
-    fd = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        if sys.platform != "win32":
-            import fcntl
-
-            deadline = time.monotonic() + _PATIENCE
-            while True:
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except OSError:
-                    if time.monotonic() > deadline:
-                        raise LedgerError(f"{place} is held by another process.") from None
-                    time.sleep(0.01)
-        yield
-    finally:
-        with suppress(OSError):
-            os.close(fd)

@@ -1,0 +1,70 @@
+"""Files that appear whole or not at all, and locks that end with their process."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from everhold.errors import LedgerError
+
+__all__ = ["alone", "give", "take", "write_whole"]
+
+if sys.platform == "win32":  # pragma: no cover
+    import msvcrt
+
+    def take(fd: int) -> None:
+        """Lock a file for this process alone, or raise OSError at once."""
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+
+    def give(fd: int) -> None:
+        """Unlock."""
+        with suppress(OSError):
+            msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+else:
+    import fcntl
+
+    def take(fd: int) -> None:
+        """Lock a file for this process alone, or raise OSError at once."""
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def give(fd: int) -> None:
+        """Unlock, also where a forked process still has the file open."""
+        with suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+@contextmanager
+def alone(place: Path, *, patience: float = 10.0) -> Iterator[None]:
+    """One process at a time; waits for the others."""
+    fd = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
+    deadline = time.monotonic() + patience
+    try:
+        while True:
+            try:
+                take(fd)
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise LedgerError(f"{place} is held by another process.") from None
+                time.sleep(0.01)
+        try:
+            yield
+        finally:
+            give(fd)
+    finally:
+        os.close(fd)
+
+
+def write_whole(place: Path, content: bytes, *, private: bool = False) -> None:
+    """Write a file so that it is there with all of its content, or as it was before; `private`: for its owner alone."""
+    made = place.with_name(f".{place.name}.{os.getpid()}.new")
+    fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o644)
+    with os.fdopen(fd, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(made, place)
