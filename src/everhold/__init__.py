@@ -4,6 +4,7 @@ from everhold.bounds.plan import Plan, plan
 from everhold.data.examine import Examination, examine
 from everhold.data.schema import ColumnSchema, Schema
 from everhold.errors import (
+    AccessDenied,
     DataError,
     EverholdError,
     LedgerBusy,
@@ -13,6 +14,8 @@ from everhold.errors import (
     PriorError,
     QuestionError,
     ReplayError,
+    RequestConflict,
+    ServerError,
     SettingError,
 )
 from everhold.holdout import Holdout
@@ -34,11 +37,13 @@ from everhold.queries.answer import Answer, Preview
 from everhold.queries.interval import Interval
 from everhold.queries.query import Values
 from everhold.questions.finding import Comparison, Finding, Shares
+from everhold.serve.client import connect, connect_async
 from everhold.version import VERSION
 
 __version__ = VERSION
 
 __all__ = [
+    "AccessDenied",
     "Answer",
     "Anytime",
     "AqaOgd",
@@ -69,17 +74,21 @@ __all__ = [
     "QuestionError",
     "Reference",
     "ReplayError",
+    "RequestConflict",
     "SQOracle",
     "Sampler",
     "Schema",
     "Score",
     "SearchStopped",
+    "ServerError",
     "SettingError",
     "Shares",
     "Split",
     "TestSet",
     "Values",
     "Verdict",
+    "connect",
+    "connect_async",
     "examine",
     "plan",
     "uniform",

@@ -7,7 +7,10 @@ EverholdError
 ├── QuestionError (ValueError)     a question cannot be answered as it was asked; nothing was charged
 ├── PrecisionExhausted             a fixed-precision holdout declines: asked, left and short by are in it
 ├── LedgerError                    the record of a session cannot be continued here, or would be forked
-│   └── LedgerBusy                 another process is asking; wait for it
+│   ├── LedgerBusy                 another process is asking; wait for it
+│   └── RequestConflict            a request id that belongs to another question; nothing was charged
+├── ServerError                    a server cannot be reached, or declines
+│   └── AccessDenied               it does not know the token, or the token does not allow this
 ├── ReplayError                    a transcript does not belong to what it is replayed with
 └── MissingExtra (ImportError)     an optional part is not installed; the message names the extra
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
+    "AccessDenied",
     "DataError",
     "EverholdError",
     "LedgerBusy",
@@ -33,6 +37,8 @@ __all__ = [
     "PriorError",
     "QuestionError",
     "ReplayError",
+    "RequestConflict",
+    "ServerError",
     "SettingError",
     "did_you_mean",
     "require_number",
@@ -86,6 +92,18 @@ class LedgerError(EverholdError):
 
 class LedgerBusy(LedgerError):
     """Another process has the study open for asking: wait until it is done."""
+
+
+class RequestConflict(LedgerError):
+    """A request id belongs to another question already. Nothing was charged."""
+
+
+class ServerError(EverholdError):
+    """A server cannot be reached, or declines for a reason of its own."""
+
+
+class AccessDenied(ServerError):
+    """A server does not know the token, or the token does not allow this."""
 
 
 class ReplayError(EverholdError):

@@ -18,7 +18,15 @@ from everhold.data.sample import EngineName, Sample
 from everhold.data.schema import Schema
 from everhold.data.source import Frame, as_source
 from everhold.data.table import Table
-from everhold.errors import DataError, EverholdError, LedgerError, PrecisionExhausted, PriorError, QuestionError
+from everhold.errors import (
+    DataError,
+    EverholdError,
+    LedgerError,
+    PrecisionExhausted,
+    PriorError,
+    QuestionError,
+    RequestConflict,
+)
 from everhold.ledger.audit import Audit, audit
 from everhold.ledger.codec import Circumstance, Repeat, read_entry
 from everhold.ledger.events import Digest, Recorded, Round, keep
@@ -37,6 +45,7 @@ from everhold.queries.expression import Expression, Graded, expression
 from everhold.queries.expression.program import Batch, Columns
 from everhold.queries.expression.question import Prepared
 from everhold.queries.query import Query, as_query
+from everhold.queries.request import Request
 from everhold.questions.asker import Asker
 from everhold.questions.rehearsal import Rehearsal
 from everhold.settings import RuleName, Settings
@@ -390,7 +399,7 @@ class Holdout(Asker):
         """One question's way through the house, but for the last step. `total`: found already by a scan for a batch."""
         if (earlier := self._journal.requested(at.request)) is not None:
             if not self._is_round(query, earlier):
-                raise LedgerError(
+                raise RequestConflict(
                     f"request id {at.request!r} belongs to another question (round {earlier.number}). Expected a new id "
                     "for a new question. Nothing was charged."
                 )
@@ -448,13 +457,45 @@ class Holdout(Asker):
             self._journal.flush()
         return answers
 
+    def ask_each(self, requests: Sequence[Request]) -> list[Answer | EverholdError]:
+        """Answer questions of several people in one turn: one scan, one record, each as if it were asked alone.
+
+        What is wrong with one is told in its place, and the others are answered all the same. Only a record that cannot be
+        written is raised: then nothing is told to anybody.
+        """
+        asked = [self._requested(request) for request in requests]
+        found: list[Answer | EverholdError] = []
+        with self._turn():
+            prepared, totals = self._scan([one[0] for one in asked if not isinstance(one, EverholdError)])
+            for one in asked:
+                if isinstance(one, EverholdError):
+                    found.append(one)
+                    continue
+                query, at = one
+                try:
+                    found.append(self._answer(prepared.get(query.name, query), at, totals.get(query.name)))
+                except (QuestionError, RequestConflict, PrecisionExhausted) as refusal:
+                    if self._decided is not None:  # not after the rows have spoken: then it is no refusal
+                        raise
+                    found.append(refusal)
+            self._journal.flush()
+        return found
+
+    def _requested(self, request: Request) -> tuple[Query, Circumstance] | EverholdError:
+        """A request made ready, or what is wrong with it."""
+        try:
+            at = Circumstance(_now(), _text(request.who, "who"), _text(request.request_id, "request_id"))
+            return self._query(request.question), at
+        except QuestionError as fault:
+            return fault
+
     def _require_names(self, queries: list[Query], request_id: str | None) -> None:
         """One name for one question, and one request id, before anything of a batch is charged."""
         seen: dict[str, str | None] = {}
         for place, query in enumerate(queries, 1):
             earlier = None if request_id is None else self._journal.requested(f"{request_id}/{place}")
             if earlier is not None and not self._is_round(query, earlier):
-                raise LedgerError(
+                raise RequestConflict(
                     f"request id '{request_id}/{place}' belongs to another question (round {earlier.number}). Expected a "
                     "new id for new questions. Nothing was charged."
                 )

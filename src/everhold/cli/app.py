@@ -15,6 +15,7 @@ from everhold.errors import (
     PrecisionExhausted,
     PriorError,
     QuestionError,
+    ServerError,
     SettingError,
 )
 
@@ -35,6 +36,7 @@ _CODES: tuple[tuple[type[EverholdError], int], ...] = (
     (DataError, 4),
     (PriorError, 4),
     (SettingError, 4),
+    (ServerError, 9),
 )
 
 app = typer.Typer(
@@ -50,7 +52,8 @@ app = typer.Typer(
     "    everhold audit study.everhold",
     epilog="Exit codes: 0 done; 1 something unforeseen; 2 wrong use of the command; 3 a question at fault, nothing charged; "
     "4 data, prior or settings at fault; 5 the study cannot be read, written or locked; 6 a promised precision is used up; "
-    "7 an audit failed; 8 too many submissions today.",
+    "7 an audit failed; 8 too many submissions today; "
+    "9 a server cannot be reached, or does not allow it.",
 )
 
 console = Console(soft_wrap=True)

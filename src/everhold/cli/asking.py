@@ -16,6 +16,8 @@ from rich.progress import track
 import everhold as eh
 from everhold.cli.app import console, guarded, problem, say
 from everhold.questions.asker import Asker
+from everhold.questions.rehearsal import Rehearsal
+from everhold.serve.client import RemoteRehearsal, RemoteStudy
 
 __all__ = ["register"]
 
@@ -43,6 +45,19 @@ Low = Annotated[float | None, typer.Option(help="Lower end of the range of a mea
 High = Annotated[float | None, typer.Option(help="Upper end of it.")]
 Level = Annotated[float, typer.Option(help="Of a quantile.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+ServerAt = Annotated[
+    str | None, typer.Option("--server", help="Ask a server, such as https://data.example.org; STUDY is a name there.")
+]
+TokenIs = Annotated[
+    str | None, typer.Option("--token", help="For the server; better in the environment.", envvar="EVERHOLD_TOKEN")
+]
+
+
+@contextmanager
+def remote(study: Path, server: str, token: str | None) -> Iterator[RemoteStudy]:
+    """A study behind a server."""
+    with eh.connect(server, token) as connected:
+        yield connected.study(str(study))
 
 
 @contextmanager
@@ -61,9 +76,15 @@ def _nothing() -> Iterator[None]:
 
 
 def _ask(
-    asker: Asker, text: str, what: What, given: str | None, low: float | None, high: float | None, level: float
+    asker: Asker | RemoteStudy | RemoteRehearsal,
+    text: str,
+    what: What,
+    given: str | None,
+    low: float | None,
+    high: float | None,
+    level: float,
 ) -> Any:
-    ends = {"low": low, "high": high}
+    ends: dict[str, Any] = {"low": low, "high": high}
     if what is What.share:
         return asker.share(text, given=given)
     if what is What.mean:
@@ -120,6 +141,8 @@ def ask(
     request_id: Annotated[str | None, typer.Option(help="Asked again under this id, the answer is the same.")] = None,
     data: Data = None,
     expect_head: ExpectHead = None,
+    server: ServerAt = None,
+    token: TokenIs = None,
 ) -> None:
     """Ask a study one question, several, or a file of them.
 
@@ -132,6 +155,8 @@ def ask(
         everhold ask study.everhold "city by smoker" --as table
 
         everhold ask study.everhold --file questions.txt --json
+
+        everhold ask patients "age > 40" --server https://data.example.org
     """
     asked = [*(questions or []), *(_lines(file) if file is not None else [])]
     if not asked:
@@ -139,30 +164,44 @@ def ask(
     plain = what is What.share and given is None
     if request_id is not None and not plain:
         raise eh.QuestionError("--request-id goes with plain questions, which are answered in one round.")
+    if server is not None:
+        if who is not None or data is not None or expect_head is not None:
+            raise eh.SettingError(
+                "--who, --data and --expect-head are for studies on this machine; a token says who asks."
+            )
+        with remote(study, server, token) as found:
+            _ask_all(found, asked, plain, what, given, low, high, level, as_json, request_id)
+        return
     with _opened(study, data, expect_head) as holdout:
         holdout.who = who
-        if not plain:
-            for text in asked:
-                _show(text, _ask(holdout, text, what, given, low, high, level), as_json, len(asked) > 1)
-            return
-        if len(asked) == 1:
-            _show(asked[0], holdout.ask(asked[0], request_id=request_id), as_json, False)
-            return
-        _check_all(holdout, asked)
-        starts = range(0, len(asked), _BATCH)
-        for start in track(
-            starts, "Asking", console=console, transient=True, disable=as_json or not console.is_terminal
-        ):
-            some = asked[start : start + _BATCH]
-            batch = None if request_id is None else f"{request_id}/{start // _BATCH}"
-            try:
-                answers = holdout.ask_many(some, request_id=batch)
-            except eh.PrecisionExhausted as refusal:
-                for text, paid in zip(some, refusal.answers, strict=False):
-                    _show(text, paid, as_json, True)
-                raise
-            for text, answer in zip(some, answers, strict=True):
-                _show(text, answer, as_json, True)
+        if len(asked) > 1 and plain:
+            _check_all(holdout, asked)
+        _ask_all(holdout, asked, plain, what, given, low, high, level, as_json, request_id)
+
+
+def _ask_all(
+    holdout: eh.Holdout | RemoteStudy, asked: list[str], plain: bool, what: What, given: str | None, low: float | None,
+    high: float | None, level: float, as_json: bool, request_id: str | None,
+) -> None:  # fmt: skip
+    if not plain:
+        for text in asked:
+            _show(text, _ask(holdout, text, what, given, low, high, level), as_json, len(asked) > 1)
+        return
+    if len(asked) == 1:
+        _show(asked[0], holdout.ask(asked[0], request_id=request_id), as_json, False)
+        return
+    starts = range(0, len(asked), _BATCH)
+    for start in track(starts, "Asking", console=console, transient=True, disable=as_json or not console.is_terminal):
+        some = asked[start : start + _BATCH]
+        batch = None if request_id is None else f"{request_id}/{start // _BATCH}"
+        try:
+            answers = holdout.ask_many(some, request_id=batch)
+        except eh.PrecisionExhausted as refusal:
+            for text, paid in zip(some, refusal.answers, strict=False):
+                _show(text, paid, as_json, True)
+            raise
+        for text, answer in zip(some, answers, strict=True):
+            _show(text, answer, as_json, True)
 
 
 def _check_all(holdout: eh.Holdout, asked: list[str]) -> None:
@@ -195,6 +234,8 @@ def try_(
     low: Low = None,
     high: High = None,
     level: Level = 0.5,
+    server: ServerAt = None,
+    token: TokenIs = None,
 ) -> None:
     """Try questions on the public side alone: nothing is spent, no private row is needed.
 
@@ -202,7 +243,17 @@ def try_(
 
         everhold try study.everhold "age > 40 AND smoker"
     """
-    rehearsal = eh.Holdout.rehearse(study)
+    if server is not None:
+        with remote(study, server, token) as found:
+            _try_all(found.rehearsal, questions, what, given, low, high, level)
+        return
+    _try_all(eh.Holdout.rehearse(study), questions, what, given, low, high, level)
+
+
+def _try_all(
+    rehearsal: Rehearsal | RemoteRehearsal, questions: list[str], what: What, given: str | None, low: float | None,
+    high: float | None, level: float,
+) -> None:  # fmt: skip
     for text in questions:
         if what is What.share and given is None:
             say(str(rehearsal.try_out(text)))

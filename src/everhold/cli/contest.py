@@ -11,9 +11,10 @@ import typer
 
 import everhold as eh
 from everhold.cli.app import guarded, problem, say
-from everhold.cli.asking import AsJson
-from everhold.learn.contest import Contest, Submission
+from everhold.cli.asking import AsJson, ServerAt, TokenIs
+from everhold.learn.contest import Contest
 from everhold.report.board import board_html
+from everhold.serve.wire import submission_out
 
 __all__ = ["register"]
 
@@ -101,33 +102,20 @@ def create(
     say(f"Next: everhold contest submit {study} predictions.csv --entrant NAME")
 
 
-def _shown(submission: Submission) -> dict[str, Any]:
-    score = submission.score
-    shown: dict[str, Any] = {
-        "entrant": submission.entrant,
-        "state": submission.state,
-        "reason": submission.reason,
-        "improved": submission.improved,
-        "row": submission.row,
-        "column": submission.column,
-    }
-    if score is not None:
-        shown |= {
-            "metric": score.metric,
-            "score": score.value,
-            "low": score.low,
-            "high": score.high,
-            "round": score.round,
-            "surprise": score.surprise,
-            "spent": score.spent,
-        }
-    return shown
-
-
-def _submitted(study: Path, predictions: Path, entrant: str, as_json: bool) -> None:
-    found = Contest(study).submit(entrant, predictions)
+def _submitted(
+    study: Path, predictions: Path, entrant: str | None, as_json: bool, server: str | None, token: str | None
+) -> None:
+    if server is not None:
+        if entrant is not None:
+            raise eh.SettingError("behind a server the entrant is whom the token is for.")
+        with eh.connect(server, token) as connected:
+            found = connected.contest(str(study)).submit(predictions)
+    elif entrant is None:
+        raise eh.SettingError("who sends it? Give --entrant NAME, or --server for a contest behind a server.")
+    else:
+        found = Contest(study).submit(entrant, predictions)
     if as_json:
-        typer.echo(json.dumps(_shown(found)))
+        typer.echo(json.dumps(submission_out(found)))
     elif found.state in REFUSED:
         problem(f"{found.state}: {found.reason} Nothing was charged.")
     else:
@@ -141,8 +129,10 @@ def _submitted(study: Path, predictions: Path, entrant: str, as_json: bool) -> N
 def submit(
     study: ContestPath,
     predictions: Annotated[Path, typer.Argument(help="CSV with an id and a prediction for every row.")],
-    entrant: Annotated[str, typer.Option(help="Who sends it.")],
+    entrant: Annotated[str | None, typer.Option(help="Who sends it; behind a server, whom the token is for.")] = None,
     as_json: AsJson = False,
+    server: ServerAt = None,
+    token: TokenIs = None,
 ) -> None:
     """Score a submission, or say at once what is wrong with it.
 
@@ -150,7 +140,7 @@ def submit(
 
         everhold contest submit digits.everhold mine.csv --entrant ann
     """
-    _submitted(study, predictions, entrant, as_json)
+    _submitted(study, predictions, entrant, as_json, server, token)
 
 
 @contest.command("board")
@@ -185,8 +175,10 @@ def board(
 def score(
     predictions: Annotated[Path, typer.Argument(help="CSV with an id and a prediction for every row.")],
     study: Annotated[Path, typer.Option(help="A contest's study, made with `everhold contest create`.")],
-    who: Annotated[str, typer.Option(help="Who asks, for the record.")] = "agent",
+    who: Annotated[str | None, typer.Option(help="Who asks, for the record; 'agent' if left out.")] = None,
     as_json: AsJson = False,
+    server: ServerAt = None,
+    token: TokenIs = None,
 ) -> None:
     """A drop-in evaluator for a program that tunes itself: predictions in, an honest score out.
 
@@ -196,8 +188,10 @@ def score(
     Example:
 
         everhold score --study test.everhold predictions.csv --json
+
+        everhold score --study test predictions.csv --server https://data.example.org
     """
-    _submitted(study, predictions, who, as_json)
+    _submitted(study, predictions, who or ("agent" if server is None else None), as_json, server, token)
 
 
 def register(app: typer.Typer) -> None:

@@ -10,12 +10,12 @@ try:
 except ImportError:
     raise MissingExtra("the command line", "cli") from None
 
-from everhold.cli import asking, contest, planning, reading, risk, studies, token
+from everhold.cli import asking, contest, mcp, planning, reading, risk, serve, studies, token
 from everhold.cli.app import app
 
 __all__ = ["main"]
 
-for _room in (studies, asking, reading, contest, planning, risk, token):
+for _room in (studies, asking, reading, contest, planning, risk, token, serve, mcp):
     _room.register(app)
 
 

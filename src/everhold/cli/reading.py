@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from math import sqrt
 from pathlib import Path
 from typing import Annotated
@@ -14,22 +15,30 @@ from rich.text import Text
 
 import everhold as eh
 from everhold.cli.app import AUDIT_FAILED, console, guarded, printable, say
-from everhold.cli.asking import AsJson, ExpectHead, Study
-from everhold.ledger.reading import read_study
+from everhold.cli.asking import AsJson, ExpectHead, ServerAt, Study, TokenIs, remote
+from everhold.ledger.reading import Told, read_study
 from everhold.report.certificate import certificate_html, certificate_json, cite, guarantee
 from everhold.report.figure import session_svg
+from everhold.serve.client import RemoteStudy
+from everhold.serve.wire import told_out
 
 __all__ = ["register"]
 
 
 @guarded
-def status(study: Study, as_json: AsJson = False) -> None:
+def status(study: Study, as_json: AsJson = False, server: ServerAt = None, token: TokenIs = None) -> None:
     """Where a study stands. Works beside a process that asks.
 
-    Example:
+    Examples:
 
         everhold status study.everhold
+
+        everhold status patients --server https://data.example.org
     """
+    if server is not None:
+        with remote(study, server, token) as found:
+            _server_status(found, server, as_json)
+        return
     file = read_study(study)
     width = sqrt(file.spent / (2.0 * file.study.rows))
     facts = {
@@ -57,11 +66,31 @@ def status(study: Study, as_json: AsJson = False) -> None:
     )
 
 
+def _server_status(study: RemoteStudy, server: str, as_json: bool) -> None:
+    facts = study.status()
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    draws = "rows" if facts["unit"] is None else "units"
+    say(
+        f"{facts['name']} at {server}: {facts['questions']:,} questions, {facts['surprises']:,} surprises, "
+        f"{facts['spent']:.1f} nats spent\n"
+        f"{facts['rows']:,} private {draws}, confidence {facts['confidence']:g}, {facts['prior']}\n"
+        f"created {facts['created']}\n"
+        f"sampling error of a share near one half: ±{facts['sampling_half_width']:.4f} (the tolerance comes on top)\n"
+        f"head {facts['head']}",
+    )
+    if facts["kind"] == "study":
+        say(repr(study.schema))
+
+
 @guarded
 def log(
     study: Study,
     last: Annotated[int, typer.Option(help="How many rounds, the latest; 0 for all.")] = 20,
     as_json: AsJson = False,
+    server: ServerAt = None,
+    token: TokenIs = None,
 ) -> None:
     """What was asked and answered.
 
@@ -69,28 +98,18 @@ def log(
 
         everhold log study.everhold --last 50
     """
-    file = read_study(study)
-    told = file.told[-last:] if last > 0 else file.told
+    if server is not None:
+        with remote(study, server, token) as found:
+            _show_log(list(found.log()), last, as_json)
+        return
+    _show_log(read_study(study).told, last, as_json)
+
+
+def _show_log(all_told: Sequence[Told], last: int, as_json: bool) -> None:
+    told = all_told[-last:] if last > 0 else all_told
     if as_json:
         for one in told:
-            answer = one.answer
-            typer.echo(
-                json.dumps(
-                    {
-                        "round": answer.round,
-                        "question": one.question,
-                        "value": answer.value,
-                        "low": answer.low,
-                        "high": answer.high,
-                        "surprise": answer.surprise,
-                        "spent": answer.spent,
-                        "time": one.time,
-                        "who": one.who,
-                        "request_id": one.request,
-                    },
-                    ensure_ascii=False,
-                )
-            )
+            typer.echo(json.dumps(told_out(one), ensure_ascii=False))
         return
     table = Table(box=None, header_style="bold")
     for heading in ("round", "answer", "interval", "", "question", "asked by", "time"):
@@ -101,8 +120,8 @@ def log(
         cells = (f"{one.answer.round:,}", f"{one.answer.value:.4g}", str(one.answer.interval), mark)
         table.add_row(*(Text(printable(cell)) for cell in (*cells, one.question, one.who or "", when)))
     console.print(table)
-    if len(told) < len(file.told):
-        console.print(f"the last {len(told):,} of {len(file.told):,} rounds; --last 0 shows all", highlight=False)
+    if len(told) < len(all_told):
+        console.print(f"the last {len(told):,} of {len(all_told):,} rounds; --last 0 shows all", highlight=False)
 
 
 def _audited(study: Path, expect_head: str | None) -> eh.Audit:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -58,8 +57,7 @@ def show(tokens: File = _DEFAULT, as_json: AsJson = False) -> None:
     """
     found = Tokens(tokens).all()
     if as_json:
-        kept = [{k: v for k, v in asdict(one).items() if k != "digest"} | {"state": one.state} for one in found]
-        typer.echo(json.dumps(kept))
+        typer.echo(json.dumps([one.shown() for one in found]))
         return
     table = Table("id", "for", "scope", "studies", "created", "expires", "state", box=None)
     for one in found:

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 from everhold.bounds.concentration import confidence_nats
 from everhold.bounds.description_length import Code
 from everhold.errors import LedgerError
-from everhold.ledger.codec import Entry, Repeat, read_entry
+from everhold.ledger.codec import Circumstance, Repeat, read_entry
+from everhold.ledger.events import Round
 from everhold.ledger.store import Head, Store
 from everhold.ledger.study import Study
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
 
-__all__ = ["StudyFile", "Told", "read_study"]
+__all__ = ["StudyFile", "Told", "read_study", "told_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,8 @@ def read_study(path: str | Path) -> StudyFile:
             entry = read_entry(record, study.schema.kinds, parse="surprises")
             if isinstance(entry, Repeat):
                 continue
-            told.append(_told(entry, record.body))
+            yes_no = json.loads(record.body)["asked"]["kind"] == "yes/no"
+            told.append(told_of(entry.round, entry.circumstance, yes_no=yes_no))
             if entry.round.cell is not None:
                 code = code.after(round=entry.round.number, cell=entry.round.cell)
         spent = confidence_nats(1.0 - float(study.settings["confidence"])) + code.nats(len(told) + 1)
@@ -84,12 +86,7 @@ def read_study(path: str | Path) -> StudyFile:
         store.close()
 
 
-def _told(entry: Entry, body: str) -> Told:
-    answer, at = entry.round.answer, entry.circumstance
-    asked = json.loads(body)["asked"]["kind"]
-    question = entry.round.name or {"values": "(values given as arrays)", "digest": "(values given as arrays)"}.get(
-        asked, asked
-    )
-    if asked == "yes/no":
-        answer = answer.as_share()
-    return Told(answer, question, at.time, at.who, at.request)
+def told_of(past: Round, at: Circumstance, *, yes_no: bool) -> Told:
+    """A round as people read it; yes/no questions are told as shares."""
+    answer = past.answer.as_share() if yes_no else past.answer
+    return Told(answer, past.name or "(values given as arrays)", at.time, at.who, at.request)

@@ -143,6 +143,17 @@ class FixedPrecision:
         tau = int(min(left, 2.0) * TOLERANCE_ONE)
         return Tolerance(tau, max(1, tau // 2))
 
+    def lasts(self, *, rows: int, draws: float, known: float = 0.0) -> float:
+        """The price in nats at which it will refuse: where what sampling error leaves of ε meets the noise.
+
+        >>> contract = FixedPrecision(0.1)
+        >>> end = contract.lasts(rows=100_000, draws=50_000)
+        >>> contract.tolerance(Circumstances(0.0, 0.999 * end, 100_000, 50_000)).tau > 0
+        True
+        """
+        room = self.half_width - known - _MARGIN - self.noise * sqrt(1.0 / rows + 1.0 / draws)
+        return 0.5 * rows * max(room, 0.0) ** 2
+
     def describe(self) -> str:
         """One line for people."""
         return f"fixed precision: ±{self.half_width / 2:g} on the share scale, refuses when it cannot be kept"

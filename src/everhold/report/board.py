@@ -6,8 +6,9 @@ from html import escape
 from typing import Any
 
 from everhold.queries.interval import Interval
+from everhold.report.interval import interval_svg
 
-__all__ = ["board_html"]
+__all__ = ["board_html", "board_table"]
 
 _STYLE = (
     ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;"
@@ -19,23 +20,16 @@ _STYLE = (
 )
 
 
-def board_html(board: Any) -> str:
-    """The page: ranks, intervals drawn to one scale, who is not ranked and why, and what it all means."""
+def board_table(board: Any) -> str:
+    """Ranks, intervals drawn to one scale, and who is not ranked and why."""
     places = board.places
     low = min((place.low for place in places), default=0.0)
     high = max((place.high for place in places), default=1.0)
-    span = (high - low) or 1.0
-
-    def at(value: float) -> float:
-        return 4.0 + 212.0 * (value - low) / span
-
     rows = "".join(
         f"<tr><td class='n'>{place.rank}</td><td>{escape(place.entrant)}</td><td class='n'>{place.value:.4g}</td>"
         f"<td>{Interval(place.low, place.high)}</td>"
-        f"<td><svg width='220' height='16' role='img' aria-label='interval {Interval(place.low, place.high)}'>"
-        f"<line class='axis' x1='4' x2='216' y1='8' y2='8'/><line class='bar' x1='{at(place.low):.1f}' "
-        f"x2='{at(place.high):.1f}' y1='8' y2='8' stroke-width='5'/><circle class='dot' cx='{at(place.value):.1f}' cy='8' "
-        f"r='4'/></svg></td><td class='n'>{place.submissions:,}</td></tr>"
+        f"<td>{interval_svg(place.value, place.low, place.high, bottom=low, top=high)}</td>"
+        f"<td class='n'>{place.submissions:,}</td></tr>"
         for place in places
     )
     rest = "".join(
@@ -44,13 +38,19 @@ def board_html(board: Any) -> str:
     )
     empty = "" if rows or rest else "<tr><td colspan='6'>Nobody has submitted anything yet.</td></tr>"
     return (
+        "<table><thead><tr><th class='n'>rank</th><th>entrant</th><th class='n'>score</th>"
+        f"<th>interval</th><th></th><th class='n'>submissions</th></tr></thead><tbody>{rows}{rest}{empty}</tbody></table>"
+    )
+
+
+def board_html(board: Any) -> str:
+    """A page that stands alone: the table, and what it all means."""
+    return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
         f"<title>{escape(board.rules.title)}</title><style>{_STYLE}</style></head><body><h1>{escape(board.rules.title)}</h1>"
         f"<p class='note'>Scored by {escape(board.rules.metric)}, "
         f"{'larger' if board.rules.larger_is_better else 'smaller'} is better. A rank is one more "
-        "than the number of entrants who are better beyond doubt."
-        "</p><div class='wide'><table><thead><tr><th class='n'>rank</th><th>entrant</th><th class='n'>score</th>"
-        "<th>interval</th><th></th><th class='n'>submissions</th></tr></thead><tbody>"
-        f"{rows}{rest}{empty}</tbody></table></div><p class='note'>{escape(board.rules.reveals)}</p>"
+        f"than the number of entrants who are better beyond doubt.</p><div class='wide'>{board_table(board)}</div>"
+        f"<p class='note'>{escape(board.rules.reveals)}</p>"
         f"<p class='note'>Ledger head {escape(board.head)}, {board.spent:.1f} nats spent.</p></body></html>\n"
     )

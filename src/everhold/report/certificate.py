@@ -28,7 +28,8 @@ def guarantee(file: StudyFile) -> str:
 def cite(file: StudyFile) -> str:
     """How to cite a study."""
     return (
-        f"Answers from an everhold study of {len(file.told):,} questions with {file.surprises:,} surprises, created "
+        f"Answers from an everhold study of {len(file.told):,} question{'' if len(file.told) == 1 else 's'} with "
+        f"{file.surprises:,} surprise{'' if file.surprises == 1 else 's'}, created "
         f"{file.study.created[:10]}, ledger head {file.head}; everhold {file.study.version}, after Huh, Efficient Adaptive "
         "Data Analysis over Dense Distributions."
     )

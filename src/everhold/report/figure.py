@@ -16,16 +16,22 @@ _TOP, _HIGH, _GAP, _PRICE = 34, 300, 46, 110
 _MOST = 2000  # rounds that are drawn; of more, every surprise and an even part of the others
 
 
-def session_svg(told: Sequence[Told], *, title: str = "") -> str:
+def session_svg(told: Sequence[Told], *, title: str = "", lasts: float | None = None, most_drawn: int = _MOST) -> str:
     """A picture of all rounds that stands alone and follows the reader's colour scheme.
 
     Shares are drawn from 0 to 1; means of numbers, which live on [-1, 1], at (1 + mean)/2.
+
+    Args:
+        told: the rounds.
+        title: above it.
+        lasts: the price at which a promised precision is used up, drawn as a line above the price so far.
+        most_drawn: rounds that are drawn; of more, every surprise and an even part of the others.
     """
-    drawn = _thinned(told)
+    drawn = _thinned(told, most_drawn)
     last = max([one.answer.round for one in told], default=1)
     bottom = _TOP + _HIGH
     price_top, price_bottom = bottom + _GAP, bottom + _GAP + _PRICE
-    most = max([one.answer.spent for one in told], default=1.0) * 1.05
+    most = max([*(one.answer.spent for one in told), lasts or 1.0]) * 1.05
 
     def x(number: float) -> float:
         return _LEFT + (_WIDE - _LEFT - _RIGHT) * (number - 0.5) / last
@@ -60,6 +66,11 @@ def session_svg(told: Sequence[Told], *, title: str = "") -> str:
             f'<circle cx="{at:.1f}" cy="{y(answer.value):.1f}" r="{max(1.6, width):.1f}" stroke="none"/></g>'
         )
     parts.append(f'<text class="ink" x="{_LEFT}" y="{price_top - 10}">price in nats</text>')
+    if lasts is not None:
+        parts.append(f'<g class="surprise" stroke-dasharray="6 4">{_rule(p(lasts), "end")}</g>')
+        parts.append(
+            f'<text class="ink" x="{_WIDE - _RIGHT}" y="{p(lasts) - 5:.1f}" text-anchor="end">used up at</text>'
+        )
     for nats in (0.0, most / 1.05):
         parts.append(_rule(p(nats)))
         parts.append(f'<text class="ink" x="{_LEFT - 8}" y="{p(nats) + 4:.1f}" text-anchor="end">{nats:.0f}</text>')
@@ -77,9 +88,9 @@ def session_svg(told: Sequence[Told], *, title: str = "") -> str:
     return "".join([*parts, "</svg>"])
 
 
-def _rule(height: float) -> str:
+def _rule(height: float, kind: str = "line") -> str:
     ends = f'x1="{_LEFT}" x2="{_WIDE - _RIGHT}" y1="{height:.1f}" y2="{height:.1f}"'
-    return f'<line class="line" {ends} stroke-width="0.5"/>'
+    return f'<line class="{kind}" {ends} stroke-width="{0.5 if kind == "line" else 1.5}"/>'
 
 
 def _summary(told: Sequence[Told]) -> str:
@@ -89,11 +100,11 @@ def _summary(told: Sequence[Told]) -> str:
     )
 
 
-def _thinned(told: Sequence[Told]) -> list[Told]:
-    if len(told) <= _MOST:
+def _thinned(told: Sequence[Told], most: int) -> list[Told]:
+    if len(told) <= most:
         return list(told)
-    step = len(told) / _MOST
-    kept = {int(place * step) for place in range(_MOST)} | {
+    step = len(told) / most
+    kept = {int(place * step) for place in range(most)} | {
         place for place, one in enumerate(told) if one.answer.surprise
     }
     return [told[place] for place in sorted(kept)]

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from everhold.errors import LedgerError, SettingError
 from everhold.ledger.files import alone, write_whole
@@ -73,6 +73,11 @@ class Token:
             return "revoked"
         return "live" if self.live(datetime.now(UTC)) else "expired"
 
+    def shown(self) -> dict[str, Any]:
+        """What may be told of it: everything but the digest."""
+        told = {name: value for name, value in asdict(self).items() if name != "digest"}
+        return {**told, "studies": list(self.studies), "state": self.state}
+
 
 class Tokens:
     """A file of tokens, for the owner alone.
@@ -107,7 +112,10 @@ class Tokens:
 
     def find(self, secret: str) -> Token | None:
         """The live token that this is the secret of. Takes as long for a wrong one as for a right one."""
-        digest = hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+        return self.by_digest(hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest())
+
+    def by_digest(self, digest: str) -> Token | None:
+        """The live token with this digest."""
         now, found = self._clock(), None
         for token in self.all():
             if hmac.compare_digest(token.digest, digest):

@@ -1,0 +1,47 @@
+"""`everhold mcp`: a study as tools for agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import everhold as eh
+from everhold.cli.app import guarded
+from everhold.cli.asking import Data, ServerAt, TokenIs
+
+__all__ = ["register"]
+
+
+@guarded
+def mcp(
+    study: Annotated[Path, typer.Argument(help="A study's file; with --server, its name there.")],
+    server: ServerAt = None,
+    token: TokenIs = None,
+    data: Data = None,
+) -> None:
+    """Serve a study to an agent over stdio (Model Context Protocol): tools ask, try_out, schema, status.
+
+    While it runs on a file, nobody else can ask that file; behind a server many can.
+
+    Examples:
+
+        everhold mcp study.everhold
+
+        everhold mcp patients --server https://data.example.org
+    """
+    from everhold.serve.agents import tools
+
+    if server is not None:
+        with eh.connect(server, token) as connected:
+            tools(connected.study(str(study)), str(study)).run("stdio")
+        return
+    with eh.Holdout.open(study, data=data) as holdout:
+        holdout.who = "agent"
+        tools(holdout, study.stem).run("stdio")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(mcp)

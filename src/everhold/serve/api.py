@@ -1,0 +1,303 @@
+"""The HTTP interface for programs: `/v1/…`. Every request carries a token, every error has one shape.
+
+Nothing here decides anything: a question becomes a `Request` for a study's desk, and what the desk tells goes out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Security
+from fastapi.concurrency import run_in_threadpool
+from fastapi.security import HTTPBearer
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from everhold.learn.contest import Submission
+from everhold.ledger.store import Store
+from everhold.queries.request import Request as Asked
+from everhold.report.certificate import certificate_html, certificate_json
+from everhold.serve import shapes
+from everhold.serve.desk import Desk
+from everhold.serve.faults import Refusal
+from everhold.serve.history import Sieve
+from everhold.serve.house import Door, House
+from everhold.serve.limits import on_grid
+from everhold.serve.tokens import Token
+from everhold.serve.wire import board_out, found_out, preview_out, submission_out, told_out
+
+__all__ = ["DERIVED", "api", "may_read_record"]
+
+Name = Annotated[str, Path(max_length=200, description="The study's name: its file's stem.", examples=["patients"])]
+_FAULTS: dict[int | str, dict[str, Any]] = {
+    400: {"model": shapes.Fault, "description": "The request cannot be read."},
+    401: {"model": shapes.Fault, "description": "No token, or none that is live."},
+    403: {"model": shapes.Fault, "description": "The token does not allow this."},
+    404: {"model": shapes.Fault, "description": "No such study."},
+    409: {"model": shapes.Fault, "description": "A request id of another question, a used-up promise, a contest."},
+    413: {"model": shapes.Fault, "description": "The body is too large."},
+    422: {"model": shapes.Fault, "description": "The question is at fault. Nothing was charged."},
+    429: {"model": shapes.Fault, "description": "Too many requests; Retry-After says when."},
+    503: {"model": shapes.Fault, "description": "The study cannot be asked now."},
+}
+
+DERIVED: dict[str, tuple[type[shapes.Quiet], Any, str]] = {
+    "share": (shapes.Share, shapes.AnswerOut | shapes.FindingOut, "The share that answers yes, of all or of a group"),
+    "mean": (shapes.Mean, shapes.FindingOut, "A mean, in its own units"),
+    "median": (shapes.Mean, shapes.FindingOut, "The middle, by about 40 questions"),
+    "quantile": (shapes.Quantile, shapes.FindingOut, "A quantile, by about 40 questions"),
+    "variance": (shapes.Variance, shapes.FindingOut, "A variance"),
+    "correlation": (shapes.Correlation, shapes.FindingOut, "The correlation of two numbers"),
+    "difference": (shapes.Difference, shapes.ComparisonOut, "How much more in one group than in another"),
+    "compare": (shapes.Compare, shapes.ComparisonOut, "Is the first larger than the second"),
+    "histogram": (shapes.Histogram, shapes.SharesOut, "Shares by bins or categories"),
+    "table": (shapes.TableOf, shapes.SharesOut, "Shares by one or two columns"),
+}
+"""The questions made of several, by the name of the method that asks them."""
+
+
+def api(house: House) -> APIRouter:
+    """All routes."""
+    router = APIRouter(
+        prefix="/v1",
+        responses=_FAULTS,
+        dependencies=[Security(HTTPBearer(auto_error=False, description="A token, as the custodian made it."))],
+    )
+    grid = house.config.grid_ms / 1000.0
+    _asking(router, house, grid)
+    _derived(router, house, grid)
+    _reading(router, house)
+    _contests(router, house, grid)
+    _tokens(router, house)
+    return router
+
+
+def _token(request: Request) -> Token:
+    """Whose request it is; the front door has found out already."""
+    token: Token = request.state.token
+    return token
+
+
+def _asking(router: APIRouter, house: House, grid: float) -> None:
+    @router.post("/studies/{name}/ask", tags=["ask"], summary="Ask one question", response_model=shapes.AnswerOut)
+    async def ask(name: Name, body: shapes.Ask, request: Request) -> Response:
+        """The share of the population that answers yes, with an interval. It is recorded before it is told."""
+        token = _token(request)
+        desk = house.study(name, token, "ask")
+        request.state.note = {"question": body.question}
+        async with on_grid(request.state.started, grid):
+            answer = await asyncio.wrap_future(desk.ask(Asked(body.question, body.request_id, token.name)))
+        return JSONResponse(found_out(answer))
+
+    @router.post(
+        "/studies/{name}/ask_many", tags=["ask"], summary="Ask several questions", response_model=shapes.AskedMany
+    )
+    async def ask_many(name: Name, body: shapes.AskMany, request: Request) -> Response:
+        """All are checked before the first is charged, and recorded at once."""
+        token = _token(request)
+        desk = house.study(name, token, "ask")
+        most = house.config.most_questions
+        if len(body.questions) > most:
+            raise Refusal(413, "too_large", f"{len(body.questions):,} questions came; {most:,} are allowed in a batch.")
+        house.rate.require(token.id, len(body.questions) / 10.0)
+        request.state.note = {"questions": body.questions}
+        async with on_grid(request.state.started, grid):
+            work = desk.do(lambda held: held.ask_many(body.questions, request_id=body.request_id, who=token.name))
+            answers = await asyncio.wrap_future(work)
+        return JSONResponse({"answers": [found_out(answer) for answer in answers]})
+
+    @router.post(
+        "/studies/{name}/try_out", tags=["ask"], summary="Try a question on the public side",
+        response_model=shapes.PreviewOut,
+    )  # fmt: skip
+    async def try_out(name: Name, body: shapes.TryOut, request: Request) -> Response:
+        """Costs nothing and touches no private row."""
+        desk = house.study(name, _token(request), "read")
+        preview = await asyncio.wrap_future(desk.do(lambda held: held.try_out(body.question)))
+        return JSONResponse(preview_out(preview))
+
+
+def _derived(router: APIRouter, house: House, grid: float) -> None:
+    for kind, (shape, told, summary) in DERIVED.items():
+        handler = _derived_handler(house, grid, kind, shape)
+        router.add_api_route(
+            f"/studies/{{name}}/{kind}", handler, methods=["POST"], tags=["ask"], summary=summary, response_model=told,
+            operation_id=kind,
+        )  # fmt: skip
+
+
+def _derived_handler(house: House, grid: float, kind: str, shape: type[shapes.Quiet]) -> Any:
+    async def handler(name: Name, body: shapes.Quiet, request: Request) -> Response:
+        token = _token(request)
+        desk = house.study(name, token, "read" if body.rehearse else "ask")
+        arguments = body.arguments()
+        request.state.note = {"asked": kind, **arguments}
+
+        def find() -> Any:
+            if body.rehearse:
+                return getattr(desk.rehearsal, kind)(**arguments)
+            return getattr(desk.asker(token.name, body.request_id), kind)(**arguments)
+
+        async with on_grid(request.state.started, 0.0 if body.rehearse else grid):
+            found = await run_in_threadpool(find)
+        return JSONResponse(found_out(found))
+
+    handler.__annotations__["body"] = shape
+    handler.__doc__ = f"As `Holdout.{kind}`. Parts are recorded one by one; the interval holds whenever theirs do."
+    return handler
+
+
+def may_read_record(house: House, name: str, token: Token) -> Door:
+    """The record of a study is for its readers; that of a contest, which holds submissions, for auditors."""
+    found = house.door(name, token, "read")
+    return found if isinstance(found, Desk) else house.door(name, token, "audit")
+
+
+def _reading(router: APIRouter, house: House) -> None:
+    @router.get("/studies", tags=["read"], summary="All studies", response_model=shapes.StudiesOut)
+    def studies(request: Request) -> Response:
+        """Those that the token may see."""
+        return JSONResponse({"studies": [house.status(door) for door in house.seen_by(_token(request))]})
+
+    @router.get("/studies/{name}", tags=["read"], summary="A study and its columns", response_model=shapes.StudyOut)
+    def study(name: Name, request: Request) -> Response:
+        """Where it stands, what can be asked."""
+        door = house.door(name, _token(request), "read")
+        return JSONResponse({**house.status(door), **_columns(door)})
+
+    @router.get(
+        "/studies/{name}/status", tags=["read"], summary="Where a study stands", response_model=shapes.StatusOut
+    )
+    def status(name: Name, request: Request) -> Response:
+        """Counts, price and head."""
+        return JSONResponse(house.status(house.door(name, _token(request), "read")))
+
+    @router.get("/studies/{name}/log", tags=["read"], summary="The record", response_model=shapes.LogOut)
+    def log(
+        name: Name,
+        request: Request,
+        after: Annotated[int, Query(ge=0, le=2**53, description="Rounds later than this.")] = 0,
+        limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+        contains: Annotated[str | None, Query(max_length=1_000, description="In the question's text.")] = None,
+        who: Annotated[str | None, Query(max_length=200)] = None,
+        surprises: Annotated[bool, Query(description="Surprises only.")] = False,
+    ) -> Response:
+        """What was asked and answered, by pages. Of a contest for auditors: it holds what was submitted."""
+        file = may_read_record(house, name, _token(request)).file()
+        rounds, following = Sieve(contains, who, surprises).page(file.told, after, limit)
+        return JSONResponse({"rounds": [told_out(one) for one in rounds], "next": following, "total": len(file.told)})
+
+    @router.get(
+        "/studies/{name}/certificate", tags=["read"], summary="The certificate",
+        response_model=dict[str, Any],
+        responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}}},
+    )  # fmt: skip
+    def certificate(
+        name: Name,
+        request: Request,
+        page: Annotated[bool, Query(description="As a page that stands alone.")] = False,
+    ) -> Response:
+        """Audited anew whenever the study has grown."""
+        token = _token(request)
+        door = may_read_record(house, name, token)
+        house.rate.require(token.id, 10.0)
+        file, audit = house.audited(door)
+        return HTMLResponse(certificate_html(file, audit)) if page else JSONResponse(certificate_json(file, audit))
+
+    @router.get("/studies/{name}/audit", tags=["read"], summary="Replay the record", response_model=shapes.AuditOut)
+    def audit(name: Name, request: Request) -> Response:
+        """Every byte, every hash, every answer again, without the private rows. For auditors and custodians."""
+        token = _token(request)
+        door = house.door(name, token, "audit")
+        house.rate.require(token.id, 10.0)
+        file, found = house.audited(door)
+        counts = {"ok": found.ok, "rounds": found.rounds, "surprises": found.surprises}
+        return JSONResponse({**counts, "found": str(found), "head": str(file.head)})
+
+    @router.get(
+        "/studies/{name}/file", tags=["read"], summary="The study's file", response_class=Response,
+        responses={200: {"content": {"application/vnd.sqlite3": {"schema": {"type": "string", "format": "binary"}}}}},
+    )  # fmt: skip
+    def file(name: Name, request: Request) -> Response:
+        """To audit it elsewhere: it holds no private row. For auditors and custodians."""
+        door = house.door(name, _token(request), "audit")
+        store, data = Store.snapshot(door.path)
+        store.close()
+        said = {"Content-Disposition": "attachment; filename=study.everhold"}
+        return Response(data, media_type="application/vnd.sqlite3", headers=said)
+
+
+def _columns(door: Door) -> dict[str, Any]:
+    schema = door.file().study.schema
+    columns = []
+    for name in schema:
+        one = schema[name]
+        shown = {key: getattr(one, key) for key in ("name", "kind", "low", "high", "whole", "missing")}
+        columns.append({**shown, "categories": list(one.categories)})
+    return {"columns": columns, "schema_toml": schema.to_toml()}
+
+
+_REFUSED = {"malformed": (422, "malformed"), "too large": (413, "too_large"), "too soon": (429, "too_many"),
+            "closed": (409, "precision_exhausted")}  # fmt: skip
+
+
+def require_scored(found: Submission) -> None:
+    """A submission that was not scored is an error, with all that is known of it."""
+    if found.state in _REFUSED:
+        status, code = _REFUSED[found.state]
+        raise Refusal(status, code, f"{found.reason} Nothing was charged.", details=submission_out(found))
+
+
+def _contests(router: APIRouter, house: House, grid: float) -> None:
+    csv = {"requestBody": {"required": True, "content": {"text/csv": {
+        "schema": {"type": "string"}, "example": "id,prediction\n0,1\n1,0\n"}}}}  # fmt: skip
+
+    @router.post(
+        "/contests/{name}/submissions", tags=["contests"], summary="Submit predictions",
+        response_model=shapes.SubmissionOut, openapi_extra=csv,
+    )  # fmt: skip
+    async def submit(name: Name, request: Request) -> Response:
+        """CSV with an id and a prediction for every row; the entrant is the token's name."""
+        token = _token(request)
+        desk = house.contest(name, token, "ask")
+        predictions = await request.body()
+        request.state.note = {"submitted": len(predictions)}
+        async with on_grid(request.state.started, grid):
+            found = await asyncio.wrap_future(desk.submit(token.name, predictions))
+            require_scored(found)
+        return JSONResponse(submission_out(found))
+
+    @router.get("/contests/{name}", tags=["contests"], summary="The rules", response_model=shapes.ContestOut)
+    def rules(name: Name, request: Request) -> Response:
+        """What is scored and how, and what the rows are called."""
+        found = house.contest(name, _token(request), "read").contest
+        told = {key: value for key, value in asdict(found.rules).items() if key != "seed"}
+        better = found.rules.larger_is_better
+        return JSONResponse({**told, "larger_is_better": better, "reveals": found.rules.reveals, "ids": found.ids})
+
+    @router.get("/contests/{name}/board", tags=["contests"], summary="The board", response_model=shapes.BoardOut)
+    def board(name: Name, request: Request) -> Response:
+        """Where everybody stands: intervals that hold together."""
+        return JSONResponse(board_out(house.contest(name, _token(request), "read").board()))
+
+
+def _tokens(router: APIRouter, house: House) -> None:
+    @router.get("/tokens", tags=["tokens"], summary="All tokens", response_model=shapes.TokensOut)
+    def listed(request: Request) -> Response:
+        """For custodians; never their secrets. A custodian of some studies sees the tokens of those."""
+        return JSONResponse({"tokens": [one.shown() for one in house.tokens_of(_token(request))]})
+
+    @router.post("/tokens", tags=["tokens"], summary="Make a token", response_model=shapes.TokenMade, status_code=201)
+    def make(body: shapes.TokenNew, request: Request) -> Response:
+        """The secret is told this once."""
+        secret, made = house.make_token(_token(request), body.name, body.scope, studies=body.studies, days=body.days)
+        request.state.note = {"made": made.id, "for": made.name, "scope": made.scope}
+        return JSONResponse({**made.shown(), "token": secret}, status_code=201)
+
+    @router.delete("/tokens/{token_id}", tags=["tokens"], summary="Revoke a token", response_model=shapes.TokenOut)
+    def revoke(token_id: Annotated[str, Path(max_length=200)], request: Request) -> Response:
+        """It stops at once."""
+        gone = house.revoke_token(_token(request), token_id)
+        request.state.note = {"revoked": gone.id}
+        return JSONResponse(gone.shown())

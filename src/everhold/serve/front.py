@@ -1,0 +1,159 @@
+"""The front door: every request gets an id, a token check where one is needed, a limit on its body, and a line in the log.
+
+It stands before all routes, so that whoever has no token is sent away before a body is read.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+
+from everhold.serve.faults import Refusal, fault
+from everhold.serve.house import ContestDesk, House
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["Front"]
+
+_ID = re.compile(r"[\x21-\x7e]{1,128}")
+_SUBMISSION = re.compile(r"/(?:v1/)?contests/([^/]+)/submissions")
+_CSP = (
+    "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; script-src 'self'; object-src 'none'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+
+
+class Front:
+    """An ASGI application around another."""
+
+    def __init__(self, app: ASGIApp, house: House) -> None:
+        self.app, self.house = app, house
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A request's way in and out."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        given = headers.get("x-request-id", "")
+        state = scope.setdefault("state", {})
+        state["started"] = time.monotonic()
+        state["request_id"] = given if _ID.fullmatch(given) else secrets.token_hex(8)
+        state["token"], state["note"] = None, {}
+        passing = _Passing(self.house, scope, receive, send, _limit(self.house, scope["path"]))
+        try:
+            self._check(scope, headers, passing)
+            await self.app(scope, passing.receive, passing.send)
+        except Refusal as refusal:
+            await passing.refuse(refusal.status, refusal.code, str(refusal), refusal.headers)
+        except Exception as error:
+            # What an unforeseen error says may hold anything: the log gets its kind and place alone.
+            frames = traceback.extract_tb(error.__traceback__)[-6:]
+            place = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames]
+            state["note"] = {"unforeseen": type(error).__name__, "at": place}
+            await passing.refuse(
+                500, "unforeseen", "something unforeseen happened. Nothing that was not recorded was told.", {}
+            )
+        finally:
+            self._log(scope, passing.status)
+
+    def _check(self, scope: Scope, headers: Headers, passing: _Passing) -> None:
+        path = scope["path"]
+        if (
+            path == "/v1"
+            or path.startswith("/v1/")
+            or path == "/metrics"
+            or (path == "/openapi.json" and _bearer(headers))
+        ):
+            token = self.house.admit(_bearer(headers), _address(scope))
+            scope["state"]["token"] = token
+            self.house.rate.require(token.id)
+        length = headers.get("content-length", "0")
+        if not length.isascii() or not length.isdigit() or len(length) > 18:
+            raise Refusal(400, "malformed", "Content-Length is no number.")
+        if int(length) > passing.most:
+            raise Refusal(413, "too_large", f"the body has {int(length):,} bytes; {passing.most:,} are allowed.")
+
+    def _log(self, scope: Scope, status: int) -> None:
+        state, route = scope["state"], scope.get("route")
+        where = getattr(route, "path", "?")
+        key = (str(where), str(status))
+        self.house.counts[key] = self.house.counts.get(key, 0) + 1
+        if scope["path"].startswith(("/static/", "/health")) and status < 400:
+            return
+        token = state["token"]
+        self.house.note(
+            request_id=state["request_id"],
+            client=_address(scope),
+            token=None if token is None else token.id,
+            who=None if token is None else token.name,
+            method=scope["method"],
+            path=scope["path"][:300],
+            status=status,
+            **state["note"],
+        )
+
+
+class _Passing:
+    """One request on its way: its body counted, its response given the headers that every response has."""
+
+    def __init__(self, house: House, scope: Scope, receive: Receive, send: Send, most: int) -> None:
+        self._house, self._scope, self._receive, self._send = house, scope, receive, send
+        self.most, self._came = most, 0
+        self.status = 0
+
+    async def receive(self) -> Message:
+        """A part of the body; too much of it is refused."""
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._came += len(message.get("body", b""))
+            if self._came > self.most:
+                raise HTTPException(413, f"more than {self.most:,} bytes came, which is what a body may have.")
+        return message
+
+    async def send(self, message: Message) -> None:
+        """A part of the response."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(raw=message.setdefault("headers", []))
+            static = self._scope["path"].startswith("/static/") and self.status == 200
+            headers["X-Request-ID"] = self._scope["state"]["request_id"]
+            headers["Cache-Control"] = "public, max-age=86400" if static else "no-store"
+            headers["X-Content-Type-Options"] = "nosniff"
+            headers["X-Frame-Options"] = "DENY"
+            headers["Referrer-Policy"] = "same-origin"
+            headers["Content-Security-Policy"] = _CSP
+            if self._house.config.secure:
+                headers["Strict-Transport-Security"] = "max-age=31536000"
+        await self._send(message)
+
+    async def refuse(self, status: int, code: str, message: str, headers: dict[str, str]) -> None:
+        """An error in the shape of all errors, if nothing was sent yet."""
+        if self.status == 0:
+            response = fault(self._scope["state"]["request_id"], status, code, message, headers=headers)
+            await response(self._scope, self._receive, self.send)
+
+
+def _bearer(headers: Headers) -> str | None:
+    scheme, _, secret = headers.get("authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" and secret.strip() else None
+
+
+def _address(scope: Scope) -> str:
+    client: Any = scope.get("client")
+    return str(client[0]) if client else "?"
+
+
+def _limit(house: House, path: str) -> int:
+    if (found := _SUBMISSION.fullmatch(path)) is not None:
+        door = house.doors.get(found[1])
+        if isinstance(door, ContestDesk):
+            return max(house.config.most_body, door.contest.rules.most_bytes + 100_000)
+    return house.config.most_body

@@ -1,0 +1,257 @@
+"""Everything a server holds: studies at their desks, contests, tokens, rates, and the record of who asked what."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from math import sqrt
+from pathlib import Path
+from threading import Lock
+from typing import IO, Any
+
+from everhold.errors import LedgerError, SettingError, did_you_mean
+from everhold.holdout import Holdout
+from everhold.learn.contest import Board, Contest, Submission
+from everhold.ledger.audit import Audit
+from everhold.ledger.reading import StudyFile, read_study
+from everhold.report.certificate import guarantee
+from everhold.serve.config import Config, StudyAt
+from everhold.serve.desk import Desk
+from everhold.serve.faults import Refusal
+from everhold.serve.limits import Rate
+from everhold.serve.tokens import Token, Tokens
+
+__all__ = ["ContestDesk", "Door", "House"]
+
+
+class ContestDesk:
+    """A contest, whose submissions are scored one at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, path.stem
+        self.contest = Contest(path)
+        self.contest._opened()  # whether the labels are there is found out at once
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"contest {self.name}")
+        self._seen: tuple[Any, Board, StudyFile] | None = None
+        self._reading = Lock()
+
+    def submit(self, entrant: str, predictions: bytes) -> Future[Submission]:
+        """A submission in the queue."""
+        try:
+            return self._writer.submit(self.contest.submit, entrant, predictions)
+        except RuntimeError:
+            raise LedgerError("the server is stopping.") from None
+
+    def _read(self) -> tuple[Any, Board, StudyFile]:
+        with self._reading:
+            mark = tuple(_mark(self.path.with_name(self.path.name + tail)) for tail in ("", ".submissions.jsonl"))
+            if self._seen is None or self._seen[0] != mark:
+                self._seen = (mark, self.contest.board(), read_study(self.path))
+            return self._seen
+
+    def board(self) -> Board:
+        """Where everybody stands; read again when something has changed."""
+        return self._read()[1]
+
+    def file(self) -> StudyFile:
+        """The study behind it."""
+        return self._read()[2]
+
+    def close(self) -> None:
+        """Score what waits, then stop."""
+        self._writer.shutdown(wait=True)
+
+
+def _mark(place: Path) -> tuple[int, int]:
+    with suppress(FileNotFoundError):
+        found = place.stat()
+        return found.st_mtime_ns, found.st_size
+    return 0, 0
+
+
+Door = Desk | ContestDesk
+
+
+class House:
+    """What a server holds, from its start to its stop."""
+
+    def __init__(self, config: Config, *, say: Callable[[str], None] = lambda _: None) -> None:
+        if not config.studies:
+            raise SettingError(
+                "no study was named. Expected one: everhold serve study.everhold, or [[study]] in the file."
+            )
+        self.config = config
+        self.tokens = Tokens(config.tokens)
+        self.tokens.all()  # a file that cannot be read is told now
+        self.rate = Rate(per_minute=config.requests_per_minute, burst=config.burst)
+        self.strangers = Rate(per_minute=120, burst=60)
+        self.doors: dict[str, Door] = {}
+        self._log: IO[str] | None = None
+        self._writing, self._auditing = Lock(), Lock()
+        self._audits: dict[str, tuple[StudyFile, Audit]] = {}
+        self.counts: dict[tuple[str, str], int] = {}
+        try:
+            for one in config.studies:
+                say(f"Opening {one.path} …")
+                self.doors[one.path.stem] = _door(one)
+            if config.log is not None:
+                self._log = config.log.open("a", encoding="utf-8", errors="replace")
+        except BaseException:
+            self.close()
+            raise
+
+    # who and what --------------------------------------------------------------------------------------------------
+
+    def admit(self, secret: str | None, address: str) -> Token:
+        """The token that comes with a request, if it is one."""
+        token = None if secret is None else self.tokens.find(secret)
+        if token is None:
+            self.strangers.require(address)
+            raise Refusal(
+                401,
+                "unknown_token",
+                "a token is needed, and this is none that is live. Send it as 'Authorization: Bearer evh_…'; the custodian "
+                "of the data makes tokens.",
+                headers={"WWW-Authenticate": 'Bearer realm="everhold"'},
+            )
+        return token
+
+    def door(self, name: str, token: Token, what: str) -> Door:
+        """A study or contest that the token allows to 'ask', 'read', 'audit' or 'manage'."""
+        if not token.allows(what, name):
+            raise Refusal(
+                403,
+                "not_allowed",
+                f"this token does not allow that: it is an {token.scope}'s, for "
+                f"{'all studies' if not token.studies else ', '.join(token.studies)}."
+                if token.scope != "custodian"
+                else f"this token does not allow that: it is for {', '.join(token.studies) or 'all studies'}.",
+            )
+        found = self.doors.get(name)
+        if found is None:
+            raise Refusal(404, "no_such_study", "there is no study of that name here. GET /v1/studies lists them.")
+        return found
+
+    def study(self, name: str, token: Token, what: str) -> Desk:
+        """A study that can be asked."""
+        found = self.door(name, token, what)
+        if not isinstance(found, Desk):
+            raise Refusal(409, "a_contest", "this is a contest: it takes submissions and shows a board, not questions.")
+        return found
+
+    def contest(self, name: str, token: Token, what: str) -> ContestDesk:
+        """A contest."""
+        found = self.door(name, token, what)
+        if not isinstance(found, ContestDesk):
+            raise Refusal(409, "no_contest", "this is a study: it takes questions, and has no board.")
+        return found
+
+    def seen_by(self, token: Token) -> list[Door]:
+        """All that a token may read."""
+        return [door for name, door in self.doors.items() if token.allows("read", name)]
+
+    # what is told --------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def status(door: Door) -> dict[str, Any]:
+        """Where a study stands: public facts, coins and the record."""
+        file = door.file()
+        return {
+            "name": door.name,
+            "kind": "study" if isinstance(door, Desk) else "contest",
+            "questions": len(file.told),
+            "surprises": door.standing.surprises if isinstance(door, Desk) else file.surprises,
+            "rows": file.study.rows,
+            "unit": file.study.unit,
+            "confidence": file.confidence,
+            "half_width": file.study.settings["half_width"],
+            "spent": file.spent,
+            "lasts": door.lasts if isinstance(door, Desk) else None,
+            "sampling_half_width": sqrt(file.spent / (2.0 * file.study.rows)),
+            "prior": file.study.prior,
+            "created": file.study.created,
+            "head": str(file.head),
+            "guarantee": guarantee(file),
+        }
+
+    def audited(self, door: Door) -> tuple[StudyFile, Audit]:
+        """The study as it stands, and what a replay of it found; one replay at a time, kept until the study has grown."""
+        with self._auditing:
+            file = door.file()
+            if (kept := self._audits.get(door.name)) is not None and kept[0].head == file.head:
+                return kept
+            found = Holdout.audit_file(door.path, expect_head=str(file.head))
+            if found.ok and found.rounds > len(file.told):  # it has grown meanwhile; what is shown was replayed
+                found = replace(found, rounds=len(file.told), surprises=file.surprises)
+            self._audits[door.name] = (file, found)
+            return file, found
+
+    # tokens --------------------------------------------------------------------------------------------------------
+
+    def tokens_of(self, custodian: Token) -> list[Token]:
+        """The tokens that a custodian may see: all, or those for none but the custodian's studies."""
+        self._require_custodian(custodian)
+        return [one for one in self.tokens.all() if _within(one.studies, custodian.studies)]
+
+    def make_token(
+        self, custodian: Token, name: str, scope: str, *, studies: Sequence[str], days: float | None
+    ) -> tuple[str, Token]:
+        """A new token, which reaches no further than its maker's."""
+        self._require_custodian(custodian)
+        for study in studies:
+            if study not in self.doors or not _within((study,), custodian.studies):
+                known = [one for one in self.doors if _within((one,), custodian.studies)]
+                raise SettingError(f"there is no study {study[:80]!r} here for this token.{did_you_mean(study, known)}")
+        if not _within(tuple(studies), custodian.studies):
+            raise SettingError(f"name the studies it is for: {', '.join(custodian.studies)}.")
+        return self.tokens.create(name, scope, studies=studies, days=days)
+
+    def revoke_token(self, custodian: Token, which: str) -> Token:
+        """Stop a token that a custodian may see."""
+        if which not in {one.id for one in self.tokens_of(custodian)}:
+            raise Refusal(404, "no_such_token", "there is no token of that id. GET /v1/tokens lists them.")
+        return self.tokens.revoke(which)
+
+    @staticmethod
+    def _require_custodian(token: Token) -> None:
+        if not token.allows("manage"):
+            raise Refusal(403, "not_allowed", f"tokens are a custodian's to manage, and this is an {token.scope}'s.")
+
+    @property
+    def sound(self) -> bool:
+        """Whether every study can be asked."""
+        return not any(isinstance(door, Desk) and door.broken for door in self.doors.values())
+
+    # the record of requests ----------------------------------------------------------------------------------------
+
+    def note(self, **facts: Any) -> None:
+        """A line: who asked what, and what became of it. No answer, no duration."""
+        line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **facts})
+        with self._writing:
+            out = self._log or sys.stderr
+            with suppress(OSError, ValueError):
+                out.write(line + "\n")
+                out.flush()
+
+    def close(self) -> None:
+        """Answer what waits, and give up the studies."""
+        for door in self.doors.values():
+            door.close()
+        if self._log is not None:
+            self._log.close()
+
+
+def _within(studies: tuple[str, ...], limits: tuple[str, ...]) -> bool:
+    """Whether a token for these studies (none: all) reaches no further than those."""
+    return not limits or (bool(studies) and set(studies) <= set(limits))
+
+
+def _door(one: StudyAt) -> Door:
+    if one.path.with_name(one.path.name + ".contest.json").exists():
+        return ContestDesk(one.path)
+    return Desk(one.path, data=one.data)

@@ -1,0 +1,67 @@
+"""How much, how often, and when: rates a token, the size of a body, the grid on which answers leave."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from math import ceil
+
+from everhold.serve.faults import Refusal
+
+__all__ = ["Rate", "on_grid"]
+
+_MOST_KNOWN = 10_000
+
+
+class Rate:
+    """A bucket for each key: `burst` at once, refilled at a steady rate.
+
+    >>> now = [0.0]
+    >>> rate = Rate(per_minute=60, burst=2, clock=lambda: now[0])
+    >>> rate.take("ann"), rate.take("ann"), rate.take("ann")
+    (0.0, 0.0, 1.0)
+    >>> now[0] = 1.0
+    >>> rate.take("ann")
+    0.0
+    """
+
+    def __init__(self, *, per_minute: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._burst, self._clock = per_minute / 60.0, float(burst), clock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, key: str, cost: float = 1.0) -> float:
+        """Take from a bucket; the seconds to wait until there is enough, 0 if it was taken."""
+        now = self._clock()
+        left, seen = self._left.pop(key, (self._burst, now))
+        left = min(self._burst, left + (now - seen) * self._rate)
+        cost = min(cost, self._burst)
+        wait = 0.0 if left >= cost else (cost - left) / self._rate
+        self._left[key] = (left - cost if wait == 0.0 else left, now)
+        while len(self._left) > _MOST_KNOWN:
+            self._left.popitem(last=False)
+        return wait
+
+    def require(self, key: str, cost: float = 1.0) -> None:
+        """Refuse what comes too often."""
+        if wait := self.take(key, cost):
+            seconds = ceil(wait)
+            raise Refusal(
+                429,
+                "too_many",
+                f"too many requests. Wait {seconds} s, then go on under the same request id.",
+                headers={"Retry-After": str(seconds)},
+            )
+
+
+@asynccontextmanager
+async def on_grid(started: float, grid: float) -> AsyncIterator[None]:
+    """Leave at a whole multiple of `grid` seconds after the request came, with an answer or an error."""
+    try:
+        yield
+    finally:
+        if grid > 0.0:
+            slots = ceil((time.monotonic() - started) / grid)
+            await asyncio.sleep(max(0.0, started + slots * grid - time.monotonic()))

@@ -1,0 +1,57 @@
+"""A server that runs until it is told to stop, and then ends what it has begun."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import uvicorn
+
+from everhold.serve.app import make_app
+from everhold.serve.config import Config
+from everhold.serve.house import House
+
+__all__ = ["run"]
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn, which says when it listens."""
+
+    ready: Callable[[str], None] = staticmethod(lambda _: None)
+
+    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+        await super().startup(sockets)  # type: ignore[arg-type]
+        if self.started:
+            for server in self.servers:
+                for socket in server.sockets:
+                    host, port = socket.getsockname()[:2]
+                    scheme = "https" if self.config.ssl_certfile else "http"
+                    self.ready(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
+                    return
+
+
+def run(config: Config, *, say: Callable[[str], None], ready: Callable[[str], None]) -> None:
+    """Open the studies and serve them. SIGTERM or Ctrl-C: requests under way are answered, then all is closed."""
+    house = House(config, say=say)
+    settings = uvicorn.Config(
+        make_app(house),
+        host=config.host,
+        port=config.port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(config.trusted_proxies),
+        forwarded_allow_ips=list(config.trusted_proxies),
+        ssl_certfile=None if config.certificate is None else str(config.certificate),
+        ssl_keyfile=None if config.private_key is None else str(config.private_key),
+        timeout_graceful_shutdown=config.stop_seconds,
+        timeout_keep_alive=30,
+        h11_max_incomplete_event_size=65_536,
+        limit_concurrency=2_000,
+        lifespan="on",
+    )
+    server = _Server(settings)
+    server.ready = ready
+    try:
+        server.run()
+    finally:
+        house.close()

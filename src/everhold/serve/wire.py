@@ -1,0 +1,153 @@
+"""What is told, as JSON and back. Numbers survive the way to the last bit: JSON carries Python's shortest exact digits."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from everhold.learn.contest import Board, Submission
+from everhold.learn.score import Score
+from everhold.ledger.reading import Told
+from everhold.queries.answer import Answer, Preview
+from everhold.questions.finding import Comparison, Finding, Shares
+
+__all__ = [
+    "Result",
+    "board_out",
+    "found_in",
+    "found_out",
+    "preview_in",
+    "preview_out",
+    "submission_in",
+    "submission_out",
+    "told_in",
+    "told_out",
+]
+
+Result = Answer | Finding | Shares
+
+
+def found_out(found: Result) -> dict[str, Any]:
+    """An answer, a finding, a comparison or a table, ready for JSON."""
+    if isinstance(found, Shares):
+        cells = [{"label": list(label), **found_out(cell)} for label, cell in found]
+        return {"kind": "shares", "what": found.what, "cells": cells}
+    told: dict[str, Any] = {
+        "value": found.value,
+        "low": found.low,
+        "high": found.high,
+        "surprise": found.surprise,
+        "round": found.round,
+        "spent": found.spent,
+    }
+    if isinstance(found, Answer):
+        return {"kind": "answer", **told, "scale": found.scale}
+    parts = [found_out(part) for part in found.parts]
+    if isinstance(found, Comparison):
+        return {"kind": "comparison", "what": found.what, "verdict": found.verdict, **told, "parts": parts}
+    return {"kind": "finding", "what": found.what, **told, "parts": parts}
+
+
+def found_in(told: dict[str, Any]) -> Result:
+    """The same from JSON.
+
+    >>> answer = Answer(0.1, 0.05, 0.30000000000000004, False, 3, 5.1, "share")
+    >>> import json
+    >>> found_in(json.loads(json.dumps(found_out(answer)))) == answer
+    True
+    """
+    if told["kind"] == "shares":
+        labels = tuple(tuple(cell["label"]) for cell in told["cells"])
+        return Shares(told["what"], labels, tuple(_cell(cell) for cell in told["cells"]))
+    return _cell(told)
+
+
+def _cell(told: dict[str, Any]) -> Answer | Finding:
+    if told["kind"] == "answer":
+        return _answer(told)
+    kind = Comparison if told["kind"] == "comparison" else Finding
+    parts = tuple(_answer(part) for part in told["parts"])
+    return kind(told["what"], float(told["value"]), float(told["low"]), float(told["high"]), parts)
+
+
+def _answer(told: dict[str, Any]) -> Answer:
+    value, low, high, spent = (float(told[name]) for name in ("value", "low", "high", "spent"))
+    return Answer(value, low, high, told["surprise"], told["round"], spent, told["scale"])
+
+
+def preview_out(preview: Preview) -> dict[str, Any]:
+    """What the public side says."""
+    names = ("prior", "sketch", "low", "high", "tolerance", "scale", "spent", "surprise_costs")
+    return {name: getattr(preview, name) for name in names}
+
+
+def preview_in(told: dict[str, Any]) -> Preview:
+    """The same from JSON."""
+    numbers = {name: float(value) for name, value in told.items() if name != "scale"}
+    return Preview(**numbers, scale=told["scale"])
+
+
+def told_out(one: Told) -> dict[str, Any]:
+    """A round of the record."""
+    answer = one.answer
+    return {
+        "round": answer.round,
+        "question": one.question,
+        "value": answer.value,
+        "low": answer.low,
+        "high": answer.high,
+        "surprise": answer.surprise,
+        "spent": answer.spent,
+        "scale": answer.scale,
+        "time": one.time,
+        "who": one.who,
+        "request_id": one.request,
+    }
+
+
+def told_in(told: dict[str, Any]) -> Told:
+    """The same from JSON."""
+    return Told(_answer(told), told["question"], told["time"], told["who"], told["request_id"])
+
+
+def submission_out(found: Submission) -> dict[str, Any]:
+    """What became of a submission."""
+    shown: dict[str, Any] = {
+        name: getattr(found, name) for name in ("entrant", "state", "reason", "improved", "row", "column")
+    }
+    if (score := found.score) is not None:
+        numbers = ("low", "high", "round", "surprise", "spent", "metric", "top")
+        shown |= {"score": score.value, **{name: getattr(score, name) for name in numbers}}
+    return shown
+
+
+def submission_in(told: dict[str, Any]) -> Submission:
+    """The same from JSON."""
+    score = None
+    if told.get("score") is not None:
+        span = float(told["top"])
+        numbers = (float(told[name]) for name in ("score", "low", "high"))
+        value, low, high = numbers
+        share = Answer(
+            value / span, low / span, high / span, told["surprise"], told["round"], float(told["spent"]), "share"
+        )
+        score = Score(
+            value, low, high, share.surprise, share.round, share.spent, "share", told["metric"], (share,), 0.0, span
+        )
+    return Submission(
+        told["entrant"], told["state"], told["reason"], score, told["improved"], told["row"], told["column"]
+    )
+
+
+def board_out(board: Board) -> dict[str, Any]:
+    """A contest's board."""
+    return {
+        "title": board.rules.title,
+        "metric": board.rules.metric,
+        "larger_is_better": board.rules.larger_is_better,
+        "places": [asdict(place) for place in board.places],
+        "unranked": [{"entrant": entrant, "reason": reason} for entrant, reason in board.unranked],
+        "reveals": board.rules.reveals,
+        "head": board.head,
+        "spent": board.spent,
+    }
