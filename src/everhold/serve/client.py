@@ -172,6 +172,10 @@ class Server(_Line):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        if (client := getattr(self, "_client", None)) is not None:
+            client.close()
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self.url, self._token, self._kept)
 

@@ -33,6 +33,7 @@ class Config:
         log: a file for the record of requests; None: the error stream.
         grid_ms: answers leave at whole multiples of this after their question came, so that time tells nothing; 0: at once.
         requests_per_minute, burst: how much a token may ask; a batch counts a tenth of its questions.
+        strangers_per_minute: requests without a live token from one address, before they are told to wait.
         most_body: bytes of a request's body; submissions of a contest have the contest's own limit.
         most_questions: of one batch.
         certificate, private_key: PEM files, to speak TLS without a proxy.
@@ -50,6 +51,7 @@ class Config:
     grid_ms: int = 50
     requests_per_minute: int = 3_000
     burst: int = 300
+    strangers_per_minute: int = 120
     most_body: int = 1_000_000
     most_questions: int = 1_000
     certificate: Path | None = None
@@ -66,6 +68,7 @@ class Config:
             "grid_ms": (0, 60_000),
             "requests_per_minute": (1, 10_000_000),
             "burst": (1, 1_000_000),
+            "strangers_per_minute": (1, 10_000_000),
             "most_body": (1_000, 1_000_000_000),
             "most_questions": (1, 100_000),
             "stop_seconds": (0, 3_600),
@@ -121,7 +124,16 @@ class Config:
 
 
 _PATHS = ("tokens", "log", "certificate", "private_key")
-_NUMBERS = ("port", "grid_ms", "requests_per_minute", "burst", "most_body", "most_questions", "stop_seconds")
+_NUMBERS = (
+    "port",
+    "grid_ms",
+    "requests_per_minute",
+    "burst",
+    "strangers_per_minute",
+    "most_body",
+    "most_questions",
+    "stop_seconds",
+)
 
 
 def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
@@ -171,6 +183,7 @@ tokens = "everhold.tokens.json"
 grid_ms = 50                         # answers leave at whole multiples of this, so that time tells nothing
 requests_per_minute = 3000           # a token
 burst = 300
+strangers_per_minute = 120           # an address without a live token
 most_body = 1_000_000                # bytes of a request
 most_questions = 1000                # of one batch
 # certificate = "tls/fullchain.pem"  # TLS without a proxy; both are needed

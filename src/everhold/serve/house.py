@@ -89,7 +89,8 @@ class House:
         self.tokens = Tokens(config.tokens)
         self.tokens.all()  # a file that cannot be read is told now
         self.rate = Rate(per_minute=config.requests_per_minute, burst=config.burst)
-        self.strangers = Rate(per_minute=120, burst=60)
+        strangers = config.strangers_per_minute
+        self.strangers = Rate(per_minute=strangers, burst=max(1, strangers // 2))
         self.doors: dict[str, Door] = {}
         self._log: IO[str] | None = None
         self._writing, self._auditing = Lock(), Lock()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import uvicorn
 
@@ -17,6 +19,16 @@ class _Server(uvicorn.Server):
     """Uvicorn, which says when it listens."""
 
     ready: Callable[[str], None] = staticmethod(lambda _: None)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """A signal to stop is done with when everything is closed: it is not raised once more."""
+        before = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
 
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
         await super().startup(sockets)  # type: ignore[arg-type]

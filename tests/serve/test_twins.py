@@ -1,0 +1,115 @@
+"""Twin data over HTTP: with the same transcript nothing that leaves differs by a bit.
+
+Two servers hold different private rows that give the same transcript. Every response is compared whole: status, headers,
+body. What names the rows themselves (the keyed fingerprint, and with it the ledger's hashes) is made equal beforehand: it
+is a keyed hash, and differs by its key alone. Time is released on a grid, see test_api.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import everhold as eh
+from everhold.data.sample import Sample
+from tests.serve.serving import as_csv, people, save, site
+
+_QUESTIONS = ["age > 40", "smoker", "age > 40 AND smoker", "smokr", "city = 'York'", "bmi > 1e308", "age / 0 > 1", "("]
+
+
+def _rows(twin: bool) -> dict[str, np.ndarray]:
+    """The same but for rows whose differences no question below can see beyond the tolerance."""
+    table = people(4_000, 0.3, 1)
+    if twin:
+        swap = np.random.default_rng(8).permutation(4_000)
+        table = {name: column[swap] for name, column in table.items()}
+        table["age"][:5] = 89
+        table["bmi"][:3] = [1e9, -1e9, np.nan]
+        table["city"] = table["city"].astype(object)
+        table["city"][:3] = ["<script>", "a very long name of a town that nobody declared" * 20, "\u202e"]
+    return table
+
+
+@pytest.fixture
+def frozen(monkeypatch):
+    """Clock, keys, request ids and tokens alike on both sides; what is left can only come from the rows."""
+    monkeypatch.setattr(Sample, "fingerprint", lambda self, key: "f" * 64)
+    monkeypatch.setattr("everhold.holdout._now", lambda: "2026-01-01T00:00:00.000+00:00")
+    monkeypatch.setattr("everhold.serve.front.secrets.token_hex", lambda n: "0" * 16)
+    counted = iter(range(10_000))
+    monkeypatch.setattr("everhold.serve.tokens.secrets.token_urlsafe", lambda n: f"{next(counted):043d}")
+    monkeypatch.setattr("everhold.serve.tokens.secrets.token_hex", lambda n: f"{next(counted):08d}")
+    return counted
+
+
+def _everything(folder, twin):
+    """All that an analyst, an auditor and a custodian can see of a study and a contest, in one session."""
+    folder.mkdir()
+    data = save(folder / "patients.csv", _rows(twin))
+    prior = eh.Reference(people(3_000, 0.2, 2))
+    eh.Holdout.create(folder / "patients.everhold", data, prior=prior, seed=7).close()
+    labels = np.random.default_rng(3).integers(0, 2, 300)
+    if twin:
+        labels = labels[::-1].copy()
+    eh.Contest.create(folder / "coins.everhold", np.arange(300.0)[:, None], labels, classes=[0, 1], seed=2)
+    seen = []
+
+    def keep(told):
+        seen.append((told.status_code, sorted(told.headers.raw), told.content))
+
+    with site(folder, folder / "patients.everhold", folder / "coins.everhold") as made:
+        for text in _QUESTIONS:
+            for route in ("ask", "try_out", "mean", "median", "histogram"):
+                keep(made.post(f"/v1/studies/patients/{route}", {"question": text}))
+        keep(made.post("/v1/studies/patients/mean", {"question": "bmi"}))
+        keep(made.post("/v1/studies/patients/table", {"first": "city", "second": "smoker"}))
+        keep(made.post("/v1/studies/patients/ask_many", {"questions": _QUESTIONS[:3]}))
+        csv = {**made.as_("ann"), "Content-Type": "text/csv"}
+        for predictions in (np.zeros(300, int), np.arange(300) % 2, np.full(300, 7)):
+            keep(made.http.post("/v1/contests/coins/submissions", content=as_csv(predictions), headers=csv))
+        for path in ("", "/status", "/log", "/audit", "/certificate", "/file"):
+            for who in ("ann", "aud", "cus"):
+                keep(made.get(f"/v1/studies/patients{path}", who))
+        for path in ("/v1/studies", "/v1/contests/coins/board", "/v1/contests/coins", "/metrics", "/health"):
+            keep(made.get(path, "cus"))
+        made.sign_in("cus")
+        for path in ("", "/history", "/history.csv", "/history.json", "/certificate", "/certificate/audited"):
+            keep(made.http.get(f"/studies/patients{path}"))
+        for text in _QUESTIONS:
+            keep(made.http.get("/studies/patients/check", params={"question": text}))
+        keep(made.http.get("/contests/coins"))
+        transcript = made.house.doors["patients"]._holdout.transcript
+        log = [{**line, "time": ""} for line in _noted(folder)]
+    return seen, transcript, log
+
+
+def _noted(folder):
+    from tests.serve.serving import access_log
+
+    return access_log(folder)
+
+
+def test_twins_cannot_be_told_apart(tmp_path, frozen, monkeypatch):
+    monkeypatch.setattr("everhold.learn.contest.os.urandom", lambda n: b"\1" * n)
+    runs = []
+    for name, twin in (("one", False), ("two", True)):
+        counted = iter(range(10_000))
+        monkeypatch.setattr("everhold.serve.tokens.secrets.token_urlsafe", lambda n, c=counted: f"{next(c):043d}")
+        monkeypatch.setattr("everhold.serve.tokens.secrets.token_hex", lambda n, c=counted: f"{next(c):08d}")
+        runs.append(_everything(tmp_path / name, twin))
+    (first, transcript, log), (second, other, twin_log) = runs
+    assert transcript == other  # or the rows differ in what may be told
+    assert len(transcript) >= 1
+    assert len(first) == len(second) > 80
+    for number, (mine, theirs) in enumerate(zip(first, second, strict=True)):
+        assert mine == theirs, number
+    assert log == twin_log
+
+
+def test_other_rows_with_another_transcript_do_differ(tmp_path, frozen, monkeypatch):
+    """The positive control: the comparison sees a difference where there is one to see."""
+    monkeypatch.setattr("tests.serve.test_twins._rows", lambda twin: people(4_000, 0.5 if twin else 0.3, 1))
+    first, transcript, _ = _everything(tmp_path / "one", False)
+    second, other, _ = _everything(tmp_path / "two", True)
+    assert transcript != other
+    assert first != second
