@@ -6,7 +6,7 @@ import sys
 import time
 from importlib import import_module
 
-NAMES = ("speed", "tables", "ledger", "aqa_ogd", "boosting", "thresholdout", "tolerance", "searches")
+NAMES = ("speed", "tables", "ledger", "aqa_ogd", "boosting", "thresholdout", "tolerance", "searches", "server")
 
 
 def main(wanted: list[str]) -> int:

@@ -419,13 +419,19 @@ class Holdout(Asker):
         return _told(query, self._settle(self._decided))
 
     def ask_many(
-        self, questions: Iterable[object], *, request_id: str | None = None, who: str | None = None
+        self,
+        questions: Iterable[object],
+        *,
+        request_id: str | None = None,
+        who: str | None = None,
+        time: str | None = None,
     ) -> list[Answer]:
         """Answer several questions in order. All of them are checked before the first is charged; all are recorded at once.
 
         Questions given as text are evaluated in one scan of the rows, with what they have in common computed once.
         A refusal on the way (`PrecisionExhausted`) carries the answers given before it, as `error.answers`. With a
-        `request_id` the questions have the ids `<request_id>/1`, `<request_id>/2` ….
+        `request_id` the questions have the ids `<request_id>/1`, `<request_id>/2` …. The record says `time` of all of them,
+        where it is given, and else when each was answered.
         """
         who = _text(who or self.who, "who")
         _text(request_id, "request_id")
@@ -445,7 +451,7 @@ class Holdout(Asker):
                 prepared, totals = self._scan(some)
                 for query in some:
                     request = None if request_id is None else f"{request_id}/{len(answers) + 1}"
-                    at = Circumstance(_now(), who, request)
+                    at = Circumstance(time or _now(), who, request)
                     text = isinstance(query, Expression | Graded)
                     one, total = (prepared.get(query.name, query), totals.get(query.name)) if text else (query, None)
                     try:
@@ -484,7 +490,9 @@ class Holdout(Asker):
     def _requested(self, request: Request) -> tuple[Query, Circumstance] | EverholdError:
         """A request made ready, or what is wrong with it."""
         try:
-            at = Circumstance(_now(), _text(request.who, "who"), _text(request.request_id, "request_id"))
+            at = Circumstance(
+                request.time or _now(), _text(request.who, "who"), _text(request.request_id, "request_id")
+            )
             return self._query(request.question), at
         except QuestionError as fault:
             return fault

@@ -11,7 +11,7 @@ import pytest
 import everhold as eh
 from everhold.ledger.store import Store
 from everhold.queries.request import Request
-from everhold.serve.desk import Desk
+from everhold.serve.desk import Caller, Desk
 from tests.serve.serving import make_study, people
 
 
@@ -115,7 +115,7 @@ def test_reopened_it_shows_the_same_record(tmp_path):
     place = make_study(tmp_path)
     first = Desk(place)
     first.ask(Request("smoker", "a", "ann")).result(10)
-    first.asker("bob", "b").mean("bmi", given="smoker")
+    first.asker(Caller("bob", "b")).mean("bmi", given="smoker")
     told, standing = list(first.told), first.standing
     first.close()
     second = Desk(place)

@@ -35,6 +35,7 @@ def frozen(monkeypatch):
     """Clock, keys, request ids and tokens alike on both sides; what is left can only come from the rows."""
     monkeypatch.setattr(Sample, "fingerprint", lambda self, key: "f" * 64)
     monkeypatch.setattr("everhold.holdout._now", lambda: "2026-01-01T00:00:00.000+00:00")
+    monkeypatch.setattr("everhold.serve.front._now", lambda: "2026-01-01T00:00:00.000+00:00")
     monkeypatch.setattr("everhold.serve.front.secrets.token_hex", lambda n: "0" * 16)
     counted = iter(range(10_000))
     monkeypatch.setattr("everhold.serve.tokens.secrets.token_urlsafe", lambda n: f"{next(counted):043d}")

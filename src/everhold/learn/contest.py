@@ -333,10 +333,12 @@ class Contest:
             file = read_study(self.path)
             told = self._told_to(file).get(entrant, [])
             known = {one.answer.round for one in file.told}
+            name = f"{_MARK} {digest}"
             try:
-                self._require_turn(entrant, file)
+                if all(one.question != name for one in file.told):  # what was scored before is told again at any time
+                    self._require_turn(entrant, file)
                 metric = find(self.rules.metric, self.rules.task)
-                score = test._score_named(metric, values, f"{_MARK} {digest}", entrant)
+                score = test._score_named(metric, values, name, entrant)
             except _Refused as refusal:
                 return self._noted(Submission(entrant, refusal.state, str(refusal)))
             except PrecisionExhausted as refusal:
@@ -347,6 +349,8 @@ class Contest:
         best = max((one for one, _ in told), key=lambda one: self._sign * one.value, default=None)
         better = best is None or _beyond_doubt(score, best, self._sign)
         mine = any(one.round == score.round for one, _ in told)
+        if self.rules.ladder and repeated and best is None:
+            return Submission(entrant, "scored", "the same predictions came before: a copy earns no score of its own.")
         if self.rules.ladder and not mine and (repeated or not better):
             return Submission(entrant, "scored", "not clearly better than your best so far, which still stands.")
         if repeated:
@@ -489,6 +493,13 @@ class Contest:
             "round": None if submission.score is None else submission.score.round,
         }
         line = (json.dumps(entry, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+        try:
+            self._append(line)
+        except OSError as error:
+            raise LedgerError(f"{self._beside('submissions.jsonl')} cannot be written ({error.strerror}).") from None
+        return submission
+
+    def _append(self, line: bytes) -> None:
         fd = os.open(self._beside("submissions.jsonl"), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             size = os.fstat(fd).st_size
@@ -498,7 +509,6 @@ class Contest:
             os.fsync(fd)
         finally:
             os.close(fd)
-        return submission
 
     def log(self) -> list[dict[str, Any]]:
         """What was sent, and what became of it."""
@@ -506,6 +516,8 @@ class Contest:
             text = self._beside("submissions.jsonl").read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise LedgerError(f"{self._beside('submissions.jsonl')} cannot be read ({error.strerror}).") from None
         entries = []
         for line in text.splitlines():
             try:

@@ -19,8 +19,10 @@ class Request:
         question: text, or what was made of it.
         request_id: asked again under the same id, the same answer is given.
         who: a name for the record.
+        time: what the record says of when; the moment of the answer when left out.
     """
 
     question: str | Expression | Graded
     request_id: str | None = None
     who: str | None = None
+    time: str | None = None

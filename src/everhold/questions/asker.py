@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from math import isfinite
+from math import isfinite, prod
 from typing import TYPE_CHECKING
 
 from everhold.bounds import derived
@@ -29,6 +29,8 @@ _HALVINGS = 14  # of the range, in the search for a quantile: 1/16,384 of it
 
 class Asker:
     """The questions that people ask, on top of `_ask_parts`."""
+
+    _most_cells = 10_000  # of one table
 
     @abstractmethod
     def _ask_parts(self, queries: Sequence[Expression | Graded]) -> list[Answer]:
@@ -264,6 +266,11 @@ class Asker:
         return self._table(" × ".join(columns), [self._labels(column, bins, None) for column in columns], given)
 
     def _table(self, what: str, sides: list[list[tuple[str, Node]]], given: str | None) -> Shares:
+        if (many := prod(len(side) for side in sides)) > self._most_cells:
+            raise QuestionError(
+                f"this table has {many:,} cells, each a question; {self._most_cells:,} are allowed. Take fewer bins, or "
+                "ask a part of it."
+            )
         pairs: list[tuple[tuple[str, ...], Node]] = [((label,), test) for label, test in sides[0]]
         for side in sides[1:]:
             pairs = [((*labels, label), conjunction(test, other)) for labels, test in pairs for label, other in side]

@@ -163,5 +163,5 @@ def _guarded(work: Any) -> dict[str, Any]:
     try:
         found: dict[str, Any] = work()
         return found
-    except EverholdError as error:
+    except (EverholdError, TypeError, ValueError) as error:
         raise ToolError(str(error)) from None

@@ -10,13 +10,11 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Security
-from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPBearer
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from everhold.learn.contest import Submission
 from everhold.ledger.store import Store
-from everhold.queries.request import Request as Asked
 from everhold.report.certificate import certificate_html, certificate_json
 from everhold.serve import shapes
 from everhold.serve.desk import Desk
@@ -73,21 +71,16 @@ def api(house: House) -> APIRouter:
     return router
 
 
-def _token(request: Request) -> Token:
-    """Whose request it is; the front door has found out already."""
-    token: Token = request.state.token
-    return token
-
-
 def _asking(router: APIRouter, house: House, grid: float) -> None:
     @router.post("/studies/{name}/ask", tags=["ask"], summary="Ask one question", response_model=shapes.AnswerOut)
     async def ask(name: Name, body: shapes.Ask, request: Request) -> Response:
         """The share of the population that answers yes, with an interval. It is recorded before it is told."""
-        token = _token(request)
+        token = house.still(request.state.token)
         desk = house.study(name, token, "ask")
         request.state.note = {"question": body.question}
         async with on_grid(request.state.started, grid):
-            answer = await asyncio.wrap_future(desk.ask(Asked(body.question, body.request_id, token.name)))
+            caller = house.caller(request.state, token, "ask", body.request_id)
+            answer = await asyncio.wrap_future(desk.ask(caller.request(body.question), arrived=caller.arrived))
         return JSONResponse(found_out(answer))
 
     @router.post(
@@ -95,7 +88,7 @@ def _asking(router: APIRouter, house: House, grid: float) -> None:
     )
     async def ask_many(name: Name, body: shapes.AskMany, request: Request) -> Response:
         """All are checked before the first is charged, and recorded at once."""
-        token = _token(request)
+        token = house.still(request.state.token)
         desk = house.study(name, token, "ask")
         most = house.config.most_questions
         if len(body.questions) > most:
@@ -103,7 +96,9 @@ def _asking(router: APIRouter, house: House, grid: float) -> None:
         house.rate.require(token.id, len(body.questions) / 10.0)
         request.state.note = {"questions": body.questions}
         async with on_grid(request.state.started, grid):
-            work = desk.do(lambda held: held.ask_many(body.questions, request_id=body.request_id, who=token.name))
+            caller = house.caller(request.state, token, "ask_many", body.request_id)
+            asked = {"request_id": caller.request_id, "who": caller.who, "time": caller.time}
+            work = desk.do(lambda held: held.ask_many(body.questions, **asked), arrived=caller.arrived)
             answers = await asyncio.wrap_future(work)
         return JSONResponse({"answers": [found_out(answer) for answer in answers]})
 
@@ -113,8 +108,9 @@ def _asking(router: APIRouter, house: House, grid: float) -> None:
     )  # fmt: skip
     async def try_out(name: Name, body: shapes.TryOut, request: Request) -> Response:
         """Costs nothing and touches no private row."""
-        desk = house.study(name, _token(request), "read")
-        preview = await asyncio.wrap_future(desk.do(lambda held: held.try_out(body.question)))
+        desk = house.study(name, house.still(request.state.token), "read")
+        async with on_grid(request.state.started, grid):
+            preview = await asyncio.wrap_future(desk.do(lambda held: held.try_out(body.question)))
         return JSONResponse(preview_out(preview))
 
 
@@ -129,7 +125,7 @@ def _derived(router: APIRouter, house: House, grid: float) -> None:
 
 def _derived_handler(house: House, grid: float, kind: str, shape: type[shapes.Quiet]) -> Any:
     async def handler(name: Name, body: shapes.Quiet, request: Request) -> Response:
-        token = _token(request)
+        token = house.still(request.state.token)
         desk = house.study(name, token, "read" if body.rehearse else "ask")
         arguments = body.arguments()
         request.state.note = {"asked": kind, **arguments}
@@ -137,10 +133,11 @@ def _derived_handler(house: House, grid: float, kind: str, shape: type[shapes.Qu
         def find() -> Any:
             if body.rehearse:
                 return getattr(desk.rehearsal, kind)(**arguments)
-            return getattr(desk.asker(token.name, body.request_id), kind)(**arguments)
+            caller = house.caller(request.state, token, kind, body.request_id)
+            return getattr(desk.asker(caller), kind)(**arguments)
 
-        async with on_grid(request.state.started, 0.0 if body.rehearse else grid):
-            found = await run_in_threadpool(find)
+        async with on_grid(request.state.started, grid):
+            found = await house.turns.run(token.id, find)
         return JSONResponse(found_out(found))
 
     handler.__annotations__["body"] = shape
@@ -158,20 +155,23 @@ def _reading(router: APIRouter, house: House) -> None:
     @router.get("/studies", tags=["read"], summary="All studies", response_model=shapes.StudiesOut)
     def studies(request: Request) -> Response:
         """Those that the token may see."""
-        return JSONResponse({"studies": [house.status(door) for door in house.seen_by(_token(request))]})
+        token = house.still(request.state.token)
+        return JSONResponse({"studies": [house.status(door, token) for door in house.seen_by(token)]})
 
     @router.get("/studies/{name}", tags=["read"], summary="A study and its columns", response_model=shapes.StudyOut)
     def study(name: Name, request: Request) -> Response:
         """Where it stands, what can be asked."""
-        door = house.door(name, _token(request), "read")
-        return JSONResponse({**house.status(door), **_columns(door)})
+        token = house.still(request.state.token)
+        door = house.door(name, token, "read")
+        return JSONResponse({**house.status(door, token), **_columns(door)})
 
     @router.get(
         "/studies/{name}/status", tags=["read"], summary="Where a study stands", response_model=shapes.StatusOut
     )
     def status(name: Name, request: Request) -> Response:
         """Counts, price and head."""
-        return JSONResponse(house.status(house.door(name, _token(request), "read")))
+        token = house.still(request.state.token)
+        return JSONResponse(house.status(house.door(name, token, "read"), token))
 
     @router.get("/studies/{name}/log", tags=["read"], summary="The record", response_model=shapes.LogOut)
     def log(
@@ -184,7 +184,7 @@ def _reading(router: APIRouter, house: House) -> None:
         surprises: Annotated[bool, Query(description="Surprises only.")] = False,
     ) -> Response:
         """What was asked and answered, by pages. Of a contest for auditors: it holds what was submitted."""
-        file = may_read_record(house, name, _token(request)).file()
+        file = may_read_record(house, name, house.still(request.state.token)).file()
         rounds, following = Sieve(contains, who, surprises).page(file.told, after, limit)
         return JSONResponse({"rounds": [told_out(one) for one in rounds], "next": following, "total": len(file.told)})
 
@@ -199,7 +199,7 @@ def _reading(router: APIRouter, house: House) -> None:
         page: Annotated[bool, Query(description="As a page that stands alone.")] = False,
     ) -> Response:
         """Audited anew whenever the study has grown."""
-        token = _token(request)
+        token = house.still(request.state.token)
         door = may_read_record(house, name, token)
         house.rate.require(token.id, 10.0)
         file, audit = house.audited(door)
@@ -208,7 +208,7 @@ def _reading(router: APIRouter, house: House) -> None:
     @router.get("/studies/{name}/audit", tags=["read"], summary="Replay the record", response_model=shapes.AuditOut)
     def audit(name: Name, request: Request) -> Response:
         """Every byte, every hash, every answer again, without the private rows. For auditors and custodians."""
-        token = _token(request)
+        token = house.still(request.state.token)
         door = house.door(name, token, "audit")
         house.rate.require(token.id, 10.0)
         file, found = house.audited(door)
@@ -221,7 +221,7 @@ def _reading(router: APIRouter, house: House) -> None:
     )  # fmt: skip
     def file(name: Name, request: Request) -> Response:
         """To audit it elsewhere: it holds no private row. For auditors and custodians."""
-        door = house.door(name, _token(request), "audit")
+        door = house.door(name, house.still(request.state.token), "audit")
         store, data = Store.snapshot(door.path)
         store.close()
         said = {"Content-Disposition": "attachment; filename=study.everhold"}
@@ -259,9 +259,10 @@ def _contests(router: APIRouter, house: House, grid: float) -> None:
     )  # fmt: skip
     async def submit(name: Name, request: Request) -> Response:
         """CSV with an id and a prediction for every row; the entrant is the token's name."""
-        token = _token(request)
+        token = house.still(request.state.token)
         desk = house.contest(name, token, "ask")
         predictions = await request.body()
+        house.still(token)
         request.state.note = {"submitted": len(predictions)}
         async with on_grid(request.state.started, grid):
             found = await asyncio.wrap_future(desk.submit(token.name, predictions))
@@ -271,7 +272,7 @@ def _contests(router: APIRouter, house: House, grid: float) -> None:
     @router.get("/contests/{name}", tags=["contests"], summary="The rules", response_model=shapes.ContestOut)
     def rules(name: Name, request: Request) -> Response:
         """What is scored and how, and what the rows are called."""
-        found = house.contest(name, _token(request), "read").contest
+        found = house.contest(name, house.still(request.state.token), "read").contest
         told = {key: value for key, value in asdict(found.rules).items() if key != "seed"}
         better = found.rules.larger_is_better
         return JSONResponse({**told, "larger_is_better": better, "reveals": found.rules.reveals, "ids": found.ids})
@@ -279,25 +280,29 @@ def _contests(router: APIRouter, house: House, grid: float) -> None:
     @router.get("/contests/{name}/board", tags=["contests"], summary="The board", response_model=shapes.BoardOut)
     def board(name: Name, request: Request) -> Response:
         """Where everybody stands: intervals that hold together."""
-        return JSONResponse(board_out(house.contest(name, _token(request), "read").board()))
+        token = house.still(request.state.token)
+        desk = house.contest(name, token, "read")
+        return JSONResponse(board_out(desk.board(), whole=house.sees_all(desk, token)))
 
 
 def _tokens(router: APIRouter, house: House) -> None:
     @router.get("/tokens", tags=["tokens"], summary="All tokens", response_model=shapes.TokensOut)
     def listed(request: Request) -> Response:
         """For custodians; never their secrets. A custodian of some studies sees the tokens of those."""
-        return JSONResponse({"tokens": [one.shown() for one in house.tokens_of(_token(request))]})
+        return JSONResponse({"tokens": [one.shown() for one in house.tokens_of(house.still(request.state.token))]})
 
     @router.post("/tokens", tags=["tokens"], summary="Make a token", response_model=shapes.TokenMade, status_code=201)
     def make(body: shapes.TokenNew, request: Request) -> Response:
         """The secret is told this once."""
-        secret, made = house.make_token(_token(request), body.name, body.scope, studies=body.studies, days=body.days)
+        secret, made = house.make_token(
+            house.still(request.state.token), body.name, body.scope, studies=body.studies, days=body.days
+        )
         request.state.note = {"made": made.id, "for": made.name, "scope": made.scope}
         return JSONResponse({**made.shown(), "token": secret}, status_code=201)
 
     @router.delete("/tokens/{token_id}", tags=["tokens"], summary="Revoke a token", response_model=shapes.TokenOut)
     def revoke(token_id: Annotated[str, Path(max_length=200)], request: Request) -> Response:
         """It stops at once."""
-        gone = house.revoke_token(_token(request), token_id)
+        gone = house.revoke_token(house.still(request.state.token), token_id)
         request.state.note = {"revoked": gone.id}
         return JSONResponse(gone.shown())

@@ -46,7 +46,7 @@ def make_app(house: House) -> ASGIApp:
 
     app = FastAPI(
         title="everhold", version=VERSION, description=_ABOUT, lifespan=life, docs_url=None, redoc_url=None,
-        openapi_url=None, license_info={"name": "Apache-2.0"},
+        redirect_slashes=False, openapi_url=None, license_info={"name": "Apache-2.0"},
         openapi_tags=[
             {"name": "ask", "description": "Questions. Each answer is in the ledger before it is told."},
             {"name": "read", "description": "What was told, where a study stands, and how to check it."},
@@ -55,7 +55,7 @@ def make_app(house: House) -> ASGIApp:
         ],
     )  # fmt: skip
     sessions = Sessions(house.tokens, hours=house.config.session_hours, secure=house.config.secure)
-    for kind in (EverholdError, RequestValidationError, HTTPException, SignIn):
+    for kind in (EverholdError, RequestValidationError, HTTPException, SignIn, Exception):
         app.add_exception_handler(kind, _handled)
     app.include_router(api(house))
     app.include_router(pages(house, sessions), include_in_schema=False)
@@ -108,7 +108,7 @@ def _metrics(house: House, request: Request) -> str:
             shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
             lines.append(f"everhold_{name}{{{shown}}} {value}")
 
-    seen = {door.name: house.status(door) for door in house.seen_by(token)}
+    seen = {door.name: house.status(door, token) for door in house.seen_by(token)}
     for name, kind, about, key in (
         ("questions_total", "counter", "Questions answered.", "questions"),
         ("surprises_total", "counter", "Surprises among them.", "surprises"),

@@ -48,8 +48,10 @@ class Call(Generic[T]):
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
-def _at(study: str, what: str = "") -> str:
-    return f"/v1/studies/{quote(study, safe='')}{what}"
+def _at(study: str, what: str = "", *, kind: str = "studies") -> str:
+    if not isinstance(study, str) or study in ("", ".", ".."):
+        raise ServerError(f"there is no study {study!r}. Expected the name of one.")
+    return f"/v1/{kind}/{quote(study, safe='')}{what}"
 
 
 def _text(question: object, what: str = "a question") -> str:
@@ -213,7 +215,11 @@ def study(study: str) -> Call[dict[str, Any]]:
 
 def status(study: str) -> Call[dict[str, Any]]:
     """Where a study stands."""
-    return Call("GET", _at(study, "/status"), dict)
+    return Call("GET", _at(study, "/status"), _standing)
+
+
+def _standing(told: dict[str, Any]) -> dict[str, Any]:
+    return {name: told[name] for name in ("questions", "surprises", "spent", "rows", "head")} | told
 
 
 def log_page(
@@ -252,19 +258,19 @@ def file(study: str) -> Call[bytes]:
 
 def contest(name: str) -> Call[dict[str, Any]]:
     """The rules of a contest, and what its rows are called."""
-    return Call("GET", f"/v1/contests/{quote(name, safe='')}", dict)
+    return Call("GET", _at(name, kind="contests"), dict)
 
 
 def board(name: str) -> Call[dict[str, Any]]:
     """Where everybody stands."""
-    return Call("GET", f"/v1/contests/{quote(name, safe='')}/board", dict)
+    return Call("GET", _at(name, "/board", kind="contests"), dict)
 
 
 def submit(name: str, predictions: bytes | str | Path) -> Call[Submission]:
     """Submit a CSV file: a `Path`, its bytes or its text. Sent again, the same predictions get the same score."""
     content = predictions.read_bytes() if isinstance(predictions, Path) else predictions
     content = content.encode() if isinstance(content, str) else content
-    return Call("POST", f"/v1/contests/{quote(name, safe='')}/submissions", submission_in, content=content)
+    return Call("POST", _at(name, "/submissions", kind="contests"), submission_in, content=content)
 
 
 def as_csv(rules: dict[str, Any], predictions: Sequence[Any]) -> str:
@@ -286,12 +292,13 @@ def failed(status: int, told: Any) -> EverholdError:
     fault = told.get("error") if isinstance(told, dict) else None
     if not isinstance(fault, dict) or not isinstance(fault.get("code"), str):
         return ServerError(f"the server answered with status {status}, and not as an everhold server does.")
-    code, message, details = fault["code"], str(fault.get("message")), fault.get("details") or {}
+    code, message, details = fault["code"], str(fault.get("message")), fault.get("details")
+    details = details if isinstance(details, dict) else {}
     if "entrant" in details:
         return NotScored(message, details)
     if code in ("unknown_token", "not_allowed"):
         return AccessDenied(message)
-    if code == "precision_exhausted" and "asked" in details:
+    if code == "precision_exhausted" and {"asked", "left", "needed", "more_rows", "answers"} <= details.keys():
         refusal = PrecisionExhausted(
             message, **{name: details[name] for name in ("asked", "left", "needed", "more_rows")}
         )

@@ -7,6 +7,7 @@ answers a request once, however often it comes.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import time
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from everhold.data.schema import Schema
-from everhold.errors import AccessDenied, EverholdError, MissingExtra, ServerError
+from everhold.errors import AccessDenied, EverholdError, MissingExtra, QuestionError, ServerError
 from everhold.serve import calls
 from everhold.serve.calls import Call, NotScored, as_csv, failed
 from everhold.serve.wire import submission_in
@@ -81,6 +82,8 @@ class _Line:
             raise AccessDenied("a token is needed: connect(url, token), or EVERHOLD_TOKEN in the environment.")
         if not isinstance(url, str) or not url.startswith(("http://", "https://")):
             raise ServerError(f"the server is at {url!r}. Expected an address such as https://data.example.org.")
+        if "@" in url.split("/")[2]:
+            raise ServerError("the address holds a name or a password. Expected one such as https://data.example.org.")
         self.url, self._token, self._patience = url.rstrip("/"), secret, patience
         self._options: dict[str, Any] = {
             "base_url": self.url,
@@ -93,7 +96,7 @@ class _Line:
     def _arguments(self, call: Call[Any]) -> dict[str, Any]:
         given: dict[str, Any] = {"method": call.method, "url": call.path, "params": call.parameters}
         if call.body is not None:
-            given["json"] = call.body
+            given |= {"content": _encoded(call.body), "headers": {"Content-Type": "application/json"}}
         if call.content is not None:
             given |= {"content": call.content, "headers": {"Content-Type": "text/csv"}}
         return given
@@ -102,21 +105,18 @@ class _Line:
         """What a response says, or the error that it tells."""
         if call.raw and response.status_code == 200:
             return call.read(response.content)
-        try:
-            told = response.json()
-        except ValueError:
-            raise failed(response.status_code, None) from None
-        if response.status_code >= 400:
+        told = _json(response)
+        if told is None or response.status_code >= 400 or response.status_code < 200:
             raise failed(response.status_code, told)
         try:
             return call.read(told)
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, AttributeError, EverholdError):
             raise ServerError("the server answered in a form that this everhold does not read. Is it newer?") from None
 
     def _pause(self, tries: int, started: float, response: httpx2.Response | None) -> float | None:
         """How long to wait before the next try; None when patience ends."""
         pause = min(0.1 * 2.0**tries, 5.0) * (0.5 + random.random())
-        if response is not None and (asked := response.headers.get("retry-after", "")).isdigit():
+        if response is not None and _is_number(asked := response.headers.get("retry-after", "")):
             pause = max(pause, float(asked)) if response.status_code == 429 else pause
         return pause if time.monotonic() + pause - started < self._patience else None
 
@@ -152,7 +152,7 @@ class Server(_Line):
                 response = self._client.request(**self._arguments(call))
                 if response.status_code not in _AGAIN:
                     return self._settled(call, response)
-            except self._httpx.TransportError as error:
+            except self._httpx.RequestError as error:
                 broken: EverholdError = self._unreached(error)
             else:
                 broken = failed(response.status_code, _json(response))
@@ -183,6 +183,21 @@ class Server(_Line):
         return f"Server({self.url})"
 
 
+def _encoded(body: dict[str, Any]) -> bytes:
+    """JSON, or what is wrong with what was given."""
+    try:
+        return json.dumps(body, allow_nan=False, default=_plain).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise QuestionError(f"this cannot be sent to a server ({error}). Expected texts and finite numbers.") from None
+
+
+def _plain(value: object) -> Any:
+    """A number of numpy's as Python's own."""
+    if callable(item := getattr(value, "item", None)):
+        return item()
+    raise TypeError(f"a {type(value).__name__}")
+
+
 def _again(url: str, token: str, options: dict[str, Any]) -> Server:
     return Server(url, token, **options)
 
@@ -190,15 +205,20 @@ def _again(url: str, token: str, options: dict[str, Any]) -> Server:
 def _json(response: httpx2.Response) -> Any:
     try:
         return response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 10
 
 
 def _is_final(response: httpx2.Response | None) -> bool:
     """A submission that came too soon is told at once: waiting a day is not for a program to do."""
     told = _json(response) if response is not None else None
     fault = told.get("error") if isinstance(told, dict) else None
-    return isinstance(fault, dict) and (fault.get("details") or {}).get("state") in _REFUSED
+    details = fault.get("details") if isinstance(fault, dict) else None
+    return isinstance(details, dict) and details.get("state") in _REFUSED
 
 
 def _now(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[RemoteStudy, P], T]:
@@ -418,7 +438,7 @@ class AsyncServer(_Line):
                 response = await self._client.request(**self._arguments(call))
                 if response.status_code not in _AGAIN:
                     return self._settled(call, response)
-            except self._httpx.TransportError as error:
+            except self._httpx.RequestError as error:
                 broken: EverholdError = self._unreached(error)
             else:
                 broken = failed(response.status_code, _json(response))

@@ -2,19 +2,26 @@
 
 Questions that wait together are answered in one turn (`Holdout.ask_each`): one scan of the rows, one record on the disk,
 each as if it had been asked alone, in the order of arrival. An answer's future is filled after the record is durable.
+
+Readers see a round when its answer leaves, on the grid of whoever asked it: nobody learns by looking often how long the
+private rows took.
 """
 
 from __future__ import annotations
 
 import queue
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
+from math import ceil
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from everhold.errors import EverholdError, LedgerError
+from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, RequestConflict
 from everhold.holdout import Holdout
 from everhold.ledger.reading import StudyFile, Told, read_study, told_of
 from everhold.ledger.store import Head
@@ -31,12 +38,13 @@ if TYPE_CHECKING:
     from everhold.queries.answer import Answer
     from everhold.queries.expression import Graded
 
-__all__ = ["Busy", "Desk", "Desked", "Standing"]
+__all__ = ["Busy", "Caller", "Desk", "Desked", "Standing"]
 
 T = TypeVar("T")
 
 _AT_ONCE = 256  # questions that are answered in one turn
 _MOST_WAITING = 20_000
+_PREVIEWS = 16  # of a rehearsal, that are made in one turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +58,41 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, for the record, and when.
+
+    Attributes:
+        who: a name.
+        request_id: of the whole question; its parts have `<id>/1`, `<id>/2` ….
+        time: of arrival, for the record.
+        arrived: the same on the monotonic clock, where the grid begins; None: no grid.
+        permit: told how many parts come next; it may refuse them.
+    """
+
+    who: str | None = None
+    request_id: str | None = None
+    time: str | None = None
+    arrived: float | None = None
+    permit: Callable[[int], None] = lambda _: None
+
+    def request(self, question: str | Expression | Graded, part: int | None = None) -> Request:
+        """One question of this caller."""
+        named = self.request_id is not None and part is not None
+        return Request(question, f"{self.request_id}/{part}" if named else self.request_id, self.who, self.time)
+
+
+@dataclass(frozen=True, slots=True)
 class _Ask:
     request: Request
     future: Future[Answer]
+    arrived: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
     do: Callable[[Holdout], Any]
     future: Future[Any]
+    arrived: float | None
 
 
 class Desk:
@@ -67,11 +101,15 @@ class Desk:
     Args:
         path: of the study.
         data: the private rows, where they are not at the place that the key file remembers.
+        grid: in seconds; rounds are shown at whole multiples of it after their question came.
+        most_questions: of one batch or table.
     """
 
-    def __init__(self, path: Path, *, data: str | None = None) -> None:
+    def __init__(self, path: Path, *, data: str | None = None, grid: float = 0.0, most_questions: int = 1_000) -> None:
         self.path = path
         self.name = path.stem
+        self.most_questions = most_questions
+        self._grid = grid
         self._holdout = Holdout.open(path, data=data)
         try:
             file = read_study(path)
@@ -80,7 +118,9 @@ class Desk:
             raise
         self.study: Study = file.study
         self._told = list(file.told)
-        self.standing = self._stands()
+        self._shown = self._stands()
+        self._coming: deque[tuple[float, Standing]] = deque()
+        self._showing, self._putting = Lock(), Lock()
         self._waiting: queue.Queue[_Ask | _Work | None] = queue.Queue(_MOST_WAITING)
         self._closed = False
         self._thread = Thread(target=self._write, name=f"writer of {self.name}", daemon=True)
@@ -88,34 +128,35 @@ class Desk:
 
     # asking --------------------------------------------------------------------------------------------------------
 
-    def ask(self, request: Request) -> Future[Answer]:
+    def ask(self, request: Request, *, arrived: float | None = None) -> Future[Answer]:
         """A question in the queue; the future is filled when its answer is durable."""
-        item = _Ask(request, Future())
+        item = _Ask(request, Future(), arrived)
         self._put(item)
         return item.future
 
-    def do(self, work: Callable[[Holdout], T]) -> Future[T]:
+    def do(self, work: Callable[[Holdout], T], *, arrived: float | None = None) -> Future[T]:
         """Something else to do with the holdout, in its turn."""
         future: Future[T] = Future()
-        self._put(_Work(work, future))
+        self._put(_Work(work, future, arrived))
         return future
 
-    def asker(self, who: str, request_id: str | None) -> Desked:
+    def asker(self, caller: Caller) -> Desked:
         """Derived questions, whose parts go through the queue; others may come between them."""
-        return Desked(self, who, request_id)
+        return Desked(self, caller)
 
     @property
     def rehearsal(self) -> Rehearsal:
         """The same questions on the public side alone."""
-        return Rehearsal(lambda query: self.do(lambda held: held.try_out(query)).result(), self.schema)
+        return _Rehearsed(self)
 
     def _put(self, item: _Ask | _Work) -> None:
-        if self._closed:
-            raise LedgerError("the server is stopping. Ask again under the same request id when it is back.")
-        try:
-            self._waiting.put_nowait(item)
-        except queue.Full:
-            raise Busy("too many questions wait. Ask again later, under the same request id.") from None
+        with self._putting:
+            if self._closed:
+                raise LedgerError("the server is stopping. Ask again under the same request id when it is back.")
+            try:
+                self._waiting.put_nowait(item)
+            except queue.Full:
+                raise Busy("too many questions wait. Ask again later, under the same request id.") from None
 
     # reading -------------------------------------------------------------------------------------------------------
 
@@ -125,9 +166,18 @@ class Desk:
         return self.study.schema
 
     @property
+    def standing(self) -> Standing:
+        """Where the study stands, as far as its answers have left."""
+        with self._showing:
+            now = time.monotonic()
+            while self._coming and self._coming[0][0] <= now:
+                self._shown = self._coming.popleft()[1]
+            return self._shown
+
+    @property
     def told(self) -> Sequence[Told]:
-        """All rounds that are durable. It grows at its end only."""
-        return self._told
+        """All rounds whose answers have left."""
+        return self._told[: self.standing.rounds]
 
     @property
     def broken(self) -> bool:
@@ -145,11 +195,10 @@ class Desk:
         return contract.lasts(rows=rows, draws=self.study.draws, known=2.0 * settings.known_rows / rows)
 
     def file(self) -> StudyFile:
-        """The study as its file would be read, as far as it is durable, without reading it."""
+        """The study as its file would be read, as far as its answers have left, without reading it."""
         standing = self.standing
-        return StudyFile(
-            self.path, self.study, tuple(self._told[: standing.rounds]), Head.parse(standing.head), standing.spent
-        )
+        told = tuple(self._told[: standing.rounds])
+        return StudyFile(self.path, self.study, told, Head.parse(standing.head), standing.spent)
 
     def _stands(self) -> Standing:
         held = self._holdout
@@ -184,7 +233,7 @@ class Desk:
             return
         try:
             found = self._holdout.ask_each([one.request for one in asks])
-            self._publish()
+            self._publish([one.arrived for one in asks])
         except BaseException as error:  # nothing is told to anybody
             for one in asks:
                 one.future.set_exception(error)
@@ -199,40 +248,52 @@ class Desk:
         if not item.future.set_running_or_notify_cancel():
             return
         try:
-            found = item.do(self._holdout)
+            try:
+                found = item.do(self._holdout)
+            finally:
+                if not self.broken:
+                    self._publish([item.arrived])  # also where a batch was refused on its way
         except BaseException as error:
-            if not self.broken:
-                self._publish()  # a batch may have been refused on its way
             item.future.set_exception(error)
             return
-        self._publish()
         item.future.set_result(found)
 
-    def _publish(self) -> None:
-        """Let readers see what has become durable."""
-        journal = self._holdout.journal
+    def _publish(self, arrived: Sequence[float | None]) -> None:
+        """Let readers see what has become durable, once the last of its answers leaves."""
+        journal, head = self._holdout.journal, self._holdout.head
         for number in range(len(self._told) + 1, len(journal) + 1):
             past = journal[number]
-            self._told.append(told_of(past, journal.circumstance(number), yes_no=isinstance(past.question, Expression)))
-        if self.standing.rounds != len(self._told) or self.standing.head != self._holdout.head:
-            self.standing = self._stands()
+            yes_no = isinstance(past.question, Expression)
+            self._told.append(told_of(past, journal.circumstance(number), yes_no=yes_no))
+        with self._showing:
+            last = self._coming[-1][1] if self._coming else self._shown
+            if last.head == head:
+                return
+            now = time.monotonic()
+            leaves = max((_slot(one, now, self._grid) for one in arrived), default=now)
+            if self._coming:
+                leaves = max(leaves, self._coming[-1][0])
+            self._coming.append((leaves, self._stands()))
 
     def close(self) -> None:
         """Answer what waits, then give up the study."""
-        self._closed = True
+        with self._putting:
+            if self._closed:
+                return
+            self._closed = True
         self._waiting.put(None)
         self._thread.join()
-        while True:  # what came between the last look and the end
-            try:
-                left = self._waiting.get_nowait()
-            except queue.Empty:
-                break
-            if left is not None:
-                left.future.set_exception(LedgerError("the server is stopping. Ask again when it is back."))
         self._holdout.close()
 
     def __repr__(self) -> str:
         return f"Desk({self.name}, {self.standing.rounds:,} questions)"
+
+
+def _slot(arrived: float | None, now: float, grid: float) -> float:
+    """When an answer that is ready now leaves."""
+    if arrived is None or grid <= 0.0:
+        return now
+    return arrived + ceil((now - arrived) / grid) * grid
 
 
 class Busy(EverholdError):
@@ -240,19 +301,73 @@ class Busy(EverholdError):
 
 
 class Desked(Asker):
-    """Derived questions of one caller."""
+    """Derived questions of one caller.
 
-    def __init__(self, desk: Desk, who: str, request_id: str | None) -> None:
-        self._desk, self._who, self._id = desk, who, request_id
+    Attributes:
+        paid: the parts that were answered, also where a later one was refused.
+    """
+
+    def __init__(self, desk: Desk, caller: Caller) -> None:
+        self._desk, self._caller = desk, caller
+        self._most_cells = desk.most_questions
         self._asked = 0
+        self.paid: list[Answer] = []
 
     def _declared(self) -> Schema:
         return self._desk.schema
 
     def _ask_parts(self, queries: Sequence[Expression | Graded]) -> list[Answer]:
-        futures = []
+        self._caller.permit(len(queries))
+        requests = []
         for query in queries:
             self._asked += 1
-            request_id = None if self._id is None else f"{self._id}/{self._asked}"
-            futures.append(self._desk.ask(Request(query, request_id, self._who)))
-        return [future.result() for future in futures]
+            requests.append(self._caller.request(query, self._asked))
+        arrived = self._caller.arrived
+        if len(requests) == 1:
+            futures = [self._desk.ask(requests[0], arrived=arrived)]
+            found = [_or_error(one) for one in futures]
+        else:
+            found = list(self._desk.do(lambda held: held.ask_each(requests), arrived=arrived).result())
+        answers = [one for one in found if not isinstance(one, EverholdError)]
+        self.paid += answers
+        if refused := [one for one in found if isinstance(one, EverholdError)]:
+            raise self._explained(refused[0])
+        return answers
+
+    def _explained(self, refusal: EverholdError) -> EverholdError:
+        """What was paid for before a refusal is told with it."""
+        if isinstance(refusal, PrecisionExhausted):
+            refusal.answers = list(self.paid)
+        elif isinstance(refusal, RequestConflict) and self.paid:
+            said = str(refusal).removesuffix(" Nothing was charged.")
+            return RequestConflict(f"{said} {len(self.paid)} parts of this one were answered, and stay recorded.")
+        return refusal
+
+
+def _or_error(future: Future[Answer]) -> Answer | EverholdError:
+    try:
+        return future.result()
+    except EverholdError as error:
+        if isinstance(error, LedgerError) and not isinstance(error, RequestConflict):
+            raise
+        return error
+
+
+def _previewed(queries: Sequence[Expression | Graded], held: Holdout) -> list[Answer]:
+    return held.rehearsal._ask_parts(queries)
+
+
+class _Rehearsed(Rehearsal):
+    """Rehearsals in turns with the questions, some previews at a time."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(lambda query: desk.do(lambda held: held.try_out(query)).result(), desk.schema)
+        self._desk = desk
+        self._most_cells = desk.most_questions
+
+    def _ask_parts(self, queries: Sequence[Expression | Graded]) -> list[Answer]:
+        found: list[Answer] = []
+        for start in range(0, len(queries), _PREVIEWS):
+            some = list(queries[start : start + _PREVIEWS])
+            found += self._desk.do(partial(_previewed, some)).result()
+        return found

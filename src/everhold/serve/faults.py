@@ -45,7 +45,14 @@ class Refusal(EverholdError):
         self.details = details or {}
 
 
-_CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "not_json", 400: "malformed"}
+_CODES = {
+    408: "too_slow",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+    415: "not_json",
+    400: "malformed",
+}
 _SAID = {
     404: "there is nothing at this address. GET /v1/studies lists the studies; /docs describes every address.",
     405: "this address does not take that method. /docs describes every address.",

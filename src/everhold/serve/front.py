@@ -5,16 +5,19 @@ It stands before all routes, so that whoever has no token is sent away before a 
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 import time
 import traceback
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 
-from everhold.serve.faults import Refusal, fault
+from everhold.errors import EverholdError
+from everhold.serve.faults import Refusal, fault, read_error
 from everhold.serve.house import ContestDesk, House
 
 if TYPE_CHECKING:
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Front"]
 
+_MOST_ACTIVE = 1_000
+_BODY_SECONDS = 120.0
 _ID = re.compile(r"[\x21-\x7e]{1,128}")
 _SUBMISSION = re.compile(r"/(?:v1/)?contests/([^/]+)/submissions")
 _CSP = (
@@ -35,6 +40,7 @@ class Front:
 
     def __init__(self, app: ASGIApp, house: House) -> None:
         self.app, self.house = app, house
+        self._active = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A request's way in and out."""
@@ -45,14 +51,19 @@ class Front:
         given = headers.get("x-request-id", "")
         state = scope.setdefault("state", {})
         state["started"] = time.monotonic()
+        state["time"] = _now()
         state["request_id"] = given if _ID.fullmatch(given) else secrets.token_hex(8)
         state["token"], state["note"] = None, {}
         passing = _Passing(self.house, scope, receive, send, _limit(self.house, scope["path"]))
+        self._active += 1
         try:
+            if self._active > _MOST_ACTIVE and scope["path"] != "/health":
+                raise Refusal(429, "too_many", "the server is busy. Try again soon.", headers={"Retry-After": "1"})
             self._check(scope, headers, passing)
             await self.app(scope, passing.receive, passing.send)
-        except Refusal as refusal:
-            await passing.refuse(refusal.status, refusal.code, str(refusal), refusal.headers)
+        except EverholdError as refusal:
+            status, code, message, _, more = read_error(refusal)
+            await passing.refuse(status, code, message, more)
         except Exception as error:
             # What an unforeseen error says may hold anything: the log gets its kind and place alone.
             frames = traceback.extract_tb(error.__traceback__)[-6:]
@@ -62,6 +73,7 @@ class Front:
                 500, "unforeseen", "something unforeseen happened. Nothing that was not recorded was told.", {}
             )
         finally:
+            self._active -= 1
             self._log(scope, passing.status)
 
     def _check(self, scope: Scope, headers: Headers, passing: _Passing) -> None:
@@ -107,11 +119,18 @@ class _Passing:
     def __init__(self, house: House, scope: Scope, receive: Receive, send: Send, most: int) -> None:
         self._house, self._scope, self._receive, self._send = house, scope, receive, send
         self.most, self._came = most, 0
+        self._whole, self._deadline = False, time.monotonic() + _BODY_SECONDS
         self.status = 0
 
     async def receive(self) -> Message:
         """A part of the body; too much of it is refused."""
-        message = await self._receive()
+        if self._whole:
+            return await self._receive()
+        try:
+            message = await asyncio.wait_for(self._receive(), max(0.0, self._deadline - time.monotonic()))
+        except TimeoutError:
+            raise HTTPException(408, f"the body did not come within {_BODY_SECONDS:.0f} s.") from None
+        self._whole = not message.get("more_body", False)
         if message["type"] == "http.request":
             self._came += len(message.get("body", b""))
             if self._came > self.most:
@@ -139,6 +158,10 @@ class _Passing:
         if self.status == 0:
             response = fault(self._scope["state"]["request_id"], status, code, message, headers=headers)
             await response(self._scope, self._receive, self.send)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _bearer(headers: Headers) -> str | None:

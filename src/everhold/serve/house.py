@@ -14,16 +14,16 @@ from pathlib import Path
 from threading import Lock
 from typing import IO, Any
 
-from everhold.errors import LedgerError, SettingError, did_you_mean
+from everhold.errors import EverholdError, LedgerError, SettingError, did_you_mean
 from everhold.holdout import Holdout
 from everhold.learn.contest import Board, Contest, Submission
 from everhold.ledger.audit import Audit
 from everhold.ledger.reading import StudyFile, read_study
 from everhold.report.certificate import guarantee
 from everhold.serve.config import Config, StudyAt
-from everhold.serve.desk import Desk
+from everhold.serve.desk import Caller, Desk
 from everhold.serve.faults import Refusal
-from everhold.serve.limits import Rate
+from everhold.serve.limits import Rate, Turns
 from everhold.serve.tokens import Token, Tokens
 
 __all__ = ["ContestDesk", "Door", "House"]
@@ -38,14 +38,24 @@ class ContestDesk:
         self.contest._opened()  # whether the labels are there is found out at once
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"contest {self.name}")
         self._seen: tuple[Any, Board, StudyFile] | None = None
+        self.broken = False
         self._reading = Lock()
 
     def submit(self, entrant: str, predictions: bytes) -> Future[Submission]:
         """A submission in the queue."""
         try:
-            return self._writer.submit(self.contest.submit, entrant, predictions)
+            return self._writer.submit(self._submit, entrant, predictions)
         except RuntimeError:
             raise LedgerError("the server is stopping.") from None
+
+    def _submit(self, entrant: str, predictions: bytes) -> Submission:
+        try:
+            found = self.contest.submit(entrant, predictions)
+        except LedgerError:
+            self.broken = True
+            raise
+        self.broken = False
+        return found
 
     def _read(self) -> tuple[Any, Board, StudyFile]:
         with self._reading:
@@ -90,6 +100,7 @@ class House:
         self.tokens.all()  # a file that cannot be read is told now
         self.rate = Rate(per_minute=config.requests_per_minute, burst=config.burst)
         strangers = config.strangers_per_minute
+        self.turns = Turns(in_all=16, for_one=4)
         self.strangers = Rate(per_minute=strangers, burst=max(1, strangers // 2))
         self.doors: dict[str, Door] = {}
         self._log: IO[str] | None = None
@@ -99,7 +110,7 @@ class House:
         try:
             for one in config.studies:
                 say(f"Opening {one.path} …")
-                self.doors[one.path.stem] = _door(one)
+                self.doors[one.path.stem] = _door(one, config)
             if config.log is not None:
                 self._log = config.log.open("a", encoding="utf-8", errors="replace")
         except BaseException:
@@ -113,14 +124,25 @@ class House:
         token = None if secret is None else self.tokens.find(secret)
         if token is None:
             self.strangers.require(address)
-            raise Refusal(
-                401,
-                "unknown_token",
-                "a token is needed, and this is none that is live. Send it as 'Authorization: Bearer evh_…'; the custodian "
-                "of the data makes tokens.",
-                headers={"WWW-Authenticate": 'Bearer realm="everhold"'},
-            )
+            raise _unknown()
         return token
+
+    def still(self, token: Token) -> Token:
+        """The token, if it is still live: a body may have taken its time."""
+        found = self.tokens.by_digest(token.digest)
+        if found is None:
+            raise _unknown()
+        return found
+
+    def caller(self, state: Any, token: Token, kind: str, request_id: str | None) -> Caller:
+        """Who asks. Request ids are each token's own, and each kind of question's."""
+
+        def permit(questions: int) -> None:
+            self.still(token)
+            self.rate.require(token.id, questions / 10.0)
+
+        name = None if request_id is None else f"{token.id}:{kind}:{request_id}"
+        return Caller(token.name, name, state.time, state.started, permit)
 
     def door(self, name: str, token: Token, what: str) -> Door:
         """A study or contest that the token allows to 'ask', 'read', 'audit' or 'manage'."""
@@ -159,9 +181,17 @@ class House:
     # what is told --------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def status(door: Door) -> dict[str, Any]:
+    def sees_all(door: Door, token: Token) -> bool:
+        """Whether a token may see what each submission did: with a ladder that is for auditors."""
+        return isinstance(door, Desk) or not door.contest.rules.ladder or token.allows("audit", door.name)
+
+    @classmethod
+    def status(cls, door: Door, token: Token) -> dict[str, Any]:
         """Where a study stands: public facts, coins and the record."""
         file = door.file()
+        hidden = (
+            {} if cls.sees_all(door, token) else dict.fromkeys(("surprises", "spent", "sampling_half_width", "head"))
+        )
         return {
             "name": door.name,
             "kind": "study" if isinstance(door, Desk) else "contest",
@@ -178,6 +208,7 @@ class House:
             "created": file.study.created,
             "head": str(file.head),
             "guarantee": guarantee(file),
+            **hidden,
         }
 
     def audited(self, door: Door) -> tuple[StudyFile, Audit]:
@@ -226,7 +257,7 @@ class House:
     @property
     def sound(self) -> bool:
         """Whether every study can be asked."""
-        return not any(isinstance(door, Desk) and door.broken for door in self.doors.values())
+        return not any(door.broken for door in self.doors.values())
 
     # the record of requests ----------------------------------------------------------------------------------------
 
@@ -242,9 +273,20 @@ class House:
     def close(self) -> None:
         """Answer what waits, and give up the studies."""
         for door in self.doors.values():
-            door.close()
+            with suppress(EverholdError):
+                door.close()
         if self._log is not None:
             self._log.close()
+
+
+def _unknown() -> Refusal:
+    return Refusal(
+        401,
+        "unknown_token",
+        "a token is needed, and this is none that is live. Send it as 'Authorization: Bearer evh_…'; the custodian of the "
+        "data makes tokens.",
+        headers={"WWW-Authenticate": 'Bearer realm="everhold"'},
+    )
 
 
 def _within(studies: tuple[str, ...], limits: tuple[str, ...]) -> bool:
@@ -252,7 +294,7 @@ def _within(studies: tuple[str, ...], limits: tuple[str, ...]) -> bool:
     return not limits or (bool(studies) and set(studies) <= set(limits))
 
 
-def _door(one: StudyAt) -> Door:
+def _door(one: StudyAt, config: Config) -> Door:
     if one.path.with_name(one.path.name + ".contest.json").exists():
         return ContestDesk(one.path)
-    return Desk(one.path, data=one.data)
+    return Desk(one.path, data=one.data, grid=config.grid_ms / 1000.0, most_questions=config.most_questions)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, urlencode
@@ -17,7 +17,6 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from starlette.datastructures import UploadFile
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from everhold.errors import EverholdError
@@ -30,6 +29,7 @@ from everhold.serve.desk import Desk
 from everhold.serve.faults import Refusal, read_error
 from everhold.serve.history import Sieve, as_csv
 from everhold.serve.limits import on_grid
+from everhold.serve.sessions import require_same_site
 from everhold.serve.shown import KINDS, Form, Shown, bar, described, example, vocabulary
 from everhold.serve.wire import told_out
 from everhold.version import VERSION
@@ -131,9 +131,11 @@ class _Pages:
     async def form(self, request: Request) -> tuple[Session, dict[str, Any]]:
         """What a page of this server sent, or a refusal."""
         session = self.session(request)
-        given = dict(await request.form(max_files=1, max_fields=50))
+        async with request.form(max_files=1, max_fields=50) as form:
+            given = {name: value if isinstance(value, str) else await value.read() for name, value in form.items()}
         csrf = given.get("csrf")
         self.sessions.require_form(request, session, csrf if isinstance(csrf, str) else None)
+        self.house.still(session.token)  # the body may have taken its time
         return session, given
 
     def url(self, request: Request) -> str:
@@ -142,7 +144,7 @@ class _Pages:
 
     def about(self, desk: Desk, session: Session, request: Request) -> dict[str, Any]:
         """What a study's page shows beside the answer."""
-        status, file = self.house.status(desk), desk.file()
+        status, file = self.house.status(desk, session.token), desk.file()
         schema = desk.schema
         columns = [
             {
@@ -189,16 +191,16 @@ def _signing(router: APIRouter, common: _Pages) -> None:
 
     @router.post("/sign-in")
     async def signed_in(request: Request) -> Response:
-        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            raise Refusal(403, "not_from_here", "this did not come from a page of this server.")
-        given = await request.form(max_files=0, max_fields=10)
-        secret, to = (str(given.get(name) or "") for name in ("token", "next"))
+        require_same_site(request)
+        async with request.form(max_files=0, max_fields=10) as given:
+            secret, to = (str(given.get(name) or "") for name in ("token", "next"))
         response = RedirectResponse(_local(to), status_code=303)
         token = sessions.start(secret.strip(), response)
         if token is None:
             house.strangers.require(request.client.host if request.client else "?")
             said = "This is no live token. Check that all of it was copied; it may also have ended or been revoked."
             return _render("sign_in.html", code=401, failed=said, next=_local(to))
+        house.rate.require(token.id)
         request.state.token, request.state.note = token, {"signed": "in"}
         return response
 
@@ -212,7 +214,7 @@ def _signing(router: APIRouter, common: _Pages) -> None:
     @router.get("/")
     def studies(request: Request) -> Response:
         session = common.session(request)
-        found = [house.status(door) for door in house.seen_by(session.token)]
+        found = [house.status(door, session.token) for door in house.seen_by(session.token)]
         return _render("studies.html", session=session, here="studies", studies=found)
 
     @router.get("/docs")
@@ -241,7 +243,8 @@ def _study(router: APIRouter, common: _Pages) -> None:
         if not form.question:
             return _render("check.html", said="")
         try:
-            found = await run_in_threadpool(form.find, desk.rehearsal)
+            async with on_grid(request.state.started, common.grid):
+                found = await house.turns.run(session.token.id, lambda: form.find(desk.rehearsal))
         except EverholdError as error:
             return _render("check.html", fault=_Fault.of(error))
         return _render("check.html", said=_previewed(Shown.of(found, form.question)))
@@ -254,16 +257,34 @@ def _study(router: APIRouter, common: _Pages) -> None:
         request.state.note = {"asked": form.kind, "question": form.question}
         part = bool(request.headers.get("hx-request"))
         found, fault = None, None
+        asker = desk.asker(house.caller(request.state, session.token, form.kind, None))
         async with on_grid(request.state.started, common.grid):
             try:
-                told = await run_in_threadpool(form.find, desk.asker(session.token.name, None))
+                told = await house.turns.run(session.token.id, lambda: form.find(asker))
                 found = Shown.of(told, form.question)
             except EverholdError as error:
-                fault = _Fault.of(error)
-            about = await run_in_threadpool(common.about, desk, session, request)
+                fault = _paid(_Fault.of(error), len(asker.paid))
+        await _shown_to_readers(desk, max((one.round for one in asker.paid), default=0))
+        about = await run_in_threadpool(common.about, desk, session, request)
         status = 200 if fault is None else fault.status
         name = "answered.html" if part else "study.html"
         return _render(name, code=status, **about, form=form, found=found, fault=fault)
+
+
+def _paid(fault: _Fault, parts: int) -> _Fault:
+    """A question of several parts may be refused after some of them were answered."""
+    if not parts:
+        return fault
+    many = "part was" if parts == 1 else "parts were"
+    return replace(fault, then=f"{parts} {many} answered before that, and stand in the history.")
+
+
+async def _shown_to_readers(desk: Desk, number: int) -> None:
+    """Until the page's other parts can show the answer too; others may have asked at the same moment."""
+    for _ in range(50):
+        if desk.standing.rounds >= number:
+            return
+        await asyncio.sleep(0.01)
 
 
 def _previewed(shown: Shown) -> str:
@@ -278,8 +299,9 @@ def _previewed(shown: Shown) -> str:
 def _record(router: APIRouter, common: _Pages) -> None:
     house = common.house
 
-    def opened(name: str, request: Request) -> tuple[Session, Door]:
+    def opened(name: str, request: Request, cost: float = 0.0) -> tuple[Session, Door]:
         session = common.session(request)
+        house.rate.require(session.token.id, cost)
         return session, may_read_record(house, name, session.token)
 
     def sieve(request: Request) -> Sieve:
@@ -297,7 +319,7 @@ def _record(router: APIRouter, common: _Pages) -> None:
         given = {"contains": wanted.contains or "", "who": wanted.who or ""}
         given |= {"surprises": "true"} if wanted.surprises else {}
         return _render(
-            "history.html", session=session, here="studies", status=house.status(door), sieve=wanted,
+            "history.html", session=session, here="studies", status=house.status(door, session.token), sieve=wanted,
             rounds=found[(page - 1) * _PAGE : page * _PAGE], count=len(found), page=page, pages=count,
             people=sorted({one.who for one in file.told if one.who}), query=urlencode(given, errors="replace"),
         )  # fmt: skip
@@ -317,22 +339,22 @@ def _record(router: APIRouter, common: _Pages) -> None:
     @router.get("/studies/{name}/certificate")
     def certificate(name: str, request: Request) -> Response:
         session, door = opened(name, request)
-        return _render("certificate.html", session=session, here="studies", status=house.status(door))
+        return _render("certificate.html", session=session, here="studies", status=house.status(door, session.token))
 
     @router.get("/studies/{name}/certificate/audited")
     def audited(name: str, request: Request) -> Response:
-        _, door = opened(name, request)
+        _, door = opened(name, request, 10.0)
         file, found = house.audited(door)
         return _render("audited.html", audit=found, cite=cite(file), head=str(file.head), name=door.name)
 
     @router.get("/studies/{name}/certificate/page")
     def certificate_page(name: str, request: Request) -> Response:
-        _, door = opened(name, request)
+        _, door = opened(name, request, 10.0)
         return HTMLResponse(certificate_html(*house.audited(door)))
 
     @router.get("/studies/{name}/certificate.json")
     def certificate_data(name: str, request: Request) -> Response:
-        _, door = opened(name, request)
+        _, door = opened(name, request, 10.0)
         text = json.dumps(certificate_json(*house.audited(door)), ensure_ascii=False, indent=1)
         said = {"Content-Disposition": "attachment; filename=certificate.json"}
         return PlainTextResponse(text, media_type="application/json", headers=said)
@@ -351,6 +373,7 @@ def _contest(router: APIRouter, common: _Pages) -> None:
             "table": Markup(board_table(board)),
             "may_ask": session.token.allows("ask", desk.name),
             "may_audit": session.token.allows("audit", desk.name),
+            "whole": house.sees_all(desk, session.token),
             "submission": None,
             "drawn": "",
         }
@@ -365,13 +388,12 @@ def _contest(router: APIRouter, common: _Pages) -> None:
     async def submit(name: str, request: Request) -> Response:
         session, given = await common.form(request)
         desk = house.contest(name, session.token, "ask")
-        file = given.get("predictions")
+        predictions = given.get("predictions")
         fault, found, drawn = None, None, Markup("")
         async with on_grid(request.state.started, common.grid):
             try:
-                if not isinstance(file, UploadFile):
+                if not isinstance(predictions, bytes) or not predictions:
                     _no_file()
-                predictions = await file.read()
                 request.state.note = {"submitted": len(predictions)}
                 found = await asyncio.wrap_future(desk.submit(session.token.name, predictions))
                 require_scored(found)
@@ -379,7 +401,7 @@ def _contest(router: APIRouter, common: _Pages) -> None:
                     numbers = (score.value, score.low, score.high)
                     drawn = Markup(interval_svg(*numbers, bottom=score.bottom, top=score.top, wide=560.0, ticks=5))
             except EverholdError as error:
-                fault = _Fault.of(error)
+                fault = replace(_Fault.of(error), then="Mend the file and submit it again.")
             shown = await run_in_threadpool(about, desk, session)
         shown |= {"submission": None if fault else found, "drawn": drawn, "fault": fault}
         template = "submitted_part.html" if request.headers.get("hx-request") else "contest.html"

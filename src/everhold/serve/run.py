@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from everhold.serve.app import make_app
 from everhold.serve.config import Config
 from everhold.serve.house import House
 
 __all__ = ["run"]
+
+_HEAD_SECONDS = 15.0
+
+
+class _Connection(H11Protocol):
+    """A connection that has to say what it wants within some seconds: idle ones would use up the machine."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(_HEAD_SECONDS, self._expect_head)
+
+    def _expect_head(self) -> None:
+        began: object = self.cycle  # of the first request, when its head is whole
+        if began is None:
+            self.transport.close()
 
 
 class _Server(uvicorn.Server):
@@ -58,7 +75,7 @@ def run(config: Config, *, say: Callable[[str], None], ready: Callable[[str], No
         timeout_graceful_shutdown=config.stop_seconds,
         timeout_keep_alive=30,
         h11_max_incomplete_event_size=65_536,
-        limit_concurrency=2_000,
+        http=_Connection,
         lifespan="on",
     )
     server = _Server(settings)

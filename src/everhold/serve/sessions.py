@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from everhold.serve.faults import Refusal
 
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
 
     from everhold.serve.tokens import Token, Tokens
 
-__all__ = ["Session", "Sessions"]
+__all__ = ["Session", "Sessions", "require_same_site"]
 
-_MOST = 10_000
+_NOT_HERE = "this did not come from a page of this server. Load the page again."
+
+_MOST_OF_ONE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +63,9 @@ class Sessions:
         token = self._tokens.find(secret)
         if token is None:
             return None
+        self._tidy(token.digest)
         key = secrets.token_urlsafe(32)
         self._kept[_hashed(key)] = _Kept(token.digest, secrets.token_urlsafe(32), self._clock() + self._seconds)
-        while len(self._kept) > _MOST:
-            self._kept.popitem(last=False)
         response.set_cookie(
             self.cookie,
             key,
@@ -74,6 +76,15 @@ class Sessions:
             path="/",
         )
         return token
+
+    def _tidy(self, digest: str) -> None:
+        """Forget what has ended, and the oldest of one token's that are too many: nobody signs others out."""
+        now = self._clock()
+        for name in [name for name, one in self._kept.items() if now > one.ends]:
+            del self._kept[name]
+        mine = [name for name, one in self._kept.items() if one.digest == digest]
+        for name in mine[: max(0, len(mine) - _MOST_OF_ONE + 1)]:
+            del self._kept[name]
 
     def of(self, request: Request) -> Session | None:
         """Who a request comes from."""
@@ -89,15 +100,24 @@ class Sessions:
 
     def require_form(self, request: Request, session: Session, given: str | None) -> None:
         """Refuse a change that does not come from a page of this server."""
-        site = request.headers.get("sec-fetch-site", "same-origin")
+        require_same_site(request)
         came = request.headers.get("x-csrf-token") or given or ""
-        if site not in ("same-origin", "none") or not hmac.compare_digest(came.encode(), session.csrf.encode()):
-            raise Refusal(403, "not_from_here", "this did not come from a page of this server. Load the page again.")
+        if not hmac.compare_digest(came.encode(), session.csrf.encode()):
+            raise Refusal(403, "not_from_here", _NOT_HERE)
 
     def end(self, request: Request, response: Response) -> None:
         """Sign out."""
         self._kept.pop(_hashed(request.cookies.get(self.cookie, "")), None)
         response.delete_cookie(self.cookie, path="/", secure=self._secure, httponly=True, samesite="strict")
+
+
+def require_same_site(request: Request) -> None:
+    """Refuse what a browser says another site has sent."""
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    origin = request.headers.get("origin")
+    elsewhere = origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower()
+    if site not in ("same-origin", "none") or elsewhere:
+        raise Refusal(403, "not_from_here", _NOT_HERE)
 
 
 def _hashed(key: str) -> str:

@@ -45,9 +45,9 @@ __all__ = [
     "Variance",
 ]
 
-Question = Annotated[str, Field(max_length=20_000, description="A yes/no question, such as age > 40 AND smoker.")]
-Number = Annotated[str, Field(max_length=20_000, description="A column or an expression with numbers, such as bmi.")]
-Given = Annotated[str | None, Field(max_length=20_000, description="Only rows for which this is true.")]
+Question = Annotated[str, Field(max_length=4_000, description="A yes/no question, such as age > 40 AND smoker.")]
+Number = Annotated[str, Field(max_length=4_000, description="A column or an expression with numbers, such as bmi.")]
+Given = Annotated[str | None, Field(max_length=4_000, description="Only rows for which this is true.")]
 RequestId = Annotated[
     str,
     StringConstraints(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+$"),
@@ -290,17 +290,17 @@ class StatusOut(BaseModel):
     name: str
     kind: Literal["study", "contest"]
     questions: int
-    surprises: int
+    surprises: int | None = Field(description="Null where a contest keeps it from entrants.")
     rows: int
     unit: str | None
     confidence: float
     half_width: float | None
-    spent: float
+    spent: float | None
     lasts: float | None = Field(description="The price at which a promised precision is used up; null: never.")
-    sampling_half_width: float
+    sampling_half_width: float | None
     prior: str
     created: str
-    head: str
+    head: str | None
     guarantee: str
 
 
@@ -354,8 +354,8 @@ class BoardOut(BaseModel):
     places: list[PlaceOut]
     unranked: list[_Unranked]
     reveals: str
-    head: str
-    spent: float
+    head: str | None = Field(description="Null where a contest keeps it from entrants.")
+    spent: float | None
 
 
 class ContestOut(BaseModel):

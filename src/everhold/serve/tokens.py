@@ -95,20 +95,22 @@ class Tokens:
     def __init__(self, path: str | Path, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self.path = Path(path)
         self._clock = clock
-        self._seen: tuple[int, int, int] | None = None
-        self._known: tuple[Token, ...] = ()
+        self._kept: tuple[tuple[int, int, int] | None, tuple[Token, ...]] = (None, ())
 
     def all(self) -> tuple[Token, ...]:
         """All tokens, revoked and expired ones too, as the file has them now."""
         try:
             found = os.stat(self.path)
         except FileNotFoundError:
-            self._seen, self._known = None, ()
             return ()
+        except OSError as error:
+            raise LedgerError(f"{self.path} cannot be read ({error.strerror}).") from None
         mark = (found.st_mtime_ns, found.st_ino, found.st_size)
-        if mark != self._seen:
-            self._known, self._seen = self._load(), mark
-        return self._known
+        seen, known = self._kept
+        if mark != seen:
+            known = self._load()
+            self._kept = (mark, known)
+        return known
 
     def find(self, secret: str) -> Token | None:
         """The live token that this is the secret of. Takes as long for a wrong one as for a right one."""
@@ -160,17 +162,23 @@ class Tokens:
     @contextmanager
     def _changing(self) -> Iterator[list[Token]]:
         """The tokens, to be changed; written whole or not at all, by one at a time."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with alone(self.path.with_name(self.path.name + ".lock")):
-            tokens = list(self.all())
-            yield tokens
-            kept = json.dumps({"tokens": [asdict(token) for token in tokens]}, indent=1)
-            write_whole(self.path, kept.encode(), private=True)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with alone(self.path.with_name(self.path.name + ".lock")):
+                tokens = list(self.all())
+                yield tokens
+                kept = json.dumps({"tokens": [asdict(token) for token in tokens]}, indent=1)
+                write_whole(self.path, kept.encode(), private=True)
+        except OSError as error:
+            raise LedgerError(f"{self.path} cannot be written ({error.strerror}).") from None
 
     def _load(self) -> tuple[Token, ...]:
         try:
             kept = json.loads(self.path.read_text(encoding="utf-8"))
-            return tuple(Token(**{**one, "studies": tuple(one["studies"])}) for one in kept["tokens"])
+            found = tuple(Token(**{**one, "studies": tuple(one["studies"])}) for one in kept["tokens"])
+            for one in found:
+                one.live(self._clock())  # its times can be read
+            return found
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise LedgerError(f"{self.path} cannot be read as a file of tokens ({error}).") from None
 

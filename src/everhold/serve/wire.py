@@ -139,8 +139,8 @@ def submission_in(told: dict[str, Any]) -> Submission:
     )
 
 
-def board_out(board: Board) -> dict[str, Any]:
-    """A contest's board."""
+def board_out(board: Board, *, whole: bool = True) -> dict[str, Any]:
+    """A contest's board; not whole: without what would tell of submissions that the ladder keeps to itself."""
     return {
         "title": board.rules.title,
         "metric": board.rules.metric,
@@ -148,6 +148,6 @@ def board_out(board: Board) -> dict[str, Any]:
         "places": [asdict(place) for place in board.places],
         "unranked": [{"entrant": entrant, "reason": reason} for entrant, reason in board.unranked],
         "reveals": board.rules.reveals,
-        "head": board.head,
-        "spent": board.spent,
+        "head": board.head if whole else None,
+        "spent": board.spent if whole else None,
     }

@@ -1,0 +1,364 @@
+"""What a hostile reader of the server found, kept as tests."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+
+import everhold as eh
+from everhold.queries.request import Request
+from everhold.serve.desk import Caller, Desk
+from everhold.serve.house import House
+from everhold.serve.limits import Rate
+from tests.serve.serving import Process, access_log, as_csv, make_contest, make_study, site, wait_for
+
+
+@pytest.fixture
+def made(tmp_path):
+    with site(tmp_path, make_study(tmp_path)) as found:
+        yield found
+
+
+def _rounds(made):
+    return made.get("/v1/studies/patients/status").json()["questions"]
+
+
+def test_one_request_cannot_charge_ten_thousand_questions(made):
+    huge = {"first": "age", "second": "bmi", "bins": 300}
+    for rehearse in (False, True):
+        told = made.post("/v1/studies/patients/table", {**huge, "rehearse": rehearse})
+        assert told.status_code == 422
+        assert "1,000 are allowed" in told.json()["error"]["message"]
+    assert _rounds(made) == 0
+    csrf = made.sign_in("ann")
+    given = {"kind": "table", "question": "age", "second": "bmi", "bins": "300"}
+    assert "1,000 are allowed" in made.http.get("/studies/patients/check", params=given).text
+    assert made.http.post("/studies/patients/ask", data={**given, "csrf": csrf}).status_code == 422
+    assert _rounds(made) == 0
+
+
+def test_parts_count_for_the_rate(tmp_path):
+    with site(tmp_path, make_study(tmp_path), requests_per_minute=1, burst=10) as made:
+        assert made.post("/v1/studies/patients/histogram", {"question": "age", "bins": 50}).status_code == 200
+        codes = [made.get("/v1/studies").status_code for _ in range(6)]
+        assert codes[:3] == [200] * 3
+        assert codes[-1] == 429
+
+
+def test_one_token_cannot_take_all_turns(made):
+    """Long work runs four at a time for a token; others are answered meanwhile."""
+    desk = made.house.doors["patients"]
+    held, go_on = threading.Event(), threading.Event()
+    desk.do(lambda _: (held.set(), go_on.wait(20)))
+    assert held.wait(5)
+    codes = []
+
+    def ask():
+        codes.append(made.post("/v1/studies/patients/median", {"question": "age", "rehearse": True}).status_code)
+
+    threads = [threading.Thread(target=ask, daemon=True) for _ in range(8)]
+    for one in threads:
+        one.start()
+    wait_for(lambda: len(codes) == 4)
+    assert codes == [429] * 4
+    assert made.get("/v1/studies/patients/status", "aud").status_code == 200
+    go_on.set()
+    for one in threads:
+        one.join(20)
+    assert sorted(codes) == [200] * 4 + [429] * 4
+
+
+def test_a_token_revoked_while_its_body_comes_asks_nothing(tmp_path):
+    with Process(tmp_path, make_study(tmp_path)) as process:
+        secret, token = process.tokens.create("ann", "analyst")
+        host, port = process.url.removeprefix("http://").split(":")
+        body = json.dumps({"question": "smoker"}).encode()
+        with socket.create_connection((host, int(port)), 10) as line:
+            head = f"POST /v1/studies/patients/ask HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {secret}\r\n"
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+            line.sendall(head.encode() + body[:-1])
+            time.sleep(0.3)
+            process.tokens.revoke(token.id)
+            line.sendall(body[-1:])
+            told = b""
+            while part := line.recv(65_536):
+                told += part
+        assert told.startswith(b"HTTP/1.1 401")
+    assert eh.Holdout.audit_file(tmp_path / "patients.everhold").rounds == 0
+
+
+def test_a_token_revoked_in_the_midst_of_a_median_stops(tmp_path):
+    desk = Desk(make_study(tmp_path))
+    asked = []
+
+    def permit(parts):
+        asked.append(parts)
+        if len(asked) > 5:
+            raise eh.AccessDenied("revoked")
+
+    asker = desk.asker(Caller("ann", permit=permit))
+    with pytest.raises(eh.AccessDenied):
+        asker.median("age")
+    assert desk.standing.rounds == len(asker.paid) == sum(asked[:5])
+    desk.close()
+
+
+def test_readers_see_a_round_when_its_answer_leaves(tmp_path):
+    """Looking often does not tell how long the rows took: neither the count nor the record moves off the grid."""
+    with site(tmp_path, make_study(tmp_path), grid_ms=400) as made:
+        desk = made.house.doors["patients"]
+        started = time.monotonic()
+        thread = threading.Thread(target=lambda: made.post("/v1/studies/patients/ask", {"question": "smoker"}))
+        thread.start()
+        wait_for(lambda: len(desk._told) == 1)  # durable
+        durable = time.monotonic() - started
+        seen = []
+        while not seen:
+            status = made.get("/v1/studies/patients/status", "aud").json()
+            if status["questions"] or made.get("/v1/studies/patients/log", "aud").json()["total"]:
+                seen.append(time.monotonic() - started)
+        thread.join()
+        assert durable < 0.3
+        assert seen[0] >= 0.4
+
+
+def test_the_record_says_when_a_question_came_and_not_how_long_it_took(made):
+    made.post("/v1/studies/patients/median", {"question": "age"})
+    made.post("/v1/studies/patients/ask_many", {"questions": [f"bmi > {20 + n}" for n in range(9)]})
+    rounds = made.get("/v1/studies/patients/log").json()["rounds"]
+    assert len(rounds) > 15
+    assert len({one["time"] for one in rounds}) == 2
+
+
+def test_what_was_paid_for_is_told(tmp_path):
+    with site(tmp_path, make_study(tmp_path, half_width=0.085)) as made:
+        for n in range(400):
+            body = {"first": "city", "second": "smoker", "given": f"age > {20 + n % 50} AND bmi > {18 + n / 10}"}
+            before = _rounds(made)
+            told = made.post("/v1/studies/patients/table", body)
+            if told.status_code != 200:
+                break
+        error = told.json()["error"]
+        assert error["code"] == "precision_exhausted"
+        assert len(error["details"]["answers"]) == _rounds(made) - before
+        made.token("eve", "analyst")
+        with pytest.raises(eh.PrecisionExhausted) as refusal:
+            raise _as_client(told)
+        assert [one.round for one in refusal.value.answers] == [one["round"] for one in error["details"]["answers"]]
+
+
+def _as_client(response):
+    from everhold.serve.calls import failed
+
+    return failed(response.status_code, response.json())
+
+
+def test_request_ids_are_each_token_s_own(made):
+    made.token("eve", "analyst")
+    for who, text in (("ann", "age > 40"), ("eve", "age > 50")):
+        told = made.post("/v1/studies/patients/ask", {"question": text, "request_id": "job7/1"}, who)
+        assert told.status_code == 200
+    assert made.post("/v1/studies/patients/median", {"question": "age", "request_id": "job7"}).status_code == 200
+    assert (
+        made.post("/v1/studies/patients/ask_many", {"questions": ["smoker"], "request_id": "job7"}).status_code == 200
+    )
+
+
+def test_a_conflict_after_some_parts_says_so(tmp_path):
+    desk = Desk(make_study(tmp_path))
+    desk.ask(Request("smoker", "a/4")).result(10)
+    with pytest.raises(eh.RequestConflict, match="3 parts of this one were answered"):
+        desk.asker(Caller("ann", "a")).median("age")
+    desk.close()
+
+
+def test_the_unforeseen_is_told_by_its_request_id_alone(made, monkeypatch, tmp_path):
+    def fail(*_):
+        raise RuntimeError("the value in row 17 is 42")
+
+    made.sign_in("ann")
+    monkeypatch.setattr(House, "status", fail)
+    told = made.get("/v1/studies/patients/status")
+    assert told.status_code == 500
+    assert told.json()["error"]["code"] == "unforeseen"
+    assert "42" not in told.text.replace(told.json()["error"]["request_id"], "")
+    line = access_log(tmp_path)[-1]
+    assert line["unforeseen"] == "RuntimeError"
+    assert "row 17" not in json.dumps(line)
+    page = made.http.get("/studies/patients")
+    assert page.status_code == 500
+    assert "row 17" not in page.text
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"tokens": [{"id": 5}]}', "\0"])
+def test_a_broken_file_of_tokens_lets_nobody_in(made, tmp_path, content):
+    (tmp_path / "tokens.json").write_text(content)
+    told = made.get("/v1/studies")
+    assert told.status_code == 503
+    assert told.json()["error"]["code"] == "unavailable"
+    assert str(tmp_path) not in told.text
+
+
+def test_nobody_signs_others_out(made):
+    made.sign_in("cus")
+    kept = dict(made.http.cookies)
+    for _ in range(60):
+        made.sign_in("ann")
+    made.http.cookies.clear()
+    made.http.cookies.update(kept)
+    assert made.http.get("/", follow_redirects=False).status_code == 200
+
+
+def test_buckets_hold_what_threads_take():
+    rate = Rate(per_minute=0.001, burst=100)
+    taken = []
+    threads = [
+        threading.Thread(target=lambda: taken.extend(rate.take("a") == 0.0 for _ in range(200))) for _ in range(8)
+    ]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert sum(taken) == 100
+
+
+def test_a_ladder_tells_entrants_nothing_by_the_way(tmp_path):
+    place, labels = make_contest(tmp_path, ladder=True, most_a_day=2)
+    with site(tmp_path, place) as made:
+        made.token("bob", "analyst")
+
+        def submit(who, predictions):
+            headers = {**made.as_(who), "Content-Type": "text/csv"}
+            return made.http.post("/v1/contests/coins/submissions", content=as_csv(predictions), headers=headers)
+
+        good, worse = labels.copy(), np.where(np.arange(300) % 4 == 0, 1 - labels, labels)
+        assert submit("ann", good).json()["state"] == "scored"
+        hidden = submit("ann", worse).json()
+        assert "score" not in hidden
+        for path in ("/v1/studies/coins", "/v1/studies/coins/status"):
+            told = made.get(path).json()
+            assert told["surprises"] is told["spent"] is told["head"] is told["sampling_half_width"] is None
+            assert made.get(path, "aud").json()["spent"] > 0
+        board = made.get("/v1/contests/coins/board").json()
+        assert board["head"] is board["spent"] is None
+        copied = submit("bob", good).json()
+        assert "score" not in copied
+        assert "best so far" not in copied["reason"]
+        again = submit("ann", good).json()  # at the daily limit: a retry gets what was scored
+        assert again["state"] == "repeated"
+        other = submit("ann", np.where(np.arange(300) % 7 == 0, 1 - labels, labels))
+        assert other.status_code == 429
+        assert other.json()["error"]["details"]["state"] == "too soon"
+        made.sign_in("ann")
+        assert "nats spent" not in made.http.get("/contests/coins").text
+
+
+class _Odd(BaseHTTPRequestHandler):
+    """A server that answers in odd ways."""
+
+    status, content, headers_out = 200, b"", {}
+
+    def do_GET(self):
+        self.send_response(self.status)
+        for name, value in self.headers_out.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(self.content)))
+        self.end_headers()
+        self.wfile.write(self.content)
+
+    do_POST = do_GET  # noqa: N815
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def odd():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Odd)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "headers"),
+    [
+        (429, b'{"error": {"code": "x", "details": []}}', {}),
+        (429, b'{"error": {"code": "x", "details": {}}}', {"Retry-After": "\xb2"}),
+        (409, b'{"error": {"code": "precision_exhausted", "details": {"asked": 1}}}', {}),
+        (200, b"[" * 100_000, {}),
+        (200, b"not gzip", {"Content-Encoding": "gzip"}),
+        (200, b"{}", {}),
+        (200, b"null", {}),
+        (200, b'{"kind": "answer"}', {}),
+        (200, b'{"kind": "answer", "value": "x", "low": 1, "high": 0, "spent": 1}', {}),
+        (500, b"<html>", {}),
+        (302, b"", {"Location": "/elsewhere"}),
+    ],
+)
+def test_odd_servers_give_errors_of_everhold_s_own(odd, status, content, headers):
+    _Odd.status, _Odd.content, _Odd.headers_out = status, content, headers
+    with eh.connect(odd, "evh_x", patience=0.2) as server:
+        for ask in (lambda: server.study("x").ask("age > 40"), lambda: server.study("x").size, server.studies):
+            with pytest.raises(eh.EverholdError):
+                ask()
+
+
+def test_what_cannot_be_sent_is_told_before_it_is():
+    with eh.connect("http://127.0.0.1:9", "evh_x", patience=0.1) as server:
+        study = server.study("x")
+        for wrong in (
+            lambda: study.mean("bmi", low=float("nan"), high=1.0),
+            lambda: study.mean("bmi", low=object(), high=1.0),
+            lambda: server.study("..").ask("age > 40"),
+            lambda: server.study("").status(),
+        ):
+            with pytest.raises(eh.EverholdError, match=r"cannot be sent|no study"):
+                wrong()
+    with pytest.raises(eh.ServerError, match="password"):
+        eh.connect("http://user:secret@127.0.0.1:9", "evh_x")
+
+
+def test_numbers_of_numpy_can_be_sent(made, monkeypatch):
+    from everhold.serve import client
+
+    body = json.loads(client._encoded({"low": np.float32(0.5), "bins": np.int64(3)}))
+    assert body == {"low": 0.5, "bins": 3}
+
+
+def test_closing_with_a_question_that_was_given_up(tmp_path):
+    desk = Desk(make_study(tmp_path))
+    held, go_on = threading.Event(), threading.Event()
+    desk.do(lambda _: (held.set(), go_on.wait(10)))
+    assert held.wait(5)
+    gone, kept = desk.ask(Request("age > 40")), desk.ask(Request("age > 41"))
+    assert gone.cancel()
+    closing = threading.Thread(target=desk.close)
+    closing.start()
+    go_on.set()
+    closing.join(10)
+    assert kept.result(0).round == 1
+    desk.close()  # twice does no harm
+
+
+def test_a_cut_off_connection_does_not_stop_the_question(tmp_path):
+    """Whoever hangs up after asking has asked: the answer is recorded, and a retry gets it."""
+    with Process(tmp_path, make_study(tmp_path), grid_ms=200) as process:
+        secret = process.tokens.create("ann", "analyst")[0]
+        host, port = process.url.removeprefix("http://").split(":")
+        body = json.dumps({"question": "smoker", "request_id": "r"}).encode()
+        with socket.create_connection((host, int(port)), 10) as line:
+            head = f"POST /v1/studies/patients/ask HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {secret}\r\n"
+            line.sendall(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+            time.sleep(0.1)
+        with eh.connect(process.url, secret) as server:
+            wait_for(lambda: server.study("patients").rounds == 1)
+            assert server.study("patients").ask("smoker", request_id="r").round == 1
+            assert server.study("patients").rounds == 1
