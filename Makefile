@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest check bench bench-paper torture clean
+.PHONY: help demo serve test test-oldest check bench bench-paper torture clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,12 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY)  ## see it work: a plain holdout fooled, everhold not, then a replay without the data
 	@$(BIN)/python -m everhold.cli.demo
+
+serve: $(READY)  ## the demo's study behind a server: open the address, sign in with the token it prints
+	@$(BIN)/python -m everhold.cli.demo_study out/demo.everhold
+	@echo "Sign in with this token (it lasts a day):"
+	@$(BIN)/everhold token create me --scope custodian --days 1 --tokens out/demo.tokens.json | head -n 1
+	@$(BIN)/everhold serve out/demo.everhold --tokens out/demo.tokens.json
 
 test: $(READY)  ## the whole test suite, doctests and documentation included
 	@$(BIN)/python -m pytest -n $(JOBS)

@@ -293,6 +293,45 @@ def test_a_connection_can_be_sent_to_another_process(server):
     again.close()
 
 
+def test_tls_without_a_proxy(tmp_path):
+    certificate, key = _self_signed(tmp_path)
+    given = {"certificate": certificate, "private_key": key}
+    with Process(tmp_path, make_study(tmp_path), **given) as process:
+        assert process.url.startswith("https://")
+        secret = process.tokens.create("ann", "analyst")[0]
+        url = process.url.replace("127.0.0.1", "localhost")
+        with eh.connect(url, secret, verify=str(certificate)) as server:
+            assert server.study("patients").ask("age > 40").round == 1
+        with (
+            eh.connect(url, secret, patience=0.1) as careful,
+            pytest.raises(eh.ServerError, match="could not be reached"),
+        ):
+            careful.studies()  # nobody vouches for this certificate
+
+
+def _self_signed(folder):
+    from datetime import UTC, datetime, timedelta
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    made = made.serial_number(1).not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(days=1))
+    made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    plain = serialization.NoEncryption()
+    form = serialization.PrivateFormat.PKCS8
+    (folder / "key.pem").write_bytes(key.private_bytes(serialization.Encoding.PEM, form, plain))
+    signed = made.sign(key, hashes.SHA256())
+    (folder / "certificate.pem").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    return folder / "certificate.pem", folder / "key.pem"
+
+
 def test_it_stops_gracefully_and_goes_on_where_it_was(folder, tmp_path):
     process = Process(tmp_path, make_study(tmp_path))
     process.start()

@@ -94,6 +94,16 @@ def test_a_server_behind_https_keeps_its_cookie_there(tmp_path):
         assert "max-age" in told.headers["strict-transport-security"]
 
 
+def test_where_a_form_may_come_from(tmp_path):
+    """By what browsers say: the same host as asked for, or the public address that a proxy stands at."""
+    with site(tmp_path, make_study(tmp_path), public_url="https://data.example.org:8443") as made:
+        for origin, status in (("http://testserver", 303), ("https://data.example.org:8443", 303),
+                               ("https://evil.example", 403), ("null", 403), ("https://data.example.org", 403)):  # fmt: skip
+            given = {"token": made.secrets["ann"]}
+            told = made.http.post("/sign-in", data=given, headers={"Origin": origin}, follow_redirects=False)
+            assert told.status_code == status, origin
+
+
 def test_a_wrong_token_is_told_so(here):
     here.http.cookies.clear()
     told = here.http.post("/sign-in", data={"token": "evh_wrong"})

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import everhold as eh
+from everhold.cli.demo_study import make_demo_study
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -263,6 +264,11 @@ def main(argv: list[str] | None = None) -> None:
         )
         if differing:
             raise SystemExit(1)
+    study = given.out.with_name("demo.everhold")
+    made = "Made" if make_demo_study(study) else "There is"
+    console.print(
+        f"{made} a study to ask: [bold]{study}[/bold], 20,000 made-up patients. `make serve` puts it on a page."
+    )
     console.print(f"\nDone in {time.perf_counter() - started:.0f} s. Next: the README's ten lines, and docs/theory.")
 
 

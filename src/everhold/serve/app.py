@@ -54,7 +54,8 @@ def make_app(house: House) -> ASGIApp:
             {"name": "tokens", "description": "Who may do what; for custodians."},
         ],
     )  # fmt: skip
-    sessions = Sessions(house.tokens, hours=house.config.session_hours, secure=house.config.secure)
+    config = house.config
+    sessions = Sessions(house.tokens, hours=config.session_hours, secure=config.secure, public_url=config.public_url)
     for kind in (EverholdError, RequestValidationError, HTTPException, SignIn, Exception):
         app.add_exception_handler(kind, _handled)
     app.include_router(api(house))

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import random
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import wraps
@@ -88,7 +89,7 @@ class _Line:
         self._options: dict[str, Any] = {
             "base_url": self.url,
             "timeout": timeout,
-            "verify": verify,
+            "verify": verify if isinstance(verify, bool) else ssl.create_default_context(cafile=verify),
             "headers": {"Authorization": f"Bearer {secret}", "User-Agent": "everhold"},
         }
         self._httpx = httpx2

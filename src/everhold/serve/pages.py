@@ -29,7 +29,6 @@ from everhold.serve.desk import Desk
 from everhold.serve.faults import Refusal, read_error
 from everhold.serve.history import Sieve, as_csv
 from everhold.serve.limits import on_grid
-from everhold.serve.sessions import require_same_site
 from everhold.serve.shown import KINDS, Form, Shown, bar, described, example, vocabulary
 from everhold.serve.wire import told_out
 from everhold.version import VERSION
@@ -191,7 +190,7 @@ def _signing(router: APIRouter, common: _Pages) -> None:
 
     @router.post("/sign-in")
     async def signed_in(request: Request) -> Response:
-        require_same_site(request)
+        sessions.require_same_site(request)
         async with request.form(max_files=0, max_fields=10) as given:
             secret, to = (str(given.get(name) or "") for name in ("token", "next"))
         response = RedirectResponse(_local(to), status_code=303)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from everhold.serve.tokens import Token, Tokens
 
-__all__ = ["Session", "Sessions", "require_same_site"]
+__all__ = ["Session", "Sessions"]
 
 _NOT_HERE = "this did not come from a page of this server. Load the page again."
 
@@ -51,8 +51,15 @@ class Sessions:
     """All who are signed in. They are forgotten when the server stops."""
 
     def __init__(
-        self, tokens: Tokens, *, hours: float, secure: bool, clock: Callable[[], float] = time.monotonic
+        self,
+        tokens: Tokens,
+        *,
+        hours: float,
+        secure: bool,
+        public_url: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._public = None if public_url is None else urlsplit(public_url).netloc.lower()
         self._tokens, self._seconds, self._clock = tokens, 3600.0 * hours, clock
         self.cookie = "__Host-everhold" if secure else "everhold"
         self._secure = secure
@@ -98,9 +105,18 @@ class Sessions:
             return None
         return Session(token, kept.csrf)
 
+    def require_same_site(self, request: Request) -> None:
+        """Refuse what a browser says another site has sent."""
+        site = request.headers.get("sec-fetch-site", "same-origin")
+        origin = request.headers.get("origin")
+        here = (request.headers.get("host", "").lower(), self._public)
+        elsewhere = origin is not None and urlsplit(origin).netloc.lower() not in here
+        if site not in ("same-origin", "none") or elsewhere:
+            raise Refusal(403, "not_from_here", _NOT_HERE)
+
     def require_form(self, request: Request, session: Session, given: str | None) -> None:
         """Refuse a change that does not come from a page of this server."""
-        require_same_site(request)
+        self.require_same_site(request)
         came = request.headers.get("x-csrf-token") or given or ""
         if not hmac.compare_digest(came.encode(), session.csrf.encode()):
             raise Refusal(403, "not_from_here", _NOT_HERE)
@@ -109,15 +125,6 @@ class Sessions:
         """Sign out."""
         self._kept.pop(_hashed(request.cookies.get(self.cookie, "")), None)
         response.delete_cookie(self.cookie, path="/", secure=self._secure, httponly=True, samesite="strict")
-
-
-def require_same_site(request: Request) -> None:
-    """Refuse what a browser says another site has sent."""
-    site = request.headers.get("sec-fetch-site", "same-origin")
-    origin = request.headers.get("origin")
-    elsewhere = origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower()
-    if site not in ("same-origin", "none") or elsewhere:
-        raise Refusal(403, "not_from_here", _NOT_HERE)
 
 
 def _hashed(key: str) -> str:

@@ -1,0 +1,60 @@
+"""The demo's study: made-up patients of this year, private, with last year's as the public prior.
+
+`python -m everhold.cli.demo_study out/demo.everhold` makes it once; `make serve` puts it behind a server.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import everhold as eh
+
+__all__ = ["make_demo_study"]
+
+PRIVATE, PUBLIC = 20_000, 8_000
+_CITIES = ("York", "Leeds", "Hull", "Whitby")
+
+
+def _patients(size: int, seed: int, *, smokers: float) -> dict[str, Any]:
+    """A table; this year more of them smoke than last year."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 91, size)
+    smoker = rng.random(size) < smokers * np.where(age > 60, 0.7, 1.1)
+    bmi = np.clip(rng.normal(25.0 + 0.03 * (age - 40), 4.0, size), 14.0, 55.0).round(1)
+    pressure = np.clip(rng.normal(105.0 + 0.45 * age + 6.0 * smoker, 14.0, size), 80, 220).round()
+    return {
+        "age": age,
+        "smoker": smoker,
+        "bmi": bmi,
+        "systolic": pressure.astype(int),
+        "city": rng.choice(_CITIES, size, p=[0.4, 0.35, 0.2, 0.05]),
+    }
+
+
+def _save(place: Path, table: dict[str, Any]) -> None:
+    with place.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(table)
+        writer.writerows(zip(*(column.tolist() for column in table.values()), strict=True))
+
+
+def make_demo_study(place: Path) -> bool:
+    """Make the study beside its tables, unless it is there; whether it was made."""
+    if place.exists():
+        return False
+    place.parent.mkdir(parents=True, exist_ok=True)
+    private, public = place.with_suffix(".private.csv"), place.with_suffix(".last_year.csv")
+    _save(private, _patients(PRIVATE, 1, smokers=0.27))
+    _save(public, _patients(PUBLIC, 2, smokers=0.20))
+    eh.Holdout.create(place, private, prior=eh.Reference(public)).close()
+    return True
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1])
+    print(f"{'Made' if make_demo_study(target) else 'Found'} {target}: {PRIVATE:,} made-up private patients.")
