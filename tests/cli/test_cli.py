@@ -62,8 +62,8 @@ class TestHelp:
             [sys.executable, "-m", "everhold", "ask", str(study), "age > 40", "--json"],
             capture_output=True,
             text=True,
-            check=True,
         )
+        assert said.returncode == 0, said.stderr
         assert json.loads(said.stdout)["round"] == 1
         assert "\x1b[" not in said.stdout, "colours belong on a terminal"
 
