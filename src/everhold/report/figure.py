@@ -45,19 +45,19 @@ def session_svg(told: Sequence[Told], *, title: str = "", lasts: float | None = 
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDE} {price_bottom + 40}" role="img" '
         f'aria-label="{escape(_summary(told), quote=True)}" font-family="system-ui, sans-serif" font-size="13">',
-        "<style>.ink{fill:#1f2937}.line{stroke:#9ca3af}.quiet{stroke:#2563eb;fill:#2563eb}.surprise{stroke:#c2410c;"
-        "fill:#c2410c}.price{stroke:#047857;fill:none}@media (prefers-color-scheme: dark){.ink{fill:#e5e7eb}"
-        ".line{stroke:#4b5563}.quiet{stroke:#60a5fa;fill:#60a5fa}.surprise{stroke:#fb923c;fill:#fb923c}"
-        ".price{stroke:#34d399}}</style>",
-        f'<text class="ink" x="{_LEFT}" y="20" font-weight="600">{escape(title)}</text>',
+        "<style>.s-ink{fill:#1f2937}.s-line{stroke:#9ca3af}.s-quiet{stroke:#2563eb;fill:#2563eb}.s-surprise{stroke:#c2410c;"
+        "fill:#c2410c}.s-price{stroke:#047857;fill:none}@media (prefers-color-scheme: dark){.s-ink{fill:#e5e7eb}"
+        ".s-line{stroke:#4b5563}.s-quiet{stroke:#60a5fa;fill:#60a5fa}.s-surprise{stroke:#fb923c;fill:#fb923c}"
+        ".s-price{stroke:#34d399}}</style>",
+        f'<text class="s-ink" x="{_LEFT}" y="20" font-weight="600">{escape(title)}</text>',
     ]
     for value in (0.0, 0.25, 0.5, 0.75, 1.0):
         parts.append(_rule(y(value)))
-        parts.append(f'<text class="ink" x="{_LEFT - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{value:g}</text>')
+        parts.append(f'<text class="s-ink" x="{_LEFT - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{value:g}</text>')
     width = max(0.6, min(4.0, (_WIDE - _LEFT - _RIGHT) / (2.0 * max(len(drawn), 1))))
     for one in drawn:
         answer = one.answer.as_share()
-        kind = "surprise" if answer.surprise else "quiet"
+        kind = "s-surprise" if answer.surprise else "s-quiet"
         at = x(answer.round)
         said = f"round {answer.round}: {one.question} = {answer.value:.4g} in {answer.interval}"
         parts.append(
@@ -65,32 +65,32 @@ def session_svg(told: Sequence[Told], *, title: str = "", lasts: float | None = 
             f'y2="{y(answer.high):.1f}" stroke-width="{width:.1f}" opacity="0.55"/>'
             f'<circle cx="{at:.1f}" cy="{y(answer.value):.1f}" r="{max(1.6, width):.1f}" stroke="none"/></g>'
         )
-    parts.append(f'<text class="ink" x="{_LEFT}" y="{price_top - 10}">price in nats</text>')
+    parts.append(f'<text class="s-ink" x="{_LEFT}" y="{price_top - 10}">price in nats</text>')
     if lasts is not None:
-        parts.append(f'<g class="surprise" stroke-dasharray="6 4">{_rule(p(lasts), "end")}</g>')
+        parts.append(f'<g class="s-surprise" stroke-dasharray="6 4">{_rule(p(lasts), "s-end")}</g>')
         parts.append(
-            f'<text class="ink" x="{_WIDE - _RIGHT}" y="{p(lasts) - 5:.1f}" text-anchor="end">used up at</text>'
+            f'<text class="s-ink" x="{_WIDE - _RIGHT}" y="{p(lasts) - 5:.1f}" text-anchor="end">used up at</text>'
         )
     for nats in (0.0, most / 1.05):
         parts.append(_rule(p(nats)))
-        parts.append(f'<text class="ink" x="{_LEFT - 8}" y="{p(nats) + 4:.1f}" text-anchor="end">{nats:.0f}</text>')
+        parts.append(f'<text class="s-ink" x="{_LEFT - 8}" y="{p(nats) + 4:.1f}" text-anchor="end">{nats:.0f}</text>')
     if drawn:
         points = " ".join(f"{x(one.answer.round):.1f},{p(one.answer.spent):.1f}" for one in drawn)
-        parts.append(f'<polyline class="price" points="{points}" stroke-width="2"/>')
+        parts.append(f'<polyline class="s-price" points="{points}" stroke-width="2"/>')
     foot = price_bottom + 22
-    parts.append(f'<text class="ink" x="{_LEFT}" y="{foot}">round 1</text>')
-    parts.append(f'<text class="ink" x="{_WIDE - _RIGHT}" y="{foot}" text-anchor="end">round {last:,}</text>')
+    parts.append(f'<text class="s-ink" x="{_LEFT}" y="{foot}">round 1</text>')
+    parts.append(f'<text class="s-ink" x="{_WIDE - _RIGHT}" y="{foot}" text-anchor="end">round {last:,}</text>')
     parts.append(
-        f'<g transform="translate({_WIDE - 330},14)"><circle class="quiet" cx="0" cy="0" r="5"/>'
-        '<text class="ink" x="10" y="5">answered from the sketch</text>'
-        '<circle class="surprise" cx="200" cy="0" r="5"/><text class="ink" x="210" y="5">surprise</text></g>'
+        f'<g transform="translate({_WIDE - 330},14)"><circle class="s-quiet" cx="0" cy="0" r="5"/>'
+        '<text class="s-ink" x="10" y="5">answered from the sketch</text>'
+        '<circle class="s-surprise" cx="200" cy="0" r="5"/><text class="s-ink" x="210" y="5">surprise</text></g>'
     )
     return "".join([*parts, "</svg>"])
 
 
-def _rule(height: float, kind: str = "line") -> str:
+def _rule(height: float, kind: str = "s-line") -> str:
     ends = f'x1="{_LEFT}" x2="{_WIDE - _RIGHT}" y1="{height:.1f}" y2="{height:.1f}"'
-    return f'<line class="{kind}" {ends} stroke-width="{0.5 if kind == "line" else 1.5}"/>'
+    return f'<line class="{kind}" {ends} stroke-width="{0.5 if kind == "s-line" else 1.5}"/>'
 
 
 def _summary(told: Sequence[Told]) -> str:

@@ -1,0 +1,74 @@
+"""`everhold risk`: attacks on a copy of a study's configuration; no private row, no key, nothing spent."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import everhold as eh
+from everhold.cli.main import app
+from everhold.cli.risk import contender
+from everhold.settings import Settings
+
+
+def _study(folder, **settings):
+    rng = np.random.default_rng(0)
+    table = {"age": rng.integers(18, 90, 3_000), "smoker": rng.random(3_000) < 0.3}
+    place = folder / "study.everhold"
+    eh.Holdout.create(place, table, prior=eh.Reference({k: v[:1_000] for k, v in table.items()}), **settings).close()
+    (folder / "study.everhold.key").unlink()  # nobody needs it
+    return place
+
+
+def test_the_rates_of_every_attack(tmp_path):
+    place = _study(tmp_path, seed=1)
+    before = place.read_bytes()
+    told = CliRunner().invoke(app, ["risk", str(place), "--games", "3", "--json"])
+    assert told.exit_code == 0, told.output
+    attacks = json.loads(told.stdout)["attacks"]
+    assert [(one["against"], one["attack"], one["weight"]) for one in attacks] == [
+        ("exact counts", "composition", "low"),
+        ("this study", "composition", "low"),
+        ("this study", "composition", "high"),
+        ("this study", "riding", "low"),
+    ]
+    exact, held = attacks[0], attacks[1]
+    assert exact["main"]["rate"] >= 0.8  # twelve games: counts give rows away
+    assert held["main"]["rate"] <= 0.2  # and everhold's answers do not, to this attack
+    assert all(one["questions"] > 0 and one["rows"] <= 1_000 for one in attacks)
+    assert place.read_bytes() == before
+
+
+def test_the_table(tmp_path):
+    told = CliRunner().invoke(app, ["risk", str(_study(tmp_path, seed=1)), "--games", "1"])
+    assert told.exit_code == 0
+    assert "riding" in told.stdout
+    assert "promises no privacy" in told.stdout
+
+
+def test_a_copy_that_refuses_is_said_to_have_been_asked_nothing(tmp_path):
+    place = _study(tmp_path, seed=1, half_width=0.03)
+    told = CliRunner().invoke(app, ["risk", str(place), "--games", "1"])
+    assert told.exit_code == 0
+    assert "nothing was attacked" in told.stdout
+    told = CliRunner().invoke(app, ["risk", str(place), "--games", "1", "--json"])
+    silent = [one for one in json.loads(told.stdout)["attacks"] if one["against"] == "this study"]
+    assert all(one["questions"] == 0 and one["risk"] is None for one in silent)
+
+
+@pytest.mark.parametrize(("rows", "width"), [(100, 0.2), (400, 0.1), (10_000, 0.02)])
+def test_a_promise_grows_as_the_copy_shrinks(rows, width, monkeypatch):
+    """A copy of a hundred rows of the study promises what a hundred rows can: sampling error goes with 1/√n."""
+    seen = {}
+    monkeypatch.setattr("everhold.cli.risk.everhold", lambda at, **given: seen.update(given))
+
+    class Private:
+        size = 100
+
+    seat = contender(Settings(half_width=width, known_rows=rows // 10), rows)
+    seat(type("At", (), {"private": Private})())
+    assert seen["half_width"] == pytest.approx(0.2)
+    assert seen["known_rows"] == 10
