@@ -193,7 +193,7 @@ def _reading(router: APIRouter, house: House) -> None:
         response_model=dict[str, Any],
         responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}}},
     )  # fmt: skip
-    def certificate(
+    async def certificate(
         name: Name,
         request: Request,
         page: Annotated[bool, Query(description="As a page that stands alone.")] = False,
@@ -202,16 +202,16 @@ def _reading(router: APIRouter, house: House) -> None:
         token = house.still(request.state.token)
         door = may_read_record(house, name, token)
         house.rate.require(token.id, 10.0)
-        file, audit = house.audited(door)
+        file, audit = await house.turns.run(token.id, lambda: house.audited(door))
         return HTMLResponse(certificate_html(file, audit)) if page else JSONResponse(certificate_json(file, audit))
 
     @router.get("/studies/{name}/audit", tags=["read"], summary="Replay the record", response_model=shapes.AuditOut)
-    def audit(name: Name, request: Request) -> Response:
+    async def audit(name: Name, request: Request) -> Response:
         """Every byte, every hash, every answer again, without the private rows. For auditors and custodians."""
         token = house.still(request.state.token)
         door = house.door(name, token, "audit")
         house.rate.require(token.id, 10.0)
-        file, found = house.audited(door)
+        file, found = await house.turns.run(token.id, lambda: house.audited(door))
         counts = {"ok": found.ok, "rounds": found.rounds, "surprises": found.surprises}
         return JSONResponse({**counts, "found": str(found), "head": str(file.head)})
 

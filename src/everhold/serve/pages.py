@@ -34,6 +34,8 @@ from everhold.serve.wire import told_out
 from everhold.version import VERSION
 
 if TYPE_CHECKING:
+    from everhold.ledger.audit import Audit
+    from everhold.ledger.reading import StudyFile
     from everhold.serve.house import ContestDesk, Door, House
     from everhold.serve.sessions import Session, Sessions
 
@@ -298,10 +300,14 @@ def _previewed(shown: Shown) -> str:
 def _record(router: APIRouter, common: _Pages) -> None:
     house = common.house
 
-    def opened(name: str, request: Request, cost: float = 0.0) -> tuple[Session, Door]:
+    def opened(name: str, request: Request) -> tuple[Session, Door]:
         session = common.session(request)
-        house.rate.require(session.token.id, cost)
         return session, may_read_record(house, name, session.token)
+
+    async def replayed(name: str, request: Request) -> tuple[StudyFile, Audit]:
+        session, door = opened(name, request)
+        house.rate.require(session.token.id, 10.0)
+        return await house.turns.run(session.token.id, lambda: house.audited(door))
 
     def sieve(request: Request) -> Sieve:
         given = request.query_params
@@ -341,20 +347,17 @@ def _record(router: APIRouter, common: _Pages) -> None:
         return _render("certificate.html", session=session, here="studies", status=house.status(door, session.token))
 
     @router.get("/studies/{name}/certificate/audited")
-    def audited(name: str, request: Request) -> Response:
-        _, door = opened(name, request, 10.0)
-        file, found = house.audited(door)
-        return _render("audited.html", audit=found, cite=cite(file), head=str(file.head), name=door.name)
+    async def audited(name: str, request: Request) -> Response:
+        file, found = await replayed(name, request)
+        return _render("audited.html", audit=found, cite=cite(file), head=str(file.head), name=name)
 
     @router.get("/studies/{name}/certificate/page")
-    def certificate_page(name: str, request: Request) -> Response:
-        _, door = opened(name, request, 10.0)
-        return HTMLResponse(certificate_html(*house.audited(door)))
+    async def certificate_page(name: str, request: Request) -> Response:
+        return HTMLResponse(certificate_html(*await replayed(name, request)))
 
     @router.get("/studies/{name}/certificate.json")
-    def certificate_data(name: str, request: Request) -> Response:
-        _, door = opened(name, request, 10.0)
-        text = json.dumps(certificate_json(*house.audited(door)), ensure_ascii=False, indent=1)
+    async def certificate_data(name: str, request: Request) -> Response:
+        text = json.dumps(certificate_json(*await replayed(name, request)), ensure_ascii=False, indent=1)
         said = {"Content-Disposition": "attachment; filename=certificate.json"}
         return PlainTextResponse(text, media_type="application/json", headers=said)
 
