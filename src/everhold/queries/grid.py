@@ -66,12 +66,13 @@ class GridValues:
     def dot(self, masses: NDArray[np.float64], whole: int) -> int:
         """Σ mass·value in multiples of 1/(MASS_ONE·VALUE_ONE), exact; `whole` is Σ mass.
 
-        Exact while Σ|mass| stays below 2⁵³/VALUE_ONE = 2³⁸, that is, below 2²⁶ reference rows.
+        Exact while Σ|mass| stays below 2⁵³/VALUE_ONE = 2³⁸, that is, below 2²⁶ reference rows. Not by BLAS: its threads get
+        in each other's way where another thread is busy, and every order of exact sums gives the same.
         """
         if self.scale == "share":
             # Σ m (2b - 1) = 2 Σ m b - Σ m
-            return (2 * int(masses.dot(self.array.astype(np.float64))) - whole) * VALUE_ONE
-        return int(masses.dot(self.array))
+            return (2 * int(np.einsum("i,i->", masses, self.array)) - whole) * VALUE_ONE
+        return int(np.einsum("i,i->", masses, self.array))
 
     def pack(self) -> Packed:
         """A compact copy: one bit a row where every value is -1 or +1, else two or four bytes a row."""
