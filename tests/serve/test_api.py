@@ -401,22 +401,45 @@ def test_rates(tmp_path):
 
 
 def test_answers_leave_on_the_grid(tmp_path):
-    """Not before the next multiple of the grid after the request came; reading and trying are not held."""
-    with site(tmp_path, make_study(tmp_path), grid_ms=150) as made:
-        taken = []
-        for n in range(6):
+    """Not before the next multiple of the grid after the request came, answers, errors and trials; reading is not held."""
+    with site(tmp_path, make_study(tmp_path), grid_ms=300) as made:
+
+        def seconds(work):
             started = time.perf_counter()
-            assert made.post("/v1/studies/patients/ask", {"question": f"age > {40 + n}"}).status_code == 200
-            taken.append(time.perf_counter() - started)
-        slots = [seconds / 0.15 for seconds in taken]
-        assert all(slot >= 1.0 for slot in slots)
-        assert sum(slot < 1.35 for slot in slots) >= 4  # one slot and the way there; the machine may be slow twice
-        started = time.perf_counter()
-        made.post("/v1/studies/patients/ask", {"question": "smokr"})
-        assert time.perf_counter() - started >= 0.15  # errors too
-        started = time.perf_counter()
-        made.get("/v1/studies/patients/status")
-        assert time.perf_counter() - started < 0.15
+            work()
+            return time.perf_counter() - started
+
+        asked = [
+            seconds(lambda n=n: made.post("/v1/studies/patients/ask", {"question": f"age > {40 + n}"}))
+            for n in range(6)
+        ]
+        assert min(asked) >= 0.3
+        assert sum(one < 0.55 for one in asked) >= 3  # one slot and the way there; the machine may be slow at times
+        for kind, question in (("ask", "smokr"), ("try_out", "smoker"), ("median", "nothing")):
+            assert seconds(lambda k=kind, q=question: made.post(f"/v1/studies/patients/{k}", {"question": q})) >= 0.3
+        assert min(seconds(lambda: made.get("/v1/studies/patients/status")) for _ in range(5)) < 0.3
+
+
+def test_whoever_has_an_answer_finds_it_in_the_record(tmp_path):
+    """Also while others ask: an answer does not leave before readers can see its round."""
+    with site(tmp_path, make_study(tmp_path), grid_ms=20) as made:
+        late = []
+
+        def analyst(number):
+            for n in range(12):
+                told = made.post(
+                    "/v1/studies/patients/ask", {"question": f"bmi > {20 + number / 9 + n / 7:.4f}"}
+                ).json()
+                seen = made.get("/v1/studies/patients/status").json()["questions"]
+                if seen < told["round"]:
+                    late.append((told["round"], seen))
+
+        threads = [threading.Thread(target=analyst, args=(number,)) for number in range(6)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        assert not late
 
 
 def test_a_promise_that_is_used_up(tmp_path):

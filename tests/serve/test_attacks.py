@@ -111,7 +111,7 @@ def test_a_token_revoked_in_the_midst_of_a_median_stops(tmp_path):
 
 def test_readers_see_a_round_when_its_answer_leaves(tmp_path):
     """Looking often does not tell how long the rows took: neither the count nor the record moves off the grid."""
-    with site(tmp_path, make_study(tmp_path), grid_ms=400) as made:
+    with site(tmp_path, make_study(tmp_path), grid_ms=3_000) as made:
         desk = made.house.doors["patients"]
         started = time.monotonic()
         thread = threading.Thread(target=lambda: made.post("/v1/studies/patients/ask", {"question": "smoker"}))
@@ -124,8 +124,8 @@ def test_readers_see_a_round_when_its_answer_leaves(tmp_path):
             if status["questions"] or made.get("/v1/studies/patients/log", "aud").json()["total"]:
                 seen.append(time.monotonic() - started)
         thread.join()
-        assert durable < 0.3
-        assert seen[0] >= 0.4
+        assert seen[0] >= 3.0
+        assert durable < 2.5, "the machine was too busy to tell"
 
 
 def test_the_record_says_when_a_question_came_and_not_how_long_it_took(made):
@@ -362,3 +362,189 @@ def test_a_cut_off_connection_does_not_stop_the_question(tmp_path):
             wait_for(lambda: server.study("patients").rounds == 1)
             assert server.study("patients").ask("smoker", request_id="r").round == 1
             assert server.study("patients").rounds == 1
+
+
+def _connect(process):
+    host, port = process.url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), 20)
+
+
+def _reply(line):
+    """A whole response with a JSON body."""
+    line.settimeout(10)
+    told = b""
+    while not told.endswith(b"}"):
+        told += line.recv(65_536)
+    return told
+
+
+def _closes_within(line, seconds):
+    """Whether the other side hangs up in time."""
+    line.settimeout(seconds)
+    try:
+        while line.recv(65_536):
+            pass
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+    return True
+
+
+@pytest.fixture(scope="class")
+def impatient(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("impatient")
+    make_contest(folder)
+    studies = (make_study(folder), folder / "coins.everhold")
+    with Process(folder, *studies, head_seconds=1, body_seconds=2) as process:
+        process.secret = process.tokens.create("ann", "custodian")[0]
+        yield process
+
+
+class TestSlowOnes:
+    def test_idle_and_dribbling_connections_are_closed(self, impatient):
+        with _connect(impatient) as silent, _connect(impatient) as dribbling, _connect(impatient) as second:
+            dribbling.sendall(b"GET /health HTT")
+            second.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert _reply(second).startswith(b"HTTP/1.1 200")
+            second.sendall(b"G")  # another request that never comes
+            assert _closes_within(silent, 5)
+            assert _closes_within(dribbling, 5)
+            assert _closes_within(second, 5)
+
+    def test_a_connection_that_goes_on_is_kept(self, impatient):
+        with _connect(impatient) as line:
+            for _ in range(4):
+                line.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert _reply(line).startswith(b"HTTP/1.1 200")
+                time.sleep(0.6)
+
+    def test_a_body_has_its_time(self, impatient):
+        with _connect(impatient) as line:
+            head = f"POST /v1/studies/patients/ask HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {impatient.secret}\r\n"
+            line.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 50\r\n\r\n{{".encode())
+            told = _reply(line)
+        assert told.startswith(b"HTTP/1.1 408")
+        assert b"too_slow" in told
+
+    def test_many_slow_strangers_do_not_keep_others_out(self, impatient):
+        """Sign-ins that never end, and readers who never read: others are answered."""
+        lines = [_connect(impatient) for _ in range(260)]
+        for number, line in enumerate(lines):
+            if number % 2:
+                line.sendall(b"POST /sign-in HTTP/1.1\r\nHost: x\r\nContent-Length: 90\r\n\r\nt")
+            else:
+                line.sendall(b"GET /static/swagger/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n")
+        with eh.connect(impatient.url, impatient.secret, patience=1.0) as server:
+            assert server.study("patients").ask("age > 40").round >= 1
+        for line in lines:
+            line.close()
+
+    @pytest.mark.parametrize(("path", "status"), [("/v1/studies/patients/ask", 400), ("/sign-in", 499)])
+    def test_whoever_hangs_up_is_no_fault_of_the_server(self, impatient, path, status):
+        name = f"gone-{status}"
+        with _connect(impatient) as line:
+            head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {impatient.secret}\r\n"
+            head += "Content-Type: application/x-www-form-urlencoded\r\n" if path == "/sign-in" else ""
+            line.sendall(f"{head}X-Request-ID: {name}\r\nContent-Length: 50\r\n\r\n{{".encode())
+            time.sleep(0.2)
+
+        def noted():
+            return [one["status"] for one in access_log(impatient.folder) if one["request_id"] == name]
+
+        wait_for(noted)
+        assert noted() == [status]
+
+    def test_submissions_of_one_token_do_not_fill_the_memory(self, impatient):
+        lines = []
+        head = (
+            f"POST /v1/contests/coins/submissions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {impatient.secret}\r\n"
+        )
+        for _ in range(3):
+            lines.append(_connect(impatient))
+            lines[-1].sendall(f"{head}Content-Length: 1000000\r\n\r\nid".encode())
+        time.sleep(0.5)
+        with _connect(impatient) as fourth:
+            fourth.sendall(f"{head}Content-Length: 1000000\r\n\r\nid".encode())
+            assert _reply(fourth).startswith(b"HTTP/1.1 429")
+        for line in lines:
+            line.close()
+
+
+def test_a_board_and_a_file_move_when_answers_leave(tmp_path):
+    """Looking often at a contest's board, or at the study's file, does not tell how long the rows took."""
+    place, labels = make_contest(tmp_path)
+    with site(tmp_path, place, make_study(tmp_path), grid_ms=2_000) as made:
+        headers = {**made.as_("ann"), "Content-Type": "text/csv"}
+        started = time.monotonic()
+        asking = [
+            threading.Thread(
+                target=lambda: made.http.post("/v1/contests/coins/submissions", content=as_csv(labels), headers=headers)
+            ),
+            threading.Thread(target=lambda: made.post("/v1/studies/patients/ask", {"question": "smoker"})),
+        ]
+        for one in asking:
+            one.start()
+        wait_for(lambda: len(made.house.doors["patients"]._told) == 1)
+        wait_for(lambda: len(made.house.doors["coins"].contest.log()) == 1)
+        assert time.monotonic() - started < 1.5, "the machine was too busy to tell"
+        file = made.get("/v1/studies/patients/file", "aud").content
+        assert time.monotonic() - started >= 1.9
+        assert b"smoker" in file
+        while not made.get("/v1/contests/coins/board").json()["places"]:
+            assert made.get("/v1/studies/coins/status").json()["questions"] == 0
+        assert time.monotonic() - started >= 1.9
+        for one in asking:
+            one.join()
+
+
+def test_a_board_does_not_wait_for_what_was_refused(tmp_path):
+    """Refused submissions are noted up to a limit, and the log is read once, not anew for each."""
+    place, labels = make_contest(tmp_path)
+    contest = eh.Contest(place)
+    for _ in range(1_005):
+        assert contest.submit("eve", "nonsense").state == "malformed"
+    assert len(contest.log()) == 1_000
+    assert contest.submit("eve", labels).state == "scored"
+    assert len(contest.log()) == 1_001
+    assert eh.Contest(place).log() == contest.log()
+    assert contest.board().places[0].entrant == "eve"
+
+
+def test_a_taken_port_is_told_before_anything_is_opened(tmp_path):
+    from typer.testing import CliRunner
+
+    from everhold.cli.main import app
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = CliRunner().invoke(app, ["serve", str(make_study(tmp_path)), "--port", str(port)])
+    assert told.exit_code == 4
+    assert "cannot listen on 127.0.0.1" in told.output
+
+
+def test_an_agent_with_a_dead_token_is_told_at_the_start(tmp_path):
+    from typer.testing import CliRunner
+
+    from everhold.cli.main import app
+
+    with Process(tmp_path, make_study(tmp_path)) as process:
+        told = CliRunner().invoke(app, ["mcp", "patients", "--server", process.url, "--token", "evh_dead"])
+    assert told.exit_code == 9
+
+
+def test_wrong_addresses_and_closed_connections_are_errors_of_everhold_s_own(tmp_path):
+    with pytest.raises(eh.ServerError):
+        eh.connect("http://[::1", "evh_x")
+    with pytest.raises(eh.ServerError, match="certificate"):
+        eh.connect("https://127.0.0.1:9", "evh_x", verify="/nowhere.pem")
+    server = eh.connect("http://127.0.0.1:9", "evh_x", patience=0.1)
+    server.close()
+    with pytest.raises(eh.ServerError, match="closed"):
+        server.studies()
+
+
+def test_a_conflict_names_the_id_as_it_was_sent(made):
+    made.post("/v1/studies/patients/ask", {"question": "age > 40", "request_id": "mine"})
+    told = made.post("/v1/studies/patients/ask", {"question": "age > 41", "request_id": "mine"})
+    assert "request id 'mine' belongs" in told.json()["error"]["message"]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import everhold as eh
 from tests.serve.serving import Process, as_csv, make_contest, make_study, wait_for
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -35,6 +36,8 @@ def process(folder, labels):
     studies = [make_study(folder), make_study(folder, "strict", half_width=0.1), make_study(folder, "fresh")]
     with Process(folder, *studies, folder / "coins.everhold", grid_ms=20) as made:
         made.secret = made.tokens.create("ann", "custodian")[0]
+        with eh.connect(made.url, made.secret) as server:  # some history to look at
+            server.study("patients").ask_many(["age > 41", "city = 'Hull'", "bmi > 30", "city = 'York' AND age > 50"])
         yield made
 
 

@@ -7,12 +7,15 @@ is a keyed hash, and differs by its key alone. Time is released on a grid, see t
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import numpy as np
 import pytest
 
 import everhold as eh
 from everhold.data.sample import Sample
 from tests.serve.serving import as_csv, people, save, site
+from tests.serve.test_api import BODIES
 
 _QUESTIONS = ["age > 40", "smoker", "age > 40 AND smoker", "smokr", "city = 'York'", "bmi > 1e308", "age / 0 > 1", "("]
 
@@ -36,11 +39,24 @@ def frozen(monkeypatch):
     monkeypatch.setattr(Sample, "fingerprint", lambda self, key: "f" * 64)
     monkeypatch.setattr("everhold.holdout._now", lambda: "2026-01-01T00:00:00.000+00:00")
     monkeypatch.setattr("everhold.serve.front._now", lambda: "2026-01-01T00:00:00.000+00:00")
-    monkeypatch.setattr("everhold.serve.front.secrets.token_hex", lambda n: "0" * 16)
-    counted = iter(range(10_000))
-    monkeypatch.setattr("everhold.serve.tokens.secrets.token_urlsafe", lambda n: f"{next(counted):043d}")
-    monkeypatch.setattr("everhold.serve.tokens.secrets.token_hex", lambda n: f"{next(counted):08d}")
-    return counted
+    monkeypatch.setattr("everhold.learn.contest.os.urandom", lambda n: b"\1" * n)
+    monkeypatch.setattr("everhold.serve.tokens.datetime", _Stopped)
+
+    def again():
+        """From the beginning, for the other side."""
+        counted = iter(range(100_000))
+        monkeypatch.setattr("everhold.serve.tokens.secrets.token_urlsafe", lambda n: f"{next(counted):043d}")
+        monkeypatch.setattr("everhold.serve.tokens.secrets.token_hex", lambda n: f"{next(counted):08d}")
+
+    return again
+
+
+class _Stopped(datetime):
+    """A clock that stands still."""
+
+    @classmethod
+    def now(cls, tz=None):
+        return datetime(2026, 1, 1, tzinfo=tz)
 
 
 def _everything(folder, twin):
@@ -71,11 +87,26 @@ def _everything(folder, twin):
         for path in ("", "/status", "/log", "/audit", "/certificate", "/file"):
             for who in ("ann", "aud", "cus"):
                 keep(made.get(f"/v1/studies/patients{path}", who))
+        for kind, body in BODIES.items():
+            keep(made.post(f"/v1/studies/patients/{kind}", {**body, "request_id": f"id {kind}".replace(" ", "-")}))
+        for path in ("", "/status", "/log", "/audit", "/certificate", "/certificate?page=true", "/file"):
+            keep(made.get(f"/v1/studies/coins{path}", "aud" if path in ("/audit", "/file") else "cus"))
+        keep(made.post("/v1/tokens", {"name": "eve", "days": 3}, "cus"))
+        keep(made.get("/v1/tokens", "cus"))
+        keep(made.http.delete("/v1/tokens/nothing", headers=made.as_("cus")))
         for path in ("/v1/studies", "/v1/contests/coins/board", "/v1/contests/coins", "/metrics", "/health"):
             keep(made.get(path, "cus"))
-        made.sign_in("cus")
-        for path in ("", "/history", "/history.csv", "/history.json", "/certificate", "/certificate/audited"):
+        csrf = made.sign_in("cus")
+        for path in ("", "/history", "/history.csv", "/history.json", "/certificate", "/certificate/audited",
+                     "/certificate/page", "/certificate.json"):  # fmt: skip
             keep(made.http.get(f"/studies/patients{path}"))
+        for text in _QUESTIONS:
+            for part in ({}, {"HX-Request": "true"}):
+                keep(made.http.post("/studies/patients/ask", data={"csrf": csrf, "question": text}, headers=part))
+        files = {"predictions": ("x.csv", as_csv(np.zeros(300, int)).encode(), "text/csv")}
+        keep(made.http.post("/contests/coins/submissions", data={"csrf": csrf}, files=files))
+        for path in ("/", "/tokens", "/docs", "/openapi.json"):
+            keep(made.http.get(path))
         for text in _QUESTIONS:
             keep(made.http.get("/studies/patients/check", params={"question": text}))
         keep(made.http.get("/contests/coins"))
@@ -90,27 +121,32 @@ def _noted(folder):
     return access_log(folder)
 
 
-def test_twins_cannot_be_told_apart(tmp_path, frozen, monkeypatch):
-    monkeypatch.setattr("everhold.learn.contest.os.urandom", lambda n: b"\1" * n)
+def _both(tmp_path, frozen, one, two):
     runs = []
-    for name, twin in (("one", False), ("two", True)):
-        counted = iter(range(10_000))
-        monkeypatch.setattr("everhold.serve.tokens.secrets.token_urlsafe", lambda n, c=counted: f"{next(c):043d}")
-        monkeypatch.setattr("everhold.serve.tokens.secrets.token_hex", lambda n, c=counted: f"{next(c):08d}")
-        runs.append(_everything(tmp_path / name, twin))
-    (first, transcript, log), (second, other, twin_log) = runs
+    for name, rows in (("one", one), ("two", two)):
+        frozen()
+        runs.append(_everything(tmp_path / name, rows))
+    return runs
+
+
+def test_twins_cannot_be_told_apart(tmp_path, frozen):
+    (first, transcript, log), (second, other, twin_log) = _both(tmp_path, frozen, False, True)
     assert transcript == other  # or the rows differ in what may be told
     assert len(transcript) >= 1
-    assert len(first) == len(second) > 80
+    assert len(first) == len(second) > 120
     for number, (mine, theirs) in enumerate(zip(first, second, strict=True)):
         assert mine == theirs, number
     assert log == twin_log
 
 
 def test_other_rows_with_another_transcript_do_differ(tmp_path, frozen, monkeypatch):
-    """The positive control: the comparison sees a difference where there is one to see."""
+    """The positive control: of the same responses, those that must differ do, and those that cannot do not."""
     monkeypatch.setattr("tests.serve.test_twins._rows", lambda twin: people(4_000, 0.5 if twin else 0.3, 1))
-    first, transcript, _ = _everything(tmp_path / "one", False)
-    second, other, _ = _everything(tmp_path / "two", True)
+    (first, transcript, _), (second, other, _) = _both(tmp_path, frozen, False, True)
     assert transcript != other
-    assert first != second
+    differing = {number for number, (mine, theirs) in enumerate(zip(first, second, strict=True)) if mine != theirs}
+    asked = 5 * _QUESTIONS.index("smoker")  # five routes a question
+    refused = 5 * _QUESTIONS.index("(")
+    assert asked in differing  # how many smoke
+    assert refused not in differing  # what is no question
+    assert 20 < len(differing) < len(first)

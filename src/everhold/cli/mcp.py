@@ -35,7 +35,9 @@ def mcp(
 
     if server is not None:
         with eh.connect(server, token) as connected:
-            tools(connected.study(str(study)), str(study)).run("stdio")
+            far = connected.study(str(study))
+            far.status()  # a wrong name or token is told now
+            tools(far, str(study)).run("stdio")
         return
     with eh.Holdout.open(study, data=data) as holdout:
         holdout.who = "agent"

@@ -155,7 +155,7 @@ def audit(study: Study, expect_head: ExpectHead = None, as_json: AsJson = False)
         say(str(found), style=None if found.ok else "red")
         if found.ok:
             file = read_study(study)
-            say(f"\n{guarantee(file)}\n\nTo cite: {cite(file)}")
+            say(f"\n{guarantee(file.study)}\n\nTo cite: {cite(file)}")
     if not found.ok:
         raise typer.Exit(AUDIT_FAILED)
 

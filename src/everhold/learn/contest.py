@@ -15,6 +15,7 @@ import os
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -38,6 +39,7 @@ __all__ = ["Board", "Contest", "Malformed", "Place", "Rules", "Submission"]
 State = Literal["scored", "repeated", "malformed", "too large", "too soon", "closed"]
 
 _MARK = "submission"
+_MOST_NOTED = 1_000  # submissions of one entrant that were not scored
 
 
 class Malformed(QuestionError):
@@ -274,6 +276,10 @@ class Contest:
         return contest
 
     def _ready(self) -> None:
+        self._entries: list[dict[str, Any]] = []
+        self._refused: dict[str, int] = {}
+        self._read_to, self._highest = 0, 0
+        self._reading = RLock()
         self._places = {one: place for place, one in enumerate(self.ids)}
         self._codes = {str(one): one for one in self.rules.classes}
 
@@ -361,7 +367,8 @@ class Contest:
 
     def _require_newest(self, held: Holdout) -> None:
         """Refuse a study that is older than what was told."""
-        seen = max((entry["round"] for entry in self.log() if isinstance(entry["round"], int)), default=0)
+        self.log()
+        seen = self._highest
         if seen > held.rounds:
             raise LedgerError(
                 f"{self.path} ends at round {held.rounds}, and round {seen} was told already: it is an older copy. Find "
@@ -485,6 +492,9 @@ class Contest:
     # what is known --------------------------------------------------------------------------------------------------
 
     def _noted(self, submission: Submission) -> Submission:
+        self.log()
+        if submission.score is None and self._refused.get(submission.entrant, 0) >= _MOST_NOTED:
+            return submission  # enough is known of it; the file would grow without end
         entry = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "entrant": submission.entrant,
@@ -512,21 +522,35 @@ class Contest:
 
     def log(self) -> list[dict[str, Any]]:
         """What was sent, and what became of it."""
-        try:
-            text = self._beside("submissions.jsonl").read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise LedgerError(f"{self._beside('submissions.jsonl')} cannot be read ({error.strerror}).") from None
-        entries = []
-        for line in text.splitlines():
+        with self._reading:
             try:
-                entry = json.loads(line)
-            except ValueError:  # a line that was cut off by a crash; the ledger has the score
-                continue
-            if isinstance(entry, dict) and {"entrant", "state", "reason", "round"} <= entry.keys():
-                entries.append(entry)
-        return entries
+                with self._beside("submissions.jsonl").open("rb") as file:
+                    if file.seek(0, os.SEEK_END) < self._read_to:  # another file, or cut off
+                        self._entries, self._refused, self._read_to, self._highest = [], {}, 0, 0
+                    file.seek(self._read_to)
+                    text = file.read()
+            except FileNotFoundError:
+                return []
+            except OSError as error:
+                said = f"{self._beside('submissions.jsonl')} cannot be read ({error.strerror})."
+                raise LedgerError(said) from None
+            whole = text.rfind(b"\n") + 1  # a line that is being written is read next time
+            self._read_to += whole
+            for line in text[:whole].decode("utf-8", "replace").splitlines():
+                self._take(line)
+            return list(self._entries)
+
+    def _take(self, line: str) -> None:
+        try:
+            entry = json.loads(line)
+        except ValueError:  # a line that was cut off by a crash; the ledger has the score
+            return
+        if isinstance(entry, dict) and {"entrant", "state", "reason", "round"} <= entry.keys():
+            self._entries.append(entry)
+            if isinstance(entry["round"], int):
+                self._highest = max(self._highest, entry["round"])
+            else:
+                self._refused[entry["entrant"]] = self._refused.get(entry["entrant"], 0) + 1
 
     def board(self) -> Board:
         """The board, from the ledger alone; anybody who has the study's file and the rules can read it."""

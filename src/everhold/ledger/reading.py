@@ -31,6 +31,11 @@ class Told:
     who: str | None
     request: str | None
 
+    @property
+    def round(self) -> int:
+        """Its number."""
+        return self.answer.round
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StudyFile:

@@ -10,18 +10,20 @@ from everhold.report.figure import session_svg
 if TYPE_CHECKING:
     from everhold.ledger.audit import Audit
     from everhold.ledger.reading import StudyFile
+    from everhold.ledger.study import Study
 
 __all__ = ["certificate_html", "certificate_json", "cite", "guarantee"]
 
 _SHOWN = 500  # rounds listed in the page; JSON has all
 
 
-def guarantee(file: StudyFile) -> str:
+def guarantee(study: Study) -> str:
     """What is promised, in a sentence."""
-    draws = "rows" if file.study.unit is None else f"units ({file.study.unit})"
+    draws = "rows" if study.unit is None else f"units ({study.unit})"
     return (
-        f"With probability {file.confidence:g} over the {file.study.rows:,} private {draws}, drawn independently from the "
-        "population, all intervals of this study hold together, whatever was asked and however the questions were chosen."
+        f"With probability {study.settings['confidence']:g} over the {study.rows:,} private {draws}, drawn independently "
+        "from the population, all intervals of this study hold together, whatever was asked and however the questions were "
+        "chosen."
     )
 
 
@@ -40,7 +42,7 @@ def certificate_json(file: StudyFile, audit: Audit) -> dict[str, Any]:
     return {
         "certificate": 1,
         "audit": {"ok": audit.ok, "found": str(audit), "unchecked_readings": audit.unchecked},
-        "guarantee": guarantee(file),
+        "guarantee": guarantee(file.study),
         "cite": cite(file),
         "head": str(file.head),
         "created": file.study.created,
@@ -114,7 +116,7 @@ th, td {{ border-color: #374151; }} .ok {{ color: #34d399; }} .bad {{ color: #f8
 </style></head><body>
 <h1>Certificate of {escape(file.path.stem)}</h1>
 <p class="{"ok" if audit.ok else "bad"}"><strong>{verdict}.</strong> {escape(str(audit))}.</p>
-<p>{escape(guarantee(file))}</p>
+<p>{escape(guarantee(file.study))}</p>
 {session_svg(file.told, title="Answers with their intervals")}
 <h2>The study</h2><dl>{table}</dl>
 <h2>How to cite it</h2><p>{escape(cite(file))}</p>

@@ -153,7 +153,7 @@ def _told(find: Any) -> dict[str, Any]:
         said = f"{found.value:.4g}, for the population in {Interval(found.low, found.high)}"
         if isinstance(found, Comparison):
             said = f"{found.verdict}: {said}"
-        return {**shown, "in_words": said + ("; a surprise, charged" if found.surprise else "")}
+        return {**shown, "in_words": said + ("; a surprise, charged once" if found.surprise else "")}
 
     return _guarded(told)
 

@@ -6,7 +6,9 @@ Nothing here decides anything: a question becomes a `Request` for a study's desk
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import asdict
+from pathlib import Path as FilePath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Security
@@ -17,7 +19,7 @@ from everhold.learn.contest import Submission
 from everhold.ledger.store import Store
 from everhold.report.certificate import certificate_html, certificate_json
 from everhold.serve import shapes
-from everhold.serve.desk import Desk
+from everhold.serve.desk import Desk, Desked
 from everhold.serve.faults import Refusal
 from everhold.serve.history import Sieve
 from everhold.serve.house import Door, House
@@ -81,6 +83,7 @@ def _asking(router: APIRouter, house: House, grid: float) -> None:
         async with on_grid(request.state.started, grid):
             caller = house.caller(request.state, token, "ask", body.request_id)
             answer = await asyncio.wrap_future(desk.ask(caller.request(body.question), arrived=caller.arrived))
+        await desk.shown(answer.round)
         return JSONResponse(found_out(answer))
 
     @router.post(
@@ -100,6 +103,7 @@ def _asking(router: APIRouter, house: House, grid: float) -> None:
             asked = {"request_id": caller.request_id, "who": caller.who, "time": caller.time}
             work = desk.do(lambda held: held.ask_many(body.questions, **asked), arrived=caller.arrived)
             answers = await asyncio.wrap_future(work)
+        await desk.shown(max(answer.round for answer in answers))
         return JSONResponse({"answers": [found_out(answer) for answer in answers]})
 
     @router.post(
@@ -130,14 +134,12 @@ def _derived_handler(house: House, grid: float, kind: str, shape: type[shapes.Qu
         arguments = body.arguments()
         request.state.note = {"asked": kind, **arguments}
 
-        def find() -> Any:
-            if body.rehearse:
-                return getattr(desk.rehearsal, kind)(**arguments)
-            caller = house.caller(request.state, token, kind, body.request_id)
-            return getattr(desk.asker(caller), kind)(**arguments)
-
+        caller = house.caller(request.state, token, kind, body.request_id)
+        asker = desk.rehearsal(caller) if body.rehearse else desk.asker(caller)
         async with on_grid(request.state.started, grid):
-            found = await house.turns.run(token.id, find)
+            found = await house.turns.run(token.id, lambda: getattr(asker, kind)(**arguments))
+        if isinstance(asker, Desked):
+            await desk.shown(max((part.round for part in asker.paid), default=0))
         return JSONResponse(found_out(found))
 
     handler.__annotations__["body"] = shape
@@ -202,8 +204,12 @@ def _reading(router: APIRouter, house: House) -> None:
         token = house.still(request.state.token)
         door = may_read_record(house, name, token)
         house.rate.require(token.id, 10.0)
-        file, audit = await house.turns.run(token.id, lambda: house.audited(door))
-        return HTMLResponse(certificate_html(file, audit)) if page else JSONResponse(certificate_json(file, audit))
+
+        def made() -> Response:
+            file, audit = house.audited(door)
+            return HTMLResponse(certificate_html(file, audit)) if page else JSONResponse(certificate_json(file, audit))
+
+        return await house.turns.run(token.id, made)
 
     @router.get("/studies/{name}/audit", tags=["read"], summary="Replay the record", response_model=shapes.AuditOut)
     async def audit(name: Name, request: Request) -> Response:
@@ -219,17 +225,24 @@ def _reading(router: APIRouter, house: House) -> None:
         "/studies/{name}/file", tags=["read"], summary="The study's file", response_class=Response,
         responses={200: {"content": {"application/vnd.sqlite3": {"schema": {"type": "string", "format": "binary"}}}}},
     )  # fmt: skip
-    def file(name: Name, request: Request) -> Response:
+    async def file(name: Name, request: Request) -> Response:
         """To audit it elsewhere: it holds no private row. For auditors and custodians."""
-        door = house.door(name, house.still(request.state.token), "audit")
-        store, data = Store.snapshot(door.path)
-        store.close()
+        token = house.still(request.state.token)
+        door = house.door(name, token, "audit")
+        data = await house.turns.run(token.id, lambda: _snapshot(door.path))
+        await asyncio.sleep(max(0.0, door.leaves() - time.monotonic()))  # until all that is in it has left
         said = {"Content-Disposition": "attachment; filename=study.everhold"}
         return Response(data, media_type="application/vnd.sqlite3", headers=said)
 
 
+def _snapshot(place: FilePath) -> bytes:
+    store, data = Store.snapshot(place)
+    store.close()
+    return data
+
+
 def _columns(door: Door) -> dict[str, Any]:
-    schema = door.file().study.schema
+    schema = door.study.schema
     columns = []
     for name in schema:
         one = schema[name]
@@ -265,7 +278,7 @@ def _contests(router: APIRouter, house: House, grid: float) -> None:
         house.still(token)
         request.state.note = {"submitted": len(predictions)}
         async with on_grid(request.state.started, grid):
-            found = await asyncio.wrap_future(desk.submit(token.name, predictions))
+            found = await asyncio.wrap_future(desk.submit(token.name, predictions, arrived=request.state.started))
             require_scored(found)
         return JSONResponse(submission_out(found))
 

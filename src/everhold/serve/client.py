@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from everhold.ledger.reading import Told
 
 __all__ = [
+    "AsyncContest",
     "AsyncServer",
     "AsyncStudy",
     "RemoteContest",
@@ -89,10 +90,17 @@ class _Line:
         self._options: dict[str, Any] = {
             "base_url": self.url,
             "timeout": timeout,
-            "verify": verify if isinstance(verify, bool) else ssl.create_default_context(cafile=verify),
+            "verify": verify if isinstance(verify, bool) else _trusting(verify),
             "headers": {"Authorization": f"Bearer {secret}", "User-Agent": "everhold"},
         }
         self._httpx = httpx2
+
+    def _made(self, kind: Callable[..., T]) -> T:
+        """A client of the HTTP library, or what is wrong with what was given."""
+        try:
+            return kind(**self._options)
+        except self._httpx.InvalidURL as error:
+            raise ServerError(f"the server is at {self.url!r}, which is no address ({error}).") from None
 
     def _arguments(self, call: Call[Any]) -> dict[str, Any]:
         given: dict[str, Any] = {"method": call.method, "url": call.path, "params": call.parameters}
@@ -131,7 +139,7 @@ class Server(_Line):
     def __init__(self, url: str, token: str | None = None, **options: Any) -> None:
         super().__init__(url, token, **{"timeout": 60.0, "patience": 60.0, "verify": True, **options})
         self._kept = options
-        self._client = self._httpx.Client(**self._options)
+        self._client = self._made(self._httpx.Client)
 
     def study(self, name: str) -> RemoteStudy:
         """A study."""
@@ -153,7 +161,9 @@ class Server(_Line):
                 response = self._client.request(**self._arguments(call))
                 if response.status_code not in _AGAIN:
                     return self._settled(call, response)
-            except self._httpx.RequestError as error:
+            except (self._httpx.RequestError, RuntimeError) as error:
+                if isinstance(error, RuntimeError):
+                    raise ServerError(f"this connection to {self.url} was closed.") from None
                 broken: EverholdError = self._unreached(error)
             else:
                 broken = failed(response.status_code, _json(response))
@@ -201,6 +211,13 @@ def _plain(value: object) -> Any:
 
 def _again(url: str, token: str, options: dict[str, Any]) -> Server:
     return Server(url, token, **options)
+
+
+def _trusting(place: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=place)
+    except OSError as error:
+        raise ServerError(f"{place} cannot be read as a certificate ({error}).") from None
 
 
 def _json(response: httpx2.Response) -> Any:
@@ -421,11 +438,15 @@ class AsyncServer(_Line):
 
     def __init__(self, url: str, token: str | None = None, **options: Any) -> None:
         super().__init__(url, token, **{"timeout": 60.0, "patience": 60.0, "verify": True, **options})
-        self._client = self._httpx.AsyncClient(**self._options)
+        self._client = self._made(self._httpx.AsyncClient)
 
     def study(self, name: str) -> AsyncStudy:
         """A study."""
         return AsyncStudy(self, name)
+
+    def contest(self, name: str) -> AsyncContest:
+        """A contest."""
+        return AsyncContest(self, name)
 
     async def studies(self) -> list[dict[str, Any]]:
         """All that the token may see."""
@@ -439,7 +460,9 @@ class AsyncServer(_Line):
                 response = await self._client.request(**self._arguments(call))
                 if response.status_code not in _AGAIN:
                     return self._settled(call, response)
-            except self._httpx.RequestError as error:
+            except (self._httpx.RequestError, RuntimeError) as error:
+                if isinstance(error, RuntimeError):
+                    raise ServerError(f"this connection to {self.url} was closed.") from None
                 broken: EverholdError = self._unreached(error)
             else:
                 broken = failed(response.status_code, _json(response))
@@ -498,5 +521,40 @@ class AsyncStudy:
             for one in rounds:
                 yield one
 
+    async def schema(self) -> Schema:
+        """The declared columns."""
+        return Schema.from_toml((await self._server._send(calls.study(self.name)))["schema_toml"])
+
+    async def download(self, path: str | Path) -> Path:
+        """The study's file, for `Holdout.audit_file`."""
+        place = Path(path)
+        data: bytes = await self._server._send(calls.file(self.name))
+        place.write_bytes(data)
+        return place
+
     def __repr__(self) -> str:
         return f"AsyncStudy({self.name!r} at {self._server.url})"
+
+
+class AsyncContest:
+    """A contest behind a server, for asynchronous programs."""
+
+    def __init__(self, server: AsyncServer, name: str) -> None:
+        self._server, self.name = server, name
+
+    async def rules(self) -> dict[str, Any]:
+        """Title, metric, columns, limits, and what the rows are called (`ids`)."""
+        return await self._server._send(calls.contest(self.name))
+
+    async def submit(self, predictions: Any) -> Submission:
+        """Submit predictions: one for each of the rules' `ids`, or a CSV file as `Path`, bytes or text."""
+        if not isinstance(predictions, bytes | str | Path):
+            predictions = as_csv(await self.rules(), list(predictions))
+        try:
+            return await self._server._send(calls.submit(self.name, predictions))
+        except NotScored as refusal:
+            return submission_in(refusal.submission)
+
+    async def board(self) -> dict[str, Any]:
+        """Where everybody stands."""
+        return await self._server._send(calls.board(self.name))

@@ -40,6 +40,7 @@ class Config:
         trusted_proxies: addresses whose X-Forwarded-* headers count.
         public_url: how people reach the server, if not by host and port; with https the page's cookie is for https alone.
         stop_seconds: how long a stopping server waits for requests under way.
+        head_seconds, body_seconds: how long a request may take to say what it wants.
         session_hours: how long somebody stays signed in on the page.
     """
 
@@ -59,6 +60,8 @@ class Config:
     trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
     public_url: str | None = None
     stop_seconds: int = 30
+    head_seconds: int = 15
+    body_seconds: int = 120
     session_hours: float = 12.0
     _source: str = field(default="", repr=False, compare=False)
 
@@ -72,6 +75,8 @@ class Config:
             "most_body": (1_000, 1_000_000_000),
             "most_questions": (1, 100_000),
             "stop_seconds": (0, 3_600),
+            "head_seconds": (1, 3_600),
+            "body_seconds": (1, 3_600),
             "session_hours": (0.01, 8_760),
         }
         for name, (low, high) in limits.items():
@@ -124,16 +129,8 @@ class Config:
 
 
 _PATHS = ("tokens", "log", "certificate", "private_key")
-_NUMBERS = (
-    "port",
-    "grid_ms",
-    "requests_per_minute",
-    "burst",
-    "strangers_per_minute",
-    "most_body",
-    "most_questions",
-    "stop_seconds",
-)
+_NUMBERS = ("port", "grid_ms", "requests_per_minute", "burst", "strangers_per_minute", "most_body", "most_questions",
+            "stop_seconds", "head_seconds", "body_seconds")  # fmt: skip
 
 
 def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
@@ -191,6 +188,8 @@ most_questions = 1000                # of one batch
 # public_url = "https://data.example.org"   # behind a proxy that speaks TLS
 trusted_proxies = ["127.0.0.1", "::1"]
 stop_seconds = 30
+head_seconds = 15                    # for a request to say what it wants, and
+body_seconds = 120                   # to send it
 session_hours = 12
 
 [[study]]

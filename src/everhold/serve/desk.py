@@ -9,6 +9,7 @@ private rows took.
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import time
 from collections import deque
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from everhold.queries.answer import Answer
     from everhold.queries.expression import Graded
 
-__all__ = ["Busy", "Caller", "Desk", "Desked", "Standing"]
+__all__ = ["Busy", "Caller", "Desk", "Desked", "Standing", "slot"]
 
 T = TypeVar("T")
 
@@ -144,10 +145,9 @@ class Desk:
         """Derived questions, whose parts go through the queue; others may come between them."""
         return Desked(self, caller)
 
-    @property
-    def rehearsal(self) -> Rehearsal:
+    def rehearsal(self, caller: Caller) -> Rehearsal:
         """The same questions on the public side alone."""
-        return _Rehearsed(self)
+        return _Rehearsed(self, caller)
 
     def _put(self, item: _Ask | _Work) -> None:
         with self._putting:
@@ -169,10 +169,23 @@ class Desk:
     def standing(self) -> Standing:
         """Where the study stands, as far as its answers have left."""
         with self._showing:
-            now = time.monotonic()
-            while self._coming and self._coming[0][0] <= now:
-                self._shown = self._coming.popleft()[1]
-            return self._shown
+            return self._advance()
+
+    def _advance(self) -> Standing:
+        now = time.monotonic()
+        while self._coming and self._coming[0][0] <= now:
+            self._shown = self._coming.popleft()[1]
+        return self._shown
+
+    def leaves(self) -> float:
+        """When all that is durable now will have left, on the monotonic clock."""
+        with self._showing:
+            return self._coming[-1][0] if self._coming else time.monotonic()
+
+    async def shown(self, number: int) -> None:
+        """Until readers can see a round: whoever has its answer shall find it in the record."""
+        while self.standing.rounds < number and not self.broken:
+            await asyncio.sleep(max(0.001, min(self.leaves() - time.monotonic(), 1.0)))
 
     @property
     def told(self) -> Sequence[Told]:
@@ -266,11 +279,12 @@ class Desk:
             yes_no = isinstance(past.question, Expression)
             self._told.append(told_of(past, journal.circumstance(number), yes_no=yes_no))
         with self._showing:
+            self._advance()
             last = self._coming[-1][1] if self._coming else self._shown
             if last.head == head:
                 return
             now = time.monotonic()
-            leaves = max((_slot(one, now, self._grid) for one in arrived), default=now)
+            leaves = max((slot(one, now, self._grid) for one in arrived), default=now)
             if self._coming:
                 leaves = max(leaves, self._coming[-1][0])
             self._coming.append((leaves, self._stands()))
@@ -289,7 +303,7 @@ class Desk:
         return f"Desk({self.name}, {self.standing.rounds:,} questions)"
 
 
-def _slot(arrived: float | None, now: float, grid: float) -> float:
+def slot(arrived: float | None, now: float, grid: float) -> float:
     """When an answer that is ready now leaves."""
     if arrived is None or grid <= 0.0:
         return now
@@ -360,13 +374,14 @@ def _previewed(queries: Sequence[Expression | Graded], held: Holdout) -> list[An
 class _Rehearsed(Rehearsal):
     """Rehearsals in turns with the questions, some previews at a time."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, caller: Caller) -> None:
         super().__init__(lambda query: desk.do(lambda held: held.try_out(query)).result(), desk.schema)
-        self._desk = desk
+        self._desk, self._permit = desk, caller.permit
         self._most_cells = desk.most_questions
 
     def _ask_parts(self, queries: Sequence[Expression | Graded]) -> list[Answer]:
         found: list[Answer] = []
+        self._permit(len(queries))
         for start in range(0, len(queries), _PREVIEWS):
             some = list(queries[start : start + _PREVIEWS])
             found += self._desk.do(partial(_previewed, some)).result()

@@ -6,6 +6,7 @@ Messages of everhold's own errors carry public values only; anything unforeseen 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from fastapi import Request
@@ -45,6 +46,7 @@ class Refusal(EverholdError):
         self.details = details or {}
 
 
+_OWN_ID = re.compile(r"'[0-9a-f]{8}:[a-z_]+:")
 _CODES = {
     408: "too_slow",
     404: "not_found",
@@ -109,7 +111,8 @@ def read_error(error: Exception) -> tuple[int, str, str, dict[str, Any], dict[st
         details["answers"] = [found_out(answer) for answer in error.answers]  # type: ignore[arg-type]
         return 409, "precision_exhausted", str(error), details, {}
     if isinstance(error, RequestConflict):
-        return 409, "request_conflict", str(error), {}, {}
+        said = _OWN_ID.sub("'", str(error))  # as the caller wrote it
+        return 409, "request_conflict", said, {}, {}
     if isinstance(error, QuestionError | SettingError):
         return 422, "question" if isinstance(error, QuestionError) else "setting", str(error), {}, {}
     if isinstance(error, Busy):

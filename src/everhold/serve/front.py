@@ -10,11 +10,13 @@ import re
 import secrets
 import time
 import traceback
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from everhold.errors import EverholdError
 from everhold.serve.faults import Refusal, fault, read_error
@@ -25,8 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Front"]
 
-_MOST_ACTIVE = 1_000
-_BODY_SECONDS = 120.0
+_MOST_OF_ONE = 200  # requests of one token, or of one address without a token, at once
+_MOST_SUBMITTING = 3  # submissions of one at once: each is held in memory
+_STRANGERS_SECONDS, _STRANGERS_BYTES = 15.0, 10_000  # for whoever has not signed in yet
+_SEND_SECONDS = 120.0
 _ID = re.compile(r"[\x21-\x7e]{1,128}")
 _SUBMISSION = re.compile(r"/(?:v1/)?contests/([^/]+)/submissions")
 _CSP = (
@@ -40,7 +44,7 @@ class Front:
 
     def __init__(self, app: ASGIApp, house: House) -> None:
         self.app, self.house = app, house
-        self._active = 0
+        self._active: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A request's way in and out."""
@@ -55,15 +59,18 @@ class Front:
         state["request_id"] = given if _ID.fullmatch(given) else secrets.token_hex(8)
         state["token"], state["note"] = None, {}
         passing = _Passing(self.house, scope, receive, send, _limit(self.house, scope["path"]))
-        self._active += 1
+        counted: list[str] = []
         try:
-            if self._active > _MOST_ACTIVE and scope["path"] != "/health":
-                raise Refusal(429, "too_many", "the server is busy. Try again soon.", headers={"Retry-After": "1"})
             self._check(scope, headers, passing)
+            self._count(scope, counted)
             await self.app(scope, passing.receive, passing.send)
         except EverholdError as refusal:
             status, code, message, _, more = read_error(refusal)
             await passing.refuse(status, code, message, more)
+        except ClientDisconnect:
+            passing.status = 499
+        except TimeoutError:
+            passing.status = passing.status or 408
         except Exception as error:
             # What an unforeseen error says may hold anything: the log gets its kind and place alone.
             frames = traceback.extract_tb(error.__traceback__)[-6:]
@@ -73,7 +80,10 @@ class Front:
                 500, "unforeseen", "something unforeseen happened. Nothing that was not recorded was told.", {}
             )
         finally:
-            self._active -= 1
+            for key in counted:
+                self._active[key] -= 1
+                if not self._active[key]:
+                    del self._active[key]
             self._log(scope, passing.status)
 
     def _check(self, scope: Scope, headers: Headers, passing: _Passing) -> None:
@@ -92,6 +102,23 @@ class Front:
             raise Refusal(400, "malformed", "Content-Length is no number.")
         if int(length) > passing.most:
             raise Refusal(413, "too_large", f"the body has {int(length):,} bytes; {passing.most:,} are allowed.")
+
+    def _count(self, scope: Scope, counted: list[str]) -> None:
+        """So many at once for one token or address; static files and health do not count."""
+        path, token = scope["path"], scope["state"]["token"]
+        if path.startswith("/static/") or path == "/health":
+            return
+        whose = _address(scope) if token is None else token.id
+        limits = {whose: _MOST_OF_ONE}
+        if _SUBMISSION.fullmatch(path):
+            limits[f"{whose} submits"] = _MOST_SUBMITTING
+        for key, most in limits.items():
+            if self._active[key] >= most:
+                raise Refusal(
+                    429, "too_many", "too many requests at once. Wait for one of them.", headers={"Retry-After": "1"}
+                )
+            self._active[key] += 1
+            counted.append(key)
 
     def _log(self, scope: Scope, status: int) -> None:
         state, route = scope["state"], scope.get("route")
@@ -119,7 +146,8 @@ class _Passing:
     def __init__(self, house: House, scope: Scope, receive: Receive, send: Send, most: int) -> None:
         self._house, self._scope, self._receive, self._send = house, scope, receive, send
         self.most, self._came = most, 0
-        self._whole, self._deadline = False, time.monotonic() + _BODY_SECONDS
+        patience = _STRANGERS_SECONDS if scope["path"] == "/sign-in" else house.config.body_seconds
+        self._whole, self._deadline = False, time.monotonic() + min(patience, house.config.body_seconds)
         self.status = 0
 
     async def receive(self) -> Message:
@@ -127,9 +155,10 @@ class _Passing:
         if self._whole:
             return await self._receive()
         try:
-            message = await asyncio.wait_for(self._receive(), max(0.0, self._deadline - time.monotonic()))
+            async with asyncio.timeout(max(0.0, self._deadline - time.monotonic())):
+                message = await self._receive()
         except TimeoutError:
-            raise HTTPException(408, f"the body did not come within {_BODY_SECONDS:.0f} s.") from None
+            raise HTTPException(408, "the body did not come in time.") from None
         self._whole = not message.get("more_body", False)
         if message["type"] == "http.request":
             self._came += len(message.get("body", b""))
@@ -151,7 +180,8 @@ class _Passing:
             headers["Content-Security-Policy"] = _CSP
             if self._house.config.secure:
                 headers["Strict-Transport-Security"] = "max-age=31536000"
-        await self._send(message)
+        async with asyncio.timeout(_SEND_SECONDS):  # whoever does not read is not waited for
+            await self._send(message)
 
     async def refuse(self, status: int, code: str, message: str, headers: dict[str, str]) -> None:
         """An error in the shape of all errors, if nothing was sent yet."""
@@ -175,6 +205,8 @@ def _address(scope: Scope) -> str:
 
 
 def _limit(house: House, path: str) -> int:
+    if path == "/sign-in":
+        return min(_STRANGERS_BYTES, house.config.most_body)
     if (found := _SUBMISSION.fullmatch(path)) is not None:
         door = house.doors.get(found[1])
         if isinstance(door, ContestDesk):

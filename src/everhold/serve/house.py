@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -19,9 +20,10 @@ from everhold.holdout import Holdout
 from everhold.learn.contest import Board, Contest, Submission
 from everhold.ledger.audit import Audit
 from everhold.ledger.reading import StudyFile, read_study
+from everhold.ledger.study import Study
 from everhold.report.certificate import guarantee
 from everhold.serve.config import Config, StudyAt
-from everhold.serve.desk import Caller, Desk
+from everhold.serve.desk import Caller, Desk, Standing, slot
 from everhold.serve.faults import Refusal
 from everhold.serve.limits import Rate, Turns
 from everhold.serve.tokens import Token, Tokens
@@ -32,33 +34,49 @@ __all__ = ["ContestDesk", "Door", "House"]
 class ContestDesk:
     """A contest, whose submissions are scored one at a time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, grid: float = 0.0) -> None:
         self.path, self.name = path, path.stem
+        self._grid = grid
         self.contest = Contest(path)
         self.contest._opened()  # whether the labels are there is found out at once
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"contest {self.name}")
-        self._seen: tuple[Any, Board, StudyFile] | None = None
         self.broken = False
         self._reading = Lock()
+        self._scoring, self._leaves = False, 0.0
+        self._seen: tuple[Any, Board, StudyFile] | None = None
+        self._read()
 
-    def submit(self, entrant: str, predictions: bytes) -> Future[Submission]:
-        """A submission in the queue."""
+    def submit(self, entrant: str, predictions: bytes, *, arrived: float | None = None) -> Future[Submission]:
+        """A submission in the queue; the board shows it when its answer leaves."""
         try:
-            return self._writer.submit(self._submit, entrant, predictions)
+            return self._writer.submit(self._submit, entrant, predictions, arrived)
         except RuntimeError:
             raise LedgerError("the server is stopping.") from None
 
-    def _submit(self, entrant: str, predictions: bytes) -> Submission:
+    def _submit(self, entrant: str, predictions: bytes, arrived: float | None) -> Submission:
+        with self._reading:
+            self._scoring = True
         try:
             found = self.contest.submit(entrant, predictions)
+            self.broken = False
+            return found
         except LedgerError:
             self.broken = True
             raise
-        self.broken = False
-        return found
+        finally:
+            with self._reading:
+                self._leaves = max(self._leaves, slot(arrived, time.monotonic(), self._grid))
+                self._scoring = False
+
+    def leaves(self) -> float:
+        """When all that is scored now will have left, on the monotonic clock."""
+        with self._reading:
+            return time.monotonic() + 0.05 if self._scoring else self._leaves
 
     def _read(self) -> tuple[Any, Board, StudyFile]:
         with self._reading:
+            if self._seen is not None and (self._scoring or time.monotonic() < self._leaves):
+                return self._seen
             mark = tuple(_mark(self.path.with_name(self.path.name + tail)) for tail in ("", ".submissions.jsonl"))
             if self._seen is None or self._seen[0] != mark:
                 self._seen = (mark, self.contest.board(), read_study(self.path))
@@ -71,6 +89,17 @@ class ContestDesk:
     def file(self) -> StudyFile:
         """The study behind it."""
         return self._read()[2]
+
+    @property
+    def study(self) -> Study:
+        """Its public facts."""
+        return self.file().study
+
+    @property
+    def standing(self) -> Standing:
+        """Where it stands."""
+        file = self.file()
+        return Standing(len(file.told), file.surprises, file.spent, str(file.head))
 
     def close(self) -> None:
         """Score what waits, then stop."""
@@ -188,26 +217,27 @@ class House:
     @classmethod
     def status(cls, door: Door, token: Token) -> dict[str, Any]:
         """Where a study stands: public facts, coins and the record."""
-        file = door.file()
+        standing = door.standing
         hidden = (
             {} if cls.sees_all(door, token) else dict.fromkeys(("surprises", "spent", "sampling_half_width", "head"))
         )
+        study = door.study
         return {
             "name": door.name,
             "kind": "study" if isinstance(door, Desk) else "contest",
-            "questions": len(file.told),
-            "surprises": door.standing.surprises if isinstance(door, Desk) else file.surprises,
-            "rows": file.study.rows,
-            "unit": file.study.unit,
-            "confidence": file.confidence,
-            "half_width": file.study.settings["half_width"],
-            "spent": file.spent,
+            "questions": standing.rounds,
+            "surprises": standing.surprises,
+            "rows": study.rows,
+            "unit": study.unit,
+            "confidence": float(study.settings["confidence"]),
+            "half_width": study.settings["half_width"],
+            "spent": standing.spent,
             "lasts": door.lasts if isinstance(door, Desk) else None,
-            "sampling_half_width": sqrt(file.spent / (2.0 * file.study.rows)),
-            "prior": file.study.prior,
-            "created": file.study.created,
-            "head": str(file.head),
-            "guarantee": guarantee(file),
+            "sampling_half_width": sqrt(standing.spent / (2.0 * study.rows)),
+            "prior": study.prior,
+            "created": study.created,
+            "head": standing.head,
+            "guarantee": guarantee(study),
             **hidden,
         }
 
@@ -257,6 +287,10 @@ class House:
     @property
     def sound(self) -> bool:
         """Whether every study can be asked."""
+        try:
+            self.tokens.all()
+        except EverholdError:
+            return False
         return not any(door.broken for door in self.doors.values())
 
     # the record of requests ----------------------------------------------------------------------------------------
@@ -296,5 +330,5 @@ def _within(studies: tuple[str, ...], limits: tuple[str, ...]) -> bool:
 
 def _door(one: StudyAt, config: Config) -> Door:
     if one.path.with_name(one.path.name + ".contest.json").exists():
-        return ContestDesk(one.path)
+        return ContestDesk(one.path, grid=config.grid_ms / 1000.0)
     return Desk(one.path, data=one.data, grid=config.grid_ms / 1000.0, most_questions=config.most_questions)

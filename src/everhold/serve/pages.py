@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -80,6 +81,8 @@ class _Fault:
     @classmethod
     def of(cls, error: Exception) -> _Fault:
         status, _, message, _, _ = read_error(error)
+        if status == 404:
+            message = "there is no page or study at this address, or it has another name."
         said, _, place = (message[:1].upper() + message[1:]).partition("\n")
         return cls(_TITLES.get(status, "Something went wrong"), said, place, _THEN.get(status, ""), status)
 
@@ -243,9 +246,10 @@ def _study(router: APIRouter, common: _Pages) -> None:
         form = Form.read(request.query_params)
         if not form.question:
             return _render("check.html", said="")
+        rehearsal = desk.rehearsal(house.caller(request.state, session.token, form.kind, None))
         try:
             async with on_grid(request.state.started, common.grid):
-                found = await house.turns.run(session.token.id, lambda: form.find(desk.rehearsal))
+                found = await house.turns.run(session.token.id, lambda: form.find(rehearsal))
         except EverholdError as error:
             return _render("check.html", fault=_Fault.of(error))
         return _render("check.html", said=_previewed(Shown.of(found, form.question)))
@@ -265,7 +269,7 @@ def _study(router: APIRouter, common: _Pages) -> None:
                 found = Shown.of(told, form.question)
             except EverholdError as error:
                 fault = _paid(_Fault.of(error), len(asker.paid))
-        await _shown_to_readers(desk, max((one.round for one in asker.paid), default=0))
+        await desk.shown(max((one.round for one in asker.paid), default=0))
         about = await run_in_threadpool(common.about, desk, session, request)
         status = 200 if fault is None else fault.status
         name = "answered.html" if part else "study.html"
@@ -278,14 +282,6 @@ def _paid(fault: _Fault, parts: int) -> _Fault:
         return fault
     many = "part was" if parts == 1 else "parts were"
     return replace(fault, then=f"{parts} {many} answered before that, and stand in the history.")
-
-
-async def _shown_to_readers(desk: Desk, number: int) -> None:
-    """Until the page's other parts can show the answer too; others may have asked at the same moment."""
-    for _ in range(50):
-        if desk.standing.rounds >= number:
-            return
-        await asyncio.sleep(0.01)
 
 
 def _previewed(shown: Shown) -> str:
@@ -304,10 +300,10 @@ def _record(router: APIRouter, common: _Pages) -> None:
         session = common.session(request)
         return session, may_read_record(house, name, session.token)
 
-    async def replayed(name: str, request: Request) -> tuple[StudyFile, Audit]:
+    async def replayed(name: str, request: Request, render: Callable[[StudyFile, Audit], Response]) -> Response:
         session, door = opened(name, request)
         house.rate.require(session.token.id, 10.0)
-        return await house.turns.run(session.token.id, lambda: house.audited(door))
+        return await house.turns.run(session.token.id, lambda: render(*house.audited(door)))
 
     def sieve(request: Request) -> Sieve:
         given = request.query_params
@@ -348,18 +344,24 @@ def _record(router: APIRouter, common: _Pages) -> None:
 
     @router.get("/studies/{name}/certificate/audited")
     async def audited(name: str, request: Request) -> Response:
-        file, found = await replayed(name, request)
-        return _render("audited.html", audit=found, cite=cite(file), head=str(file.head), name=name)
+        def shown(file: StudyFile, found: Audit) -> Response:
+            return _render("audited.html", audit=found, cite=cite(file), head=str(file.head), name=name)
+
+        return await replayed(name, request, shown)
 
     @router.get("/studies/{name}/certificate/page")
     async def certificate_page(name: str, request: Request) -> Response:
-        return HTMLResponse(certificate_html(*await replayed(name, request)))
+        return await replayed(name, request, lambda file, found: HTMLResponse(certificate_html(file, found)))
 
     @router.get("/studies/{name}/certificate.json")
     async def certificate_data(name: str, request: Request) -> Response:
-        text = json.dumps(certificate_json(*await replayed(name, request)), ensure_ascii=False, indent=1)
         said = {"Content-Disposition": "attachment; filename=certificate.json"}
-        return PlainTextResponse(text, media_type="application/json", headers=said)
+
+        def written(file: StudyFile, found: Audit) -> Response:
+            text = json.dumps(certificate_json(file, found), ensure_ascii=False, indent=1)
+            return PlainTextResponse(text, media_type="application/json", headers=said)
+
+        return await replayed(name, request, written)
 
 
 def _contest(router: APIRouter, common: _Pages) -> None:
@@ -397,14 +399,18 @@ def _contest(router: APIRouter, common: _Pages) -> None:
                 if not isinstance(predictions, bytes) or not predictions:
                     _no_file()
                 request.state.note = {"submitted": len(predictions)}
-                found = await asyncio.wrap_future(desk.submit(session.token.name, predictions))
+                found = await asyncio.wrap_future(
+                    desk.submit(session.token.name, predictions, arrived=request.state.started)
+                )
                 require_scored(found)
                 if (score := found.score) is not None:
                     numbers = (score.value, score.low, score.high)
                     drawn = Markup(interval_svg(*numbers, bottom=score.bottom, top=score.top, wide=560.0, ticks=5))
             except EverholdError as error:
-                fault = replace(_Fault.of(error), then="Mend the file and submit it again.")
-            shown = await run_in_threadpool(about, desk, session)
+                fault = _Fault.of(error)
+                if fault.status in (413, 422):
+                    fault = replace(fault, then="Nothing was charged. Mend the file and submit it again.")
+        shown = await run_in_threadpool(about, desk, session)
         shown |= {"submission": None if fault else found, "drawn": drawn, "fault": fault}
         template = "submitted_part.html" if request.headers.get("hx-request") else "contest.html"
         return _render(template, code=200 if fault is None else fault.status, **shown)

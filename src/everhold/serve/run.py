@@ -4,31 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import ClassVar
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from everhold.errors import SettingError
 from everhold.serve.app import make_app
 from everhold.serve.config import Config
 from everhold.serve.house import House
 
 __all__ = ["run"]
 
-_HEAD_SECONDS = 15.0
-
 
 class _Connection(H11Protocol):
-    """A connection that has to say what it wants within some seconds: idle ones would use up the machine."""
+    """A connection that has to say what it wants within some seconds: idle and dribbling ones would use up the machine."""
+
+    head_seconds: ClassVar[float] = 15.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.loop.call_later(_HEAD_SECONDS, self._expect_head)
+        self._expect_head()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._expect_head()
 
     def _expect_head(self) -> None:
-        began: object = self.cycle  # of the first request, when its head is whole
-        if began is None:
+        """From now on; a request that has begun meanwhile is another cycle."""
+        before: object = self.cycle
+        self.loop.call_later(self.head_seconds, self._close_if_silent, before)
+
+    def _close_if_silent(self, before: object) -> None:
+        if self.cycle is before and (before is None or self.cycle.response_complete):
             self.transport.close()
 
 
@@ -51,16 +62,34 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)  # type: ignore[arg-type]
         if self.started:
             for server in self.servers:
-                for socket in server.sockets:
-                    host, port = socket.getsockname()[:2]
+                for one in server.sockets:
+                    host, port = one.getsockname()[:2]
                     scheme = "https" if self.config.ssl_certfile else "http"
                     self.ready(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
                     return
 
 
+def _listen(config: Config) -> socket.socket:
+    """The port, before anything is opened."""
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    try:
+        return socket.create_server((config.host, config.port), family=family, backlog=2048)
+    except OSError as error:
+        said = error.strerror or str(error)
+        raise SettingError(
+            f"cannot listen on {config.host}, port {config.port}: {said}. Choose another --port."
+        ) from None
+
+
 def run(config: Config, *, say: Callable[[str], None], ready: Callable[[str], None]) -> None:
     """Open the studies and serve them. SIGTERM or Ctrl-C: requests under way are answered, then all is closed."""
-    house = House(config, say=say)
+    listening = _listen(config)
+    try:
+        house = House(config, say=say)
+    except BaseException:
+        listening.close()
+        raise
+    _Connection.head_seconds = float(config.head_seconds)
     settings = uvicorn.Config(
         make_app(house),
         host=config.host,
@@ -81,6 +110,6 @@ def run(config: Config, *, say: Callable[[str], None], ready: Callable[[str], No
     server = _Server(settings)
     server.ready = ready
     try:
-        server.run()
+        server.run(sockets=[listening])
     finally:
         house.close()
