@@ -21,7 +21,7 @@ from everhold.serve.house import House
 __all__ = ["run"]
 
 _SWITCH_SECONDS = 0.0005
-"""Between threads: writers wait for Python's lock after every pass over the rows, and 5 ms (the default) is a whole question."""
+"""Between threads: a writer waits for Python's lock after every pass over the rows, and 5 ms (the default) is a question."""
 
 
 class _Connection(H11Protocol):
