@@ -13,6 +13,7 @@ import pytest
 
 import everhold as eh
 from everhold.queries.request import Request
+from everhold.serve.contest_desk import ContestDesk
 from everhold.serve.desk import Caller, Desk
 from everhold.serve.house import House
 from everhold.serve.limits import Rate
@@ -496,6 +497,26 @@ def test_a_board_and_a_file_move_when_answers_leave(tmp_path):
         assert time.monotonic() - started >= 1.9
         for one in asking:
             one.join()
+
+
+def test_a_board_moves_on_under_a_stream_of_submissions(tmp_path):
+    """Each is shown when its answer leaves, however many come after it."""
+    place, labels = make_contest(tmp_path)
+    desk = ContestDesk(place, grid=0.2)
+    rng = np.random.default_rng(0)
+    stop, seen = threading.Event(), set()
+
+    def entrants():
+        while not stop.is_set():
+            guess = np.where(rng.random(300) < 0.2, 1 - labels, labels)
+            desk.submit("ann", as_csv(guess).encode(), arrived=time.monotonic()).result(10)
+
+    thread = threading.Thread(target=entrants)
+    thread.start()
+    wait_for(lambda: seen.add(desk.standing.rounds) or len(seen) >= 4, 20)
+    stop.set()
+    thread.join()
+    desk.close()
 
 
 def test_a_board_does_not_wait_for_what_was_refused(tmp_path):

@@ -11,6 +11,7 @@ import typer
 
 import everhold as eh
 from everhold.cli.app import guarded, say
+from everhold.serve.tokens import Tokens
 
 __all__ = ["register"]
 
@@ -53,7 +54,7 @@ def serve(
 
     def ready(url: str) -> None:
         say(f"Serving {', '.join(one.path.stem for one in settings.studies)} on {settings.public_url or url}")
-        if not any(token.state == "live" for token in eh_tokens(settings.tokens)):
+        if not any(token.state == "live" for token in Tokens(settings.tokens).all()):
             say(f"No live token yet. Make one: everhold token create NAME --scope custodian --tokens {settings.tokens}")
         if not settings.secure and settings.host not in ("127.0.0.1", "::1", "localhost"):
             say(
@@ -62,13 +63,6 @@ def serve(
         say("Ctrl-C stops it; what was told is recorded.")
 
     run(settings, say=say, ready=ready)
-
-
-def eh_tokens(place: Path) -> tuple[Any, ...]:
-    """The tokens of a file."""
-    from everhold.serve.tokens import Tokens
-
-    return Tokens(place).all()
 
 
 def register(app: typer.Typer) -> None:

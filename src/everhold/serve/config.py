@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,6 @@ class Config:
     head_seconds: int = 15
     body_seconds: int = 120
     session_hours: float = 12.0
-    _source: str = field(default="", repr=False, compare=False)
 
     def __post_init__(self) -> None:
         limits = {
@@ -111,7 +110,7 @@ class Config:
                 raise SettingError(f"{path} could not be read: {error.strerror}.") from None
             except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
                 raise SettingError(f"{path} is no TOML file: {error}.") from None
-        known = [one.name for one in fields(cls) if one.name not in ("studies", "_source")]
+        known = [one.name for one in fields(cls) if one.name != "studies"]
         folder = path.parent if path is not None else Path()
         studies = _studies(given.pop("study", []), folder)
         for name in given:

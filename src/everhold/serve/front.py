@@ -19,8 +19,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from everhold.errors import EverholdError
+from everhold.serve.contest_desk import ContestDesk
 from everhold.serve.faults import Refusal, fault, read_error
-from everhold.serve.house import ContestDesk, House
+from everhold.serve.house import House
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

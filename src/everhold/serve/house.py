@@ -4,113 +4,27 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import sqrt
-from pathlib import Path
 from threading import Lock
 from typing import IO, Any
 
-from everhold.errors import EverholdError, LedgerError, SettingError, did_you_mean
+from everhold.errors import EverholdError, SettingError, did_you_mean
 from everhold.holdout import Holdout
-from everhold.learn.contest import Board, Contest, Submission
 from everhold.ledger.audit import Audit
-from everhold.ledger.reading import StudyFile, read_study
-from everhold.ledger.study import Study
+from everhold.ledger.reading import StudyFile
 from everhold.report.certificate import guarantee
 from everhold.serve.config import Config, StudyAt
-from everhold.serve.desk import Caller, Desk, Standing, slot
+from everhold.serve.contest_desk import ContestDesk
+from everhold.serve.desk import Caller, Desk
 from everhold.serve.faults import Refusal
 from everhold.serve.limits import Rate, Turns
 from everhold.serve.tokens import Token, Tokens
 
-__all__ = ["ContestDesk", "Door", "House"]
-
-
-class ContestDesk:
-    """A contest, whose submissions are scored one at a time."""
-
-    def __init__(self, path: Path, *, grid: float = 0.0) -> None:
-        self.path, self.name = path, path.stem
-        self._grid = grid
-        self.contest = Contest(path)
-        self.contest._opened()  # whether the labels are there is found out at once
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"contest {self.name}")
-        self.broken = False
-        self._reading = Lock()
-        self._scoring, self._leaves = False, 0.0
-        self._seen: tuple[Any, Board, StudyFile] | None = None
-        self._read()
-
-    def submit(self, entrant: str, predictions: bytes, *, arrived: float | None = None) -> Future[Submission]:
-        """A submission in the queue; the board shows it when its answer leaves."""
-        try:
-            return self._writer.submit(self._submit, entrant, predictions, arrived)
-        except RuntimeError:
-            raise LedgerError("the server is stopping.") from None
-
-    def _submit(self, entrant: str, predictions: bytes, arrived: float | None) -> Submission:
-        with self._reading:
-            self._scoring = True
-        try:
-            found = self.contest.submit(entrant, predictions)
-            self.broken = False
-            return found
-        except LedgerError:
-            self.broken = True
-            raise
-        finally:
-            with self._reading:
-                self._leaves = max(self._leaves, slot(arrived, time.monotonic(), self._grid))
-                self._scoring = False
-
-    def leaves(self) -> float:
-        """When all that is scored now will have left, on the monotonic clock."""
-        with self._reading:
-            return time.monotonic() + 0.05 if self._scoring else self._leaves
-
-    def _read(self) -> tuple[Any, Board, StudyFile]:
-        with self._reading:
-            if self._seen is not None and (self._scoring or time.monotonic() < self._leaves):
-                return self._seen
-            mark = tuple(_mark(self.path.with_name(self.path.name + tail)) for tail in ("", ".submissions.jsonl"))
-            if self._seen is None or self._seen[0] != mark:
-                self._seen = (mark, self.contest.board(), read_study(self.path))
-            return self._seen
-
-    def board(self) -> Board:
-        """Where everybody stands; read again when something has changed."""
-        return self._read()[1]
-
-    def file(self) -> StudyFile:
-        """The study behind it."""
-        return self._read()[2]
-
-    @property
-    def study(self) -> Study:
-        """Its public facts."""
-        return self.file().study
-
-    @property
-    def standing(self) -> Standing:
-        """Where it stands."""
-        file = self.file()
-        return Standing(len(file.told), file.surprises, file.spent, str(file.head))
-
-    def close(self) -> None:
-        """Score what waits, then stop."""
-        self._writer.shutdown(wait=True)
-
-
-def _mark(place: Path) -> tuple[int, int]:
-    with suppress(FileNotFoundError):
-        found = place.stat()
-        return found.st_mtime_ns, found.st_size
-    return 0, 0
+__all__ = ["Door", "House"]
 
 
 Door = Desk | ContestDesk
@@ -176,13 +90,9 @@ class House:
     def door(self, name: str, token: Token, what: str) -> Door:
         """A study or contest that the token allows to 'ask', 'read', 'audit' or 'manage'."""
         if not token.allows(what, name):
+            reach = ", ".join(token.studies) or "all studies"
             raise Refusal(
-                403,
-                "not_allowed",
-                f"this token does not allow that: it is an {token.scope}'s, for "
-                f"{'all studies' if not token.studies else ', '.join(token.studies)}."
-                if token.scope != "custodian"
-                else f"this token does not allow that: it is for {', '.join(token.studies) or 'all studies'}.",
+                403, "not_allowed", f"this token does not allow that: its scope is {token.scope}, for {reach}."
             )
         found = self.doors.get(name)
         if found is None:

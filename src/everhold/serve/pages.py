@@ -37,7 +37,8 @@ from everhold.version import VERSION
 if TYPE_CHECKING:
     from everhold.ledger.audit import Audit
     from everhold.ledger.reading import StudyFile
-    from everhold.serve.house import ContestDesk, Door, House
+    from everhold.serve.contest_desk import ContestDesk
+    from everhold.serve.house import Door, House
     from everhold.serve.sessions import Session, Sessions
 
 __all__ = ["SignIn", "page_fault", "pages"]
