@@ -12,7 +12,7 @@ help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml constraints.txt
-	@echo "Setting up $(VENV) (once; about a minute)"
+	@echo "Setting up $(VENV) (once; a minute or two)"
 	@env -u PYTHONPATH -u PYTHONHOME $(PYTHON) -m venv --clear $(VENV)
 	@env -u PYTHONPATH -u PYTHONHOME $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $(READY)
