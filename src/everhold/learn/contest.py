@@ -7,27 +7,26 @@ scores comes from the study's ledger; a log beside it keeps what was refused, wi
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from everhold.errors import DataError, LedgerError, PrecisionExhausted, QuestionError, SettingError
+from everhold.learn.board import Board, Place, Rules, Submission
 from everhold.learn.layout import length
-from everhold.learn.metrics import METRICS, Task, find
+from everhold.learn.metrics import Task, find
+from everhold.learn.predictions import Malformed, Reader, Refused
 from everhold.learn.score import Score
 from everhold.learn.testset import TestSet
 from everhold.ledger.files import write_whole
 from everhold.ledger.reading import StudyFile, read_study
-from everhold.queries.interval import Interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,128 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Board", "Contest", "Malformed", "Place", "Rules", "Submission"]
 
-State = Literal["scored", "repeated", "malformed", "too large", "too soon", "closed"]
-
 _MARK = "submission"
 _MOST_NOTED = 1_000  # submissions of one entrant that were not scored
-
-
-class Malformed(QuestionError):
-    """A submission that cannot be read. Nothing was charged."""
-
-    def __init__(self, message: str, *, row: int | None = None, column: str | None = None) -> None:
-        super().__init__(message)
-        self.row = row
-        """The line of the file, the header being 1."""
-        self.column = column
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What everybody may know of a contest.
-
-    Attributes:
-        title: what it is called.
-        task, metric: what is scored.
-        classes: the possible labels.
-        low, high: the range of a regression's labels.
-        id_column, prediction_column: of a submission.
-        most_bytes: a larger submission is refused.
-        most_a_day: submissions of one entrant within 24 hours; None: any number.
-        ladder: tell an entrant only what is clearly better than its best so far.
-        reveals: what the intervals are about, in a sentence.
-    """
-
-    title: str
-    task: Task
-    metric: str
-    classes: list[Any]
-    low: float | None
-    high: float | None
-    id_column: str
-    prediction_column: str
-    most_bytes: int
-    most_a_day: int | None
-    ladder: bool
-    seed: int
-    confidence: float
-    half_width: float | None
-
-    @property
-    def larger_is_better(self) -> bool:
-        """Which way the metric points."""
-        return METRICS[self.metric].larger_is_better
-
-    @property
-    def reveals(self) -> str:
-        """What the intervals are about."""
-        return (
-            f"With probability {self.confidence:g} all intervals on this board hold together, whatever was submitted: each "
-            "holds the value that the submission would have on average, were the labels of these rows drawn anew."
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """What became of a submission.
-
-    Attributes:
-        entrant: who sent it.
-        state: 'scored', 'repeated' (the same predictions were scored before), or why it was not.
-        reason: in a sentence.
-        score: what is told; None where it was not scored.
-        improved: whether it is the entrant's best so far, beyond doubt.
-        row, column: where a malformed one is at fault.
-    """
-
-    entrant: str
-    state: State
-    reason: str
-    score: Score | None = None
-    improved: bool = False
-    row: int | None = None
-    column: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A line of the board: an entrant's best submission."""
-
-    rank: int
-    entrant: str
-    value: float
-    low: float
-    high: float
-    round: int
-    submissions: int
-    when: str
-
-
-@dataclass(frozen=True, slots=True)
-class Board:
-    """Where everybody stands. A rank is one more than the number of entrants who are better beyond doubt."""
-
-    rules: Rules
-    places: tuple[Place, ...]
-    unranked: tuple[tuple[str, str], ...]
-    head: str
-    spent: float
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self.rules.title} ({self.rules.metric})",
-            "",
-            f"{'rank':>4}  {'entrant':<24} {'score':>8}  interval",
-        ]
-        lines += [
-            f"{place.rank:>4}  {place.entrant[:24]:<24} {place.value:>8.4g}  {Interval(place.low, place.high)}  "
-            f"{place.submissions:,} submission{'' if place.submissions == 1 else 's'}"
-            for place in self.places
-        ]
-        lines += [f"   –  {entrant[:24]:<24} {reason}" for entrant, reason in self.unranked]
-        return "\n".join([*lines, "", self.rules.reveals])
-
-    __repr__ = __str__
 
 
 class Contest:
@@ -280,8 +159,7 @@ class Contest:
         self._refused: dict[str, int] = {}
         self._read_to, self._highest = 0, 0
         self._reading = RLock()
-        self._places = {one: place for place, one in enumerate(self.ids)}
-        self._codes = {str(one): one for one in self.rules.classes}
+        self._reader = Reader(self.rules, self.ids)
 
     def _seated(self, labels: NDArray[Any]) -> TestSet:
         """Of the features only the rows' order matters: submissions say what they say of each."""
@@ -327,10 +205,10 @@ class Contest:
         """
         entrant = _name(entrant)
         try:
-            values = self._read(predictions)
+            values = self._reader.read(predictions)
         except Malformed as fault:
             return self._noted(Submission(entrant, "malformed", str(fault), row=fault.row, column=fault.column))
-        except _Refused as refusal:
+        except Refused as refusal:
             return self._noted(Submission(entrant, refusal.state, str(refusal)))
         digest = hashlib.sha256(json.dumps([str(one) for one in values.tolist()]).encode()).hexdigest()
         test = self._opened()
@@ -345,7 +223,7 @@ class Contest:
                     self._require_turn(entrant, file)
                 metric = find(self.rules.metric, self.rules.task)
                 score = test._score_named(metric, values, name, entrant)
-            except _Refused as refusal:
+            except Refused as refusal:
                 return self._noted(Submission(entrant, refusal.state, str(refusal)))
             except PrecisionExhausted as refusal:
                 return self._noted(Submission(entrant, "closed", f"the contest has ended: {refusal}"))
@@ -385,109 +263,9 @@ class Contest:
         recent = [one.time for one in file.told if one.who == entrant and one.time >= since]
         if len(recent) >= limit:
             free = datetime.fromisoformat(recent[-limit]) + timedelta(days=1)
-            raise _Refused(
+            raise Refused(
                 "too soon", f"{limit} submissions a day are allowed. The next may come at {free:%Y-%m-%d %H:%M} UTC."
             )
-
-    def _read(self, given: Any) -> NDArray[Any]:
-        """Predictions in the order of the ids; what is wrong is said with its row and column."""
-        if isinstance(given, Path):
-            place = given
-            if not place.is_file():
-                raise Malformed(f"there is no file {place.name}.")
-            if place.stat().st_size > self.rules.most_bytes:
-                raise _Refused(
-                    "too large", f"the file has {place.stat().st_size:,} bytes; {self.rules.most_bytes:,} are allowed."
-                )
-            given = place.read_bytes()
-        if isinstance(given, str):
-            given = given.encode()
-        if isinstance(given, bytes):
-            if len(given) > self.rules.most_bytes:
-                raise _Refused(
-                    "too large", f"the submission has {len(given):,} bytes; {self.rules.most_bytes:,} are allowed."
-                )
-            return self._values(self._from_csv(given), first=2)
-        try:
-            array = np.asarray(given)
-        except Exception:
-            raise Malformed("the predictions cannot be read as an array.") from None
-        if array.shape != (len(self.ids),):
-            raise Malformed(f"there are {len(self.ids):,} rows, and predictions of shape {array.shape} came.")
-        return self._values([str(one) for one in array.tolist()], first=1)
-
-    def _from_csv(self, data: bytes) -> list[str]:
-        rules = self.rules
-        try:
-            text = data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise Malformed(f"the file is not UTF-8 (byte {error.start}).") from None
-        rows = csv.reader(io.StringIO(text), strict=True)
-        try:
-            head = next(rows, [])
-            if len(set(head)) != len(head):
-                raise Malformed("line 1: a column's name comes twice.", row=1)
-            for column in (rules.id_column, rules.prediction_column):
-                if column not in head:
-                    raise Malformed(
-                        f"line 1: there is no column {column!r}. Expected {rules.id_column},{rules.prediction_column}.",
-                        row=1, column=column,
-                    )  # fmt: skip
-            which, what = head.index(rules.id_column), head.index(rules.prediction_column)
-            found: list[str | None] = [None] * len(self.ids)
-            for cells in rows:
-                line = rows.line_num
-                if not cells:
-                    continue
-                if len(cells) != len(head):
-                    raise Malformed(f"line {line}: {len(cells)} cells where the header has {len(head)}.", row=line)
-                place = self._places.get(cells[which])
-                if place is None:
-                    raise Malformed(
-                        f"line {line}, column {rules.id_column}: {cells[which][:40]!r} is no row of this contest.",
-                        row=line, column=rules.id_column,
-                    )  # fmt: skip
-                if found[place] is not None:
-                    raise Malformed(
-                        f"line {line}, column {rules.id_column}: {cells[which][:40]!r} came before.",
-                        row=line, column=rules.id_column,
-                    )  # fmt: skip
-                self._check(cells[what], line)
-                found[place] = cells[what]
-        except csv.Error as error:
-            raise Malformed(f"line {rows.line_num}: {error}.", row=rows.line_num) from None
-        missing = [self.ids[place] for place, one in enumerate(found) if one is None]
-        if missing:
-            raise Malformed(
-                f"{len(missing):,} of {len(self.ids):,} rows have no prediction; the first is {missing[0][:40]!r}.",
-                column=rules.id_column,
-            )
-        return [str(one) for one in found]
-
-    def _check(self, text: str, line: int) -> None:
-        rules, column = self.rules, self.rules.prediction_column
-        if rules.task == "regression":
-            try:
-                fine = np.isfinite(float(text))
-            except ValueError:
-                fine = False
-            if not fine:
-                raise Malformed(f"line {line}, column {column}: {text[:40]!r} is no number.", row=line, column=column)
-        elif text not in self._codes and text.strip() not in self._codes:
-            shown = ", ".join(str(one) for one in rules.classes[:10])
-            raise Malformed(
-                f"line {line}, column {column}: {text[:40]!r} is no class of this contest ({shown}).",
-                row=line,
-                column=column,
-            )
-
-    def _values(self, texts: list[str], *, first: int) -> NDArray[Any]:
-        for line, text in enumerate(texts, first):
-            self._check(text, line)
-        if self.rules.task == "regression":
-            return np.array([float(text) for text in texts])
-        codes = self._codes
-        return np.array([codes[text] if text in codes else codes[text.strip()] for text in texts])
 
     # what is known --------------------------------------------------------------------------------------------------
 
@@ -597,15 +375,11 @@ class Contest:
 
     def _told(self, answer: Any) -> Score:
         """An answer of the ledger in the metric's own units."""
-        share = answer.as_share()
         span = 1.0
         if self.rules.task == "regression" and self.rules.low is not None and self.rules.high is not None:
             width = self.rules.high - self.rules.low
             span = width if self.rules.metric == "mean_absolute_error" else width**2
-        return Score(
-            span * share.value, span * share.low, span * share.high, share.surprise, share.round, share.spent, "share",
-            self.rules.metric, (share,), 0.0, span,
-        )  # fmt: skip
+        return Score.of_share(answer.as_share(), self.rules.metric, span)
 
 
 def _name(entrant: object) -> str:
@@ -614,12 +388,6 @@ def _name(entrant: object) -> str:
     if not 0 < len(name) <= 100 or not name.isprintable():
         raise QuestionError("an entrant's name is a text of up to 100 printable letters.")
     return name
-
-
-class _Refused(QuestionError):
-    def __init__(self, state: State, message: str) -> None:
-        super().__init__(message)
-        self.state: State = state
 
 
 def _beyond_doubt(one: Score, other: Score, sign: float) -> bool:
