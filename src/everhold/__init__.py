@@ -37,7 +37,8 @@ from everhold.queries.answer import Answer, Preview
 from everhold.queries.interval import Interval
 from everhold.queries.query import Values
 from everhold.questions.finding import Comparison, Finding, Shares
-from everhold.serve.client import connect, connect_async
+from everhold.serve.client import connect
+from everhold.serve.client_async import connect_async
 from everhold.version import VERSION
 
 __version__ = VERSION

@@ -131,6 +131,11 @@ def test_the_list_of_routes_is_whole(here):
             assert one["summary"]
             assert one["description"]
             assert one["security"]
+            for content in one.get("requestBody", {}).get("content", {}).values():
+                shape = content["schema"].get("$ref", "").rpartition("/")[2]
+                assert (
+                    "example" in content or here.get("/openapi.json").json()["components"]["schemas"][shape]["examples"]
+                )
 
 
 @pytest.mark.parametrize(("method", "path", "body"), ROUTES)
@@ -433,7 +438,7 @@ def test_whoever_has_an_answer_finds_it_in_the_record(tmp_path):
             told = made.post("/v1/studies/patients/ask", {"question": question}).json()
             seen[told["round"]] = made.get("/v1/studies/patients/status").json()["questions"]
 
-        threads = [threading.Thread(target=analyst, args=(text,)) for text in ("age > 40", "age > 50")]
+        threads = [threading.Thread(daemon=True, target=analyst, args=(text,)) for text in ("age > 40", "age > 50")]
         for waiting, one in enumerate(threads, 1):
             one.start()
             wait_for(lambda n=waiting: desk._waiting.qsize() == n)
@@ -476,7 +481,7 @@ def test_many_at_once_are_answered_as_one_after_the_other(tmp_path):
                     failed.append(found.text)
                 told.setdefault(question, set()).add(found.text)
 
-        threads = [threading.Thread(target=analyst, args=(number,)) for number in range(32)]
+        threads = [threading.Thread(daemon=True, target=analyst, args=(number,)) for number in range(32)]
         for one in threads:
             one.start()
         for one in threads:

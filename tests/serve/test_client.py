@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import everhold as eh
+from everhold.cli.demo_study import make_demo_study
 from everhold.cli.main import app
 from tests.serve.serving import Process, as_csv, make_contest, make_study, wait_for
 
@@ -362,6 +363,20 @@ def _self_signed(folder):
     signed = made.sign(key, hashes.SHA256())
     (folder / "certificate.pem").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
     return folder / "certificate.pem", folder / "key.pem"
+
+
+def test_the_demo_s_study_can_be_served(tmp_path):
+    """What `make serve` does: a study, once, that a server opens and that can be surprised."""
+    place = tmp_path / "demo.everhold"
+    assert make_demo_study(place)
+    assert not make_demo_study(place)
+    with Process(tmp_path, place) as process:
+        secret = process.tokens.create("me", "custodian")[0]
+        with eh.connect(process.url, secret) as server:
+            study = server.study("demo")
+            assert study.size == 20_000
+            assert study.ask("smoker").surprise
+            assert not study.ask("age > 40").surprise
 
 
 def test_it_stops_gracefully_and_goes_on_where_it_was(folder, tmp_path):

@@ -7,24 +7,20 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+import typer
+from rich.console import Console
+from rich.text import Text
+
 from everhold.errors import (
     DataError,
     EverholdError,
     LedgerError,
-    MissingExtra,
     PrecisionExhausted,
     PriorError,
     QuestionError,
     ServerError,
     SettingError,
 )
-
-try:
-    import typer
-    from rich.console import Console
-    from rich.text import Text
-except ImportError:  # pragma: no cover - exercised on an installation without the extra
-    raise MissingExtra("the command line", "cli") from None
 
 __all__ = ["AUDIT_FAILED", "app", "console", "guarded", "printable", "problem", "say"]
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from everhold.errors import MissingExtra
 
-try:
-    import rich  # noqa: F401
-    import typer  # noqa: F401
-except ImportError:
-    raise MissingExtra("the command line", "cli") from None
+if find_spec("rich") is None or find_spec("typer") is None:
+    raise MissingExtra("the command line", "cli")
 
 from everhold.cli import asking, contest, mcp, planning, reading, risk, serve, studies, token
 from everhold.cli.app import app

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from everhold.errors import EverholdError, MissingExtra
 from everhold.queries.interval import Interval
 from everhold.questions.finding import Comparison, Shares
-from everhold.serve.wire import Result, found_out, preview_out
+from everhold.serve.wire import Result, column_out, found_out, preview_out
 
 try:
     from mcp.server import MCPServer
@@ -102,11 +102,7 @@ def tools(study: Askable, name: str) -> MCPServer[Any]:
 
         def find() -> dict[str, Any]:
             declared = study.schema
-            names = ("name", "kind", "low", "high", "whole", "missing")
-            columns = [
-                {**{key: getattr(declared[one], key) for key in names}, "categories": list(declared[one].categories)}
-                for one in declared
-            ]
+            columns = [column_out(declared[one]) for one in declared]
             words = "AND OR NOT = <> < <= > >= BETWEEN IN LIKE 'IS NULL' CASE + - * / abs ln exp sqrt year month"
             return {"study": name, "columns": columns, "words": words}
 

@@ -21,11 +21,11 @@ from everhold.report.certificate import certificate_html, certificate_json
 from everhold.serve import shapes
 from everhold.serve.desk import Desk, Desked
 from everhold.serve.faults import Refusal
+from everhold.serve.grid import on_grid
 from everhold.serve.history import Sieve
 from everhold.serve.house import Door, House
-from everhold.serve.limits import on_grid
 from everhold.serve.tokens import Token
-from everhold.serve.wire import board_out, found_out, preview_out, submission_out, told_out
+from everhold.serve.wire import board_out, column_out, found_out, preview_out, submission_out, told_out
 
 __all__ = ["DERIVED", "api", "may_read_record"]
 
@@ -35,6 +35,7 @@ _FAULTS: dict[int | str, dict[str, Any]] = {
     401: {"model": shapes.Fault, "description": "No token, or none that is live."},
     403: {"model": shapes.Fault, "description": "The token does not allow this."},
     404: {"model": shapes.Fault, "description": "No such study."},
+    408: {"model": shapes.Fault, "description": "The body did not come in time."},
     409: {"model": shapes.Fault, "description": "A request id of another question, a used-up promise, a contest."},
     413: {"model": shapes.Fault, "description": "The body is too large."},
     422: {"model": shapes.Fault, "description": "The question is at fault. Nothing was charged."},
@@ -243,12 +244,7 @@ def _snapshot(place: FilePath) -> bytes:
 
 def _columns(door: Door) -> dict[str, Any]:
     schema = door.study.schema
-    columns = []
-    for name in schema:
-        one = schema[name]
-        shown = {key: getattr(one, key) for key in ("name", "kind", "low", "high", "whole", "missing")}
-        columns.append({**shown, "categories": list(one.categories)})
-    return {"columns": columns, "schema_toml": schema.to_toml()}
+    return {"columns": [column_out(schema[name]) for name in schema], "schema_toml": schema.to_toml()}
 
 
 _REFUSED = {"malformed": (422, "malformed"), "too large": (413, "too_large"), "too soon": (429, "too_many"),

@@ -1,26 +1,18 @@
-"""A study behind a server, with the methods of `Holdout`: `eh.connect(url, token).study("patients").ask("age > 40")`.
-
-A request that fails on the way is sent again under the same request id, until it is answered or patience ends: the server
-answers a request once, however often it comes.
-"""
+"""A study behind a server, with the methods of `Holdout`: `eh.connect(url, token).study("patients").ask("age > 40")`."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-import random
-import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from everhold.data.schema import Schema
-from everhold.errors import AccessDenied, EverholdError, MissingExtra, QuestionError, ServerError
+from everhold.errors import EverholdError
 from everhold.serve import calls
-from everhold.serve.calls import Call, NotScored, as_csv, failed
+from everhold.serve.calls import Call, NotScored, as_csv
+from everhold.serve.line import Line
 from everhold.serve.wire import submission_in
 
 if TYPE_CHECKING:
@@ -30,23 +22,16 @@ if TYPE_CHECKING:
     from everhold.ledger.reading import Told
 
 __all__ = [
-    "AsyncContest",
-    "AsyncServer",
-    "AsyncStudy",
     "RemoteContest",
     "RemoteRehearsal",
     "RemoteScorer",
     "RemoteStudy",
     "Server",
     "connect",
-    "connect_async",
 ]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_AGAIN = {429, 502, 503, 504}
-_REFUSED = {"malformed", "too large", "too soon", "closed"}
 
 
 def connect(
@@ -64,80 +49,11 @@ def connect(
     return Server(url, token, timeout=timeout, patience=patience, verify=verify)
 
 
-def connect_async(
-    url: str, token: str | None = None, *, timeout: float = 60.0, patience: float = 60.0, verify: bool | str = True
-) -> AsyncServer:
-    """The same for asynchronous programs: every method is awaited."""
-    return AsyncServer(url, token, timeout=timeout, patience=patience, verify=verify)
-
-
-class _Line:
-    """What both clients share: where the server is, who asks, when to try again."""
-
-    def __init__(self, url: str, token: str | None, *, timeout: float, patience: float, verify: bool | str) -> None:
-        try:
-            import httpx2
-        except ImportError:
-            raise MissingExtra("asking a server", "client") from None
-        secret = token if token is not None else os.environ.get("EVERHOLD_TOKEN")
-        if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
-            raise AccessDenied("a token is needed: connect(url, token), or EVERHOLD_TOKEN in the environment.")
-        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
-            raise ServerError(f"the server is at {url!r}. Expected an address such as https://data.example.org.")
-        if "@" in url.split("/")[2]:
-            raise ServerError("the address holds a name or a password. Expected one such as https://data.example.org.")
-        self.url, self._token, self._patience = url.rstrip("/"), secret, patience
-        self._options: dict[str, Any] = {
-            "base_url": self.url,
-            "timeout": timeout,
-            "verify": verify if isinstance(verify, bool) else _trusting(verify),
-            "headers": {"Authorization": f"Bearer {secret}", "User-Agent": "everhold"},
-        }
-        self._httpx = httpx2
-
-    def _made(self, kind: Callable[..., T]) -> T:
-        """A client of the HTTP library, or what is wrong with what was given."""
-        try:
-            return kind(**self._options)
-        except self._httpx.InvalidURL as error:
-            raise ServerError(f"the server is at {self.url!r}, which is no address ({error}).") from None
-
-    def _arguments(self, call: Call[Any]) -> dict[str, Any]:
-        given: dict[str, Any] = {"method": call.method, "url": call.path, "params": call.parameters}
-        if call.body is not None:
-            given |= {"content": _encoded(call.body), "headers": {"Content-Type": "application/json"}}
-        if call.content is not None:
-            given |= {"content": call.content, "headers": {"Content-Type": "text/csv"}}
-        return given
-
-    def _settled(self, call: Call[T], response: httpx2.Response) -> T:
-        """What a response says, or the error that it tells."""
-        if call.raw and response.status_code == 200:
-            return call.read(response.content)
-        told = _json(response)
-        if told is None or response.status_code >= 400 or response.status_code < 200:
-            raise failed(response.status_code, told)
-        try:
-            return call.read(told)
-        except (KeyError, TypeError, ValueError, AttributeError, EverholdError):
-            raise ServerError("the server answered in a form that this everhold does not read. Is it newer?") from None
-
-    def _pause(self, tries: int, started: float, response: httpx2.Response | None) -> float | None:
-        """How long to wait before the next try; None when patience ends."""
-        pause = min(0.1 * 2.0**tries, 5.0) * (0.5 + random.random())
-        if response is not None and _is_number(asked := response.headers.get("retry-after", "")):
-            pause = max(pause, float(asked)) if response.status_code == 429 else pause
-        return pause if time.monotonic() + pause - started < self._patience else None
-
-    def _unreached(self, error: Exception) -> ServerError:
-        return ServerError(f"{self.url} could not be reached ({type(error).__name__}). Is the server running?")
-
-
-class Server(_Line):
+class Server(Line):
     """A server: what it serves, by name."""
 
     def __init__(self, url: str, token: str | None = None, **options: Any) -> None:
-        super().__init__(url, token, **{"timeout": 60.0, "patience": 60.0, "verify": True, **options})
+        super().__init__(url, token, **options)
         self._kept = options
         self._client = self._made(self._httpx.Client)
 
@@ -156,21 +72,15 @@ class Server(_Line):
     def _send(self, call: Call[T]) -> T:
         started, tries = time.monotonic(), 0
         while True:
-            response = None
+            outcome: httpx2.Response | Exception
             try:
-                response = self._client.request(**self._arguments(call))
-                if response.status_code not in _AGAIN:
-                    return self._settled(call, response)
+                outcome = self._client.request(**self._arguments(call))
             except (self._httpx.RequestError, RuntimeError) as error:
-                if isinstance(error, RuntimeError):
-                    raise ServerError(f"this connection to {self.url} was closed.") from None
-                broken: EverholdError = self._unreached(error)
-            else:
-                broken = failed(response.status_code, _json(response))
-            pause = self._pause(tries, started, response)
-            if pause is None or _is_final(response):
-                raise broken
-            time.sleep(pause)
+                outcome = error
+            found = self._next(outcome, tries, started)
+            if not isinstance(found, float):
+                return self._settled(call, found)
+            time.sleep(found)
             tries += 1
 
     def close(self) -> None:
@@ -194,49 +104,8 @@ class Server(_Line):
         return f"Server({self.url})"
 
 
-def _encoded(body: dict[str, Any]) -> bytes:
-    """JSON, or what is wrong with what was given."""
-    try:
-        return json.dumps(body, allow_nan=False, default=_plain).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise QuestionError(f"this cannot be sent to a server ({error}). Expected texts and finite numbers.") from None
-
-
-def _plain(value: object) -> Any:
-    """A number of numpy's as Python's own."""
-    if callable(item := getattr(value, "item", None)):
-        return item()
-    raise TypeError(f"a {type(value).__name__}")
-
-
 def _again(url: str, token: str, options: dict[str, Any]) -> Server:
     return Server(url, token, **options)
-
-
-def _trusting(place: str) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=place)
-    except OSError as error:
-        raise ServerError(f"{place} cannot be read as a certificate ({error}).") from None
-
-
-def _json(response: httpx2.Response) -> Any:
-    try:
-        return response.json()
-    except (ValueError, RecursionError):
-        return None
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 10
-
-
-def _is_final(response: httpx2.Response | None) -> bool:
-    """A submission that came too soon is told at once: waiting a day is not for a program to do."""
-    told = _json(response) if response is not None else None
-    fault = told.get("error") if isinstance(told, dict) else None
-    details = fault.get("details") if isinstance(fault, dict) else None
-    return isinstance(details, dict) and details.get("state") in _REFUSED
 
 
 def _now(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[RemoteStudy, P], T]:
@@ -245,16 +114,6 @@ def _now(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[
     @wraps(build)
     def method(self: RemoteStudy, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._server._send(build(self.name, *args, **kwargs))
-
-    return method
-
-
-def _later(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[AsyncStudy, P], Awaitable[T]]:
-    """A method that is awaited."""
-
-    @wraps(build)
-    async def method(self: AsyncStudy, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._server._send(build(self.name, *args, **kwargs))
 
     return method
 
@@ -431,130 +290,3 @@ class RemoteScorer:
 
     def __repr__(self) -> str:
         return f"RemoteScorer({self.contest!r})"
-
-
-class AsyncServer(_Line):
-    """A server, for asynchronous programs."""
-
-    def __init__(self, url: str, token: str | None = None, **options: Any) -> None:
-        super().__init__(url, token, **{"timeout": 60.0, "patience": 60.0, "verify": True, **options})
-        self._client = self._made(self._httpx.AsyncClient)
-
-    def study(self, name: str) -> AsyncStudy:
-        """A study."""
-        return AsyncStudy(self, name)
-
-    def contest(self, name: str) -> AsyncContest:
-        """A contest."""
-        return AsyncContest(self, name)
-
-    async def studies(self) -> list[dict[str, Any]]:
-        """All that the token may see."""
-        return await self._send(calls.studies())
-
-    async def _send(self, call: Call[T]) -> T:
-        started, tries = time.monotonic(), 0
-        while True:
-            response = None
-            try:
-                response = await self._client.request(**self._arguments(call))
-                if response.status_code not in _AGAIN:
-                    return self._settled(call, response)
-            except (self._httpx.RequestError, RuntimeError) as error:
-                if isinstance(error, RuntimeError):
-                    raise ServerError(f"this connection to {self.url} was closed.") from None
-                broken: EverholdError = self._unreached(error)
-            else:
-                broken = failed(response.status_code, _json(response))
-            pause = self._pause(tries, started, response)
-            if pause is None or _is_final(response):
-                raise broken
-            await asyncio.sleep(pause)
-            tries += 1
-
-    async def close(self) -> None:
-        """Give up connections."""
-        await self._client.aclose()
-
-    async def __aenter__(self) -> AsyncServer:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    def __repr__(self) -> str:
-        return f"AsyncServer({self.url})"
-
-
-class AsyncStudy:
-    """A study behind a server, for asynchronous programs: `await study.ask("age > 40")`."""
-
-    def __init__(self, server: AsyncServer, name: str) -> None:
-        self._server, self.name = server, name
-
-    ask = _later(calls.ask)
-    ask_many = _later(calls.ask_many)
-    try_out = _later(calls.try_out)
-    check = _later(calls.check)
-    share = _later(calls.share)
-    mean = _later(calls.mean)
-    median = _later(calls.median)
-    quantile = _later(calls.quantile)
-    variance = _later(calls.variance)
-    correlation = _later(calls.correlation)
-    difference = _later(calls.difference)
-    compare = _later(calls.compare)
-    histogram = _later(calls.histogram)
-    table = _later(calls.table)
-    status = _later(calls.status)
-    audit = _later(calls.audit)
-    certificate = _later(calls.certificate)
-
-    async def log(
-        self, *, contains: str | None = None, who: str | None = None, surprises: bool = False
-    ) -> AsyncIterator[Told]:
-        """What was asked and answered, page by page."""
-        after: int | None = 0
-        while after is not None:
-            call = calls.log_page(self.name, after=after, contains=contains, who=who, surprises=surprises)
-            rounds, after = await self._server._send(call)
-            for one in rounds:
-                yield one
-
-    async def schema(self) -> Schema:
-        """The declared columns."""
-        return Schema.from_toml((await self._server._send(calls.study(self.name)))["schema_toml"])
-
-    async def download(self, path: str | Path) -> Path:
-        """The study's file, for `Holdout.audit_file`."""
-        place = Path(path)
-        data: bytes = await self._server._send(calls.file(self.name))
-        place.write_bytes(data)
-        return place
-
-    def __repr__(self) -> str:
-        return f"AsyncStudy({self.name!r} at {self._server.url})"
-
-
-class AsyncContest:
-    """A contest behind a server, for asynchronous programs."""
-
-    def __init__(self, server: AsyncServer, name: str) -> None:
-        self._server, self.name = server, name
-
-    async def rules(self) -> dict[str, Any]:
-        """Title, metric, columns, limits, and what the rows are called (`ids`)."""
-        return await self._server._send(calls.contest(self.name))
-
-    async def submit(self, predictions: Any) -> Submission:
-        """Submit predictions: one for each of the rules' `ids`, or a CSV file as `Path`, bytes or text."""
-        if not isinstance(predictions, bytes | str | Path):
-            predictions = as_csv(await self.rules(), list(predictions))
-        try:
-            return await self._server._send(calls.submit(self.name, predictions))
-        except NotScored as refusal:
-            return submission_in(refusal.submission)
-
-    async def board(self) -> dict[str, Any]:
-        """Where everybody stands."""
-        return await self._server._send(calls.board(self.name))

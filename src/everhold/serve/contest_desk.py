@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from everhold.errors import EverholdError, LedgerError
 from everhold.learn.contest import Board, Contest, Submission
 from everhold.ledger.reading import StudyFile, read_study
-from everhold.serve.desk import Standing, slot
+from everhold.serve.desk import Standing
+from everhold.serve.grid import slot
 
 if TYPE_CHECKING:
     from everhold.ledger.study import Study
@@ -82,9 +83,12 @@ class ContestDesk:
                 self._coming.append((max(leaves, self._coming[-1][0]) if self._coming else leaves, view))
             self._scoring = False
 
+    def _mark(self) -> tuple[tuple[int, int], ...]:
+        """What the contest's files look like now: as long as it stays, so does what they say."""
+        return tuple(_mark(self.path.with_name(self.path.name + tail)) for tail in ("", ".submissions.jsonl"))
+
     def _look(self) -> _View:
-        places = (self.path.with_name(self.path.name + tail) for tail in ("", ".submissions.jsonl"))
-        return _View(tuple(_mark(place) for place in places), self.contest.board(), read_study(self.path))
+        return _View(self._mark(), self.contest.board(), read_study(self.path))
 
     def _seen(self) -> _View:
         """What has left. A change by somebody else, in the shell, is seen when nobody is being scored here."""
@@ -92,10 +96,8 @@ class ContestDesk:
             now = time.monotonic()
             while self._coming and self._coming[0][0] <= now:
                 self._shown = self._coming.popleft()[1]
-            if not self._scoring and not self._coming:
-                places = (self.path.with_name(self.path.name + tail) for tail in ("", ".submissions.jsonl"))
-                if tuple(_mark(place) for place in places) != self._shown.mark:
-                    self._shown = self._look()
+            if not self._scoring and not self._coming and self._mark() != self._shown.mark:
+                self._shown = self._look()
             return self._shown
 
     def leaves(self) -> float:

@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from math import ceil
 from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,6 +31,7 @@ from everhold.queries.expression import Expression
 from everhold.queries.request import Request
 from everhold.questions.asker import Asker
 from everhold.questions.rehearsal import Rehearsal
+from everhold.serve.grid import slot
 from everhold.settings import Settings
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from everhold.queries.answer import Answer
     from everhold.queries.expression import Graded
 
-__all__ = ["Busy", "Caller", "Desk", "Desked", "Standing", "slot"]
+__all__ = ["Busy", "Caller", "Desk", "Desked", "Standing"]
 
 T = TypeVar("T")
 
@@ -303,13 +303,6 @@ class Desk:
         return f"Desk({self.name}, {self.standing.rounds:,} questions)"
 
 
-def slot(arrived: float | None, now: float, grid: float) -> float:
-    """When an answer that is ready now leaves."""
-    if arrived is None or grid <= 0.0:
-        return now
-    return arrived + ceil((now - arrived) / grid) * grid
-
-
 class Busy(EverholdError):
     """More waits than the queue holds."""
 
@@ -337,9 +330,8 @@ class Desked(Asker):
             self._asked += 1
             requests.append(self._caller.request(query, self._asked))
         arrived = self._caller.arrived
-        if len(requests) == 1:
-            futures = [self._desk.ask(requests[0], arrived=arrived)]
-            found = [_or_error(one) for one in futures]
+        if len(requests) == 1:  # beside the questions of others
+            found = [_or_error(self._desk.ask(requests[0], arrived=arrived))]
         else:
             found = list(self._desk.do(lambda held: held.ask_each(requests), arrived=arrived).result())
         answers = [one for one in found if not isinstance(one, EverholdError)]

@@ -22,6 +22,7 @@ from everhold.errors import (
     RequestConflict,
     SettingError,
 )
+from everhold.queries.answer import Answer
 from everhold.serve.desk import Busy
 from everhold.serve.wire import found_out
 
@@ -108,7 +109,7 @@ def read_error(error: Exception) -> tuple[int, str, str, dict[str, Any], dict[st
         )
     if isinstance(error, PrecisionExhausted):
         details = {"asked": error.asked, "left": error.left, "needed": error.needed, "more_rows": error.more_rows}
-        details["answers"] = [found_out(answer) for answer in error.answers]  # type: ignore[arg-type]
+        details["answers"] = [found_out(answer) for answer in error.answers if isinstance(answer, Answer)]
         return 409, "precision_exhausted", str(error), details, {}
     if isinstance(error, RequestConflict):
         said = _OWN_ID.sub("'", str(error))  # as the caller wrote it

@@ -1,12 +1,10 @@
-"""How much, how often, and when: rates a token, the size of a body, the grid on which answers leave."""
+"""How often and how much at once: rates a token, and turns for long work."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from math import ceil
 from threading import Lock
 from typing import TypeVar
@@ -15,7 +13,7 @@ from anyio import CapacityLimiter, to_thread
 
 from everhold.serve.faults import Refusal
 
-__all__ = ["Rate", "Turns", "on_grid"]
+__all__ = ["Rate", "Turns"]
 
 T = TypeVar("T")
 
@@ -88,14 +86,3 @@ class Turns:
             self._running[key] -= 1
             if not self._running[key]:
                 del self._running[key]
-
-
-@asynccontextmanager
-async def on_grid(started: float, grid: float) -> AsyncIterator[None]:
-    """Leave at a whole multiple of `grid` seconds after the request came, with an answer or an error."""
-    try:
-        yield
-    finally:
-        if grid > 0.0:
-            slots = ceil((time.monotonic() - started) / grid)
-            await asyncio.sleep(max(0.0, started + slots * grid - time.monotonic()))

@@ -28,8 +28,8 @@ from everhold.report.interval import interval_svg
 from everhold.serve.api import may_read_record, require_scored
 from everhold.serve.desk import Desk
 from everhold.serve.faults import Refusal, read_error
+from everhold.serve.grid import on_grid
 from everhold.serve.history import Sieve, as_csv
-from everhold.serve.limits import on_grid
 from everhold.serve.shown import KINDS, Form, Shown, bar, described, example, vocabulary
 from everhold.serve.wire import told_out
 from everhold.version import VERSION
@@ -191,8 +191,8 @@ def _signing(router: APIRouter, common: _Pages) -> None:
     house, sessions = common.house, common.sessions
 
     @router.get("/sign-in")
-    async def sign_in(next: str = "/") -> Response:  # noqa: A002
-        return _render("sign_in.html", failed=None, next=_local(next))
+    async def sign_in(request: Request) -> Response:
+        return _render("sign_in.html", failed=None, next=_local(request.query_params.get("next", "/")))
 
     @router.post("/sign-in")
     async def signed_in(request: Request) -> Response:
@@ -425,9 +425,7 @@ def _tokens(router: APIRouter, common: _Pages) -> None:
     house = common.house
 
     def listed(session: Session, status: int = 200, **more: Any) -> Response:
-        found = sorted(
-            house.tokens_of(session.token), key=lambda one: (one.state != "live", one.created), reverse=False
-        )
+        found = sorted(house.tokens_of(session.token), key=lambda one: (one.state != "live", one.created))
         studies = [door.name for door in house.seen_by(session.token)]
         form = {"name": "", "scope": "analyst", "studies": "", "days": "90"}
         values = {"made": None, "secret": "", "form": form, **more}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from everhold.data.schema import ColumnSchema
 from everhold.learn.contest import Board, Submission
 from everhold.learn.score import Score
 from everhold.ledger.reading import Told
@@ -14,6 +15,7 @@ from everhold.questions.finding import Comparison, Finding, Shares
 __all__ = [
     "Result",
     "board_out",
+    "column_out",
     "found_in",
     "found_out",
     "preview_in",
@@ -85,6 +87,12 @@ def preview_in(told: dict[str, Any]) -> Preview:
     """The same from JSON."""
     numbers = {name: float(value) for name, value in told.items() if name != "scale"}
     return Preview(**numbers, scale=told["scale"])
+
+
+def column_out(column: ColumnSchema) -> dict[str, Any]:
+    """A declared column."""
+    names = ("name", "kind", "low", "high", "whole", "missing")
+    return {**{name: getattr(column, name) for name in names}, "categories": list(column.categories)}
 
 
 def told_out(one: Told) -> dict[str, Any]:
