@@ -446,7 +446,7 @@ class TestAsking:
             assert shown[0] == shown[1]
 
 
-def test_objects_that_are_no_text_are_missing():
+def test_objects_that_no_file_could_hold_as_text_are_missing():
     kinds = {"s": np.array(["a", 3, None, float("nan"), b"x"], dtype=object)}
     got = expression("s IS NULL", columns_of(kinds)).on_reference(kinds, 5).array.tolist()
-    assert got == [False, True, True, True, True]
+    assert got == [False, False, True, True, True]  # a number in a file of texts is a text

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.data.schema import ColumnSchema, Schema, converted
-from everhold.data.source import Files, as_source
+from everhold.data.files import Files
+from everhold.data.schema import ColumnSchema, Schema
+from everhold.data.source import as_source
 from everhold.errors import DataError, did_you_mean
+from everhold.queries.expression.columns import Encoded, converted, encode
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from everhold.queries.expression.columns import Encoded
+    from numpy.typing import NDArray
 
 __all__ = ["ColumnReport", "Examination", "examine"]
 
@@ -86,17 +88,19 @@ def examine(data: object, schema: Schema | str | Path) -> Examination:
             raise DataError(f"the private table has no column {column.name!r}.{did_you_mean(column.name, table)}")
         if table.kind(column.name) is None:
             raise DataError(f"column {column.name!r} of the private table cannot be read as {column.kind}.")
-        reports.append(_report(column, table.column(column.name)))
+        reports.append(_report(column, table.raw_or_encoded(column.name)))
     return Examination(rows.size, tuple(reports))
 
 
-def _report(declared: ColumnSchema, found: Encoded) -> ColumnReport:
-    missing = found.missing
-    open_column = ColumnSchema(declared.name, declared.kind)
-    read = converted(found, open_column, f"column {declared.name!r}")
+def _report(declared: ColumnSchema, found: Encoded | NDArray[np.generic]) -> ColumnReport:
+    if isinstance(found, Encoded):
+        read, missing = converted(found, declared.kind), found.missing
+    else:
+        read = encode(found, declared.kind)
+        missing = np.array([item is None or item != item for item in found.tolist()], dtype=np.bool_) & read.missing
     outside = 0
     if declared.low is not None and declared.high is not None:
-        known = read.values[~np.isnan(read.values)]
+        known = read.values[~read.missing]
         outside = int(np.count_nonzero((known < declared.low) | (known > declared.high)))
     if declared.categories:
         listed = np.array([*(word in set(declared.categories) for word in read.words), True])

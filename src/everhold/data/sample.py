@@ -10,8 +10,9 @@ import numpy as np
 
 from everhold.data.engines.duckdb import DuckDBEngine
 from everhold.data.engines.memory import MemoryEngine
+from everhold.data.files import Files
 from everhold.data.fingerprint import fingerprint_files, fingerprint_rows
-from everhold.data.source import Files, as_source
+from everhold.data.source import as_source
 from everhold.errors import DataError, QuestionError, SettingError
 from everhold.queries.expression.question import Expression, Graded, Prepared
 from everhold.queries.grid import VALUE_ONE

@@ -14,23 +14,23 @@ How many rows break it is told to the owner alone, by `examine`.
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timedelta
 from fractions import Fraction
 from math import ceil, floor, isfinite, log10
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from everhold.data.engines.sql import MOMENT, NUMBER
 from everhold.data.table import Table
 from everhold.errors import DataError, SettingError, did_you_mean
-from everhold.queries.expression.columns import Encoded
+from everhold.queries.expression.columns import Encoded, converted, encode, kind_by_type
 from everhold.queries.expression.tree import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["ColumnSchema", "Schema"]
 
@@ -235,71 +235,36 @@ class Schema(Mapping[str, ColumnSchema]):
             raise DataError(
                 f"column {name!r} of {what} holds {table.kinds()[name]}, which cannot be read as {declared.kind}."
             )
-        found = table.column(name)
-        fits = found.kind == declared.kind and not declared.closed
-        return table.raw_or_encoded(name) if fits else converted(found, declared, f"column {name!r} of {what}")
+        column = table.raw_or_encoded(name)
+        if not isinstance(column, Encoded):
+            # The declared kind decides how a value is read, never the other values of its column.
+            found = kind_by_type(column)
+            if found == declared.kind and not declared.closed:
+                return column
+            if found is not None and "date" in (found, declared.kind) and "text" not in (found, declared.kind):
+                raise DataError(f"column {name!r} of {what} holds {found}s, which cannot be read as {declared.kind}.")
+            read = encode(column, declared.kind)
+            if read.missing.all() and not _nothing(column):
+                raise DataError(
+                    f"column {name!r} of {what} holds no value that can be read as {declared.kind}. Expected such values: "
+                    "declare the column as another kind in the schema, or drop it."
+                )
+            column = read
+        return conformed(column, declared)
 
 
-def converted(column: Encoded, declared: ColumnSchema, what: str) -> Encoded:
-    """A column as its declared kind; what does not fit is missing."""
-    if column.kind == "text" and declared.kind == "text":
-        closed = np.array([*(word in set(declared.categories) for word in column.words), False])
-        codes = np.where(closed[column.values], column.values, -1) if declared.closed else column.values
-        return Encoded("text", codes.astype(np.int32), column.words)
-    if column.kind == declared.kind:
+def _nothing(column: NDArray[Any]) -> bool:
+    """Whether every value is missing."""
+    return all(item is None or item != item for item in column.tolist())
+
+
+def conformed(column: Encoded, declared: ColumnSchema) -> Encoded:
+    """A column as declared: what does not fit is missing."""
+    column = converted(column, declared.kind)
+    if not declared.closed:
         return column
-    if column.kind == "text":
-        return _from_words(column, declared.kind)
-    if column.kind == "number" and declared.kind == "boolean":
-        return Encoded("boolean", column.values == 1.0, (), (column.values == 1.0) | (column.values == 0.0))
-    if column.kind == "boolean" and declared.kind == "number":
-        return Encoded("number", np.where(column.missing, np.nan, column.values.astype(np.float64)))
-    if column.kind == "number" and declared.kind == "text":
-        values, codes = np.unique(column.values, return_inverse=True, equal_nan=True)
-        words = [
-            repr(int(value)) if value == int(value) else repr(value) for value in values[~np.isnan(values)].tolist()
-        ]
-        from everhold.queries.expression.columns import encode_words
-
-        text = encode_words(words, np.where(np.isnan(column.values), -1, codes))
-        return converted(text, declared, what)
-    raise DataError(f"{what} holds {column.kind}s, which cannot be read as {declared.kind}.")
-
-
-_NUMBER, _MOMENT = re.compile(NUMBER), re.compile(MOMENT)
-YES, NO = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
-
-
-def _from_words(column: Encoded, kind: Kind) -> Encoded:
-    if kind == "boolean":
-        low = [word.strip(" ").lower() for word in column.words]
-        yes = np.array([*(word in YES for word in low), False])
-        known = np.array([*(word in YES or word in NO for word in low), False])
-        return Encoded("boolean", yes[column.values], (), known[column.values])
-    read = number_of if kind == "number" else moment_of
-    values = np.array([*(read(word) for word in column.words), np.nan])
-    return Encoded(kind, values[column.values])
-
-
-def number_of(word: str) -> float:
-    """A number as CSV files write it; NaN where it is none.
-
-    >>> number_of(" 1e3 "), number_of("1_000"), number_of("twelve")
-    (1000.0, nan, nan)
-    """
-    value = float(word) if _NUMBER.fullmatch(word) else float("nan")
-    value = min(max(value, -1e15), 1e15) if value == value else value
-    return 0.0 if abs(value) < 1e-30 else value
-
-
-def moment_of(word: str) -> float:
-    """A date or time as microseconds since 1970; NaN where it is none."""
-    if not _MOMENT.fullmatch(word):
-        return float("nan")
-    try:
-        return float((datetime.fromisoformat(word.strip(" ")) - datetime(1970, 1, 1)) // timedelta(microseconds=1))
-    except ValueError:
-        return float("nan")
+    listed = np.array([*(word in set(declared.categories) for word in column.words), False])
+    return Encoded("text", np.where(listed[column.values], column.values, -1).astype(np.int32), column.words)
 
 
 def _proposed(name: str, column: Encoded) -> ColumnSchema:

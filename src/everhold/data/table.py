@@ -158,11 +158,18 @@ class Table(Mapping[str, "NDArray[Any]"]):
             return f"has no column {missing[0]!r}.{did_you_mean(missing[0], extra)}"
         if extra:
             return f"has a column {extra[0]!r} that the private table has not.{did_you_mean(extra[0], missing)}"
-        mine, theirs = self.kinds(), other.kinds()
         for name in other:
-            if mine[name] != theirs[name]:
-                return f"has {mine[name]} in column {name!r} where the private table has {theirs[name]}."
+            mine, theirs = self._kind_in_words(name), other._kind_in_words(name)
+            if mine != theirs and None not in (self._typed(name), other._typed(name)):
+                return f"has {mine} in column {name!r} where the private table has {theirs}."
         return None
+
+    def _typed(self, name: str) -> str | None:
+        """A column's kind by its type; None where values of any type may stand in it, and each is read by itself."""
+        if name in self._encoded and name not in self._raw:
+            return self._encoded[name].kind
+        raw = self._raw[name]
+        return None if raw.dtype.kind == "O" and raw.ndim == 1 else str(raw.dtype)
 
 
 def _locked(array: NDArray[Any]) -> NDArray[Any]:
@@ -175,9 +182,17 @@ def _frozen(column: object, what: str) -> NDArray[Any]:
         raise DataError(f"{what} is masked. Expected a plain array: fill the masked places first.")
     try:
         array = np.array(column)
+        if isinstance(column, list | tuple) and array.dtype.kind in "Uiuf" and _mixed(column):
+            array = np.array([*column, None], dtype=object)[:-1]  # numpy would make texts or numbers of all of them
     except Exception:
         raise DataError(f"{what} could not be read as an array. Expected one entry for each row.") from None
     if array.ndim not in (1, 2):
         raise DataError(f"{what} has {array.ndim} dimensions. Expected one entry, or one vector, for each row.")
     array.setflags(write=False)
     return array
+
+
+def _mixed(column: list[object] | tuple[object, ...]) -> bool:
+    """Whether texts or truths stand beside values of another type."""
+    types = {type(one) for one in column}
+    return len(types) > 1 and bool(types & {str, bool, np.str_, np.bool_})

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.queries.expression.columns import LARGEST, Encoded
+from everhold.queries.expression.columns import Encoded
+from everhold.queries.expression.values import LARGEST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,8 +65,14 @@ def _named(column: Encoded | NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.boo
         return column.values, missing
     if column.dtype.kind == "O":
         nothing = np.array([item is None or item != item for item in column.tolist()], dtype=np.bool_)
-        names = {item: place for place, item in enumerate(dict.fromkeys(map(str, column.tolist())))}
-        return np.array([names[str(item)] for item in column.tolist()]), nothing
+        names = [_name(item) for item in column.tolist()]
+        places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        return np.array([places[name] for name in names]), nothing
     if column.dtype.kind in "fM":
         return column, np.isnan(column) if column.dtype.kind == "f" else np.isnat(column)
     return column, np.zeros(len(column), dtype=np.bool_)
+
+
+def _name(item: object) -> str:
+    """A single value as text; 1.0 is 1, whatever the type of its column, which depends on other rows."""
+    return str(int(item)) if isinstance(item, float) and item.is_integer() else str(item)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from everhold.queries.expression.columns import SMALLEST
 from everhold.queries.expression.tree import Call, Case, Column, Logic, Node, Null, Number, Test
+from everhold.queries.expression.values import SMALLEST
 
 if TYPE_CHECKING:
     from everhold.data.schema import Schema

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import numpy as np
 
-from everhold.data.engines.sql import Select, identifier, literal
-from everhold.data.source import Files, connection
-from everhold.errors import DataError, did_you_mean
+from everhold.data.engines.sql import Select, literal
+from everhold.data.files import Files, connection
+from everhold.errors import DataError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,11 +52,6 @@ class DuckDBEngine:
     ) -> None:
         if not files.paths:
             raise DataError("the DuckDB engine reads Parquet files. Expected a path, or a pattern, of such files.")
-        if unit is not None and unit not in files.types:
-            raise DataError(
-                f"the private table has no column {unit!r} to tell units by.{did_you_mean(unit, files.types)} Expected the "
-                "name of a column."
-            )
         self._columns = files.columns_sql(kinds)
         self._floats = frozenset(
             name for name, kind in kinds.items() if kind == "number" and files.types[name] in ("DOUBLE", "FLOAT")
@@ -65,7 +60,8 @@ class DuckDBEngine:
             listed = ", ".join(literal(word) for word in sorted(words))
             self._columns[name] = f"(CASE WHEN {self._columns[name]} IN ({listed}) THEN {self._columns[name]} END)"
         self._relation = files.relation
-        self._unit = unit
+        self._unit = None if unit is None else files.unit_sql(unit)
+        self._place = files.place
         self._paths = files.paths
         self._stamp = _stamp(self._paths)
         self._lock = Lock()
@@ -100,12 +96,12 @@ class DuckDBEngine:
         return np.asarray(np.ma.getdata(column), dtype=np.float64)
 
     def _select(self) -> Select:
-        return Select(self._columns, self._relation, floats=self._floats, unit=self._unit)
+        return Select(self._columns, self._relation, floats=self._floats, unit=self._unit, place=self._place)
 
     def _units(self) -> int:
-        unit = identifier(str(self._unit))
+        named = f"SELECT {self._unit} AS name FROM {self._relation}"
         row = self._run(
-            f"SELECT count(DISTINCT CAST({unit} AS VARCHAR)) + count(*) FILTER (WHERE {unit} IS NULL) FROM {self._relation}",
+            f"SELECT count(DISTINCT name) + count(*) FILTER (WHERE name IS NULL) FROM ({named})",
             lambda con: con.fetchone(),
         )
         return int(row[0])

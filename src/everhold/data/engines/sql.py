@@ -12,20 +12,36 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from everhold.errors import DataError
-from everhold.queries.expression.columns import LARGEST, LONGEST_TEXT, SMALLEST
 from everhold.queries.expression.evaluate import LEAST_EXPONENT, MOST_EXPONENT
 from everhold.queries.expression.letters import CAPITAL, SMALL
 from everhold.queries.expression.program import STEPS
 from everhold.queries.expression.tree import Call, Case, Column, Kind, Logic, Node, Null, Number, Test, Text, Truth
+from everhold.queries.expression.values import (
+    LARGEST,
+    LAST_MICROS,
+    LONGEST_TEXT,
+    MOMENT,
+    NO,
+    NUMBER,
+    OFFSET,
+    SMALLEST,
+    YES,
+)
 
 if TYPE_CHECKING:
     from everhold.queries.expression.question import TextQuestion
 
-__all__ = ["MOMENT", "NUMBER", "Select", "canonical_column", "from_text", "identifier", "literal"]
+__all__ = [
+    "Select",
+    "canonical_column",
+    "from_text",
+    "identifier",
+    "literal",
+    "raw_number",
+    "unit_name",
+]
 
-NUMBER = r" *[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)? *"
-MOMENT = r" *[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?)? *"
-"""How numbers and dates are written in files; the same patterns as in data/schema.py."""
+_LONG = ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT")  # may be larger than numbers are here
 _SQL_TYPES: dict[Kind, str] = {"number": "DOUBLE", "date": "DOUBLE", "boolean": "BOOLEAN", "text": "VARCHAR"}
 
 
@@ -60,44 +76,71 @@ def from_text(column: str, kind: str) -> str:
     if kind == "number":
         return f"(CASE WHEN regexp_full_match({column}, '{NUMBER}') THEN TRY_CAST(trim({column}) AS DOUBLE) END)"
     if kind == "boolean":
-        return (
-            f"(CASE WHEN lower(trim({column})) IN ('true', 't', 'yes', 'y', '1') THEN TRUE "
-            f"WHEN lower(trim({column})) IN ('false', 'f', 'no', 'n', '0') THEN FALSE END)"
-        )
+        yes, no = (", ".join(literal(word) for word in words) for words in (YES, NO))
+        return f"(CASE WHEN lower(trim({column})) IN ({yes}) THEN TRUE WHEN lower(trim({column})) IN ({no}) THEN FALSE END)"
     if kind == "date":
-        return f"(CASE WHEN regexp_full_match({column}, '{MOMENT}') THEN TRY_CAST(trim({column}) AS TIMESTAMP) END)"
+        # The offset from UTC is taken off by hand: whether a cast minds it depends on DuckDB's version.
+        local = f"TRY_CAST(regexp_extract({column}, '[0-9-]{{10}}([ T][0-9:.]+)?') AS TIMESTAMP)"
+        offset = f"regexp_extract({column}, ':[0-9:.]+({OFFSET}) *$', 1)"
+        minutes = (
+            f"CAST(substr({offset}, 1, 3) AS INTEGER) * 60 + "
+            f"CAST(substr({offset}, 1, 1) || coalesce(nullif(right(substr({offset}, 4), 2), ''), '0') AS INTEGER)"
+        )
+        moved = f"(CASE WHEN {offset} = '' THEN {local} ELSE {local} - to_minutes({minutes}) END)"
+        return f"(CASE WHEN regexp_full_match({column}, '{MOMENT}') THEN {moved} END)"
     return column
+
+
+def unit_name(name: str, found: str) -> str:
+    """SQL of what names a row's unit: the value as text, which tells all of them apart; NULL where there is none."""
+    column = identifier(name)
+    if found in ("DOUBLE", "FLOAT"):  # 0 and -0 are one number, NaN is none
+        return f"(CASE WHEN NOT isnan({column}) THEN CAST({column} + 0 AS VARCHAR) END)"
+    return f"CAST({column} AS VARCHAR)"
+
+
+def raw_number(name: str, found: str, what: str) -> str:
+    """SQL of a column's number before it is made canonical: any double, NULL where there is none."""
+    column, base = identifier(name), _base(found)
+    if base == "VARCHAR":
+        return from_text(column, "number")
+    if base == "BOOLEAN":
+        return f"CAST(CAST({column} AS INTEGER) AS DOUBLE)"
+    if base.endswith(("INT", "INTEGER")) or base in ("DOUBLE", "FLOAT", "DECIMAL"):
+        return column if base == "DOUBLE" else f"CAST({column} AS DOUBLE)"
+    raise DataError(f"column {name!r} of {what} is of type {found}, which cannot be read as number.")
+
+
+def _base(found: str) -> str:
+    return "LIST" if found.endswith("]") else found.split("(")[0].upper()
 
 
 def canonical_column(name: str, found: str, kind: Kind, what: str) -> str:
     """SQL of a column's canonical value (queries/expression/columns.py), from the type that a file gives it."""
-    column, base = identifier(name), "LIST" if found.endswith("]") else found.split("(")[0].upper()
+    column, base = identifier(name), _base(found)
+    if kind == "number":
+        value = raw_number(name, found, what)
+        if base == "BOOLEAN" or (base.endswith(("INT", "INTEGER")) and base not in _LONG):
+            return value
+        return (
+            f"(CASE WHEN abs({value}) BETWEEN {number(SMALLEST)} AND {number(LARGEST)} THEN {value} "
+            f"WHEN abs({value}) < {number(SMALLEST)} THEN 0e0 WHEN isnan({value}) THEN NULL "
+            f"WHEN {value} > 0e0 THEN {number(LARGEST)} WHEN {value} < 0e0 THEN {number(-LARGEST)} END)"
+        )
     if base == "VARCHAR" and kind != "text":
-        column, base = from_text(column, kind), {"number": "DOUBLE", "boolean": "BOOLEAN", "date": "TIMESTAMP"}[kind]
-    whole = base.endswith(("INT", "INTEGER"))
+        column, base = from_text(column, kind), {"boolean": "BOOLEAN", "date": "TIMESTAMP"}[kind]
     if kind == "text" and base in ("VARCHAR", "ENUM", "UUID"):
         return column if base == "VARCHAR" else f"CAST({column} AS VARCHAR)"
     if kind == "boolean":
         if base == "BOOLEAN":
             return column
-        if whole or base in ("DOUBLE", "FLOAT", "DECIMAL"):
+        if base.endswith(("INT", "INTEGER")) or base in ("DOUBLE", "FLOAT", "DECIMAL"):
             return f"(CASE WHEN {column} = 1 THEN TRUE WHEN {column} = 0 THEN FALSE END)"
     if kind == "date" and (base == "DATE" or base.startswith("TIMESTAMP")):
         moment = f"TRY_CAST({column} AS TIMESTAMP)"
         first, last = "TIMESTAMP '0001-01-01'", "TIMESTAMP '9999-12-31 23:59:59.999999'"
-        return f"(CASE WHEN {moment} BETWEEN {first} AND {last} THEN CAST(epoch_us({moment}) AS DOUBLE) END)"
-    if kind == "number":
-        if base == "BOOLEAN":
-            return f"CAST(CAST({column} AS INTEGER) AS DOUBLE)"
-        if whole and base not in ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT"):
-            return f"CAST({column} AS DOUBLE)"
-        if whole or base in ("DOUBLE", "FLOAT", "DECIMAL"):
-            value = column if base == "DOUBLE" else f"CAST({column} AS DOUBLE)"
-            return (
-                f"(CASE WHEN abs({value}) BETWEEN {number(SMALLEST)} AND {number(LARGEST)} THEN {value} "
-                f"WHEN abs({value}) < {number(SMALLEST)} THEN 0e0 WHEN isnan({value}) THEN NULL "
-                f"WHEN {value} > 0e0 THEN {number(LARGEST)} WHEN {value} < 0e0 THEN {number(-LARGEST)} END)"
-            )
+        micros = f"least(CAST(epoch_us({moment}) AS DOUBLE), {number(LAST_MICROS)})"
+        return f"(CASE WHEN {moment} BETWEEN {first} AND {last} THEN {micros} END)"
     raise DataError(f"column {name!r} of {what} is of type {found}, which cannot be read as {kind}.")
 
 
@@ -108,7 +151,8 @@ class Select:
         columns: for each column the SQL of its canonical value.
         relation: what to select from.
         floats: columns that hold floating-point numbers as they are; comparisons with a constant need no canonical value.
-        unit: the column that tells units apart, where rows belong together.
+        unit: SQL of what names a row's unit, where rows belong together.
+        place: SQL of a row's number.
     """
 
     def __init__(
@@ -118,7 +162,9 @@ class Select:
         *,
         floats: frozenset[str] = frozenset(),
         unit: str | None = None,
+        place: str = "0",
     ) -> None:
+        self._place = place
         self._columns = columns
         self._floats = floats
         self._relation = relation
@@ -134,8 +180,7 @@ class Select:
         steps = [f"{self._steps(question)} AS s{place}" for place, question in enumerate(questions)]
         means = [f"round_even(sum(s{place}) / count(*), 0) AS m{place}" for place in range(len(questions))]
         sums = [f"CAST(sum(m{place}) AS HUGEINT)" for place in range(len(questions))]
-        named = f"CAST({identifier(self._unit)} AS VARCHAR)"
-        unit = self._used.setdefault(("unit", self._unit), (named, f"c{len(self._used)}"))[1]
+        unit = self._used.setdefault(("unit", ""), (self._unit, f"c{len(self._used)}"))[1]
         # A row without a unit is one of its own: its row number keeps it apart.
         rows = (
             f"SELECT {', '.join(steps)}, {unit} AS u, "
@@ -144,8 +189,9 @@ class Select:
         return f"SELECT {', '.join(sums)} FROM (SELECT {', '.join(means)} FROM ({rows}) GROUP BY u, alone)"
 
     def rows(self, question: TextQuestion) -> str:
-        """The steps of each row."""
-        return f"SELECT CAST({self._steps(question)} AS DOUBLE) AS steps FROM {self._from()}"
+        """The steps of each row, by their numbers."""
+        place = self._used.setdefault(("place", ""), (self._place, f"c{len(self._used)}"))[1]
+        return f"SELECT CAST({self._steps(question)} AS DOUBLE) AS steps FROM {self._from()} ORDER BY {place}"
 
     def _total(self, question: TextQuestion) -> str:
         if question.yes_no:
@@ -282,7 +328,12 @@ class Select:
             return literal(node.value)
         if isinstance(node, Call):
             letters = (CAPITAL, SMALL) if node.name == "lower" else (SMALL, CAPITAL)
-            return f"translate({self.text(node.args[0])}, {literal(letters[0])}, {literal(letters[1])})"
+            inner = self._twice(self.text(node.args[0]))
+            # Texts of plain ASCII, as many bytes as letters, take the quick way; it gives the same.
+            return (
+                f"(CASE WHEN strlen({inner}) = length({inner}) THEN {node.name}({inner}) "
+                f"ELSE translate({inner}, {literal(letters[0])}, {literal(letters[1])}) END)"
+            )
         return f"left({self._any(node)}, {LONGEST_TEXT})" if isinstance(node, Column) else self._any(node)
 
     def number(self, node: Node) -> str:

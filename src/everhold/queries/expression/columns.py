@@ -8,34 +8,28 @@ Booleans may be missing too.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from everhold.queries.expression.values import (
+    FIRST_MICROS,
+    LARGEST,
+    LAST_MICROS,
+    LONGEST_TEXT,
+    READ,
+    SMALLEST,
+    text_of_number,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.queries.expression.tree import Kind
 
-__all__ = [
-    "FIRST_MICROS",
-    "LARGEST",
-    "LAST_MICROS",
-    "LONGEST_TEXT",
-    "SMALLEST",
-    "Encoded",
-    "encode",
-    "encode_words",
-    "kind_of",
-]
-
-LARGEST, SMALLEST = 1e15, 1e-30
-FIRST_MICROS, LAST_MICROS = -62_135_596_800_000_000.0, 253_402_300_799_999_999.0
-"""Dates of the years 1 to 9999; others are missing, on both sides alike."""
-LONGEST_TEXT = 1_000
-"""Letters of a text that count; the rest is cut off, on both sides alike."""
+__all__ = ["Encoded", "converted", "encode", "encode_words", "kind_by_type", "kind_of", "tamed"]
 
 _KINDS: dict[str, Kind] = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "U": "text"}
 
@@ -91,6 +85,15 @@ class Encoded:
         return self.values
 
 
+def kind_by_type(column: NDArray[Any]) -> Kind | None:
+    """The kind of a raw column by its type alone; None where its values would have to be looked at.
+
+    >>> kind_by_type(np.array([1, 2])), kind_by_type(np.array([1, None]))
+    ('number', None)
+    """
+    return _KINDS.get(column.dtype.kind) if column.ndim == 1 else None
+
+
 def kind_of(column: NDArray[Any]) -> Kind | None:
     """The kind of a raw column; None for matrices and for what expressions do not know.
 
@@ -115,29 +118,70 @@ def kind_of(column: NDArray[Any]) -> Kind | None:
 
 
 def encode(column: NDArray[Any], kind: Kind | None = None) -> Encoded:
-    """A raw column, canonical. Objects that do not fit the column's kind are missing."""
+    """A raw column, canonical, of the given kind or of its own. What cannot be read as that kind is missing.
+
+    >>> encode(np.array([50, "unknown", "7"], dtype=object), "number").values.tolist()
+    [50.0, nan, 7.0]
+    """
     kind = kind or kind_of(column)
-    if column.dtype.kind == "O" and kind != "text":
-        return _from_objects(column, kind)
-    if kind == "boolean":
-        return Encoded(kind, column)
-    if kind == "number":
-        return Encoded(kind, _tamed(column.astype(np.float64)))
-    if kind == "date":
+    if kind is None or column.ndim != 1:
+        return Encoded("number", np.full(len(column), np.nan))
+    if column.dtype.kind == "O":
+        return _encoded([READ[kind](item) for item in column.tolist()], kind)
+    own = kind_of(column)
+    if own == "boolean":
+        plain = Encoded(own, column)
+    elif own == "number":
+        plain = Encoded(own, tamed(column.astype(np.float64)))
+    elif own == "date":
         moments = column.astype("datetime64[us]")
-        micros = moments.astype(np.int64).astype(np.float64)
-        micros[np.isnat(moments) | (micros < FIRST_MICROS) | (micros > LAST_MICROS)] = np.nan
-        return Encoded(kind, micros)
+        whole = moments.astype(np.int64)
+        micros = np.minimum(whole.astype(np.float64), LAST_MICROS)
+        micros[np.isnat(moments) | (whole < int(FIRST_MICROS)) | (whole >= 253_402_300_800_000_000)] = np.nan
+        plain = Encoded(own, micros)
+    elif own == "text" and kind != "text":
+        words, codes = np.unique(column, return_inverse=True)
+        return _encoded([READ[kind](word) for word in words.tolist()], kind).take(codes)
+    elif own == "text":
+        words, codes = np.unique(column, return_inverse=True)
+        plain = encode_words(words.tolist(), codes)
+    else:
+        return _encoded([READ[kind](item) for item in column.tolist()], kind)
+    return plain if own == kind else converted(plain, kind)
+
+
+def converted(column: Encoded, kind: Kind) -> Encoded:
+    """A canonical column read as another kind, value by value; what does not fit is missing."""
+    if column.kind == kind:
+        return column
+    if column.kind == "text":
+        read = _encoded([READ[kind](word) for word in column.words] + [None], kind)
+        return read.take(column.values)
+    if column.kind == "number" and kind == "boolean":
+        return Encoded("boolean", column.values == 1.0, (), (column.values == 1.0) | (column.values == 0.0))
+    if column.kind == "boolean" and kind == "number":
+        return Encoded("number", np.where(column.missing, np.nan, column.values.astype(np.float64)))
+    if kind == "text" and column.kind == "number":
+        values, codes = np.unique(column.values, return_inverse=True, equal_nan=True)
+        words = [text_of_number(value) for value in values[~np.isnan(values)].tolist()]
+        return encode_words(words, np.where(np.isnan(column.values), -1, codes))
     if kind == "text":
-        if column.dtype.kind == "U":
-            words, codes = np.unique(column, return_inverse=True)
-            return encode_words(words.tolist(), codes)
-        cut = [value[:LONGEST_TEXT] if isinstance(value, str) else None for value in column.tolist()]
-        final = sorted({value for value in cut if value is not None})
+        return _encoded([READ["text"](item) for item in column.decode().tolist()], "text")
+    return _encoded([None] * len(column), kind)  # a date is neither a number nor yes or no
+
+
+def _encoded(items: list[Any], kind: Kind) -> Encoded:
+    """Values that were read one by one."""
+    if kind == "boolean":
+        known = np.array([item is not None for item in items], dtype=np.bool_)
+        values = np.array([item is True for item in items], dtype=np.bool_)
+        return Encoded(kind, values, (), None if known.all() else known)
+    if kind == "text":
+        final = sorted({item for item in items if item is not None})
         rank: dict[str | None, int] = {word: place for place, word in enumerate(final)}
         rank[None] = -1
-        return Encoded("text", np.fromiter((rank[value] for value in cut), np.int32, len(cut)), tuple(final))
-    return Encoded("number", np.full(len(column), np.nan))
+        return Encoded(kind, np.fromiter((rank[item] for item in items), np.int32, len(items)), tuple(final))
+    return Encoded(kind, np.array([np.nan if item is None else item for item in items], dtype=np.float64))
 
 
 def encode_words(words: list[str], codes: NDArray[Any]) -> Encoded:
@@ -155,43 +199,8 @@ def encode_words(words: list[str], codes: NDArray[Any]) -> Encoded:
     return Encoded("text", places[codes], tuple(final))
 
 
-def _tamed(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def tamed(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Numbers made canonical, in place: nothing beyond ±LARGEST, nothing but 0 below SMALLEST."""
     np.clip(values, -LARGEST, LARGEST, out=values)
     values[np.abs(values) < SMALLEST] = 0.0
     return values
-
-
-def _from_objects(column: NDArray[Any], kind: Kind | None) -> Encoded:
-    items = column.tolist()
-    if kind == "boolean":
-        known = np.array([isinstance(item, bool | np.bool_) for item in items], dtype=bool)
-        return Encoded("boolean", np.array([item is True or item is np.True_ for item in items], dtype=bool), (), known)
-    if kind == "date":
-        micros = np.array([_micros(item) for item in items], dtype=np.float64)
-        return Encoded("date", micros)
-    numbers = np.array([_number(item) for item in items], dtype=np.float64)
-    return Encoded("number", _tamed(numbers))
-
-
-def _number(item: object) -> float:
-    if isinstance(item, bool | np.bool_) or not isinstance(item, int | float | Decimal | np.number):
-        return float("nan")
-    try:
-        return float(item)
-    except OverflowError:
-        return LARGEST if item > 0 else -LARGEST
-    except (TypeError, ValueError):
-        return float("nan")
-
-
-def _micros(item: object) -> float:
-    if not isinstance(item, datetime | date | np.datetime64) or item != item:
-        return float("nan")
-    try:
-        if isinstance(item, datetime) and item.tzinfo is not None:
-            item = item.astimezone(UTC).replace(tzinfo=None)
-        moment: Any = np.array(item, dtype="datetime64[us]")
-    except (TypeError, ValueError, OverflowError):
-        return float("nan")
-    micros = float("nan") if np.isnat(moment) else float(moment.astype(np.int64))
-    return micros if FIRST_MICROS <= micros <= LAST_MICROS else float("nan")

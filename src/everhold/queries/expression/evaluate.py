@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.queries.expression.columns import SMALLEST, Encoded
+from everhold.queries.expression.columns import Encoded
 from everhold.queries.expression.letters import lowered, raised
 from everhold.queries.expression.tree import Call, Case, Column, Logic, Node, Number, Test, Text, Truth
+from everhold.queries.expression.values import SMALLEST
 
 __all__ = ["LEAST_EXPONENT", "MOST_EXPONENT", "Chunk", "Compiler"]
 

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Literal, NoReturn
 
 from everhold.errors import did_you_mean
-from everhold.queries.expression.columns import LARGEST, LONGEST_TEXT, SMALLEST
 from everhold.queries.expression.lexer import Token, complain, tokens
 from everhold.queries.expression.tree import Call, Case, Column, Kind, Logic, Node, Null, Number, Test, Text, Truth
+from everhold.queries.expression.values import LARGEST, LONGEST_TEXT, SMALLEST
 
 __all__ = ["MOST_DEPTH", "MOST_ITEMS", "MOST_PARTS", "parse"]
 

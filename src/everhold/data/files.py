@@ -1,0 +1,408 @@
+"""Rows that DuckDB reads: CSV and Parquet files, Polars frames, Arrow tables.
+
+DuckDB promises no order of rows, neither within a query nor between two. Every row therefore has a number, given once, and
+whatever is fetched comes with it and is put in its place (`Files._fetched`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+
+from everhold.data.csv_head import csv_head
+from everhold.data.engines.sql import canonical_column, from_text, identifier, literal, raw_number, unit_name
+from everhold.data.table import Table
+from everhold.data.units import Units, units_of
+from everhold.errors import DataError, did_you_mean
+from everhold.queries.expression.columns import Encoded, encode_words, tamed
+from everhold.queries.expression.tree import Kind
+from everhold.queries.expression.values import LONGEST_TEXT
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Files", "connection"]
+
+NOTHING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "none")
+"""What counts as missing in a CSV file."""
+
+_AT_ONCE = 50  # columns in one SELECT: planning takes the square of their number
+_CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
+PARQUET = (".parquet", ".pq")
+_VIRTUAL = ("file_index", "file_row_number")
+"""What DuckDB calls a Parquet row's place, unless the file has columns of these names."""
+
+
+def connection(*, memory_limit: str | None = None, threads: int | None = None) -> duckdb.DuckDBPyConnection:
+    """A DuckDB of our own: in memory, without extensions, secrets or access to Python's variables.
+
+    Parquet files carry the least and the largest value of each column, and NaN is in neither. DuckDB would conclude from
+    them that there is no NaN, so it must not look at them (`statistics_propagation`).
+    """
+    config: dict[str, Any] = {
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "allow_community_extensions": False,
+        "allow_persistent_secrets": False,
+        "python_enable_replacements": False,
+    }
+    if memory_limit is not None:
+        config["memory_limit"] = memory_limit
+    if threads is not None:
+        config["threads"] = threads
+    con = duckdb.connect(":memory:", config=config)
+    con.execute("SET TimeZone = 'UTC'")
+    con.execute("SET disabled_optimizers = 'statistics_propagation'")
+    return con
+
+
+class Files:
+    """Rows that DuckDB reads.
+
+    Args:
+        con: its connection.
+        relation: SQL for what is read: a table, or a call of read_parquet.
+        what: whose rows these are, for messages.
+        private: whether messages must be silent about what the rows say.
+        paths: the Parquet files that can be read in place, where the relation does.
+        text_only: whether all columns are text whose kinds have to be inferred or declared.
+        number: the table's column with the numbers of its rows; None for Parquet files, which know them.
+    """
+
+    def __init__(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        relation: str,
+        *,
+        what: str,
+        private: bool,
+        paths: Sequence[str] = (),
+        text_only: bool = False,
+        number: str | None = None,
+    ) -> None:
+        self.con = con
+        self.relation = relation
+        self.paths = tuple(paths)
+        self._what, self._private = what, private
+        self.text_only = text_only
+        described = self._fetch(f"DESCRIBE SELECT * FROM {relation}")
+        self.types: dict[str, str] = {row[0]: row[1] for row in described if row[0] != number}
+        self.names = tuple(self.types)
+        self.size = int(self._fetch(f"SELECT count(*) FROM {relation}")[0][0])
+        self._numbers: tuple[str, str] | None = None if number is None else (relation, identifier(number))
+
+    @classmethod
+    def from_paths(cls, paths: Sequence[str], *, what: str, private: bool) -> Files:
+        """CSV files, or Parquet files."""
+        kinds = {_file_kind(path, what) for path in paths}
+        if len(kinds) > 1:
+            raise DataError(f"{what} is made of CSV and Parquet files together. Expected files of one kind.")
+        con = connection()
+        listed = ", ".join(_path(path) for path in paths)
+        if kinds == {"parquet"}:
+            files = cls(con, f"read_parquet([{listed}])", what=what, private=private, paths=paths)
+            if len(paths) > 1:
+                files._require_one_schema()
+            return files
+        heads = {path: csv_head(path, what) for path in paths}
+        delimiter, names = heads[paths[0]]
+        for path, (_, others) in heads.items():
+            if others != names:
+                raise DataError(f"{what}: {path!r} has other columns than {paths[0]!r}. Expected the same first line.")
+        columns = ", ".join(f"{identifier(name)}: 'VARCHAR'" for name in names)
+        missing = ", ".join(literal(word) for word in NOTHING)
+        # Nothing is guessed: a dialect sniffed from private rows could drop or shift some of them.
+        read = (
+            f"read_csv([{listed}], auto_detect = false, header = true, columns = {{{columns}}}, "
+            f"delim = {literal(delimiter)}, quote = '\"', escape = '\"', nullstr = [{missing}], null_padding = false)"
+        )
+        try:
+            number = _numbered(con, "source", read, names)
+        except duckdb.Error as error:
+            raise DataError(_cannot_read(what, paths, "CSV", None if private else error)) from None
+        return cls(con, "source", what=what, private=private, text_only=True, number=number)
+
+    @classmethod
+    def from_arrow(cls, stream: object, *, what: str, private: bool) -> Files:
+        """A frame that can hand over an Arrow stream."""
+        con = connection()
+        con.register("frame", stream)
+        con.execute("CREATE TEMP TABLE given AS SELECT * FROM frame")
+        con.unregister("frame")
+        names = [row[0] for row in con.execute("DESCRIBE given").fetchall()]
+        number = _numbered(con, "source", "given", names)
+        con.execute("DROP TABLE given")
+        return cls(con, "source", what=what, private=private, number=number)
+
+    def _require_one_schema(self) -> None:
+        """Files of different types would fail, or not, by what their rows hold: refuse them at once."""
+        for path in self.paths:
+            types = {row[0]: row[1] for row in self._fetch(f"DESCRIBE SELECT * FROM read_parquet({_path(path)})")}
+            for name in {**self.types, **types}:
+                if types.get(name) != self.types.get(name):
+                    raise DataError(
+                        f"{self._what} is made of Parquet files in which column {name!r} has different types, or is missing "
+                        "in some. Expected the same columns in all: write them anew."
+                    )
+
+    @property
+    def usable(self) -> tuple[str, ...]:
+        """The columns that questions could use."""
+        if self.text_only:
+            return self.names
+        return tuple(name for name, kind in self.types.items() if _kind_of_type(kind) is not None)
+
+    def kinds(self) -> dict[str, Kind]:
+        """What kind each column is: by its type, or for CSV by what all of its texts can be read as."""
+        if not self.text_only:
+            known = {name: _kind_of_type(kind) for name, kind in self.types.items()}
+            return {name: kind for name, kind in known.items() if kind is not None}
+        tests: tuple[Kind, ...] = ("boolean", "number", "date")
+        wanted = [
+            f"count({from_text(identifier(name), kind)}) = count({identifier(name)})"
+            for name in self.names
+            for kind in tests
+        ]
+        known_at_all = [f"count({identifier(name)}) > 0" for name in self.names]
+        row: list[Any] = []
+        for some in _pieces(wanted + known_at_all):
+            row.extend(self._fetch(f"SELECT {', '.join(some)} FROM {self.relation}")[0])
+        result: dict[str, Kind] = {}
+        for place, name in enumerate(self.names):
+            fits = row[len(tests) * place : len(tests) * (place + 1)]
+            kinds: list[Kind] = [kind for kind, fit in zip(tests, fits, strict=True) if fit]
+            if kinds and kinds[0] == "boolean" and "number" in kinds:
+                kinds = kinds[1:]  # zeros and ones are numbers
+            result[name] = kinds[0] if kinds and row[len(wanted) + place] else "text"
+        return result
+
+    def columns_sql(self, kinds: Mapping[str, Kind]) -> dict[str, str]:
+        """For each column the SQL of its canonical value."""
+        return {name: canonical_column(name, self._type(name), kind, self._what) for name, kind in kinds.items()}
+
+    def unit_sql(self, unit: str) -> str:
+        """The SQL of what names a row's unit; NULL where nothing does."""
+        if unit not in self.types:
+            raise DataError(
+                f"{self._what} has no column {unit!r} to tell units by.{did_you_mean(unit, self.names)} Expected the name "
+                "of a column."
+            )
+        return unit_name(unit, self.types[unit])
+
+    def _type(self, name: str) -> str:
+        if name not in self.types:
+            raise DataError(f"{self._what} has no column {name!r}.{did_you_mean(name, self.names)}")
+        return self.types[name]
+
+    def table(self, kinds: Mapping[str, Kind] | None = None) -> Table:
+        """Everything in memory, canonical; texts as codes into a sorted dictionary."""
+        kinds = self.kinds() if kinds is None else kinds
+        columns = self.columns_sql(kinds)
+        if not columns or not self.size:
+            raise DataError(f"{self._what} has no {'rows' if columns else 'columns that questions could use'}.")
+        words: dict[str, list[str]] = {}
+        wanted: list[str] = []
+        for place, (name, sql) in enumerate(columns.items()):
+            if kinds[name] == "number":
+                wanted.append(raw_number(name, self.types[name], self._what))  # made canonical by `tamed`, not by SQL
+                continue
+            if kinds[name] != "text":
+                wanted.append(sql)
+                continue
+            sql = f"left({sql}, {LONGEST_TEXT})"
+            distinct = f"SELECT DISTINCT {sql} AS w FROM {self.relation} WHERE {sql} IS NOT NULL ORDER BY w"
+            words[name] = [row[0] for row in self._fetch(distinct)]
+            if words[name]:
+                self._run(f"CREATE TYPE words{place} AS ENUM ({distinct})")
+                wanted.append(f"enum_code(CAST({sql} AS words{place}))")
+            else:
+                wanted.append("NULL::INTEGER")
+        found = self._fetched(wanted)
+        for place, name in enumerate(columns):
+            if words.get(name):
+                self._run(f"DROP TYPE words{place}")
+        return Table(
+            {
+                name: _encoded(kinds[name], column, words.get(name, []))
+                for name, column in zip(columns, found, strict=True)
+            },
+            what=self._what,
+        )
+
+    def units(self, unit: str) -> Units:
+        """By the values as text, which tells all of them apart."""
+        relation, number = self._numbering()
+        name = self.unit_sql(unit)
+        found = self._numpy(
+            f"SELECT dense_rank() OVER (ORDER BY name) - 1 AS code, name IS NULL AS nothing, place FROM "
+            f"(SELECT {name} AS name, {number} AS place FROM {relation})"
+        )
+        places = self._places(found.pop("place"))
+        codes, nothing = np.ma.getdata(found["code"]), np.ma.getdata(found["nothing"])
+        named = np.empty(self.size, dtype=np.int64)
+        named[places] = np.where(nothing, -1, codes)
+        return units_of(Encoded("text", named))
+
+    def divide(self, public: NDArray[np.bool_]) -> tuple[Files, Files]:
+        """Two tables in the same DuckDB; the marks go by the numbers of rows."""
+        relation, number = self._numbering()
+        free, columns = _free(self.names), ", ".join(identifier(column) for column in self.names)
+        self.con.register("marks", {"place": np.arange(self.size), "public": public})
+        halves = []
+        for name, wanted in (("public_rows", "m.public"), ("private_rows", "NOT m.public")):
+            self._run(
+                f"CREATE TEMP TABLE {name} AS SELECT a.* EXCLUDE ({free}), row_number() OVER (ORDER BY a.{free}) - 1 AS "
+                f"{free} FROM (SELECT {columns}, {number} AS {free} FROM {relation}) a JOIN marks m ON a.{free} = m.place "
+                f"WHERE {wanted}"
+            )
+            private = self._private or name == "private_rows"
+            halves.append(
+                Files(self.con, name, what=self._what, private=private, text_only=self.text_only, number=free)
+            )
+        self.con.unregister("marks")
+        return halves[0], halves[1]
+
+    @property
+    def place(self) -> str:
+        """SQL for the number of a row, within the relation itself; 0 where the file's own columns are in the way."""
+        return "0" if self._hidden else self._numbering()[1]
+
+    @property
+    def _hidden(self) -> bool:
+        """Whether columns of a Parquet file hide DuckDB's own numbers."""
+        return self._numbers is None and any(name.lower() in _VIRTUAL for name in self.names)
+
+    # rows by their numbers -----------------------------------------------------------------------------------------
+
+    def _numbering(self) -> tuple[str, str]:
+        """A relation with all columns, and SQL for the number of each of its rows, 0 … size - 1."""
+        if self._numbers is None:
+            if self._hidden:
+                number = _numbered(self.con, "numbered", self.relation, self.names)
+                self._numbers = "numbered", identifier(number)
+            else:
+                self._numbers = self.relation, self._place_in_files()
+        return self._numbers
+
+    def _place_in_files(self) -> str:
+        if len(self.paths) == 1:
+            return "file_row_number"
+        counts = [int(self._fetch(f"SELECT count(*) FROM read_parquet({_path(path)})")[0][0]) for path in self.paths]
+        before = np.concatenate([[0], np.cumsum(counts)[:-1]]).tolist()
+        return f"([{', '.join(map(str, before))}]::BIGINT[])[CAST(file_index AS BIGINT) + 1] + file_row_number"
+
+    def _fetched(self, wanted: Sequence[str]) -> list[Any]:
+        """The values of these SQL expressions for all rows, each row's at its number."""
+        relation, number = self._numbering()
+        result: list[Any] = []
+        for some in _pieces(wanted):
+            columns = ", ".join(f"{sql} AS c{place}" for place, sql in enumerate(some))
+            found = self._numpy(f"SELECT {number} AS place, {columns} FROM {relation}")
+            places = self._places(found["place"])
+            result.extend(_put(found.pop(f"c{place}"), places) for place in range(len(some)))
+        return result
+
+    def _places(self, numbers: Any) -> NDArray[np.int64]:
+        """The numbers of rows as they came: each once, or the rows have changed meanwhile."""
+        places = np.ma.getdata(numbers).astype(np.int64)
+        if len(places) != self.size or np.any(np.bincount(places, minlength=self.size) != 1):
+            raise DataError(f"{self._what} has changed while it was read. Expected files that stay as they are.")
+        return places
+
+    def _run(self, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], Any] = lambda _: None) -> Any:
+        """Run and fetch; an error may come from either, and shows nothing of private rows."""
+        try:
+            return fetch(self.con.execute(sql))
+        except duckdb.Error as error:
+            raise DataError(_cannot_read(self._what, self.paths, "rows", None if self._private else error)) from None
+
+    def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = self._run(sql, lambda con: con.fetchall())
+        return found
+
+    def _numpy(self, sql: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._run(sql, lambda con: con.fetchnumpy())
+        return found
+
+
+def _put(column: Any, places: NDArray[np.int64]) -> Any:
+    """Values by the numbers of their rows."""
+    result = np.ma.empty_like(column) if isinstance(column, np.ma.MaskedArray) else np.empty_like(column)
+    result[places] = column
+    return result
+
+
+def _pieces(wanted: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(wanted), _AT_ONCE):
+        yield wanted[start : start + _AT_ONCE]
+
+
+def _free(names: Sequence[str]) -> str:
+    """A name that no column has, whatever its capitals."""
+    taken, name = {one.lower() for one in names}, "everhold_place"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _numbered(con: duckdb.DuckDBPyConnection, name: str, relation: str, names: Sequence[str]) -> str:
+    """A table with all rows of a relation, numbered in the order in which it gives them, once."""
+    number = _free(names)
+    con.execute(f"CREATE TEMP TABLE {name} AS SELECT *, row_number() OVER () - 1 AS {number} FROM {relation}")
+    return number
+
+
+def _file_kind(path: str, what: str) -> str:
+    name = path.lower()
+    if name.endswith(PARQUET):
+        return "parquet"
+    if name.endswith(_CSV):
+        return "csv"
+    raise DataError(f"{what}: {path!r} is neither CSV nor Parquet by its name. Expected {', '.join(_CSV + PARQUET)}.")
+
+
+def _cannot_read(what: str, paths: Sequence[str], kind: str, error: Exception | None) -> str:
+    where = f" ({', '.join(paths[:3])})" if paths else ""
+    if error is None:
+        return (
+            f"{what}{where} could not be read as {kind}. Its rows are private, so nothing of them is shown here; "
+            "duckdb or pandas will tell you more, on a machine where that is allowed."
+        )
+    return f"{what}{where} could not be read as {kind}: {str(error).strip().splitlines()[0]}"
+
+
+def _path(path: str) -> str:
+    """A path for DuckDB, which would take some letters of it for a pattern."""
+    return literal("".join(f"[{letter}]" if letter in "[*?" else letter for letter in path))
+
+
+def _kind_of_type(kind: str) -> Kind | None:
+    """What a DuckDB type is to questions."""
+    if kind.endswith("]"):
+        return None
+    name = kind.split("(")[0].upper()
+    if name == "BOOLEAN":
+        return "boolean"
+    if name in {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL"} or (
+        (name.startswith("U") and name.endswith("INT")) or name == "UINTEGER"
+    ):
+        return "number"
+    if name in {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}:
+        return "date"
+    return "text" if name in {"VARCHAR", "ENUM", "UUID"} else None
+
+
+def _encoded(kind: Kind, column: Any, words: list[str]) -> Encoded:
+    """What fetchnumpy gave, as a canonical column."""
+    mask = np.ma.getmaskarray(column)
+    data = np.ma.getdata(column)
+    if kind == "text":
+        return encode_words(words, np.where(mask, -1, data.astype(np.int64)))
+    if kind == "boolean":
+        known = None if not mask.any() else ~mask
+        return Encoded(kind, np.where(mask, False, data).astype(np.bool_), (), known)
+    values = np.where(mask, np.nan, data.astype(np.float64))
+    return Encoded(kind, tamed(values) if kind == "number" else values)
