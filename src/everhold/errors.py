@@ -123,8 +123,19 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     >>> did_you_mean("smokr", ["age", "smoker"])
     " Did you mean 'smoker'?"
     """
-    near = get_close_matches(word, list(known), n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    near = near_word(word, known)
+    return "" if near is None else f" Did you mean {near!r}?"
+
+
+def near_word(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known word that is nearest in spelling, whatever the capitals; None when none is near.
+
+    >>> near_word("YORK", ["Leeds", "York"]), near_word("Bath", ["Leeds", "York"])
+    ('York', None)
+    """
+    lowered = {one.strip().lower(): one for one in known}
+    near = get_close_matches(word.strip().lower(), list(lowered), n=1, cutoff=cutoff)
+    return lowered[near[0]] if near else None
 
 
 def require_number(value: object, what: str) -> None:

@@ -42,6 +42,7 @@ from everhold.priors.split import Split
 from everhold.public import Public, build
 from everhold.queries.coins import coins, fresh_seed
 from everhold.queries.expression import Expression, Graded, expression
+from everhold.queries.expression.parser import Words
 from everhold.queries.expression.program import Batch, Columns
 from everhold.queries.expression.question import Prepared
 from everhold.queries.query import Query, as_query
@@ -161,7 +162,7 @@ class Holdout(Asker):
         self, sample: Sample, public: Public, settings: Settings, prior: Prior, unit: str | None, split: float | None
     ) -> None:
         self._open(sample, lambda: build(sample.size, public, settings))
-        self._words: dict[str, frozenset[str]] = public.schema.words
+        self._words: dict[str, Words] = public.schema.words
         self._pool_rows: Table | None = None if public.pool is None else public.pool.rows
         self._public: Public | None = public
         self._unit, self._split = unit, split

@@ -214,7 +214,9 @@ def test_random_expressions_row_by_row(text):
             refusal = None
             got = answers(text), Expression(tree, "").on_reference(NASTY, SIZE).array.tolist()
     if refusal is not None:
-        assert any(limit in refusal for limit in ("1e300", "parts", "deep", "IS NULL")), refusal
+        assert any(
+            limit in refusal for limit in ("1e+280", "1e-280", "parts", "deep", "IS NULL", "build on each other")
+        ), refusal
         return
     expected = [value_of(tree, row(i)) is True for i in range(SIZE)]
     assert got == (expected, expected)
@@ -283,15 +285,18 @@ def test_different_questions_stay_apart(one, other):
         ("s LIKE 'a_'", "LIKE takes"),
         ("x IN (n)", "list of numbers or texts"),
         ("d > 'yesterday'", "is not a date"),
-        ("d > '2024-01-01T00:00:00+02:00'", "without a zone"),
+        ("d > '0001-01-01T00:00:00+02:00'", "outside the years 1 to 9999"),
         ("sqrt(1, 2) > 1", "takes 1 values, not 2"),
         ("x > 1e99", "too large"),
-        ("x * x * x * x * x * x * x * x * x * x * x * x * x * x * x * x * x * x * x * x * x > 1", "1e300"),
+        (
+            "x * x * x * x * x * x * x * x * x * x * x * x * x * x * x * x * x * x * x * x * x > 1",
+            "smaller than 1e-280",
+        ),
         ("CASE WHEN b THEN 1 ELSE s END > 0", "all values of a CASE"),
         ("CASE END", "at least one WHEN"),
         ("s = 'open", "does not end"),
         ("x > 4;", "character ';'"),
-        ("x == 4", "Write = for equal"),
+        ("x ** 4 > 1", "x * x"),
         ("x => 4", "Write >="),
         ("b && x > 1", "Write AND"),
         ("x = NULL", "Write IS NULL"),

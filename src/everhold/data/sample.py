@@ -73,7 +73,8 @@ class Sample:
         self._engine: Engine
         if in_place and isinstance(rows, Files) and schema is not None:
             self._kinds: dict[str, Kind] = schema.kinds
-            self._engine = DuckDBEngine(rows, schema.kinds, closed=schema.words, unit=unit, memory_limit=memory_limit)
+            closed = {name: words.listed for name, words in schema.words.items() if words.closed}
+            self._engine = DuckDBEngine(rows, schema.kinds, closed=closed, unit=unit, memory_limit=memory_limit)
         else:
             table = rows.table(None if schema is None else schema.kinds)
             if schema is not None:

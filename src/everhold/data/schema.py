@@ -27,6 +27,7 @@ import numpy as np
 from everhold.data.table import Table
 from everhold.errors import DataError, SettingError, did_you_mean
 from everhold.queries.expression.columns import Encoded, converted, encode, kind_by_type
+from everhold.queries.expression.parser import Words
 from everhold.queries.expression.tree import Kind
 
 if TYPE_CHECKING:
@@ -137,9 +138,13 @@ class Schema(Mapping[str, ColumnSchema]):
         return {column.name: column.kind for column in self.columns}
 
     @property
-    def words(self) -> dict[str, frozenset[str]]:
-        """The words of closed text columns."""
-        return {column.name: frozenset(column.categories) for column in self.columns if column.closed}
+    def words(self) -> dict[str, Words]:
+        """The words that are listed for text columns."""
+        return {
+            column.name: Words(frozenset(column.categories), column.closed)
+            for column in self.columns
+            if column.categories
+        }
 
     @classmethod
     def propose(cls, reference: object) -> Schema:

@@ -24,6 +24,7 @@ from everhold.queries.answer import Answer
 from everhold.queries.expression import Expression, Graded, expression, graded, number
 from everhold.queries.expression.canonical import text_of
 from everhold.queries.expression.columns import Encoded
+from everhold.queries.expression.parser import RECORDED
 from everhold.queries.grid import Packed
 from everhold.queries.mechanism import Reading
 
@@ -246,10 +247,10 @@ def _asked(asked: Mapping[str, Any], blob: bytes | None, kinds: Mapping[str, Kin
     if asked["kind"] == "digest":
         return Digest(asked["sha256"])
     if asked["kind"] == "yes/no":
-        return expression(asked["text"], kinds, limits=False)
+        return expression(asked["text"], kinds, limits=RECORDED)
     if asked["kind"] == "mean":
-        given = None if asked["given"] is None else expression(asked["given"], kinds, limits=False).tree
-        tree = number(asked["text"], kinds, limits=False)
+        given = None if asked["given"] is None else expression(asked["given"], kinds, limits=RECORDED).tree
+        tree = number(asked["text"], kinds, limits=RECORDED)
         return graded(tree, asked["low"], asked["high"], given=given, reverse=asked["reverse"])
     if asked["kind"] == "values" and blob is not None:
         return Recorded(Packed(asked["scale"], asked["form"], asked["size"], blob), name)

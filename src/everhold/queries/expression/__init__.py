@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from everhold.errors import QuestionError
 from everhold.queries.expression.canonical import canonical, named, text_of
 from everhold.queries.expression.columns import kind_of
-from everhold.queries.expression.parser import parse
+from everhold.queries.expression.extent import out_of_range
+from everhold.queries.expression.parser import ASKED, Limits, Words, parse
 from everhold.queries.expression.question import Expression, Graded
 from everhold.queries.expression.tree import Logic
 
@@ -31,9 +33,9 @@ def columns_of(rows: Mapping[str, NDArray[Any]]) -> dict[str, Kind]:
 
 
 def expression(
-    text: str, columns: Mapping[str, Kind], words: Mapping[str, frozenset[str]] | None = None, *, limits: bool = True
+    text: str, columns: Mapping[str, Kind], words: Mapping[str, Words] | None = None, *, limits: Limits = ASKED
 ) -> Expression:
-    """Parse and check a yes/no question against the public columns, and the closed lists of words among them.
+    """Parse and check a yes/no question against the public columns, and the words that are listed for them.
 
     >>> expression("NOT (smoker AND age<=40)", {"age": "number", "smoker": "boolean"}).name
     '((40.0 < "age") OR (NOT "smoker"))'
@@ -42,7 +44,7 @@ def expression(
 
 
 def number(
-    text: str, columns: Mapping[str, Kind], words: Mapping[str, frozenset[str]] | None = None, *, limits: bool = True
+    text: str, columns: Mapping[str, Kind], words: Mapping[str, Words] | None = None, *, limits: Limits = ASKED
 ) -> Node:
     """Parse and check an expression with numbers; yes and no are 1 and 0 where a number is asked for.
 
@@ -64,6 +66,8 @@ def conjunction(*parts: Node) -> Node:
 
 def graded(tree: Node, low: float, high: float, *, given: Node | None = None, reverse: bool = False) -> Graded:
     """A question about the mean of a number between two ends, named by all that matters."""
+    if (fault := out_of_range(tree)) is not None:
+        raise QuestionError(fault)
     ends = f"{high!r} DOWN TO {low!r}" if reverse else f"{low!r} TO {high!r}"
     name = f"MEAN {text_of(tree)} FROM {ends}"
     if given is not None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from everhold.queries.expression.columns import Encoded
 from everhold.queries.expression.letters import lowered, raised
 from everhold.queries.expression.tree import Call, Case, Column, Logic, Node, Number, Test, Text, Truth
-from everhold.queries.expression.values import SMALLEST
+from everhold.queries.expression.values import FIRST_MICROS, SMALLEST
 
 __all__ = ["LEAST_EXPONENT", "MOST_EXPONENT", "Chunk", "Compiler"]
 
@@ -48,38 +48,55 @@ Numbers = Callable[[Chunk], Any]
 Codes = Callable[[Chunk], NDArray[np.int32]]
 
 
+class _Part:
+    """A compiled part of a question, which remembers its result on a chunk where more than one other part needs it."""
+
+    __slots__ = ("run", "uses")
+
+    def __init__(self, run: Callable[[Chunk], Any]) -> None:
+        self.run, self.uses = run, 0
+
+    def __call__(self, chunk: Chunk) -> Any:
+        if self.uses < 2:
+            return self.run(chunk)
+        key = id(self)
+        if key not in chunk.memo:
+            chunk.memo[key] = self.run(chunk)
+        return chunk.memo[key]
+
+
 class Compiler:
     """Trees made ready for the columns of one table.
 
+    Every part is compiled once, and computed once a chunk where several others need it: a part that is asked for its true
+    and for its false rows would otherwise double the work of all that lies below it.
+
     Args:
         columns: the canonical columns, looked up by name when first used.
-        share: compute equal parts of different questions once a chunk. Pays off in batches only.
+        share: let equal parts of different questions count as one. Pays off in batches only.
     """
 
     def __init__(self, columns: Mapping[str, Encoded], *, share: bool = False) -> None:
         self._columns = columns
         self._share = share
-        self._slots: dict[tuple[Node, bool], tuple[int, Truths]] = {}
+        self._parts: dict[object, _Part] = {}
+
+    def _once(
+        self, node: Node, want: bool | None, make: Callable[[], Callable[[Chunk], Any]]
+    ) -> Callable[[Chunk], Any]:
+        """The part for a node, made at its first use. Nodes live as long as their question, so identity will do."""
+        key = (node if self._share else id(node), want)
+        part = self._parts.get(key)
+        if part is None:
+            part = self._parts[key] = _Part(make())
+        part.uses += 1
+        return part
 
     # yes/no ------------------------------------------------------------------------------------------------------
 
     def truth(self, node: Node, want: bool = True) -> Truths:
         """The rows on which the node is certainly `want`."""
-        if not self._share:
-            return self._truth(node, want)
-        key = (node, want)
-        if key not in self._slots:
-            found = self._truth(node, want)
-            slot = len(self._slots)
-
-            def memoised(chunk: Chunk) -> Bools:
-                if slot not in chunk.memo:
-                    chunk.memo[slot] = found(chunk)
-                kept: Bools = chunk.memo[slot]
-                return kept
-
-            self._slots[key] = slot, memoised
-        return self._slots[key][1]
+        return self._once(node, want, lambda: self._truth(node, want))
 
     def _truth(self, node: Node, want: bool) -> Truths:
         if isinstance(node, Test):
@@ -132,11 +149,12 @@ class Compiler:
             return self._text_test(node, want)
         left = self.number(first)
         if node.op == "in":
-            items = np.array([item.value for item in node.args[1:] if isinstance(item, Number)])
+            items = [np.float64(item.value) for item in node.args[1:] if isinstance(item, Number)]
 
             def member(chunk: Chunk) -> Bools:
+                # Item by item: sorting or searching would take a time that depends on the rows.
                 x = left(chunk)
-                found = np.isin(x, items)
+                found = reduce(np.logical_or, [x == item for item in items])
                 return _wide(found if want else ~(found | np.isnan(x)), chunk)
 
             return member
@@ -162,16 +180,14 @@ class Compiler:
         others = node.args[1:]
         if node.op == "like" or node.op == "in" or isinstance(others[0], Text):
             test = _word_test(node.op, [str(getattr(item, "value", "")) for item in others])
-            table = np.array([*(test(word) == want for word in words), False], dtype=np.bool_)
-            return lambda chunk: np.take(table, codes(chunk), mode="wrap")
+            table = np.array([False, *(test(word) == want for word in words)], dtype=np.bool_)
+            return lambda chunk: _looked_up(table, codes(chunk))
         other_words, other_codes = self.text(others[0])
         ranks = {word: float(rank) for rank, word in enumerate(sorted({*words, *other_words}))}
-        left = np.array([*(ranks[word] for word in words), np.nan])
-        right = np.array([*(ranks[word] for word in other_words), np.nan])
+        left = np.array([np.nan, *(ranks[word] for word in words)])
+        right = np.array([np.nan, *(ranks[word] for word in other_words)])
         compare = _COMPARE[node.op, want]
-        return lambda chunk: compare(
-            np.take(left, codes(chunk), mode="wrap"), np.take(right, other_codes(chunk), mode="wrap")
-        )
+        return lambda chunk: compare(_looked_up(left, codes(chunk)), _looked_up(right, other_codes(chunk)))
 
     def missing(self, node: Node) -> Truths:
         """The rows on which the node has no value."""
@@ -188,6 +204,9 @@ class Compiler:
 
     def number(self, node: Node) -> Numbers:
         """The node's numbers, NaN where there is none; a single number where it is the same for all rows."""
+        return self._once(node, None, lambda: self._number(node))
+
+    def _number(self, node: Node) -> Numbers:
         if isinstance(node, Number):
             value = np.float64(node.value)
             return lambda _: value
@@ -202,9 +221,9 @@ class Compiler:
                 open_rows, result = chunk.all(True), np.full(chunk.size, np.nan)
                 for condition, value in branches:
                     here = open_rows & condition(chunk)
-                    np.copyto(result, value(chunk), where=here)
+                    np.fmax(result, _only(value(chunk), here), out=result)  # one of the two is missing
                     open_rows &= ~here
-                np.copyto(result, otherwise(chunk), where=open_rows)
+                np.fmax(result, _only(otherwise(chunk), open_rows), out=result)
                 return result
 
             return chosen
@@ -216,8 +235,8 @@ class Compiler:
         first = node.args[0]
         if node.name == "length":
             words, codes = self.text(first)
-            lengths = np.array([*(float(len(word)) for word in words), np.nan])
-            return lambda chunk: np.take(lengths, codes(chunk), mode="wrap")
+            lengths = np.array([np.nan, *(float(len(word)) for word in words)])
+            return lambda chunk: _looked_up(lengths, codes(chunk))
         args = [self.number(arg) for arg in node.args]
         if first.kind == "date":
             part = _DATE_PARTS[node.name]
@@ -295,25 +314,57 @@ def _word_test(op: str, others: list[str]) -> Callable[[str], bool]:
     return (lambda word: word.endswith(body)) if other.startswith("%") else (lambda word: word == body)
 
 
-def _date_part(part: Callable[[Any, Any], Any], micros: Any) -> Floats:
-    known = np.isfinite(micros)
-    moments = np.where(known, micros, 0.0).astype(np.int64).astype("datetime64[us]")
-    return np.where(known, part(moments, moments.astype("datetime64[D]")), np.nan)
+# No operation may take a time that depends on the rows: no branch on a value, no masked copy, no calendar of numpy's.
+
+
+def _looked_up(table: NDArray[Any], codes: NDArray[Any]) -> Any:
+    """What a table says of each word, missing ones first: no code is negative then, which would take longer."""
+    return np.take(table, codes + 1, mode="clip")
+
+
+_DAY, _HOUR = 86_400_000_000, 3_600_000_000
+
+
+def _date_part(part: Callable[[Any, Any], Any], micros: Any) -> Any:
+    whole = np.fmax(micros, FIRST_MICROS).astype(np.int64)  # some day where there is none
+    days = whole // _DAY
+    return part(days.astype(np.float64), whole - days * _DAY) + 0.0 * micros
+
+
+def _civil(days: Any) -> tuple[Any, Any, Any]:
+    """Year, month and day of days since 1970, for the years 1 to 9999 (Hinnant, chrono-compatible date algorithms, 2013)."""
+    z = days + 719_468.0
+    era = np.floor(z / 146_097.0)
+    of_era = z - era * 146_097.0
+    year = np.floor(
+        (of_era - np.floor(of_era / 1_460.0) + np.floor(of_era / 36_524.0) - np.floor(of_era / 146_096.0)) / 365.0
+    )
+    of_year = of_era - (365.0 * year + np.floor(year / 4.0) - np.floor(year / 100.0))
+    from_march = np.floor((5.0 * of_year + 2.0) / 153.0)
+    month = from_march + 3.0 - 12.0 * (from_march >= 10.0)
+    return (
+        year + era * 400.0 + (month <= 2.0),
+        month,
+        of_year - np.floor((153.0 * from_march + 2.0) / 5.0) + 1.0,
+    )
 
 
 _DATE_PARTS: dict[str, Callable[[Any, Any], Any]] = {
-    "year": lambda _, days: days.astype("datetime64[Y]").astype(np.int64) + 1970.0,
-    "month": lambda _, days: days.astype("datetime64[M]").astype(np.int64) % 12 + 1.0,
-    "day": lambda _, days: (days - days.astype("datetime64[M]").astype("datetime64[D]")).astype(np.int64) + 1.0,
-    "weekday": lambda _, days: (days.astype(np.int64) + 3) % 7 + 0.0,
-    "hour": lambda moments, days: np.floor((moments - days.astype("datetime64[us]")).astype(np.int64) / 3.6e9),
+    "year": lambda days, _: _civil(days)[0],
+    "month": lambda days, _: _civil(days)[1],
+    "day": lambda days, _: _civil(days)[2],
+    "weekday": lambda days, _: (days + 719_162.0) - 7.0 * np.floor((days + 719_162.0) / 7.0),
+    "hour": lambda _, rest: np.floor(rest / float(_HOUR)),
 }
 
 
 def _only(x: Any, kept: Any) -> Any:
-    """x where `kept`, NaN elsewhere. Without a branch, so that the time taken does not depend on the rows: 0/0 is NaN."""
-    kept = np.asarray(kept, dtype=np.float64)
-    return x * (kept / kept)
+    """x where `kept`, NaN elsewhere: 0/0 is NaN."""
+    ones = np.asarray(kept).astype(np.float64)
+    if not ones.ndim:
+        return x * (ones / ones)
+    np.divide(ones, ones, out=ones)
+    return np.multiply(ones, x, out=ones)
 
 
 def _divisor(y: Any) -> Any:
@@ -338,7 +389,7 @@ def _exp(x: Any) -> Any:
 def _first_known(*args: Any) -> Any:
     result = args[0]
     for other in args[1:]:
-        result = np.where(np.isnan(result), other, result)
+        result = np.fmax(result, _only(other, np.isnan(result)))
     return result
 
 

@@ -6,10 +6,10 @@ import re
 from typing import NamedTuple, NoReturn
 
 from everhold.errors import QuestionError
+from everhold.queries.expression.hints import CHARACTERS
 
-__all__ = ["KEYWORDS", "MOST_CHARACTERS", "Token", "complain", "tokens"]
+__all__ = ["KEYWORDS", "Token", "complain", "tokens"]
 
-MOST_CHARACTERS = 4_000
 KEYWORDS = frozenset(
     "AND OR NOT IN BETWEEN IS NULL LIKE TRUE FALSE CASE WHEN THEN ELSE END".split()  # noqa: SIM905
 )
@@ -20,7 +20,7 @@ _PATTERN = re.compile(
     | (?P<word>[^\W\d]\w*)
     | "(?P<quoted>(?:[^"]|"")*)"
     | '(?P<text>(?:[^']|'')*)'
-    | (?P<op><=|>=|<>|!=|[=<>+\-*/%(),])
+    | (?P<op><=|>=|<>|!=|==|[=<>+\-*/%(),])
     )""",
     re.VERBOSE,
 )
@@ -41,14 +41,14 @@ def complain(text: str, at: int, message: str) -> NoReturn:
     raise QuestionError(f"{message}\n  {shown}\n  {' ' * (at - start)}^")
 
 
-def tokens(text: str, *, limits: bool = True) -> list[Token]:
-    """All tokens of a question, an end mark last.
+def tokens(text: str, most: int) -> list[Token]:
+    """All tokens of a question of at most so many characters, an end mark last.
 
-    >>> [token.value for token in tokens("age >= 40 AND city = 'it''s'")]
+    >>> [token.value for token in tokens("age >= 40 AND city = 'it''s'", 100)]
     ['age', '>=', '40', 'AND', 'city', '=', "it's", '']
     """
-    if limits and len(text) > MOST_CHARACTERS:
-        raise QuestionError(f"the question has {len(text):,} characters. Expected at most {MOST_CHARACTERS:,}.")
+    if len(text) > most:
+        raise QuestionError(f"the question has {len(text):,} characters. Expected at most {most:,}.")
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -71,9 +71,6 @@ def tokens(text: str, *, limits: bool = True) -> list[Token]:
     if text[at:].strip():
         place = at + len(text[at:]) - len(text[at:].lstrip())
         what = "a text that does not end" if text[place] in "'\"" else f"the character {text[place]!r}"
-        hint = {"&": " Write AND.", "|": " For OR write OR; texts cannot be joined.", "!": " Write NOT."}.get(
-            text[place], ""
-        )
-        complain(text, place, f"{what} was not expected here.{hint}")
+        complain(text, place, f"{what} was not expected here.{CHARACTERS.get(text[place], '')}")
     result.append(Token("end", "", len(text)))
     return result

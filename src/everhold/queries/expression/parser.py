@@ -3,21 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Literal, NoReturn
 
-from everhold.errors import did_you_mean
+from everhold.errors import did_you_mean, near_word
+from everhold.queries.expression.extent import out_of_range
+from everhold.queries.expression.hints import FUNCTIONS, OPERATORS
 from everhold.queries.expression.lexer import Token, complain, tokens
 from everhold.queries.expression.tree import Call, Case, Column, Kind, Logic, Node, Null, Number, Test, Text, Truth
-from everhold.queries.expression.values import LARGEST, LONGEST_TEXT, SMALLEST
+from everhold.queries.expression.values import LARGEST, LONGEST_TEXT, SMALLEST, date_of
 
-__all__ = ["MOST_DEPTH", "MOST_ITEMS", "MOST_PARTS", "parse"]
+__all__ = ["ASKED", "MOST_ITEMS", "RECORDED", "Limits", "Words", "parse"]
 
-MOST_PARTS = 250
-MOST_DEPTH = 40
 MOST_ITEMS = 256
-_MOST = 1e300
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a question may have at most, so that its time and memory are bounded.
+
+    Attributes:
+        characters: of its text.
+        parts: operations, columns and constants as they are written.
+        depth: parentheses and calls within each other.
+        size: parts once BETWEEN is written out, which names its operand twice.
+        height: operations on top of each other: x + x + x has two.
+    """
+
+    characters: int
+    parts: int
+    depth: int
+    size: int
+    height: int
+
+
+ASKED = Limits(characters=4_000, parts=250, depth=40, size=600, height=100)
+RECORDED = Limits(characters=200_000, parts=20_000, depth=200, size=20_000, height=150)
+"""Of what a ledger holds: it was checked when it was asked, and a statistic is larger than what it is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a text column that the schema lists.
+
+    Attributes:
+        listed: the words.
+        closed: whether it holds nothing else.
+    """
+
+    listed: frozenset[str]
+    closed: bool = True
+
 
 # What functions take and give: kinds of arguments ("…" repeats the last), kind of the result.
 _FUNCTIONS: dict[str, tuple[tuple[str, ...], Kind]] = {
@@ -44,16 +81,17 @@ _WORDS: dict[Kind, str] = {"number": "a number", "boolean": "yes/no", "text": "t
 _AGGREGATES = frozenset(
     ["avg", "mean", "sum", "count", "min", "max", "median", "quantile", "stddev", "std", "variance", "var"]
 )
-_COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
+_COMPARISONS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
+_EQUALITIES = ("=", "==", "<>", "!=")
 
 
 def parse(
     text: str,
     columns: Mapping[str, Kind],
     want: Literal["boolean", "number"] = "boolean",
-    words: Mapping[str, frozenset[str]] | None = None,
+    words: Mapping[str, Words] | None = None,
     *,
-    limits: bool = True,
+    limits: Limits = ASKED,
 ) -> Node:
     """The tree of a question.
 
@@ -61,8 +99,8 @@ def parse(
         text: what was typed.
         columns: the public columns with their kinds.
         want: what the whole expression must be; yes and no become 1 and 0 where a number is wanted.
-        words: for text columns that hold nothing else, the words they may hold.
-        limits: whether to refuse what is too long or too deep; a text from a ledger was checked when it was asked.
+        words: for text columns the words that the schema lists.
+        limits: `ASKED`, or `RECORDED` for a text from a ledger, which was checked when it was asked.
 
     Raises:
         QuestionError: with a caret under the place, and a near column, word or function where one fits.
@@ -73,7 +111,8 @@ def parse(
     parser = _Parser(text, columns, words or {}, limits)
     tree = parser.expression(0)
     if parser.now.kind != "end":
-        parser.fail(parser.now, f"{parser.now.value!r} was not expected here; a question is one expression.")
+        hint = OPERATORS.get(parser.now.value.upper(), " A question is one expression.")
+        parser.fail(parser.now, f"{parser.now.value!r} was not expected here.{hint}")
     if tree.kind == want:
         return tree
     if want == "number":
@@ -87,17 +126,17 @@ def parse(
 
 
 class _Parser:
-    def __init__(
-        self, text: str, columns: Mapping[str, Kind], words: Mapping[str, frozenset[str]], limits: bool = True
-    ) -> None:
+    def __init__(self, text: str, columns: Mapping[str, Kind], words: Mapping[str, Words], limits: Limits) -> None:
         self._text = text
         self._limits = limits
         self._columns = columns
         self._words = words
-        self._tokens = tokens(text, limits=limits)
+        self._strict = limits is ASKED
+        self._tokens = tokens(text, limits.characters)
         self._place = 0
         self._parts = 0
         self._depth = 0
+        self._measured: dict[int, tuple[Node, int, int]] = {}  # by identity: the node, its size and its height
         self.now = self._tokens[0]
         """The token that is read next."""
 
@@ -128,17 +167,31 @@ class _Parser:
         return token
 
     def part(self, node: Node) -> Node:
-        """Count a node against the limit."""
+        """Count a node against the limits."""
         self._parts += 1
-        if self._parts > MOST_PARTS and self._limits:
-            self.fail(node, f"the question has more than {MOST_PARTS} parts. Expected a smaller one.")
+        inner = [self._measured.get(id(one), (one, 1, 1)) for one in _operands(node)]
+        size, height = 1 + sum(one[1] for one in inner), 1 + max((one[2] for one in inner), default=0)
+        self._measured[id(node)] = node, size, height
+        most = self._limits
+        if self._parts > most.parts:
+            self.fail(node, f"the question has more than {most.parts} parts. Expected a smaller one.")
+        if size > most.size:
+            self.fail(
+                node,
+                f"the question has more than {most.size} parts once every BETWEEN is written out as two comparisons. "
+                "Expected a smaller one.",
+            )
+        if height > most.height:
+            self.fail(
+                node, f"more than {most.height} operations build on each other here. Expected a flatter question."
+            )
         return node
 
     def expression(self, level: int) -> Node:
         """Parse what binds more tightly than `level`: 1 OR, 2 AND, 3 NOT, 4 comparisons, 5 sums, 6 products, 7 signs."""
         self._depth += 1
-        if self._depth > MOST_DEPTH and self._limits:
-            self.fail(self.now, f"the question is nested more than {MOST_DEPTH} deep. Expected a flatter one.")
+        if self._depth > self._limits.depth:
+            self.fail(self.now, f"the question is nested more than {self._limits.depth} deep. Expected a flatter one.")
         left = self.prefix()
         while True:
             following = self.infix(left, level)
@@ -154,6 +207,8 @@ class _Parser:
             value = float(token.value)
             if not abs(value) <= LARGEST:
                 self.fail(token, f"the number {token.value} is too large. Expected at most 1e15.")
+            if self._strict and 0.0 < value < SMALLEST:
+                self.fail(token, f"the number {token.value} is too small. Expected 0, or at least 1e-30.")
             return self.part(Number(value, at=token.at))
         if token.kind == "text":
             return self.part(Text(token.value[:LONGEST_TEXT], at=token.at))
@@ -180,7 +235,9 @@ class _Parser:
         if token.kind == "end":
             return self.fail(token, "the question ends where a value was expected.")
         before = self._text[max(token.at - 1, 0) : token.at]
-        hint = {"==": " Write = for equal.", "=>": " Write >=.", "=<": " Write <=."}.get(before + token.value, "")
+        hint = {"=>": " Write >=.", "=<": " Write <=.", "**": OPERATORS["**"]}.get(before + token.value, "")
+        if token.kind == "keyword" and (names := [name for name in self._columns if name.upper() == token.value]):
+            hint = f' The column stands in double quotes, because its name is a word of the language: "{names[0]}".'
         return self.fail(token, f"{token.value!r} was not expected here; a column, a number or a text was.{hint}")
 
     def infix(self, left: Node, level: int) -> Node | None:
@@ -211,20 +268,21 @@ class _Parser:
         """AND and OR."""
         token = self.take()
         right = self.need(self.expression(level), "boolean")
-        node = Logic("and" if op == "and" else "or", (self.need(left, "boolean"), right), at=token.at)
-        return self.part(node)
+        left = self.need(left, "boolean")
+        parts = left.args if isinstance(left, Logic) and left.op == op else (left,)  # a chain is one node
+        return self.part(Logic("and" if op == "and" else "or", (*parts, right), at=token.at))
 
     def compare(self, token: Token, left: Node, right: Node) -> Node:
         """A comparison, turned so that only '<', '<=' and '=' remain."""
         left, right = self.alike(token, left, right)
-        if self._limits and (isinstance(left, Null) or isinstance(right, Null)):
+        if self._strict and (isinstance(left, Null) or isinstance(right, Null)):
             self.fail(
                 token, "nothing compares with NULL, so this would be no on every row. Write IS NULL or IS NOT NULL."
             )
-        if token.value in ("=", "<>", "!="):
+        if token.value in _EQUALITIES:
             self.known(left, right)
             self.known(right, left)
-        if left.kind == "boolean" and token.value not in ("=", "<>", "!="):
+        if left.kind == "boolean" and token.value not in _EQUALITIES:
             self.fail(token, "yes/no values can be compared by = and <> only.")
         op = token.value
         if op in ("<", "<="):
@@ -232,7 +290,7 @@ class _Parser:
         if op in (">", ">="):
             return self.part(Test("<" if op == ">" else "<=", (right, left), at=token.at))
         equal = self.part(Test("=", (left, right), at=token.at))
-        return equal if op == "=" else self.part(Logic("not", (equal,), at=token.at))
+        return equal if op in ("=", "==") else self.part(Logic("not", (equal,), at=token.at))
 
     def predicate(self, left: Node) -> Node:
         """IS NULL, IN, BETWEEN, LIKE, each possibly with NOT."""
@@ -311,6 +369,8 @@ class _Parser:
                     f"{name.value} is about many rows, and a question is about one. Ask holdout.mean, holdout.quantile, "
                     "holdout.variance or holdout.share instead.",
                 )
+            if name.value.lower() in FUNCTIONS:
+                self.fail(name, f"there is no function {name.value!r}. {FUNCTIONS[name.value.lower()]}")
             near = did_you_mean(name.value.lower(), _FUNCTIONS)
             self.fail(name, f"there is no function {name.value!r}.{near} There are: {', '.join(sorted(_FUNCTIONS))}.")
         self.expect("(")
@@ -408,12 +468,18 @@ class _Parser:
     def known(self, column: Node, item: Node) -> None:
         """Complain about a word that a column with a closed list of words cannot hold."""
         words = self._words.get(column.name) if isinstance(column, Column) else None
-        if words is not None and isinstance(item, Text) and item.value not in words:
-            shown = ", ".join(repr(word) for word in sorted(words)[:12]) + (", …" if len(words) > 12 else "")
+        if words is None or not isinstance(item, Text) or item.value in words.listed or not self._strict:
+            return
+        name = getattr(column, "name", "")
+        if words.closed:
+            listed = sorted(words.listed)
+            shown = ", ".join(repr(word) for word in listed[:12]) + (", …" if len(listed) > 12 else "")
+            self.fail(item, f"{name!r} is never {item.value!r}.{did_you_mean(item.value, listed)} It holds {shown}.")
+        if (near := near_word(item.value, words.listed, cutoff=0.8)) is not None:
             self.fail(
                 item,
-                f"{getattr(column, 'name', '')!r} is never {item.value!r}.{did_you_mean(item.value, words)} "
-                f"It holds {shown}.",
+                f"{item.value!r} is not among the listed values of {name!r}. Did you mean {near!r}? To ask about "
+                f"{item.value!r} all the same, write LIKE {item.value!r} in place of =. Nothing was charged.",
             )
 
     def date(self, node: Text) -> Node:
@@ -421,36 +487,26 @@ class _Parser:
         try:
             moment = datetime.fromisoformat(node.value.strip())
         except ValueError:
-            self.fail(node, f"{node.value!r} is not a date. Expected '2024-05-01' or '2024-05-01 13:30:00'.")
-        if moment.tzinfo is not None:
-            self.fail(node, "times are without a zone here. Expected '2024-05-01 13:30:00'.")
-        return Number(float((moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)), "date", node.at)
+            self.fail(
+                node,
+                f"{node.value!r} is not a date. Expected '2024-05-01', '2024-05-01 13:30:00' or "
+                "'2024-05-01T13:30:00Z'.",
+            )
+        micros = date_of(moment)
+        if micros != micros:
+            self.fail(node, f"{node.value!r} is outside the years 1 to 9999, in UTC. Expected a date within them.")
+        return Number(micros, "date", node.at)
 
     def bounded(self, node: Call) -> None:
-        """Refuse what could overflow by its shape alone."""
-        if self._limits and _magnitude(node) > _MOST:
-            self.fail(
-                node, "this could become larger than 1e300 on some row. Expected smaller numbers or fewer products."
-            )
+        """Refuse what could overflow or underflow by its shape alone."""
+        if self._strict and (fault := out_of_range(node)) is not None:
+            self.fail(node, fault)
 
 
-def _magnitude(node: Node) -> float:
-    """The largest size a number can have, whatever the row."""
-    if isinstance(node, Number):
-        return abs(node.value)
+def _operands(node: Node) -> tuple[Node, ...]:
+    """What a node is made of; the items of a list have a limit of their own."""
     if isinstance(node, Case):
-        return max(*(_magnitude(value) for _, value in node.branches), _magnitude(node.otherwise))
-    if not isinstance(node, Call):
-        return LARGEST
-    sizes = [_magnitude(arg) for arg in node.args] if node.args and node.args[0].kind == "number" else [LARGEST]
-    if node.name in ("+", "-"):
-        return sum(sizes)
-    if node.name == "*":
-        return sizes[0] * sizes[1]
-    if node.name == "/":
-        return sizes[0] / SMALLEST
-    if node.name == "%":
-        return 2.0 * max(sizes[0] / SMALLEST, sizes[1])
-    if node.name == "exp":
-        return 1e35
-    return max(*sizes, 1e3) if len(sizes) > 1 else max(sizes[0], 1e3)
+        return (*(one for branch in node.branches for one in branch), node.otherwise)
+    if isinstance(node, Test) and node.op == "in":
+        return node.args[:1]
+    return node.args if isinstance(node, Call | Test | Logic) else ()

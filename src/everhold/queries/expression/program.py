@@ -108,9 +108,9 @@ def _rows_of(question: TextQuestion, compiler: Compiler) -> Callable[[Chunk], ND
         y = np.rint(np.minimum(np.maximum(x, 0.0), 1.0) * STEPS)
         if reverse:
             y = STEPS - y
-        y = np.where(np.isnan(x), 0.0, y)
+        y = np.fmax(y, 0.0)  # where there is no number
         if group is not None:
-            y = np.where(group(chunk), y, 0.0)
+            y = y * group(chunk)
         return y if y.ndim else np.full(chunk.size, float(y))
 
     return steps
