@@ -282,6 +282,6 @@ def test_errors_are_one_tree():
     from everhold import errors
 
     own = [value for _, value in inspect.getmembers(errors, inspect.isclass) if value.__module__ == errors.__name__]
-    assert all(issubclass(value, eh.EverholdError) for value in own)
+    assert all(issubclass(value, eh.EverholdError | Warning) for value in own)
     for value in own:
         assert value.__name__ in errors.__doc__

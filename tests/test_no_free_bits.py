@@ -129,7 +129,7 @@ def test_no_second_record():
 
 
 def test_a_question_cannot_ask():
-    held = eh.Holdout({"x": np.arange(100)}, prior=eh.Reference({"x": np.arange(100)}), seed=0)
+    held = eh.Holdout({"x": np.arange(100)}, prior=eh.Reference({"x": np.arange(100)}), seed=0, overlap="allow")
 
     def nosy(rows):
         held.ask(lambda r: r["x"] > 3)
@@ -156,7 +156,8 @@ def test_questions_across_rows_are_refused():
 
 def test_warnings_and_exits_on_private_rows_do_not_tell():
     data = {"x": np.array([1.0] * 99 + [-7.0])}
-    held = eh.Holdout(data, prior=eh.Reference({"x": np.ones(50)}), seed=0)
+    public = {"x": np.array([1.0] * 49 + [2.0])}
+    held = eh.Holdout(data, prior=eh.Reference(public), seed=0)
 
     def loud(rows):
         if (rows["x"] < 0).any():
@@ -172,7 +173,9 @@ def test_warnings_and_exits_on_private_rows_do_not_tell():
 
 class TestNames:
     def holdout(self, **settings):
-        return eh.Holdout({"x": np.arange(200)}, prior=eh.Reference({"x": np.arange(200)}), seed=0, **settings)
+        return eh.Holdout(
+            {"x": np.arange(200)}, prior=eh.Reference({"x": np.arange(200)}), seed=0, overlap="allow", **settings
+        )
 
     def test_a_callables_name_belongs_to_its_values(self):
         held = self.holdout()
@@ -214,7 +217,9 @@ class TestNames:
 
 
 def test_closures_that_change_afterwards_do_not_change_the_record():
-    held = eh.Holdout({"x": np.arange(300) / 300}, prior=eh.Reference({"x": np.arange(300) / 300}), seed=0)
+    held = eh.Holdout(
+        {"x": np.arange(300) / 300}, prior=eh.Reference({"x": np.arange(300) / 300}), seed=0, overlap="allow"
+    )
     for c in (0.2, 0.5, 0.8):
         held.ask(lambda r: r["x"] > c)  # noqa: B023 - the late binding is the point
     assert held.audit().ok

@@ -14,6 +14,8 @@ EverholdError
 ├── ReplayError                    a transcript does not belong to what it is replayed with
 └── MissingExtra (ImportError)     an optional part is not installed; the message names the extra
 
+SchemaWarning (UserWarning)        a proposed schema that its owner should look at
+
 A message says what was expected, what came and what to do next. It carries public values only, never a private row.
 """
 
@@ -38,9 +40,11 @@ __all__ = [
     "QuestionError",
     "ReplayError",
     "RequestConflict",
+    "SchemaWarning",
     "ServerError",
     "SettingError",
     "did_you_mean",
+    "near_word",
     "require_number",
     "require_whole",
 ]
@@ -115,6 +119,10 @@ class MissingExtra(EverholdError, ImportError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an optional part of everhold. Install it with: pip install 'everhold[{extra}]'")
+
+
+class SchemaWarning(UserWarning):
+    """Something about a proposed schema that its owner should look at. Made of public rows alone."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.audits import audit_study, expected_records, kept_public
+from everhold.data.overlap import require_independent
 from everhold.data.sample import EngineName, Sample
 from everhold.data.schema import Schema
 from everhold.data.source import Frame, as_source
@@ -49,7 +50,7 @@ from everhold.queries.query import Query, as_query
 from everhold.queries.request import Request
 from everhold.questions.asker import Asker
 from everhold.questions.rehearsal import Rehearsal
-from everhold.settings import RuleName, Settings
+from everhold.settings import OverlapRule, RuleName, Settings
 from everhold.version import VERSION
 
 if TYPE_CHECKING:
@@ -98,6 +99,8 @@ class Holdout(Asker):
         unit: a column that tells which rows belong together: they count as one draw, the mean of what they say.
         engine: 'memory', 'duckdb' (Parquet files larger than memory, read in place), or 'auto'.
         memory_limit: for the DuckDB engine, such as '1GB'.
+        overlap: 'refuse' (default) a reference that holds private rows, more of them than chance explains; or 'allow' it,
+            if they are known to be independent all the same. The record says so.
 
     Attributes:
         who: a name for the record of whoever asks next.
@@ -129,6 +132,7 @@ class Holdout(Asker):
         unit: str | None = None,
         engine: EngineName = "auto",
         memory_limit: str | None = None,
+        overlap: OverlapRule = "refuse",
     ) -> None:
         if not isinstance(prior, Prior | Split):
             raise PriorError(
@@ -144,6 +148,7 @@ class Holdout(Asker):
             known_rows=known_rows,
             seed=fresh_seed() if seed is None else seed,
             tolerance=tolerance,
+            overlap=overlap,
         )
         rows = as_source(data, what="the private table", private=True)
         split = None
@@ -156,6 +161,8 @@ class Holdout(Asker):
         if declared is None:
             _require_same_columns(rows, public.columns)
         sample = Sample(rows, schema=public.schema, unit=unit, engine=engine, memory_limit=memory_limit)
+        if overlap == "refuse" and split is None and public.pool is not None and not getattr(prior, "compared", False):
+            require_independent(sample, public.pool.rows)
         self._begin(sample, public, settings, prior, unit, split)
 
     def _begin(

@@ -144,6 +144,7 @@ class SQOracle:
                 confidence=kept,
                 half_width=inner / 2.0,
                 seed=self._seed,
+                overlap="allow",  # features may be those of the sample: only labels are hidden
             )
 
     def ask(self, phi: Phi) -> Answer:

@@ -9,10 +9,12 @@ from typing import Any, Literal, get_args
 from everhold.errors import LedgerError, SettingError, require_number, require_whole
 from everhold.mechanism.rules import Corrective, Entropic, Gradient, Rule
 from everhold.mechanism.tolerance import Anytime, Contract, FixedPrecision
+from everhold.queries.coins import require_seed
 
-__all__ = ["RuleName", "Settings"]
+__all__ = ["OverlapRule", "RuleName", "Settings"]
 
 RuleName = Literal["corrective", "gradient", "entropic"]
+OverlapRule = Literal["refuse", "allow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Settings:
         known_rows: how many private rows the analyst may know.
         seed: of all coins.
         tolerance: a contract to use instead of the default for `half_width`.
+        overlap: whether a reference that holds private rows was to be refused, or allowed.
     """
 
     confidence: float = 0.95
@@ -36,6 +39,7 @@ class Settings:
     known_rows: int = 0
     seed: int = 0
     tolerance: Contract | None = None
+    overlap: OverlapRule = "refuse"
 
     def __post_init__(self) -> None:
         require_number(self.confidence, "confidence")
@@ -58,8 +62,9 @@ class Settings:
         for name, kind in (("half_width", float), ("density", float), ("known_rows", int), ("seed", int)):
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, kind(value))
-        if abs(self.seed) >= 2**256:
-            raise SettingError("the seed is too large. Expected fewer than 256 bits.")
+        require_seed(self.seed)
+        if self.overlap not in get_args(OverlapRule):
+            raise SettingError(f"overlap is one of {', '.join(get_args(OverlapRule))}, not {self.overlap!r}")
         if isinstance(self.rule, str) and self.rule not in get_args(RuleName):
             raise SettingError(f"the rule is one of {', '.join(get_args(RuleName))}, not {self.rule!r}")
         if not isinstance(self.rule, str) and not hasattr(self.rule, "fit"):
@@ -111,6 +116,7 @@ class Settings:
             "known_rows": self.known_rows,
             "seed": str(self.seed),
             "tolerance": tolerance,
+            "overlap": self.overlap,
         }
 
     @classmethod
@@ -132,6 +138,7 @@ class Settings:
                 known_rows=kept["known_rows"],
                 seed=int(kept["seed"]),
                 tolerance=tolerance,
+                overlap=kept.get("overlap", "refuse"),  # studies older than the question never allowed it
             )
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerError(f"the settings of the study are not readable ({error}).") from None

@@ -216,7 +216,18 @@ class TestMistakes:
         import pandas as pd
 
         pd.DataFrame({"x": np.arange(500.0)}).to_parquet(folder / "x.parquet")
-        made = run("create", "p.everhold", "--data", "x.parquet", "--prior", "x.parquet", "--engine", "duckdb")
+        made = run(
+            "create",
+            "p.everhold",
+            "--data",
+            "x.parquet",
+            "--prior",
+            "x.parquet",
+            "--engine",
+            "duckdb",
+            "--overlap",
+            "allow",
+        )
         assert made.exit_code == 0, made.output
         assert run("ask", "p.everhold", "x > 100").exit_code == 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -18,6 +19,7 @@ from everhold.errors import (
     PrecisionExhausted,
     PriorError,
     QuestionError,
+    SchemaWarning,
     ServerError,
     SettingError,
 )
@@ -82,13 +84,22 @@ def problem(message: str) -> None:
     _errors.print(Text(printable(message)))
 
 
+def _warned(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning on the error stream."""
+    _errors.print("warning: ", style="bold yellow", end="")
+    _errors.print(Text(printable(str(message))))
+
+
 def guarded(command: Callable[P, T]) -> Callable[P, T]:
     """Turn everhold's own errors into a sentence and an exit code."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            return command(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", SchemaWarning)
+                warnings.showwarning = _warned
+                return command(*args, **kwargs)
         except EverholdError as error:
             problem(str(error))
             raise typer.Exit(next((code for kind, code in _CODES if isinstance(error, kind)), 1)) from None

@@ -104,15 +104,34 @@ def _ask(
 def _as_json(text: str, found: Any) -> str:
     if isinstance(found, eh.Shares):
         cells = [
-            {"label": list(label), "value": cell.value, "low": cell.low, "high": cell.high, "surprise": cell.surprise}
+            {
+                "label": list(label),
+                "value": _or_null(cell),
+                "low": cell.low,
+                "high": cell.high,
+                "surprise": cell.surprise,
+            }
             for label, cell in found
         ]
         return json.dumps({"question": text, "cells": cells}, ensure_ascii=False)
-    shown = {"question": text, "value": found.value, "low": found.low, "high": found.high, "surprise": found.surprise}
+    shown = {
+        "question": text,
+        "value": _or_null(found),
+        "low": found.low,
+        "high": found.high,
+        "surprise": found.surprise,
+    }
     shown |= {"round": found.round, "spent": found.spent}
+    if isinstance(found, eh.Finding):
+        shown |= {"what": found.what, "unit": found.unit}
     if isinstance(found, eh.Comparison):
         shown["verdict"] = found.verdict
     return json.dumps(shown, ensure_ascii=False)
+
+
+def _or_null(found: Any) -> float | None:
+    """The estimate; null where there is none."""
+    return float(found.value) if found.value == found.value else None
 
 
 def _show(text: str, found: Any, as_json: bool, several: bool) -> None:

@@ -33,6 +33,9 @@ def create(
     known_rows: Annotated[int, typer.Option(help="How many private rows the analyst may know.")] = 0,
     seed: Annotated[int | None, typer.Option(help="Of the coins; drawn when left out.")] = None,
     engine: Annotated[str, typer.Option(help="memory, duckdb (Parquet in place) or auto.")] = "auto",
+    overlap: Annotated[
+        str, typer.Option(help="refuse public rows that are private too, or allow them (the record says so).")
+    ] = "refuse",
 ) -> None:
     """Create a study.
 
@@ -53,6 +56,7 @@ def create(
         "schema": schema,
         "unit": unit,
         "engine": engine,
+        "overlap": overlap,
     }
     with console.status("Reading the rows …"):
         given = eh.Reference(prior) if prior is not None else eh.Split(split if split is not None else 0.5)

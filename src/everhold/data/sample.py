@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -11,8 +12,9 @@ import numpy as np
 from everhold.data.engines.duckdb import DuckDBEngine
 from everhold.data.engines.memory import MemoryEngine
 from everhold.data.files import Files
-from everhold.data.fingerprint import fingerprint_files, fingerprint_rows
+from everhold.data.fingerprint import fingerprint_files, fingerprint_rows, row_hashes
 from everhold.data.source import as_source
+from everhold.data.units import by_unit
 from everhold.errors import DataError, QuestionError, SettingError
 from everhold.queries.expression.question import Expression, Graded, Prepared
 from everhold.queries.grid import VALUE_ONE
@@ -138,6 +140,39 @@ class Sample:
         """The same for many text questions, in one scan."""
         questions = [query.question if isinstance(query, Prepared) else query for query in queries]
         return [steps - VALUE_ONE * self.size for steps in self._engine.totals(questions)]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns."""
+        return tuple(self._kinds) if self._table is None else tuple(self._table)
+
+    @property
+    def unit(self) -> str | None:
+        """The column that tells which rows belong together."""
+        return self._unit
+
+    def digests(self, public: Table, names: Sequence[str], most: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Digests of the private draws and of public ones, by these columns; of a part of both where there are more than
+        `most` private rows. For `data.overlap` alone, like `keys`."""
+        if not names:
+            return np.empty(0, np.uint64), np.empty(0, np.uint64)
+        if isinstance(self._engine, DuckDBEngine):
+            return self._engine.digests(public, names, most)
+        key, every = secrets.token_bytes(32), np.uint64(-(-self._rows.row_count // most))
+        mine, theirs = (by_unit(row_hashes(table, names, key), table.units) for table in (self._rows, public))
+        return mine[mine % every == 0], theirs[theirs % every == 0]
+
+    def keys(self, names: Sequence[str]) -> set[str]:
+        """Those of the columns that tell all rows apart by whole numbers, texts or dates."""
+        if isinstance(self._engine, DuckDBEngine):
+            return self._engine.keys(names)
+        return {name for name in names if self._rows.is_key(name)}
+
+    @property
+    def _rows(self) -> Table:
+        if self._table is None:
+            raise DataError("the rows are not in memory.")
+        return self._table
 
     @property
     def binding(self) -> str:

@@ -15,8 +15,10 @@ How many rows break it is told to the owner alone, by `examine`.
 from __future__ import annotations
 
 import tomllib
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 from math import ceil, floor, isfinite, log10
 from pathlib import Path
@@ -25,10 +27,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from everhold.data.table import Table
-from everhold.errors import DataError, SettingError, did_you_mean
+from everhold.errors import DataError, SchemaWarning, SettingError, did_you_mean
 from everhold.queries.expression.columns import Encoded, converted, encode, kind_by_type
 from everhold.queries.expression.parser import Words
 from everhold.queries.expression.tree import Kind
+from everhold.queries.expression.values import FIRST_MICROS, LARGEST, LAST_MICROS, date_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +49,8 @@ class ColumnSchema:
     Attributes:
         name: what questions call it.
         kind: 'number', 'boolean', 'text' or 'date'.
-        low, high: of a number, the range for means, quantiles and histograms.
+        low, high: of a number, the range for means, quantiles and histograms; of a date, for quantiles and histograms, in
+            microseconds since 1970 (dates, and texts such as '2024-05-01', are taken too).
         whole: a number that is always whole.
         categories: the texts that tables and histograms list; empty where it is free text.
         others: what becomes of other texts: 'keep' them, or count them as 'missing'.
@@ -68,8 +72,11 @@ class ColumnSchema:
         if (self.low is None) != (self.high is None):
             raise SettingError(f"column {self.name!r} has one end of a range. Expected both, low and high, or none.")
         if self.low is not None and self.high is not None:
-            if self.kind != "number":
-                raise SettingError(f"column {self.name!r} is {self.kind}, and only numbers have a range.")
+            if self.kind not in ("number", "date"):
+                raise SettingError(f"column {self.name!r} is {self.kind}, and only numbers and dates have a range.")
+            if self.kind == "date":
+                for end in ("low", "high"):
+                    object.__setattr__(self, end, _moment(getattr(self, end), self.name))
             if not (isfinite(self.low) and isfinite(self.high) and self.low < self.high):
                 raise SettingError(
                     f"column {self.name!r} ranges from {self.low!r} to {self.high!r}. Expected low < high."
@@ -86,10 +93,19 @@ class ColumnSchema:
         """Whether it holds its categories and nothing else."""
         return bool(self.categories) and self.others == "missing"
 
+    @property
+    def ends_text(self) -> tuple[str, str]:
+        """The ends of the range for people; empty where there is none."""
+        if self.low is None or self.high is None:
+            return "", ""
+        if self.kind == "date":
+            return _iso(self.low), _iso(self.high)
+        return f"{self.low:.12g}", f"{self.high:.12g}"
+
     def __str__(self) -> str:
         parts: list[str] = [self.kind]
-        if self.low is not None and self.high is not None:
-            parts.append(f"{self.low:g} to {self.high:g}")
+        if self.low is not None:
+            parts.append(" to ".join(self.ends_text))
         if self.whole:
             parts.append("whole")
         if self.categories:
@@ -147,16 +163,28 @@ class Schema(Mapping[str, ColumnSchema]):
         }
 
     @classmethod
-    def propose(cls, reference: object) -> Schema:
+    def propose(cls, reference: object, *, warn: bool = True) -> Schema:
         """Kinds, ranges and categories from *public* rows: a table, a file, or anything that a reference can be.
 
-        Ranges are rounded outwards to round numbers. Look it over: a range that is too wide makes means wide. That values
-        may be missing is always supposed; where none can be, declare it (`missing=False`): means then take one question.
+        A number's range spans all but the outermost 0.1 % on either side, with some room, rounded outwards. Values outside
+        count as its nearest end in means, so look it over; `SchemaWarning` names columns that the public rows say little
+        about, because they hold a single value. That values may be missing is always supposed; where none can be, declare
+        it (`missing=False`): means then take one question.
         """
         from everhold.data.source import as_table
 
         table = reference if isinstance(reference, Table) else as_table(reference, what="the reference")
-        return cls(tuple(_proposed(name, table.column(name)) for name in table if table.kind(name) is not None))
+        schema = cls(tuple(_proposed(name, table.column(name)) for name in table if table.kind(name) is not None))
+        alone = [name for name in schema if _single(table.column(name))] if warn else []
+        if alone:
+            shown = ", ".join(repr(name) for name in alone[:6]) + (", …" if len(alone) > 6 else "")
+            warnings.warn(
+                f"the public rows hold a single value in {shown}. The proposed range of such a column says little about "
+                "other rows, and means would be cut to it. Declare it: schema.revised(name, low=..., high=...).",
+                SchemaWarning,
+                stacklevel=2,
+            )
+        return schema
 
     def revised(self, name: str, **changes: Any) -> Schema:
         """The schema with one column changed: `schema.revised("bmi", low=10, high=60)`.
@@ -186,7 +214,8 @@ class Schema(Mapping[str, ColumnSchema]):
         for column in self.columns:
             lines += ["", f"[columns.{_quoted(column.name)}]", f'kind = "{column.kind}"']
             if column.low is not None and column.high is not None:
-                lines += [f"low = {column.low!r}", f"high = {column.high!r}"]
+                ends = column.ends_text if column.kind == "date" else (repr(column.low), repr(column.high))
+                lines += [f"low = {ends[0].replace(' ', 'T')}", f"high = {ends[1].replace(' ', 'T')}"]
             if column.whole:
                 lines.append("whole = true")
             if column.categories:
@@ -277,12 +306,71 @@ def _proposed(name: str, column: Encoded) -> ColumnSchema:
         known = column.values[~np.isnan(column.values)]
         if not len(known):
             return ColumnSchema(name, "number")
-        low, high = _round_range(float(known.min()), float(known.max()))
-        return ColumnSchema(name, "number", low, high, whole=bool(np.all(known == np.rint(known))))
+        whole = bool(np.all(known == np.rint(known)))
+        return ColumnSchema(name, "number", *_range(known, whole), whole=whole)
+    if column.kind == "date":
+        known = column.values[~np.isnan(column.values)]
+        if not len(known) or known.min() == known.max():
+            return ColumnSchema(name, "date")
+        low, high = float(known.min()) // _DAY * _DAY, -(-float(known.max()) // _DAY) * _DAY
+        return ColumnSchema(name, "date", max(low, FIRST_MICROS), min(high, LAST_MICROS))
     if column.kind == "text" and 0 < len(column.words) <= _MOST_CATEGORIES:
         used = sorted({int(code) for code in np.unique(column.values)} - {-1})
         return ColumnSchema(name, "text", categories=tuple(column.words[code] for code in used))
     return ColumnSchema(name, column.kind)
+
+
+_DAY = 86_400_000_000.0
+_FEW = 50
+"""Whole numbers of so small a span are taken as they are: counts, ratings, months."""
+
+
+def _range(known: NDArray[np.float64], whole: bool) -> tuple[float, float]:
+    """A range for means from public numbers: robust against a few far outliers, with room for what they do not show.
+
+    >>> _range(np.arange(13.0), True), _range(np.array([0.0, 1.0]), True)
+    ((0.0, 12.0), (0.0, 1.0))
+    >>> _range(np.concatenate([np.linspace(0, 60, 10_000), [1300.0]]), False)
+    (0.0, 70.0)
+    """
+    least, most = float(known.min()), float(known.max())
+    if whole and 0.0 < most - least <= _FEW:
+        return least, most
+    low, high = (float(end) for end in np.quantile(known, (0.001, 0.999)))
+    room = 0.01 * (high - low)
+    low, high = _round_range(low - room, high + room) if room > 0.0 else _round_range(least, most)
+    if least == most:
+        return low, high
+    if least >= 0.0:
+        low = max(low, 0.0)
+    if most <= 0.0:
+        high = min(high, 0.0)
+    return low, high
+
+
+def _single(column: Encoded) -> bool:
+    """Whether all known values of a number or date are the same one, and not one that stands for others."""
+    if column.kind not in ("number", "date"):
+        return False
+    known = column.values[~column.missing]
+    return len(known) > 0 and bool(np.all(known == known[0])) and abs(known[0]) != LARGEST
+
+
+def _iso(micros: float) -> str:
+    """A moment; a day alone where it begins one.
+
+    >>> _iso(0.0), _iso(1e6)
+    ('1970-01-01', '1970-01-01 00:00:01')
+    """
+    moment = datetime(1970, 1, 1) + timedelta(microseconds=int(micros))
+    return moment.date().isoformat() if micros % _DAY == 0.0 else moment.isoformat(sep=" ")
+
+
+def _moment(end: object, name: str) -> float:
+    micros = float(end) if isinstance(end, int | float) else date_of(end)
+    if not FIRST_MICROS <= micros <= LAST_MICROS:
+        raise SettingError(f"column {name!r} has an end of its range at {end!r}. Expected a date such as '2024-05-01'.")
+    return micros
 
 
 def _round_range(low: float, high: float) -> tuple[float, float]:
@@ -321,11 +409,16 @@ def _from_entry(name: str, entry: Any) -> ColumnSchema:
         if key in entry and not isinstance(entry[key], wanted):
             raise SettingError(f"column {name!r} has {key} = {entry[key]!r}. Expected a {wanted.__name__}.")
     for key in ("low", "high"):
-        if key in entry and (isinstance(entry[key], bool) or not isinstance(entry[key], int | float)):
-            raise SettingError(f"column {name!r} has {key} = {entry[key]!r}. Expected a number.")
+        allowed = (str, date) if entry["kind"] == "date" else ()
+        if key in entry and (isinstance(entry[key], bool) or not isinstance(entry[key], (int, float, *allowed))):
+            raise SettingError(
+                f"column {name!r} has {key} = {entry[key]!r}. Expected a number{' or a date' if allowed else ''}."
+            )
     categories: Iterable[Any] = entry.get("categories", [])
     if any(not isinstance(word, str) for word in categories):
         raise SettingError(f"column {name!r} has categories that are no text. Expected quoted words.")
-    ends: dict[str, Any] = {key: float(entry[key]) for key in ("low", "high") if key in entry}
+    ends: dict[str, Any] = {
+        key: entry[key] if entry["kind"] == "date" else float(entry[key]) for key in ("low", "high") if key in entry
+    }
     rest = {key: entry[key] for key in ("kind", "whole", "others", "missing") if key in entry}
     return ColumnSchema(name, categories=tuple(categories), **ends, **rest)

@@ -113,6 +113,21 @@ class Table(Mapping[str, "NDArray[Any]"]):
         """What text questions may do with a column; None: nothing."""
         return self._encoded[name].kind if name in self._encoded else kind_of(self._raw[name])
 
+    def is_key(self, name: str) -> bool:
+        """Whether a column tells all rows apart by whole numbers, texts or dates.
+
+        >>> table = Table({"id": [1, 2, 3], "x": [0.5, 1.5, 2.5], "y": [1, 1, 2]})
+        >>> [table.is_key(name) for name in table]
+        [True, False, False]
+        """
+        if self.kind(name) in (None, "boolean"):
+            return False
+        column = self.column(name)
+        known = column.values[~column.missing]
+        if column.kind == "number" and not bool(np.all(known == np.rint(known))):
+            return False
+        return len(np.unique(known)) == len(known) > 1
+
     def kinds(self) -> dict[str, str]:
         """What each column holds, in words that two tables can be compared by."""
         return {name: self._kind_in_words(name) for name in self._names}

@@ -12,7 +12,7 @@ from everhold.queries.expression.values import LARGEST
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Units", "units_of"]
+__all__ = ["Units", "by_unit", "units_of"]
 
 
 class Units:
@@ -39,6 +39,15 @@ class Units:
         """
         sums = np.bincount(self.codes, weights=steps, minlength=len(self._sizes))
         return np.rint(sums / self._sizes)
+
+
+def by_unit(hashes: NDArray[np.uint64], units: Units | None) -> NDArray[np.uint64]:
+    """One hash for each unit, the least of its rows'; rows that are units of their own keep theirs."""
+    if units is None:
+        return hashes
+    least = np.full(len(units), np.iinfo(np.uint64).max, dtype=np.uint64)
+    np.minimum.at(least, units.codes, hashes)
+    return least
 
 
 def units_of(column: Encoded | NDArray[Any]) -> Units:

@@ -76,7 +76,9 @@ class _SQClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         oracle: SQOracle | _Anytime
         if self.tolerance is None:
             prior = Labels({"x": X}, label="y", classes=[-1, 1])
-            oracle = _Anytime(Holdout({"x": X, "y": labels}, prior=prior, confidence=self.confidence, seed=seed))
+            # The features are public here, and only labels are hidden.
+            held = Holdout({"x": X, "y": labels}, prior=prior, confidence=self.confidence, seed=seed, overlap="allow")
+            oracle = _Anytime(held)
         else:
             oracle = SQOracle(
                 features=X, sample=(X, labels), tolerance=self.tolerance, confidence=self.confidence, seed=seed

@@ -155,13 +155,24 @@ def paired(columns: dict[str, NDArray[Any]], layout: Layout) -> dict[str, object
 
 
 class LaidOut(Reference):
-    """A prior that is laid out already: features with labels, or pairs of them."""
+    """A prior that is laid out already: features with labels, or pairs of them.
+
+    Attributes:
+        compared: its features were compared with the private ones, before labels were laid out over them.
+    """
+
+    compared = True
 
     def __init__(self, pool: Pool, density: float | None, description: str) -> None:
         self._pool = pool
         self.density = density
         self._description = description
         self._weighted = pool.weights is not None
+
+    @property
+    def table(self) -> Table:
+        """The rows."""
+        return self._pool.rows
 
     def describe(self) -> str:
         """One line for people."""

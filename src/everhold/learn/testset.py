@@ -14,6 +14,9 @@ import numpy as np
 
 from everhold.bounds import derived
 from everhold.data.fingerprint import fingerprint_rows
+from everhold.data.overlap import require_independent
+from everhold.data.sample import Sample
+from everhold.data.schema import Schema
 from everhold.data.table import Table
 from everhold.errors import (
     DataError,
@@ -49,6 +52,7 @@ from everhold.queries.coins import fresh_seed
 from everhold.queries.expression import expression
 from everhold.queries.expression.program import Batch, Columns
 from everhold.queries.query import Values
+from everhold.settings import OverlapRule
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,7 +97,7 @@ class TestSet:
         pairs: pair the rows up, so that AUC can be asked for; everything then rests on half as many draws. Not where the
             test features are public: whoever knows the pairs could aim at them.
         label: the name of the label's column in subgroups (`given=`).
-        confidence, half_width, known_rows, seed: as for `eh.Holdout`.
+        confidence, half_width, known_rows, seed, overlap: as for `eh.Holdout`.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(6000, 3)); y = (X[:, 0] > 0).astype(int)
@@ -127,6 +131,7 @@ class TestSet:
         half_width: float | None = None,
         known_rows: int = 0,
         seed: int | None = None,
+        overlap: OverlapRule = "refuse",
     ) -> None:
         if task not in get_args(Task):
             raise SettingError(f"the task is 'classification' or 'regression', not {task!r}")
@@ -187,6 +192,7 @@ class TestSet:
             "half_width": half_width,
             "known_rows": known_rows,
             "seed": self._seed,
+            "overlap": overlap,
         }
         self._held: Holdout | None = None
         self._shared = False
@@ -216,6 +222,8 @@ class TestSet:
         shared = {name: theirs[name] for name in both}
         if len(both) < len(mine) or not both:  # what tells these rows from others, where columns do not
             both[_DIGEST], shared[_DIGEST] = row_digests(self._X), row_digests(self._public)
+        if not self._transductive and self._settings["overlap"] == "refuse":
+            require_independent(Sample(Table(both)), Table(shared))
         density = 1.0 / len(self._kit.classes) if prior == "uniform" and self.task == "classification" else None
         laid = LaidOut(pool_of(shared, self._theirs, self._label), density, self.prior)
         if self._pairs:
@@ -227,13 +235,20 @@ class TestSet:
         """The possible labels, in the order that tables of probabilities have."""
         return self._kit.classes
 
+    @property
+    def _schema(self) -> Schema:
+        """What subgroups can be told by; no mean is cut to its ranges."""
+        return Schema.propose(self._prior.table, warn=False)
+
     def _begin(self) -> None:
         if self._path is None:
-            self._held = Holdout(self._rows, prior=self._prior, **self._settings)  # type: ignore[arg-type]
+            self._held = Holdout(self._rows, prior=self._prior, schema=self._schema, **self._settings)  # type: ignore[arg-type]
         elif self._path.exists():
             self._open()
         else:
-            self._held = Holdout.create(self._path, self._rows, prior=self._prior, **self._settings)
+            self._held = Holdout.create(
+                self._path, self._rows, prior=self._prior, schema=self._schema, **self._settings
+            )
 
     def _open(self) -> Holdout:
         if self._path is None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from everhold.errors import SettingError
 
-__all__ = ["coins", "fresh_seed"]
+__all__ = ["coins", "fresh_seed", "require_seed"]
 
 
 def coins(seed: int, *stream: str | int) -> np.random.Generator:
@@ -22,11 +22,16 @@ def coins(seed: int, *stream: str | int) -> np.random.Generator:
     >>> int(coins(7, "fresh", 3).integers(1000)) == int(coins(7, "fresh", 3).integers(1000))
     True
     """
-    if not 0 <= seed < 2**128:
-        raise SettingError(f"a seed is a whole number from 0 to 2¹²⁸-1, not {seed!r}")
+    require_seed(seed)
     words = "\n".join(str(word) for word in stream)
     digest = hashlib.sha256(f"everhold coins 1\n{seed}\n{words}".encode()).digest()
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
+
+
+def require_seed(seed: int) -> None:
+    """Refuse a seed that no coins can be drawn from."""
+    if not 0 <= seed < 2**128:
+        raise SettingError("the seed is negative or too large. Expected a whole number from 0 to 2¹²⁸-1.")
 
 
 def fresh_seed() -> int:

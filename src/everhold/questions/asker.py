@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from math import isfinite, prod
+from math import isfinite, nan, prod
 from typing import TYPE_CHECKING
 
 from everhold.bounds import derived
@@ -12,6 +12,7 @@ from everhold.errors import QuestionError, require_number
 from everhold.queries.expression import Expression, Graded, conjunction, expression, graded, number, question_of
 from everhold.queries.expression.canonical import canonical
 from everhold.queries.expression.tree import Call, Case, Column, Logic, Node, Number, Test
+from everhold.queries.expression.values import LARGEST, SMALLEST, date_of
 from everhold.questions.bins import bins_of, label_tests
 from everhold.questions.finding import Comparison, Finding, Shares
 from everhold.questions.missing import can_be_missing
@@ -24,6 +25,7 @@ __all__ = ["Asker"]
 
 Ends = tuple[float, float]
 
+_SECOND = 1e6  # in microseconds: how finely quantiles of dates are told apart
 _HALVINGS = 14  # of the range, in the search for a quantile: 1/16,384 of it
 
 
@@ -69,7 +71,7 @@ class Asker:
         tree, ends = self._number(question, low, high)
         group = None if given is None else self._yes_no(given).tree
         value, interval, parts = self._mean(self._filled(tree, ends), ends, group)
-        what = f"mean of {question}" + ("" if given is None else f" given {given}")
+        what = f"mean of {question}{self._cut_to(question, ends)}" + ("" if given is None else f" given {given}")
         return Finding(what, ends[0] + (ends[1] - ends[0]) * value, *derived.rescaled(interval, *ends), parts)
 
     def difference(
@@ -92,6 +94,7 @@ class Asker:
             one, other = (self._ratio(tree, group.tree, "") for group in groups)
         else:
             tree, ends = self._number(question, low, high)
+            what = f"{question}{self._cut_to(question, ends)}: {first} minus {second}"
             found = [self._mean(self._filled(tree, ends), ends, group.tree) for group in groups]
             one, other = (
                 Finding("", ends[0] + (ends[1] - ends[0]) * value, *derived.rescaled(interval, *ends), parts)
@@ -116,6 +119,8 @@ class Asker:
         else:
             (one, a), (other, b) = self._number(first, low, high), self._number(second, low, high)
             one, other = _cut(self._filled(one, a), a), _cut(self._filled(other, b), b)
+            what = f"is {first}{self._cut_to(first, a)} larger than {second}{self._cut_to(second, b)}"
+            what += "" if given is None else f" given {given}"
             ends = (a[0] - b[1], a[1] - b[0])
         tree = canonical(Call("-", (one, other), "number"))
         value, interval, parts = self._mean(tree, ends, group)
@@ -132,9 +137,9 @@ class Asker:
         group = self._group(given, [tree])
         _, _, spread, parts = self._moments(self._filled(tree, ends), ends, group)
         span = ends[1] - ends[0]
-        what = f"variance of {question}" + ("" if given is None else f" given {given}")
+        what = f"variance of {question}{self._cut_to(question, ends)}" + ("" if given is None else f" given {given}")
         interval = (spread[1][0] * span * span, spread[1][1] * span * span)
-        return Finding(what, max(spread[0], 0.0) * span * span, *interval, parts)
+        return Finding(what, spread[0] * span * span, *interval, parts)
 
     def correlation(
         self,
@@ -160,7 +165,7 @@ class Asker:
         spans = [ends[1] - ends[0] for ends in ranges]
         # On the scale of the ranges, and with each number divided by about its own spread:
         # E(x - c)(y - d) = (E(x + y - …)² - E(x - y - …)²)/4, squares whose means lie near 0, where intervals are narrow.
-        scales = [max(round(spread[0] ** 0.5, 3), 1e-3) for spread in (x_spread, y_spread)]
+        scales = [max(1e-3, round(spread[0] ** 0.5, 3)) for spread in (x_spread, y_spread)]
         factors: list[Node] = [
             Call("/", (_shifted(tree, ends, shift), Number(span * scale)), "number")
             for tree, ends, shift, span, scale in zip(trees, ranges, (c, d), spans, scales, strict=True)
@@ -179,7 +184,8 @@ class Asker:
         value = 0.25 * (squares[0][0] - squares[1][0]) * unit / (max(x_spread[0] * y_spread[0], 1e-12)) ** 0.5
         low, high = derived.correlation(cov, x_spread[1], y_spread[1])
         parts = x_parts + y_parts + squares[0][2] + squares[1][2]
-        what = f"correlation of {first} and {second}" + ("" if given is None else f" given {given}")
+        named = [f"{text}{self._cut_to(text, ends)}" for text, ends in zip((first, second), ranges, strict=True)]
+        what = f"correlation of {' and '.join(named)}" + ("" if given is None else f" given {given}")
         return Finding(what, min(max(value, low), high), low, high, parts)
 
     # order ---------------------------------------------------------------------------------------------------------
@@ -193,51 +199,66 @@ class Asker:
         high: float | None = None,
         given: str | None = None,
     ) -> Finding:
-        """The smallest t such that a share of at least `level` lies at or below it, by bisection.
+        """The smallest t such that a share of at least `level` lies at or below it, by bisection. Of numbers, or of dates.
 
-        About 40 questions of the form "x <= t"; quiet ones cost next to nothing. Rows without a number do not count; what
+        About 40 questions of the form "x <= t"; quiet ones cost next to nothing. Rows without a value do not count; what
         lies outside the range counts as its nearest end.
         """
         require_number(level, "level")
         if not 0.0 < level < 1.0:
             raise QuestionError(f"the level of a quantile lies strictly between 0 and 1, not at {level!r}")
-        tree, ends = self._number(question, low, high)
+        tree, ends = self._number(question, low, high, dates=True)
+        date = tree.kind == "date"
         group = self._group(given, [tree])
-        whole = isinstance(tree, Column) and self._declared()[tree.name].whole
-        tree = self._filled(tree, ends)
+        step = _SECOND if date else 1.0 if isinstance(tree, Column) and self._declared()[tree.name].whole else None
+        if not date:
+            tree = self._filled(tree, ends)
         parts: dict[int, Answer] = {}
+        known: dict[float, tuple[float, float, float]] = {}
 
-        def below(t: float) -> tuple[float, Ends]:
-            """The share at or below t, among those that count."""
-            test = Test("<=", (tree, Number(t)))
+        def below(t: float) -> tuple[float, float, float]:
+            """The share at or below t among those that count: estimate and interval."""
+            if t in known:
+                return known[t]
+            test = Test("<=", (tree, Number(t, tree.kind)))
             if group is None:
                 answer = self._ask_parts([question_of(test)])[0]
                 parts[answer.round] = answer
-                return answer.value, (answer.low, answer.high)
-            found = self._ratio(test, group, "")
-            parts.update({part.round: part for part in found.parts})
-            return found.value, (found.low, found.high)
+                known[t] = answer.value, answer.low, answer.high
+            else:
+                found = self._ratio(test, group, "")
+                parts.update({part.round: part for part in found.parts})
+                known[t] = found.value, found.low, found.high
+            return known[t]
 
-        def search(passed: int) -> tuple[float, float]:
-            """Halve the range: `passed` says which number has to pass the level."""
+        def search(passed: int) -> tuple[float | None, float]:
+            """Halve the range: `passed` says which number has to pass. The last t that failed, and the first that passed.
+
+            What lies below the range counts as its lower end, so that this end has to be tried like any other; at the upper
+            end everything is at or below.
+            """
             a, b = ends
+            if below(a)[passed] >= level:
+                return None, a
             for _ in range(_HALVINGS):
                 t = 0.5 * (a + b)
-                t = float(round(t)) if whole and a < round(t) < b else t
-                value, interval = below(t)
-                if (value, *interval)[passed] >= level:
+                t = t if step is None or not a < round(t / step) * step < b else round(t / step) * step
+                if below(t)[passed] >= level:
                     b = t
                 else:
                     a = t
-                if whole and b - a <= 1.0:
+                if step is not None and b - a <= step:
                     break
             return a, b
 
-        value = search(0)[1]
+        value = search(0)[1] if below(ends[0])[0] == below(ends[0])[0] else nan
         # Q > a where even the upper end lies below the level; Q ≤ b where the lower end reaches it.
         lowest, highest = search(2)[0], search(1)[1]
+        least = ends[0] if lowest is None else min(lowest, highest)
         what = f"{level:g} quantile of {question}" + ("" if given is None else f" given {given}")
-        return Finding(what, min(max(value, lowest), highest), lowest, highest, tuple(parts.values()))
+        return Finding(
+            what, min(max(value, least), highest), least, highest, tuple(parts.values()), "date" if date else "number"
+        )
 
     def median(
         self, question: str, *, low: float | None = None, high: float | None = None, given: str | None = None
@@ -295,10 +316,10 @@ class Asker:
         elif (name := question.strip('"')) in schema and schema[name].kind == "text":
             return label_tests(schema[name])
         elif edges is not None:
-            tree = number(self._quoted(question), schema.kinds, schema.words)
+            tree = number(self._quoted(question), schema.kinds, schema.words, dates=True)
             labels = bins_of(tree, (0.0, 1.0), bins, edges)
         else:
-            tree, ends = self._number(question, None, None)
+            tree, ends = self._number(question, None, None, dates=True)
             labels = bins_of(tree, ends, bins, None)
         return [*labels, ("(missing)", Test("null", (tree,)))] if can_be_missing(tree, schema) else labels
 
@@ -320,29 +341,43 @@ class Asker:
             return False
         return True
 
-    def _number(self, text: str, low: float | None, high: float | None) -> tuple[Node, Ends]:
-        """A number's tree, cut off at its range, and the range."""
+    def _number(
+        self, text: str, low: float | str | None, high: float | str | None, *, dates: bool = False
+    ) -> tuple[Node, Ends]:
+        """A number's tree, or a date's, and the range that is considered."""
         if not isinstance(text, str):
             raise QuestionError(f'a question here is text, such as "bmi", not {type(text).__name__}.')
         schema = self._declared()
-        tree = number(self._quoted(text), schema.kinds, schema.words)
+        tree = number(self._quoted(text), schema.kinds, schema.words, dates=dates)
         declared = schema[tree.name] if isinstance(tree, Column) else None
         if (low is None) != (high is None):
             raise QuestionError("a range has two ends. Expected both low and high, or neither.")
+        if tree.kind == "date" and low is not None and high is not None:
+            low, high = date_of(low), date_of(high)
+            if not low < high:
+                raise QuestionError("the range of a date has two ends such as low='2024-01-01' and high='2025-01-01'.")
+            return tree, (low, high)
         if low is None or high is None:
             low, high = (None, None) if declared is None else (declared.low, declared.high)
         if isinstance(tree, Case) and low is None and self._is_yes_no(text):
             low, high = 0.0, 1.0
         if low is None or high is None:
             raise QuestionError(
-                f"{text!r} has no declared range. Expected low=... and high=..., the ends between which its mean is taken; "
-                "choose them by what is known of it in public."
+                f"{text!r} has no declared range. Expected low=... and high=..., the ends between which its values are "
+                "considered; choose them by what is known of it in public."
             )
         for end, name in ((low, "low"), (high, "high")):
             require_number(end, name)
-        if not (isfinite(low) and isfinite(high) and high - low >= 1e-30 and max(abs(low), abs(high)) <= 1e15):
+        low, high = (0.0 if abs(float(end)) < SMALLEST else float(end) for end in (low, high))
+        if tree.kind == "number" and not (
+            isfinite(low) and isfinite(high) and high - low >= SMALLEST and max(abs(low), abs(high)) <= LARGEST
+        ):
             raise QuestionError(f"the range goes from {low!r} to {high!r}. Expected low < high, at most 1e15 in size.")
-        return tree, (float(low), float(high))
+        return tree, (low, high)
+
+    def _cut_to(self, text: str, ends: Ends) -> str:
+        """A mean over a range is one of values that were cut off at its ends: say so, unless they are yes and no."""
+        return "" if self._is_yes_no(text) else f" cut to {ends[0]:.12g}…{ends[1]:.12g}"
 
     def _filled(self, tree: Node, ends: Ends) -> Node:
         """Where nothing may be missing by the schema, a row that breaks it counts as the middle."""
@@ -387,7 +422,7 @@ class Asker:
         """A centre near the mean in the number's units, the mean's interval and the variance with its own on the range's."""
         value, mean, parts = self._mean(tree, ends, group)
         span = ends[1] - ends[0]
-        shift = ends[0] + span * round(value, 3)
+        shift = ends[0] + span * (round(value, 3) if value == value else 0.5)
         centre = (shift - ends[0]) / span
         corners = (0.0, max((ends[0] - shift) ** 2, (ends[1] - shift) ** 2))
         around, interval, more = self._mean(_squared(_shifted(tree, ends, shift)), corners, group)
@@ -401,16 +436,16 @@ def _share_of(what: str, parts: Sequence[Answer]) -> Finding:
     """A/(A + B) from the answers about A and B."""
     a, b = (max(part.value, 0.0) for part in parts)
     low, high = derived.ratio((parts[0].low, parts[0].high), (parts[1].low, parts[1].high))
-    value = a / (a + b) if a + b > 0.0 else 0.5 * (low + high)
-    return Finding(what, min(max(value, low), high), low, high, tuple(parts))
+    value = min(max(a / (a + b), low), high) if a + b > 0.0 else nan  # no row of the group was seen
+    return Finding(what, value, low, high, tuple(parts))
 
 
 def _within(what: str, part: Answer, whole: Answer) -> Finding:
     """A/G for a part A of G, by A/(A + (G - A))."""
     rest = derived.difference((whole.low, whole.high), (part.low, part.high))
     low, high = derived.ratio((part.low, part.high), rest)
-    value = part.value / whole.value if whole.value > 0.0 else 0.5 * (low + high)
-    return Finding(what, min(max(value, low), high), low, high, (part, whole))
+    value = min(max(part.value / whole.value, low), high) if whole.value > 0.0 else nan
+    return Finding(what, value, low, high, (part, whole))
 
 
 def _as_number(tree: Node) -> Node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from everhold.queries.expression import conjunction
 from everhold.queries.expression.canonical import canonical
 from everhold.queries.expression.tree import Column as ColumnNode
 from everhold.queries.expression.tree import Logic, Node, Number, Test, Text
+from everhold.queries.expression.values import LARGEST, date_of
 
 if TYPE_CHECKING:
     from everhold.data.schema import ColumnSchema
@@ -18,35 +20,60 @@ if TYPE_CHECKING:
 __all__ = ["bins_of", "label_tests"]
 
 _MOST_BINS = 1000
+_SECOND, _DAY = 1e6, 86_400e6
 
 
-def bins_of(tree: Node, ends: tuple[float, float], bins: int, edges: Sequence[float] | None) -> list[tuple[str, Node]]:
+def bins_of(
+    tree: Node, ends: tuple[float, float], bins: int, edges: Sequence[float | str] | None
+) -> list[tuple[str, Node]]:
     """Labels and tests of the bins of a number."""
+    date = tree.kind == "date"
     if edges is not None:
-        for edge in edges:
-            require_number(edge, "an edge")
-            if not abs(edge) <= 1e15:
-                raise QuestionError(f"an edge is {edge!r}. Expected numbers of at most 1e15 in size.")
-        if len(edges) < 2 or any(not a < b for a, b in pairwise(edges)):
+        at = [_edge(edge, date) for edge in edges]
+        if len(at) < 2 or any(not a < b for a, b in pairwise(at)):
             raise QuestionError(
                 f"the edges are {list(edges)!r}. Expected at least two, each larger than the one before."
             )
         return [
-            (f"{a:.12g} to {b:.12g}", _between(tree, float(a), float(b), last=place == len(edges) - 2))
-            for place, (a, b) in enumerate(pairwise(edges))
+            (f"{_shown(a, date)} to {_shown(b, date)}", _between(tree, a, b, last=place == len(at) - 2))
+            for place, (a, b) in enumerate(pairwise(at))
         ]
     require_whole(bins, "bins")
     if not 2 <= bins <= _MOST_BINS:
         raise QuestionError(f"a histogram has 2 to {_MOST_BINS} bins, not {bins!r}")
     inner = [ends[0] + (ends[1] - ends[0]) * place / bins for place in range(1, bins)]
-    first = (f"below {inner[0]:.12g}", canonical(Test("<", (tree, Number(inner[0])))))
-    last = (f"{inner[-1]:.12g} or more", canonical(Test("<=", (Number(inner[-1]), tree))))
-    middle = [(f"{a:.12g} to {b:.12g}", _between(tree, a, b, last=False)) for a, b in pairwise(inner)]
+    if date:
+        step = _DAY if ends[1] - ends[0] >= 2 * bins * _DAY else _SECOND
+        inner = [round(edge / step) * step for edge in inner]
+    kind = tree.kind
+    first = (f"below {_shown(inner[0], date)}", canonical(Test("<", (tree, Number(inner[0], kind)))))
+    last = (f"{_shown(inner[-1], date)} or more", canonical(Test("<=", (Number(inner[-1], kind), tree))))
+    middle = [(f"{_shown(a, date)} to {_shown(b, date)}", _between(tree, a, b, last=False)) for a, b in pairwise(inner)]
     return [first, *middle, last]
 
 
 def _between(tree: Node, a: float, b: float, *, last: bool) -> Node:
-    return conjunction(Test("<=", (Number(a), tree)), Test("<=" if last else "<", (tree, Number(b))))
+    low, high = Number(a, tree.kind), Number(b, tree.kind)
+    return conjunction(Test("<=", (low, tree)), Test("<=" if last else "<", (tree, high)))
+
+
+def _edge(edge: float | str, date: bool) -> float:
+    if date:
+        micros = date_of(edge)
+        if micros != micros:
+            raise QuestionError(f"an edge is {edge!r}. Expected dates such as '2024-05-01'.")
+        return micros
+    require_number(edge, "an edge")
+    if not abs(float(edge)) <= LARGEST:
+        raise QuestionError(f"an edge is {edge!r}. Expected numbers of at most 1e15 in size.")
+    return float(edge)
+
+
+def _shown(edge: float, date: bool) -> str:
+    if not date:
+        return f"{edge:.12g}"
+    moment = datetime(1970, 1, 1) + timedelta(microseconds=int(edge))
+    return moment.date().isoformat() if edge % _DAY == 0.0 else moment.isoformat(sep=" ")
 
 
 def label_tests(column: ColumnSchema) -> list[tuple[str, Node]]:

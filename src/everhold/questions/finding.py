@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from html import escape
-from math import ceil
-from typing import TYPE_CHECKING, Literal
+from math import ceil, floor
+from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.queries.interval import Interval
 
@@ -27,9 +28,10 @@ class Finding:
 
     Attributes:
         what: the question in words.
-        value: the estimate, in the question's own units.
+        value: the estimate, in the question's own units; NaN where no row was seen that it could be about.
         low, high: the interval for the population.
         parts: the answers that it was made of.
+        unit: 'number', or 'date', where value and ends are microseconds since 1970.
     """
 
     what: str
@@ -37,6 +39,29 @@ class Finding:
     low: float
     high: float
     parts: tuple[Answer, ...]
+    unit: Literal["number", "date"] = "number"
+
+    @property
+    def seen(self) -> bool:
+        """Whether there was a row that it could be about. Without one there is an interval, and no estimate."""
+        return self.value == self.value
+
+    @property
+    def value_text(self) -> str:
+        """The estimate for people."""
+        if not self.seen:
+            return "no such rows seen"
+        if self.unit == "date":
+            return _date(self.value, round, self.high - self.low)
+        return f"{round(self.value, self.interval.decimals):,.{max(self.interval.decimals, 0)}f}"
+
+    @property
+    def interval_text(self) -> str:
+        """The interval for people, rounded outwards."""
+        if self.unit == "date":
+            width = self.high - self.low
+            return f"[{_date(self.low, floor, width)}, {_date(self.high, ceil, width)}]"
+        return str(self.interval)
 
     @property
     def interval(self) -> Interval:
@@ -64,8 +89,8 @@ class Finding:
     def __str__(self) -> str:
         many = "question" if len(self.parts) == 1 else "questions"
         mark = ", surprise" if self.surprise else ""
-        value = f"{round(self.value, self.interval.decimals):,.{max(self.interval.decimals, 0)}f}"
-        return f"{self.what}: {value} in {self.interval} ({len(self.parts)} {many}{mark})"
+        value = f"{self.value_text} in" if self.seen else f"{self.value_text};"
+        return f"{self.what}: {value} {self.interval_text} ({len(self.parts)} {many}{mark})"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
@@ -137,7 +162,7 @@ class Shares:
 
     def __repr__(self) -> str:
         cells, note = self._shown()
-        rows = [(" × ".join(label), f"{100 * cell.value:.1f} %", str(cell.interval)) for label, cell in cells]
+        rows = [(" × ".join(label), _percent(cell), str(cell.interval)) for label, cell in cells]
         wide = max([len(self.what), *(len(row[0]) for row in rows)])
         share = max([5, *(len(row[1]) for row in rows)])
         lines = [f"{self.what:<{wide}} | {'share':>{share}} | interval"]
@@ -147,12 +172,31 @@ class Shares:
     def _repr_html_(self) -> str:
         top = max((cell.high for cell in self.cells), default=1.0) or 1.0
         rows = "".join(
-            f"<tr><td>{escape(' × '.join(label))}</td><td style='text-align:right'>{100 * cell.value:.1f} %</td>"
+            f"<tr><td>{escape(' × '.join(label))}</td><td style='text-align:right'>{_percent(cell)}</td>"
             f"<td>{cell.interval}</td><td><svg width='204' height='14' role='img' aria-label='share with interval'>"
-            f"<rect x='0' y='2' height='10' width='{200 * cell.value / top:.1f}' fill='#93c5fd'/>"
+            f"<rect x='0' y='2' height='10' width='{200 * _drawn(cell) / top:.1f}' fill='#93c5fd'/>"
             f"<line x1='{200 * cell.low / top:.1f}' x2='{200 * cell.high / top:.1f}' y1='7' y2='7' stroke='#1d4ed8' "
             "stroke-width='2'/></svg></td></tr>"
             for label, cell in self._shown()[0]
         )
         head = f"<tr><th>{escape(self.what)}</th><th>share</th><th>interval</th><th></th></tr>"
         return f"<table>{head}{rows}</table><p>{escape(self._shown()[1])}</p>"
+
+
+def _percent(cell: Answer | Finding) -> str:
+    return f"{100 * cell.value:.1f} %" if cell.value == cell.value else "none seen"
+
+
+def _drawn(cell: Answer | Finding) -> float:
+    return cell.value if cell.value == cell.value else 0.0
+
+
+_SECOND, _DAY = 1_000_000, 86_400_000_000
+
+
+def _date(micros: float, to: Callable[[Any], int], width: float) -> str:
+    """A moment to the second, or to the day where the interval is wider than two."""
+    step = _DAY if width > 2 * _DAY else _SECOND
+    most = int((datetime.max - datetime(1970, 1, 1)).total_seconds()) * _SECOND
+    moment = datetime(1970, 1, 1) + timedelta(microseconds=min(to(micros / step) * step, most))
+    return moment.isoformat(sep=" ") if step == _SECOND else moment.date().isoformat()

@@ -24,6 +24,10 @@ def guarantee(study: Study) -> str:
         f"With probability {study.settings['confidence']:g} over the {study.rows:,} private {draws}, drawn independently "
         "from the population, all intervals of this study hold together, whatever was asked and however the questions were "
         "chosen."
+    ) + (
+        " The owner allowed public rows that are private rows too: this holds only if they are independent all the same."
+        if study.settings.get("overlap") == "allow"
+        else ""
     )
 
 

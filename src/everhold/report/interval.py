@@ -22,14 +22,16 @@ def interval_svg(
     def at(x: float) -> float:
         return 6.0 + (wide - 12.0) * (min(max(x, bottom), top) - bottom) / span
 
-    said = escape(f"{value:.4g}, interval {Interval(low, high)}, on a scale from {bottom:g} to {top:g}", quote=True)
+    seen = f"{value:.4g}" if value == value else "no estimate"
+    said = escape(f"{seen}, interval {Interval(low, high)}, on a scale from {bottom:g} to {top:g}", quote=True)
     high_px = 38 if ticks else 16
     parts = [
         f'<svg class="interval" viewBox="0 0 {wide:g} {high_px}" width="{wide:g}" height="{high_px}" role="img" '
         f'aria-label="{said}"><line class="axis" x1="6" x2="{wide - 6:g}" y1="8" y2="8"/>'
         f'<line class="bar" x1="{at(low):.1f}" x2="{at(high):.1f}" y1="8" y2="8" stroke-width="5"/>'
-        f'<circle class="dot" cx="{at(value):.1f}" cy="8" r="4.5"/>'
     ]
+    if value == value:  # an interval alone, where nothing was seen
+        parts.append(f'<circle class="dot" cx="{at(value):.1f}" cy="8" r="4.5"/>')
     for place in range(ticks):
         x = bottom + span * place / (ticks - 1)
         anchor = "start" if place == 0 else "end" if place == ticks - 1 else "middle"

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from everhold.errors import EverholdError, MissingExtra
 from everhold.queries.interval import Interval
-from everhold.questions.finding import Comparison, Shares
+from everhold.questions.finding import Comparison, Finding, Shares
 from everhold.serve.wire import Result, column_out, found_out, preview_out
 
 try:
@@ -146,7 +146,10 @@ def _told(find: Any) -> dict[str, Any]:
         shown = {key: value for key, value in found_out(found).items() if key != "parts"}
         if isinstance(found, Shares):
             return {**shown, "cells": [{k: v for k, v in cell.items() if k != "parts"} for cell in shown["cells"]]}
-        said = f"{found.value:.4g}, for the population in {Interval(found.low, found.high)}"
+        if isinstance(found, Finding):
+            said = f"{found.value_text}, for the population in {found.interval_text}"
+        else:
+            said = f"{found.value:.4g}, for the population in {Interval(found.low, found.high)}"
         if isinstance(found, Comparison):
             said = f"{found.verdict}: {said}"
         return {**shown, "in_words": said + ("; a surprise, charged once" if found.surprise else "")}

@@ -187,7 +187,7 @@ class TableOf(Quiet):
 
 
 class _Told(BaseModel):
-    value: float = Field(description="The estimate.")
+    value: float | None = Field(description="The estimate; null where no row was seen that it could be about.")
     low: float = Field(description="Lower end of the interval for the population.")
     high: float = Field(description="Upper end.")
     surprise: bool = Field(description="Whether the public sketch was off and the private rows spoke.")

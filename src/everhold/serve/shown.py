@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -133,6 +132,11 @@ class Shown:
         digits = min(max(interval.decimals, 0), 6)
         unit = " %" if percent else ""
         low, high = str(interval)[1:-1].split(", ")
+        value = f"{times * found.value:,.{digits}f}{unit}"
+        if isinstance(found, Finding) and (_is_date(found) or not found.seen):
+            value = found.value_text
+        if isinstance(found, Finding) and _is_date(found):
+            low, high = found.interval_text[1:-1].split(", ")
         sentence = f"For the population: between {low}{unit} and {high}{unit}."
         verdict = ""
         if isinstance(found, Comparison):
@@ -141,7 +145,7 @@ class Shown:
         many = 1 if isinstance(found, Answer) else len(found.parts)
         asked_of = f"Round {found.round:,}" if many == 1 else f"{many} questions, the last in round {found.round:,}"
         return cls(
-            title, f"{times * found.value:,.{digits}f}{unit}", sentence, _drawn(found, percent), verdict, "", [],
+            title, value, sentence, Markup("") if _is_date(found) else _drawn(found, percent), verdict, "", [],
             f"{asked_of}; priced at {found.spent:.1f} nats.", found.surprise,
         )  # fmt: skip
 
@@ -152,7 +156,7 @@ class Shown:
         cells = [
             (
                 " × ".join(label),
-                f"{100 * cell.value:.1f} %",
+                f"{100 * cell.value:.1f} %" if cell.value == cell.value else "none seen",
                 f"{Interval(100 * cell.low, 100 * cell.high)} %",
                 Markup(interval_svg(cell.value, cell.low, cell.high, bottom=0.0, top=top)),
             )
@@ -160,6 +164,10 @@ class Shown:
         ]
         rounds = f"{len(found):,} questions. {note}".strip()
         return cls(found.what, "", "", Markup(""), "", found.what, cells, rounds, found.surprises > 0)
+
+
+def _is_date(found: Answer | Finding) -> bool:
+    return isinstance(found, Finding) and found.unit == "date"
 
 
 def _drawn(found: Answer | Finding, percent: bool) -> Markup:
@@ -201,8 +209,8 @@ def example(column: ColumnSchema) -> str:
 def described(column: ColumnSchema) -> str:
     """What was declared of a column."""
     said = []
-    if column.low is not None and column.high is not None and isfinite(column.high - column.low):
-        said.append(f"{column.low:g} to {column.high:g}")
+    if column.low is not None:
+        said.append(" to ".join(column.ends_text))
     if column.categories:
         more = "" if len(column.categories) <= 8 else " …"
         said.append(", ".join(column.categories[:8]) + more)

@@ -35,7 +35,7 @@ def found_out(found: Result) -> dict[str, Any]:
         cells = [{"label": list(label), **found_out(cell)} for label, cell in found]
         return {"kind": "shares", "what": found.what, "cells": cells}
     told: dict[str, Any] = {
-        "value": found.value,
+        "value": found.value if found.value == found.value else None,
         "low": found.low,
         "high": found.high,
         "surprise": found.surprise,
@@ -47,7 +47,7 @@ def found_out(found: Result) -> dict[str, Any]:
     parts = [found_out(part) for part in found.parts]
     if isinstance(found, Comparison):
         return {"kind": "comparison", "what": found.what, "verdict": found.verdict, **told, "parts": parts}
-    return {"kind": "finding", "what": found.what, **told, "parts": parts}
+    return {"kind": "finding", "what": found.what, **told, "unit": found.unit, "parts": parts}
 
 
 def found_in(told: dict[str, Any]) -> Result:
@@ -69,7 +69,8 @@ def _cell(told: dict[str, Any]) -> Answer | Finding:
         return _answer(told)
     kind = Comparison if told["kind"] == "comparison" else Finding
     parts = tuple(_answer(part) for part in told["parts"])
-    return kind(told["what"], float(told["value"]), float(told["low"]), float(told["high"]), parts)
+    value = float("nan") if told["value"] is None else float(told["value"])
+    return kind(told["what"], value, float(told["low"]), float(told["high"]), parts, told.get("unit", "number"))
 
 
 def _answer(told: dict[str, Any]) -> Answer:
@@ -91,8 +92,14 @@ def preview_in(told: dict[str, Any]) -> Preview:
 
 def column_out(column: ColumnSchema) -> dict[str, Any]:
     """A declared column."""
-    names = ("name", "kind", "low", "high", "whole", "missing")
-    return {**{name: getattr(column, name) for name in names}, "categories": list(column.categories)}
+    names = ("name", "kind", "whole", "missing")
+    low, high = column.ends_text
+    return {
+        **{name: getattr(column, name) for name in names},
+        "low": low if column.kind == "date" else column.low,
+        "high": high if column.kind == "date" else column.high,
+        "categories": list(column.categories),
+    }
 
 
 def told_out(one: Told) -> dict[str, Any]:

@@ -15,11 +15,15 @@ import numpy as np
 
 from everhold.data.engines.sql import Select, literal
 from everhold.data.files import Files, connection
+from everhold.data.units import by_unit
 from everhold.errors import DataError
+from everhold.queries.expression.values import LONGEST_TEXT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.data.table import Table
+    from everhold.queries.expression.columns import Encoded
     from everhold.queries.expression.question import TextQuestion
     from everhold.queries.expression.tree import Kind
 
@@ -59,7 +63,8 @@ class DuckDBEngine:
         for name, words in (closed or {}).items():
             listed = ", ".join(literal(word) for word in sorted(words))
             self._columns[name] = f"(CASE WHEN {self._columns[name]} IN ({listed}) THEN {self._columns[name]} END)"
-        self._relation = files.relation
+        self._kinds = dict(kinds)
+        self._relation, self._rows = files.relation, files.size
         self._unit = None if unit is None else files.unit_sql(unit)
         self._place = files.place
         self._paths = files.paths
@@ -95,6 +100,36 @@ class DuckDBEngine:
         column = self._run(self._select().rows(question), lambda con: con.fetchnumpy())["steps"]
         return np.asarray(np.ma.getdata(column), dtype=np.float64)
 
+    def digests(self, public: Table, names: Sequence[str], most: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Digests of the private draws and of public ones (`Sample.digests`)."""
+        kinds = [public.column(name).kind for name in names]
+        every = -(-self._rows // most)
+        columns = [_hashable(self._columns[name], kind) for name, kind in zip(names, kinds, strict=True)]
+        hashed = f"hash({', '.join(columns)}) AS h"
+        sql = f"SELECT {hashed} FROM {self._relation}"
+        if self._unit is not None:
+            alone = f"CASE WHEN {self._unit} IS NULL THEN row_number() OVER () ELSE 0 END AS alone"
+            rows = f"SELECT {hashed}, {self._unit} AS u, {alone} FROM {self._relation}"
+            sql = f"SELECT min(h) AS h FROM ({rows}) GROUP BY u, alone"
+        mine = self._run(f"SELECT h FROM ({sql}) WHERE h % {every} = 0", lambda con: con.fetchnumpy())["h"]
+        theirs = by_unit(_public_hashes([public.column(name) for name in names]), public.units)
+        return np.asarray(mine, dtype=np.uint64), theirs[theirs % np.uint64(every) == 0]
+
+    def keys(self, names: Sequence[str]) -> set[str]:
+        """Columns that tell all rows apart (`Sample.keys`)."""
+        result = set()
+        for name in names:
+            column = self._columns[name]
+            whole = f"bool_and({column} = floor({column}))" if self._kinds[name] == "number" else "TRUE"
+            row = self._run(
+                f"SELECT count(DISTINCT {column}) = count({column}) AND count({column}) > 1 AND {whole} "
+                f"FROM {self._relation}",
+                lambda con: con.fetchone(),
+            )
+            if row[0] and self._kinds[name] != "boolean":
+                result.add(name)
+        return result
+
     def _select(self) -> Select:
         return Select(self._columns, self._relation, floats=self._floats, unit=self._unit, place=self._place)
 
@@ -122,6 +157,28 @@ class DuckDBEngine:
 
     def __repr__(self) -> str:
         return f"DuckDBEngine({self.size:,} draws in {len(self._paths)} Parquet files)"
+
+
+def _hashable(sql: str, kind: Kind) -> str:
+    """0 and -0 are one number."""
+    return f"{sql} + 0e0" if kind in ("number", "date") else f"left({sql}, {LONGEST_TEXT})" if kind == "text" else sql
+
+
+def _public_hashes(columns: Sequence[Encoded]) -> NDArray[np.uint64]:
+    """Rows in memory, hashed as rows in files are."""
+    with connection() as con:
+        rows: dict[str, Any] = {"place": np.arange(len(columns[0]))}
+        shown = []
+        for place, column in enumerate(columns):
+            values: Any = column.decode() if column.kind == "text" else column.values
+            rows[f"v{place}"] = np.where(column.missing, "", values).astype(object) if column.kind == "text" else values
+            rows[f"k{place}"] = ~column.missing
+            shown.append(_hashable(f"CASE WHEN k{place} THEN v{place} END", column.kind))
+        con.register("rows", rows)
+        found = con.execute(f"SELECT place, hash({', '.join(shown)}) AS h FROM rows").fetchnumpy()
+    hashes = np.empty(len(columns[0]), dtype=np.uint64)
+    hashes[found["place"]] = found["h"]
+    return hashes
 
 
 def _stamp(paths: Sequence[str]) -> tuple[tuple[int, int], ...]:

@@ -44,14 +44,19 @@ def expression(
 
 
 def number(
-    text: str, columns: Mapping[str, Kind], words: Mapping[str, Words] | None = None, *, limits: Limits = ASKED
+    text: str,
+    columns: Mapping[str, Kind],
+    words: Mapping[str, Words] | None = None,
+    *,
+    dates: bool = False,
+    limits: Limits = ASKED,
 ) -> Node:
-    """Parse and check an expression with numbers; yes and no are 1 and 0 where a number is asked for.
+    """Parse and check an expression with numbers, or with `dates` too; yes and no are 1 and 0 where a number is asked for.
 
     >>> text_of(number("bmi / 2", {"bmi": "number"}))
     '("bmi" / 2.0)'
     """
-    return canonical(parse(text, columns, "number", words, limits=limits))
+    return canonical(parse(text, columns, "ordered" if dates else "number", words, limits=limits))
 
 
 def question_of(tree: Node) -> Expression:

@@ -88,7 +88,7 @@ _EQUALITIES = ("=", "==", "<>", "!=")
 def parse(
     text: str,
     columns: Mapping[str, Kind],
-    want: Literal["boolean", "number"] = "boolean",
+    want: Literal["boolean", "number", "ordered"] = "boolean",
     words: Mapping[str, Words] | None = None,
     *,
     limits: Limits = ASKED,
@@ -98,7 +98,8 @@ def parse(
     Args:
         text: what was typed.
         columns: the public columns with their kinds.
-        want: what the whole expression must be; yes and no become 1 and 0 where a number is wanted.
+        want: what the whole expression must be; yes and no become 1 and 0 where a number is wanted; 'ordered' is a number
+            or a date.
         words: for text columns the words that the schema lists.
         limits: `ASKED`, or `RECORDED` for a text from a ledger, which was checked when it was asked.
 
@@ -113,13 +114,15 @@ def parse(
     if parser.now.kind != "end":
         hint = OPERATORS.get(parser.now.value.upper(), " A question is one expression.")
         parser.fail(parser.now, f"{parser.now.value!r} was not expected here.{hint}")
-    if tree.kind == want:
+    if tree.kind == want or (want == "ordered" and tree.kind in ("number", "date")):
         return tree
-    if want == "number":
+    if want != "boolean":
         if tree.kind == "boolean":
             no = Logic("not", (tree,), at=tree.at)
             return Case(((tree, Number(1.0)), (no, Number(0.0))), Null("number"), "number", tree.at)
-        return complain(text, tree.at, f"this is {_WORDS[tree.kind]}. Expected a number.")
+        return complain(
+            text, tree.at, f"this is {_WORDS[tree.kind]}. Expected a number{' or a date' if want == 'ordered' else ''}."
+        )
     return complain(
         text, tree.at, f"the question is {_WORDS[tree.kind]}. Expected a yes/no expression: compare it, as in x > 0."
     )
