@@ -43,6 +43,7 @@ from everhold.priors.split import Split
 from everhold.public import Public, build
 from everhold.queries.coins import coins, fresh_seed
 from everhold.queries.expression import Expression, Graded, expression
+from everhold.queries.expression.canonical import looks_like_text
 from everhold.queries.expression.parser import Words
 from everhold.queries.expression.program import Batch, Columns
 from everhold.queries.expression.question import Prepared
@@ -548,6 +549,11 @@ class Holdout(Asker):
             return expression(question, self._kinds, self._words)
         query = as_query(question, name=name)
         _require_writable(query.name, "the name")
+        if query.name is not None and looks_like_text(query.name) and not isinstance(query, Expression | Graded):
+            raise QuestionError(
+                f"the name {query.name[:60]!r} could be taken for a question given as text. Expected a name that begins "
+                "with a letter, and with none of TRUE, FALSE, NULL, CASE, MEAN and NOT."
+            )
         self._sample.check(query)
         return query
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from numbers import Integral
 from typing import Any, Literal, get_args
 
@@ -123,6 +123,8 @@ class Settings:
     def from_dict(cls, kept: dict[str, Any]) -> Settings:
         """From what a record kept."""
         try:
+            if odd := sorted(set(kept) - set(_KEPT)):
+                raise ValueError(f"unknown entry {odd[0]!r}")
             rule, tolerance = kept["rule"], kept["tolerance"]
             if isinstance(rule, dict):
                 made = {"corrective": Corrective, "entropic": Entropic, "gradient": Gradient}[rule["name"]]
@@ -142,6 +144,9 @@ class Settings:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerError(f"the settings of the study are not readable ({error}).") from None
+
+
+_KEPT = tuple(field.name for field in fields(Settings))
 
 
 def _plain(value: Any) -> Any:

@@ -245,9 +245,9 @@ class TestOpening:
         with pytest.raises(LedgerError, match="exists already"):
             eh.Holdout.create(study[0], ROWS, prior=eh.Reference(PUBLIC))
         (tmp_path / "text").write_text("hello")
-        assert "cannot be opened" in str(eh.Holdout.audit_file(tmp_path / "text"))
+        assert "is not an everhold study" in str(eh.Holdout.audit_file(tmp_path / "text"))
         sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE t (x)")
-        assert "no everhold study" in str(eh.Holdout.audit_file(tmp_path / "other.db"))
+        assert "not an everhold study" in str(eh.Holdout.audit_file(tmp_path / "other.db"))
         fresh = eh.Sampler(lambda rng, size: {"x": rng.random(size), "b": rng.random(size) < 0.5}, size=None)
         with pytest.raises(LedgerError, match="fixed rows"):
             eh.Holdout.create(tmp_path / "fresh.everhold", ROWS, prior=fresh)

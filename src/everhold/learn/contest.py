@@ -219,7 +219,7 @@ class Contest:
             known = {one.answer.round for one in file.told}
             name = f"{_MARK} {digest}"
             try:
-                if all(one.question != name for one in file.told):  # what was scored before is told again at any time
+                if all(one.name != name for one in file.told):  # what was scored before is told again at any time
                     self._require_turn(entrant, file)
                 metric = find(self.rules.metric, self.rules.task)
                 score = test._score_named(metric, values, name, entrant)
@@ -349,7 +349,7 @@ class Contest:
         """What each entrant was told, by the ledger: with the ladder only what was clearly better than before."""
         told: dict[str, list[tuple[Score, str]]] = {}
         for one in file.told:
-            if one.who is None or not one.question.startswith(_MARK):
+            if one.who is None or not (one.name or "").startswith(_MARK):
                 continue
             score, mine = self._told(one.answer), told.setdefault(one.who, [])
             if not self.rules.ladder or all(_beyond_doubt(score, other, self._sign) for other, _ in mine):
@@ -359,7 +359,7 @@ class Contest:
     def _ranked(self, file: StudyFile) -> list[Place]:
         sent: dict[str, int] = {}
         for one in file.told:
-            if one.who is not None and one.question.startswith(_MARK):
+            if one.who is not None and (one.name or "").startswith(_MARK):
                 sent[one.who] = sent.get(one.who, 0) + 1
         best = {
             entrant: max(scores, key=lambda one: (self._sign * one[0].value, -one[0].round))

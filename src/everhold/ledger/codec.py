@@ -8,22 +8,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import struct
-import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from everhold.data.table import Table
-from everhold.errors import DataError, LedgerError, QuestionError
+from everhold.errors import LedgerError, QuestionError
 from everhold.ledger.events import Digest, Recorded, Round
 from everhold.ledger.store import Record
 from everhold.queries.answer import Answer
 from everhold.queries.expression import Expression, Graded, expression, graded, number
-from everhold.queries.expression.canonical import text_of
-from everhold.queries.expression.columns import Encoded
+from everhold.queries.expression.canonical import looks_like_text, text_of
 from everhold.queries.expression.parser import RECORDED
 from everhold.queries.grid import Packed
 from everhold.queries.mechanism import Reading
@@ -32,7 +26,7 @@ if TYPE_CHECKING:
     from everhold.queries.expression.tree import Kind
     from everhold.queries.query import Query
 
-__all__ = ["Circumstance", "Entry", "Repeat", "read_entry", "round_record", "table_from_bytes", "table_to_bytes"]
+__all__ = ["Circumstance", "Entry", "Repeat", "kind_asked", "read_entry", "require_keys", "round_record"]
 
 UNPARSED = Digest("text")
 VERSIONS = {"study": 1, "round": 1, "repeat": 1}
@@ -54,6 +48,7 @@ class Entry:
     round: Round
     circumstance: Circumstance
     written_by: int
+    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +163,7 @@ def read_entry(
             ),
             at,
             int(body["sqlite"]),
+            str(body["asked"]["kind"]),
         )
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError, QuestionError) as error:
         raise LedgerError(f"a {record.kind} record of the ledger is not readable ({type(error).__name__}).") from None
@@ -197,6 +193,21 @@ _SHAPES: dict[str, dict[str, tuple[type, ...]]] = {
 }
 
 
+_ASKED = {
+    "digest": {"kind", "sha256"},
+    "yes/no": {"kind", "text"},
+    "mean": {"kind", "text", "low", "high", "given", "reverse"},
+    "values": {"kind", "scale", "form", "size"},
+}
+
+
+def require_keys(found: Mapping[str, Any], wanted: Iterable[str], what: str) -> None:
+    """Refuse a part of a record with other entries than it has."""
+    if set(found) != set(wanted):
+        odd = sorted(set(found) ^ set(wanted))
+        raise LedgerError(f"{what} has unknown or missing entries ({', '.join(map(str, odd[:4]))}).")
+
+
 def _require_shape(kind: str, body: Mapping[str, Any]) -> None:
     """Exactly the fields of a record, each of its type."""
     shape = _SHAPES[kind]
@@ -211,6 +222,8 @@ def _require_shape(kind: str, body: Mapping[str, Any]) -> None:
         or any(not isinstance(one, int) or isinstance(one, bool) for one in body["fit"] or [])
     ):
         raise ValueError("a surprise without its cell or its coefficients")
+    if kind == "round":
+        require_keys(body["asked"], _ASKED.get(body["asked"].get("kind"), ()), "the question of a round")
 
 
 def _require_name(asked: Query | Digest, name: str | None, identity: str | None) -> None:
@@ -224,8 +237,14 @@ def _require_name(asked: Query | Digest, name: str | None, identity: str | None)
             asked.sha256 if isinstance(asked, Digest) else asked.packed.digest if isinstance(asked, Recorded) else ""
         )
         fine = (name is None) == (identity is None) and (identity is None or identity == digest)
+        fine = fine and (name is None or not looks_like_text(name))
     if not fine:
         raise ValueError("a name that is not the question's")
+
+
+def kind_asked(past: Round) -> str:
+    """What kind of question a new round was, as the record names it."""
+    return str(_question(past.question)[0]["kind"])
 
 
 def _question(kept: Query | Digest) -> tuple[dict[str, Any], bytes | None]:
@@ -255,74 +274,3 @@ def _asked(asked: Mapping[str, Any], blob: bytes | None, kinds: Mapping[str, Kin
     if asked["kind"] == "values" and blob is not None:
         return Recorded(Packed(asked["scale"], asked["form"], asked["size"], blob), name)
     raise ValueError("an unknown kind of question")
-
-
-# tables ---------------------------------------------------------------------------------------------------------------
-
-
-def table_to_bytes(table: Table, weights: np.ndarray[Any, Any] | None) -> bytes:
-    """Public rows as bytes: canonical columns, the others as plain arrays of numbers; compressed."""
-    columns: list[dict[str, Any]] = []
-    parts: list[bytes] = []
-
-    def add(array: np.ndarray[Any, Any]) -> dict[str, Any]:
-        plain = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<")))
-        parts.append(plain.tobytes())
-        return {"dtype": plain.dtype.str, "shape": list(plain.shape)}
-
-    for name in table:
-        if table.kind(name) is not None:
-            column = table.column(name)
-            entry: dict[str, Any] = {"name": name, "kind": column.kind, "values": add(column.values)}
-            if column.kind == "text":
-                entry["words"] = list(column.words)
-            if column.known is not None:
-                entry["known"] = add(column.known)
-        else:
-            raw = table[name]
-            if raw.dtype.kind not in "biuf":
-                raise LedgerError(
-                    f"column {name!r} of the reference holds {raw.dtype}, which a study cannot keep: drop it."
-                )
-            entry = {"name": name, "kind": None, "values": add(raw)}
-        columns.append(entry)
-    head = dump(
-        {"rows": table.row_count, "columns": columns, "weights": None if weights is None else add(weights)}
-    ).encode()
-    return zlib.compress(struct.pack(">I", len(head)) + head + b"".join(parts), 6)
-
-
-def table_from_bytes(data: bytes) -> tuple[Table, np.ndarray[Any, Any] | None]:
-    """The rows and their weights again, equal bit for bit."""
-    try:
-        return _table(zlib.decompress(data))
-    except (zlib.error, struct.error, ValueError, TypeError, KeyError, DataError, MemoryError):
-        raise LedgerError("the reference rows in the ledger are damaged.") from None
-
-
-def _table(plain: bytes) -> tuple[Table, np.ndarray[Any, Any] | None]:
-    size = struct.unpack(">I", plain[:4])[0]
-    head = json.loads(plain[4 : 4 + size])
-    at = 4 + size
-
-    def take(entry: Mapping[str, Any]) -> np.ndarray[Any, Any]:
-        nonlocal at
-        dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
-        count = int(np.prod(shape))
-        array = np.frombuffer(plain, dtype, count, at).reshape(shape)
-        at += count * dtype.itemsize
-        return array
-
-    columns: dict[str, object] = {}
-    for entry in head["columns"]:
-        values = take(entry["values"])
-        known = take(entry["known"]) if "known" in entry else None
-        if entry["kind"] is None:
-            columns[entry["name"]] = values
-        else:
-            columns[entry["name"]] = Encoded(entry["kind"], values, tuple(entry.get("words", ())), known)
-    weights = None if head["weights"] is None else take(head["weights"])
-    table = Table(columns, size=head["rows"], copy=False)
-    if at != len(plain) or table.row_count != head["rows"] or (weights is not None and len(weights) != head["rows"]):
-        raise ValueError("rows that do not fit together")
-    return table, weights

@@ -12,12 +12,35 @@ from itertools import pairwise
 from pathlib import Path
 
 from everhold.errors import LedgerError
-from everhold.ledger.store import APPLICATION_ID, CREATE, FORMAT
 
-__all__ = ["check_pages"]
+__all__ = ["APPLICATION_ID", "CREATE", "FORMAT", "check_pages", "require_ledger"]
 
+FORMAT = 1
+APPLICATION_ID = 0x45564844  # "EVHD"
+CREATE = (
+    "CREATE TABLE record (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL, "
+    "blob BLOB, hash BLOB NOT NULL)"
+)
 _PAGE = 4096
 _LEAF, _INTERIOR = 13, 5
+
+
+def require_ledger(path: Path) -> None:
+    """Look at a file's first page before SQLite does: it must hold one table, a ledger's, and nothing that computes.
+
+    A view, a trigger or an index in its place could make the first query run for ever.
+    """
+    try:
+        with path.open("rb") as file:
+            first = file.read(_PAGE)
+    except OSError as error:
+        raise LedgerError(f"{path} cannot be read: {error.strerror}.") from None
+    if len(first) < _PAGE or first[:16] != b"SQLite format 3\0" or first[68:72] != APPLICATION_ID.to_bytes(4, "big"):
+        raise LedgerError(f"{path} is not an everhold study.")
+    found = int.from_bytes(first[60:64], "big")
+    if found != FORMAT:
+        raise LedgerError(f"{path} has ledger format {found}. This everhold reads format {FORMAT}: use a newer one.")
+    _Walk(path, first).schema()
 
 
 def check_pages(path: Path, data: bytes, *, records: int, written_by: int) -> None:
@@ -57,7 +80,7 @@ class _Walk:
 
     def check(self, records: int, written_by: int) -> None:
         self._header(written_by)
-        root = self._schema()
+        root = self.schema()
         self._tree(root, shallow=True)
         if self._next != records + 1:
             self.fail(root, f"{self._next - 1} rows where {records} were read")
@@ -80,7 +103,7 @@ class _Walk:
         if not expected:
             self.fail(1, "the header is not that of a ledger")
 
-    def _schema(self) -> int:
+    def schema(self) -> int:
         """Page 1 holds one row, which says where the table begins."""
         page = self.page(1)
         cells = self._cells(page, 1, 100, _LEAF)

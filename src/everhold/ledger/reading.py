@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,13 +22,19 @@ __all__ = ["StudyFile", "Told", "read_study", "told_of"]
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One round as people read it."""
+    """One round as people read it.
+
+    Attributes:
+        question: its text, or a note that it was given by values.
+        name: what it was called, as it was given.
+    """
 
     answer: Answer
     question: str
     time: str
     who: str | None
     request: str | None
+    name: str | None = None
 
     @property
     def round(self) -> int:
@@ -79,8 +84,7 @@ def read_study(path: str | Path) -> StudyFile:
             entry = read_entry(record, study.schema.kinds, parse="surprises")
             if isinstance(entry, Repeat):
                 continue
-            yes_no = json.loads(record.body)["asked"]["kind"] == "yes/no"
-            told.append(told_of(entry.round, entry.circumstance, yes_no=yes_no))
+            told.append(told_of(entry.round, entry.circumstance, entry.kind))
             if entry.round.cell is not None:
                 code = code.after(round=entry.round.number, cell=entry.round.cell)
         spent = confidence_nats(1.0 - float(study.settings["confidence"])) + code.nats(len(told) + 1)
@@ -91,7 +95,11 @@ def read_study(path: str | Path) -> StudyFile:
         store.close()
 
 
-def told_of(past: Round, at: Circumstance, *, yes_no: bool) -> Told:
-    """A round as people read it; yes/no questions are told as shares."""
-    answer = past.answer.as_share() if yes_no else past.answer
-    return Told(answer, past.name or "(values given as arrays)", at.time, at.who, at.request)
+def told_of(past: Round, at: Circumstance, kind: str) -> Told:
+    """A round as people read it: yes/no questions as shares; a name that somebody gave to values is marked as one."""
+    answer = past.answer.as_share() if kind == "yes/no" else past.answer
+    if kind in ("yes/no", "mean"):
+        question = str(past.name)
+    else:
+        question = "values given as arrays" if past.name is None else f"values named {past.name!r}"
+    return Told(answer, question, at.time, at.who, at.request, past.name)

@@ -18,15 +18,10 @@ from pathlib import Path
 
 from everhold.errors import LedgerBusy, LedgerError
 from everhold.ledger.files import give, take
+from everhold.ledger.pages import APPLICATION_ID, CREATE, FORMAT, require_ledger
 
-__all__ = ["APPLICATION_ID", "CREATE", "FORMAT", "Head", "Record", "Store"]
+__all__ = ["Head", "Record", "Store"]
 
-FORMAT = 1
-APPLICATION_ID = 0x45564844  # "EVHD"
-CREATE = (
-    "CREATE TABLE record (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL, "
-    "blob BLOB, hash BLOB NOT NULL)"
-)
 _SOME = "SELECT seq, kind, version, body, blob, hash FROM record WHERE seq > ? ORDER BY seq LIMIT ?"
 _AT_ONCE = 500
 _PATIENCE = 300.0  # seconds that a write waits for readers
@@ -94,6 +89,8 @@ class Store:
         self._broken = self._closed = False
         self._pid = os.getpid()
         mode = "rw" if os.access(path, os.W_OK) else "ro"
+        if data is None:
+            require_ledger(path)
         try:
             place = ":memory:" if data is not None else f"{path.absolute().as_uri()}?mode={mode}"
             self._con = sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False, timeout=5.0)
@@ -101,16 +98,10 @@ class Store:
                 self._con.deserialize(data)
             else:
                 _settle(self._con)
-            if self._con.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-                raise LedgerError(f"{path} is no everhold study.")
-            found = self._con.execute("PRAGMA user_version").fetchone()[0]
-            if found != FORMAT:
-                raise LedgerError(
-                    f"{path} has ledger format {found}. This everhold reads format {FORMAT}: use a newer one."
-                )
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise LedgerError(f"{path} cannot be opened as a study: {error}.") from None
         self._head = Head(0, _START)
+        self._length = None if data is None else len(data)
 
     @classmethod
     def create(cls, path: Path, first: Record, *, before: Callable[[], None] = lambda: None) -> Store:
@@ -201,9 +192,12 @@ class Store:
 
     def records(self) -> Iterator[Record]:
         """All records in order, each checked against the chain."""
-        before, seq = _START, 0
+        before, seq, read = _START, 0, 0
         try:
-            while rows := self._con.execute(_SOME, (seq, _AT_ONCE)).fetchall():  # no lock is held between the pieces
+            while True:
+                rows, read = self._some(seq, read)  # no lock is held between the pieces
+                if not rows:
+                    break
                 for row in rows:
                     seq += 1
                     record = _checked(row, seq, self.path)
@@ -214,10 +208,28 @@ class Store:
                         )
                     self._head = Head(seq, before)
                     yield record
-        except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
+        except (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError) as error:
             raise LedgerError(f"{self.path} is damaged after record {seq}: {error}.") from None
         if not seq:
             raise LedgerError(f"{self.path} holds no record.")
+
+    def _some(self, seq: int, read: int) -> tuple[list[tuple[object, ...]], int]:
+        """The next records, and how many bytes have been read with them: no more than the file has.
+
+        Pages that are used twice, or chains of them that run in a circle, would give more.
+        """
+        length = self._length if self._length is not None else self.path.stat().st_size
+        self._con.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(length, 4096))
+        try:
+            rows: list[tuple[object, ...]] = []
+            for row in self._con.execute(_SOME, (seq, _AT_ONCE)):
+                read += sum(len(value) for value in row if isinstance(value, str | bytes))
+                if read > length:
+                    raise LedgerError(f"{self.path} is damaged after record {seq + len(rows)}: pages are used twice.")
+                rows.append(row)
+            return rows, read
+        finally:
+            self._con.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1_000_000_000)
 
     def append(self, records: Sequence[Record]) -> None:
         """Make records durable, all or none. Returns when they are."""

@@ -11,9 +11,10 @@ from typing import Any
 from everhold.data.schema import Schema
 from everhold.data.table import Table
 from everhold.errors import LedgerError
-from everhold.ledger.codec import VERSIONS, dump, load, sqlite_version, table_from_bytes, table_to_bytes
+from everhold.ledger.codec import VERSIONS, dump, load, require_keys, sqlite_version
 from everhold.ledger.files import write_whole
 from everhold.ledger.store import Record
+from everhold.ledger.table_blob import table_from_bytes, table_to_bytes
 
 __all__ = ["Secret", "Study"]
 
@@ -78,6 +79,7 @@ class Study:
         body = load(record)
         if record.kind != "study" or record.blob is None:
             raise LedgerError("the ledger does not begin with a study.")
+        require_keys(body, _KEYS, "the study's first record")
         reference, weights = table_from_bytes(record.blob)
         try:
             if not (isinstance(body["rows"], int) and body["rows"] > 0 and isinstance(body["draws"], int | float)):
@@ -103,6 +105,12 @@ class Study:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerError(f"the study's first record is not readable ({error}).") from None
+
+
+_KEYS = (
+    "settings", "schema", "rows", "unit", "split", "draws", "density", "prior", "fingerprint", "created", "everhold",
+    "binding", "sqlite",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +140,16 @@ class Secret:
         place = cls.place(study)
         try:
             content = json.loads(place.read_text(encoding="utf-8"))
-            return cls(str(content["key"]), content["data"])
+            if len(bytes.fromhex(content["key"])) != 32 or not isinstance(content["data"], str | None):
+                raise ValueError("not a key of 32 bytes")
+            return cls(content["key"], content["data"])
         except FileNotFoundError:
             raise LedgerError(
                 f"{place} is missing. It holds the owner's key, without which nobody can tell whether the rows are the "
                 "study's. Reading and auditing work without it."
             ) from None
         except (OSError, ValueError, KeyError, TypeError):
-            raise LedgerError(f"{place} cannot be read as the owner's key of this study.") from None
+            raise LedgerError(
+                f"{place} cannot be read as the owner's key of this study. Expected the file that was made beside it: "
+                "restore it from a backup. Reading and auditing work without it."
+            ) from None

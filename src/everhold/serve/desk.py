@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, RequestConflict
 from everhold.holdout import Holdout
+from everhold.ledger.codec import kind_asked
 from everhold.ledger.reading import StudyFile, Told, read_study, told_of
 from everhold.ledger.store import Head
 from everhold.ledger.study import Study
@@ -276,8 +277,7 @@ class Desk:
         journal, head = self._holdout.journal, self._holdout.head
         for number in range(len(self._told) + 1, len(journal) + 1):
             past = journal[number]
-            yes_no = isinstance(past.question, Expression)
-            self._told.append(told_of(past, journal.circumstance(number), yes_no=yes_no))
+            self._told.append(told_of(past, journal.circumstance(number), kind_asked(past)))
         with self._showing:
             self._advance()
             last = self._coming[-1][1] if self._coming else self._shown

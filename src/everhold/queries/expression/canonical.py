@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from everhold.queries.expression.tree import Call, Case, Column, Logic, Node, Null, Number, Test, Text, Truth
 
-__all__ = ["canonical", "named", "text_of"]
+__all__ = ["canonical", "looks_like_text", "named", "text_of"]
 
 Named = tuple[Node, str]
 
@@ -20,6 +20,18 @@ def canonical(node: Node) -> Node:
 def text_of(node: Node) -> str:
     """The text of a tree in its normal form; it parses to the same tree."""
     return named(node)[1]
+
+
+_WORDS = ("TRUE", "FALSE", "NULL", "CASE", "MEAN", "NOT")
+
+
+def looks_like_text(name: str) -> bool:
+    """Whether a name could be the canonical text of a question, which nothing else may be called.
+
+    >>> looks_like_text('("age" < 40.0)'), looks_like_text("ridge, third try")
+    (True, False)
+    """
+    return name[:1] in ("(", '"', "'") or name.split(" ")[0].upper() in _WORDS
 
 
 def named(node: Node) -> Named:
