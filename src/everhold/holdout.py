@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -45,8 +46,9 @@ from everhold.queries.coins import coins, fresh_seed
 from everhold.queries.expression import Expression, Graded, expression
 from everhold.queries.expression.canonical import looks_like_text
 from everhold.queries.expression.parser import Words
-from everhold.queries.expression.program import Batch, Columns
+from everhold.queries.expression.program import Batch, Columns, TooSlow
 from everhold.queries.expression.question import Prepared
+from everhold.queries.expression.tree import size_of
 from everhold.queries.query import Query, as_query
 from everhold.queries.request import Request
 from everhold.questions.asker import Asker
@@ -61,6 +63,8 @@ if TYPE_CHECKING:
 __all__ = ["Holdout"]
 
 _AT_ONCE = 1024  # questions of a batch that are scanned for together
+_LIGHT = 5_000_000  # parts times public rows: what takes less is not worth preparing
+_TEXT = (Expression, Graded, Prepared)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -450,7 +454,7 @@ class Holdout(Asker):
         with self._turn():
             self._require_names(queries, request_id)
             for query in queries:
-                if self._journal.named(query.name) is None and not isinstance(query, Expression | Graded):
+                if self._journal.named(query.name) is None and not isinstance(query, _TEXT):
                     proposal = self._mechanism.propose(query)
                     if not query.repeatable:  # values that somebody handed over may be at fault on either side
                         self._sample.total(query, proposal.reading.scale)
@@ -461,7 +465,7 @@ class Holdout(Asker):
                 for query in some:
                     request = None if request_id is None else f"{request_id}/{len(answers) + 1}"
                     at = Circumstance(time or _now(), who, request)
-                    text = isinstance(query, Expression | Graded)
+                    text = isinstance(query, _TEXT)
                     one, total = (prepared.get(query.name, query), totals.get(query.name)) if text else (query, None)
                     try:
                         answers.append(self._answer(one, at, total))
@@ -518,28 +522,65 @@ class Holdout(Asker):
                 )
             if earlier is None and (named := self._journal.named(query.name)) is not None:
                 self._require_same(query, named)
-            if query.name is not None and not isinstance(query, Expression | Graded):
+            if query.name is not None and not isinstance(query, _TEXT):
                 identity = self._identity(query)
                 if seen.setdefault(query.name, identity) != identity:
                     raise QuestionError(f"two different questions of the batch are called {query.name!r}. Rename one.")
 
     def _scan(self, queries: list[Query]) -> tuple[dict[str | None, Query], dict[str | None, int]]:
         """The batch's text questions that are new, evaluated on both sides at once; by name."""
-        new: dict[str, Expression | Graded] = {
+        new: dict[str, Expression | Graded | Prepared] = {
             query.name: query
             for query in queries
-            if isinstance(query, Expression | Graded) and self._journal.named(query.name) is None
+            if isinstance(query, _TEXT) and self._journal.named(query.name) is None
         }
         if len(new) < 2:
             return {}, {}
-        texts = list(new.values())
-        totals: dict[str | None, int] = dict(zip(new, self._sample.totals(texts), strict=True))
-        if self._pool_rows is None:
-            return {}, totals
+        totals: dict[str | None, int] = dict(zip(new, self._sample.totals(list(new.values())), strict=True))
+        ready: dict[str | None, Query] = {name: query for name, query in new.items() if isinstance(query, Prepared)}
+        texts = [query for query in new.values() if not isinstance(query, Prepared)]
+        if self._pool_rows is not None and texts:
+            ready |= {query.name: query for query in self._evaluated(texts, None)}
+        return ready, totals
+
+    def _evaluated(self, texts: Sequence[Expression | Graded], until: float | None) -> list[Prepared]:
+        """Text questions on the fixed public rows, in one scan."""
         rows = self._pool_rows
-        values = Batch(texts, Columns(rows)).values(rows.row_count)
-        prepared = [Prepared(query, found, rows.units) for query, found in zip(texts, values, strict=True)]
-        return {query.name: query for query in prepared}, totals
+        if rows is None:
+            raise QuestionError("there are no fixed public rows.")
+        values = Batch(texts, Columns(rows)).values(rows.row_count, until=until)
+        return [Prepared(query, found, rows.units) for query, found in zip(texts, values, strict=True)]
+
+    def parsed(self, question: object) -> Query:
+        """A question parsed and checked, ready to be asked. Reads nothing and may be called from any thread."""
+        return self._query(question)
+
+    def prepared(self, queries: Sequence[Query], *, seconds: float) -> list[Query]:
+        """Parsed text questions with their values on the public rows, so that asking them is quick. From any thread.
+
+        Small questions are returned as they are. No private row is touched.
+
+        Raises:
+            QuestionError: it takes longer than so many seconds.
+        """
+        until = time.monotonic() + seconds
+        return [self._prepared(query, until, seconds) for query in queries]
+
+    def _prepared(self, query: Query, until: float, seconds: float) -> Query:
+        if not isinstance(query, Expression | Graded) or self.is_light(query):
+            return query
+        try:
+            return self._evaluated([query], until)[0]
+        except TooSlow:
+            raise QuestionError(
+                f"the question takes longer than {seconds:g} s on the public rows. Expected a smaller one."
+            ) from None
+
+    def is_light(self, query: Query) -> bool:
+        """Whether a question is so small that it need not be prepared: by its size and the number of public rows."""
+        if self._pool_rows is None or not isinstance(query, Expression | Graded):
+            return True
+        return size_of(query.tree) * self._pool_rows.row_count <= _LIGHT
 
     def _query(self, question: object, name: str | None = None) -> Query:
         """What somebody asks, checked against the public columns where it is text."""
@@ -549,7 +590,7 @@ class Holdout(Asker):
             return expression(question, self._kinds, self._words)
         query = as_query(question, name=name)
         _require_writable(query.name, "the name")
-        if query.name is not None and looks_like_text(query.name) and not isinstance(query, Expression | Graded):
+        if query.name is not None and looks_like_text(query.name) and not isinstance(query, _TEXT):
             raise QuestionError(
                 f"the name {query.name[:60]!r} could be taken for a question given as text. Expected a name that begins "
                 "with a letter, and with none of TRUE, FALSE, NULL, CASE, MEAN and NOT."
@@ -634,7 +675,7 @@ class Holdout(Asker):
         with self._turn():
             query = self._query(question)
             preview = self._mechanism.preview(query)
-            return preview.as_share() if isinstance(query, Expression) else preview
+            return preview.as_share() if isinstance(query, Expression) or _is_yes_no(query) else preview
 
     def check(self, question: object) -> None:
         """Raise what is wrong with a question, without asking it. Nothing is read or charged."""

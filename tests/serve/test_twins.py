@@ -46,7 +46,7 @@ def frozen(monkeypatch):
         """From the beginning, for the other side."""
         counted = iter(range(100_000))
         monkeypatch.setattr("everhold.serve.tokens.secrets.token_urlsafe", lambda n: f"{next(counted):043d}")
-        monkeypatch.setattr("everhold.serve.tokens.secrets.token_hex", lambda n: f"{next(counted):08d}")
+        monkeypatch.setattr("everhold.serve.tokens.secrets.token_hex", lambda n: f"{next(counted):0{2 * n}d}")
 
     return again
 

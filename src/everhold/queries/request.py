@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from everhold.queries.expression import Expression, Graded
+    from everhold.queries.query import Query
 
 __all__ = ["Request"]
 
@@ -22,7 +22,7 @@ class Request:
         time: what the record says of when; the moment of the answer when left out.
     """
 
-    question: str | Expression | Graded
+    question: str | Query
     request_id: str | None = None
     who: str | None = None
     time: str | None = None

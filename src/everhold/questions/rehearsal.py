@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from everhold.queries.answer import Preview
     from everhold.queries.expression import Expression, Graded
 
-__all__ = ["Rehearsal"]
+__all__ = ["Rehearsal", "as_answer"]
+
+
+def as_answer(preview: Preview) -> Answer:
+    """What a quiet answer would be."""
+    return Answer(preview.sketch, preview.low, preview.high, False, 0, preview.spent, preview.scale)
 
 
 class Rehearsal(Asker):
@@ -31,11 +36,7 @@ class Rehearsal(Asker):
         return self._schema
 
     def _ask_parts(self, queries: Sequence[Expression | Graded]) -> list[Answer]:
-        found = [self._preview(query) for query in queries]
-        return [
-            Answer(preview.sketch, preview.low, preview.high, False, 0, preview.spent, preview.scale)
-            for preview in found
-        ]
+        return [as_answer(self._preview(query)) for query in queries]
 
     def __repr__(self) -> str:
         return "Rehearsal(ask on the public side: nothing is spent)"

@@ -83,7 +83,8 @@ def _asking(router: APIRouter, house: House, grid: float) -> None:
         request.state.note = {"question": body.question}
         async with on_grid(request.state.started, grid):
             caller = house.caller(request.state, token, "ask", body.request_id)
-            answer = await asyncio.wrap_future(desk.ask(caller.request(body.question), arrived=caller.arrived))
+            query = (await house.ready(desk, token, [body.question]))[0]
+            answer = await asyncio.wrap_future(desk.ask(caller.request(query), arrived=caller.arrived))
         await desk.shown(answer.round)
         return JSONResponse(found_out(answer))
 
@@ -102,7 +103,8 @@ def _asking(router: APIRouter, house: House, grid: float) -> None:
         async with on_grid(request.state.started, grid):
             caller = house.caller(request.state, token, "ask_many", body.request_id)
             asked = {"request_id": caller.request_id, "who": caller.who, "time": caller.time}
-            work = desk.do(lambda held: held.ask_many(body.questions, **asked), arrived=caller.arrived)
+            queries = await house.ready(desk, token, body.questions)
+            work = desk.do(lambda held: held.ask_many(queries, **asked), arrived=caller.arrived)
             answers = await asyncio.wrap_future(work)
         await desk.shown(max(answer.round for answer in answers))
         return JSONResponse({"answers": [found_out(answer) for answer in answers]})
@@ -113,9 +115,11 @@ def _asking(router: APIRouter, house: House, grid: float) -> None:
     )  # fmt: skip
     async def try_out(name: Name, body: shapes.TryOut, request: Request) -> Response:
         """Costs nothing and touches no private row."""
-        desk = house.study(name, house.still(request.state.token), "read")
+        token = house.still(request.state.token)
+        desk = house.study(name, token, "read")
         async with on_grid(request.state.started, grid):
-            preview = await asyncio.wrap_future(desk.do(lambda held: held.try_out(body.question)))
+            query = (await house.ready(desk, token, [body.question]))[0]
+            preview = await asyncio.wrap_future(desk.do(lambda held: held.try_out(query)))
         return JSONResponse(preview_out(preview))
 
 

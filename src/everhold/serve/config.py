@@ -36,10 +36,11 @@ class Config:
         strangers_per_minute: requests without a live token from one address, before they are told to wait.
         most_body: bytes of a request's body; submissions of a contest have the contest's own limit.
         most_questions: of one batch.
+        question_seconds: how long a question may take on the public rows before it is refused.
         certificate, private_key: PEM files, to speak TLS without a proxy.
         trusted_proxies: addresses whose X-Forwarded-* headers count.
         public_url: how people reach the server, if not by host and port; with https the page's cookie is for https alone.
-        stop_seconds: how long a stopping server waits for requests under way.
+        stop_seconds: how long a stopping server waits for requests under way; it ends after twice that, whatever runs.
         head_seconds, body_seconds: how long a request may take to say what it wants.
         session_hours: how long somebody stays signed in on the page.
     """
@@ -55,6 +56,7 @@ class Config:
     strangers_per_minute: int = 120
     most_body: int = 1_000_000
     most_questions: int = 1_000
+    question_seconds: float = 20.0
     certificate: Path | None = None
     private_key: Path | None = None
     trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
@@ -73,6 +75,7 @@ class Config:
             "strangers_per_minute": (1, 10_000_000),
             "most_body": (1_000, 1_000_000_000),
             "most_questions": (1, 100_000),
+            "question_seconds": (0.01, 3_600),
             "stop_seconds": (0, 3_600),
             "head_seconds": (1, 3_600),
             "body_seconds": (1, 3_600),

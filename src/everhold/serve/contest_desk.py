@@ -100,6 +100,8 @@ class ContestDesk:
                 self._shown = self._look()
             return self._shown
 
+    stalled = False  # each submission is scored in a thread of its own
+
     def leaves(self) -> float:
         """When all that is scored now will have left, on the monotonic clock."""
         with self._reading:

@@ -31,14 +31,15 @@ from everhold.mechanism.tolerance import FixedPrecision
 from everhold.queries.expression import Expression
 from everhold.queries.request import Request
 from everhold.questions.asker import Asker
-from everhold.questions.rehearsal import Rehearsal
+from everhold.questions.rehearsal import Rehearsal, as_answer
 from everhold.serve.grid import slot
 from everhold.settings import Settings
 
 if TYPE_CHECKING:
     from everhold.data.schema import Schema
-    from everhold.queries.answer import Answer
+    from everhold.queries.answer import Answer, Preview
     from everhold.queries.expression import Graded
+    from everhold.queries.query import Query
 
 __all__ = ["Busy", "Caller", "Desk", "Desked", "Standing"]
 
@@ -47,6 +48,7 @@ T = TypeVar("T")
 _AT_ONCE = 256  # questions that are answered in one turn
 _MOST_WAITING = 20_000
 _PREVIEWS = 16  # of a rehearsal, that are made in one turn
+_STALLED = 300.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class Caller:
     arrived: float | None = None
     permit: Callable[[int], None] = lambda _: None
 
-    def request(self, question: str | Expression | Graded, part: int | None = None) -> Request:
+    def request(self, question: str | Query, part: int | None = None) -> Request:
         """One question of this caller."""
         named = self.request_id is not None and part is not None
         return Request(question, f"{self.request_id}/{part}" if named else self.request_id, self.who, self.time)
@@ -105,10 +107,20 @@ class Desk:
         data: the private rows, where they are not at the place that the key file remembers.
         grid: in seconds; rounds are shown at whole multiples of it after their question came.
         most_questions: of one batch or table.
+        question_seconds: how long a question may take on the public rows.
     """
 
-    def __init__(self, path: Path, *, data: str | None = None, grid: float = 0.0, most_questions: int = 1_000) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        data: str | None = None,
+        grid: float = 0.0,
+        most_questions: int = 1_000,
+        question_seconds: float = 20.0,
+    ) -> None:
         self.path = path
+        self._seconds = question_seconds
         self.name = path.stem
         self.most_questions = most_questions
         self._grid = grid
@@ -125,6 +137,7 @@ class Desk:
         self._showing, self._putting = Lock(), Lock()
         self._waiting: queue.Queue[_Ask | _Work | None] = queue.Queue(_MOST_WAITING)
         self._closed = False
+        self._since: float | None = None  # when the writer began what it does now
         self._thread = Thread(target=self._write, name=f"writer of {self.name}", daemon=True)
         self._thread.start()
 
@@ -141,6 +154,18 @@ class Desk:
         future: Future[T] = Future()
         self._put(_Work(work, future, arrived))
         return future
+
+    def parsed(self, question: str | Query) -> Query:
+        """A question checked against the public columns; in any thread."""
+        return self._holdout.parsed(question)
+
+    def is_light(self, query: Query) -> bool:
+        """Whether it is so small that the writer may evaluate it on the public rows beside others."""
+        return self._holdout.is_light(query)
+
+    def prepared(self, queries: Sequence[Query]) -> list[Query]:
+        """Large questions evaluated on the public rows, within a time limit; for a thread that is not the writer's."""
+        return self._holdout.prepared(queries, seconds=self._seconds)
 
     def asker(self, caller: Caller) -> Desked:
         """Derived questions, whose parts go through the queue; others may come between them."""
@@ -199,6 +224,12 @@ class Desk:
         return self._holdout._broken
 
     @property
+    def stalled(self) -> bool:
+        """Whether the writer has been at one turn for minutes."""
+        since = self._since
+        return since is not None and time.monotonic() - since > _STALLED
+
+    @property
     def lasts(self) -> float | None:
         """The price in nats at which a promised precision will be used up; None where nothing was promised."""
         settings = Settings.from_dict(self.study.settings)
@@ -246,12 +277,15 @@ class Desk:
         if not asks:
             return
         try:
+            self._since = time.monotonic()
             found = self._holdout.ask_each([one.request for one in asks])
             self._publish([one.arrived for one in asks])
         except BaseException as error:  # nothing is told to anybody
             for one in asks:
                 one.future.set_exception(error)
             return
+        finally:
+            self._since = None
         for one, answer in zip(asks, found, strict=True):
             if isinstance(answer, EverholdError):
                 one.future.set_exception(answer)
@@ -262,9 +296,11 @@ class Desk:
         if not item.future.set_running_or_notify_cancel():
             return
         try:
+            self._since = time.monotonic()
             try:
                 found = item.do(self._holdout)
             finally:
+                self._since = None
                 if not self.broken:
                     self._publish([item.arrived])  # also where a batch was refused on its way
         except BaseException as error:
@@ -290,7 +326,7 @@ class Desk:
             self._coming.append((leaves, self._stands()))
 
     def close(self) -> None:
-        """Answer what waits, then give up the study."""
+        """Answer what waits, then give up the study. Where the writer takes too long, `serve.run` ends the process."""
         with self._putting:
             if self._closed:
                 return
@@ -326,7 +362,7 @@ class Desked(Asker):
     def _ask_parts(self, queries: Sequence[Expression | Graded]) -> list[Answer]:
         self._caller.permit(len(queries))
         requests = []
-        for query in queries:
+        for query in self._desk.prepared(queries):
             self._asked += 1
             requests.append(self._caller.request(query, self._asked))
         arrived = self._caller.arrived
@@ -359,15 +395,19 @@ def _or_error(future: Future[Answer]) -> Answer | EverholdError:
         return error
 
 
-def _previewed(queries: Sequence[Expression | Graded], held: Holdout) -> list[Answer]:
-    return held.rehearsal._ask_parts(queries)
+def _previewed(queries: Sequence[Query], held: Holdout) -> list[Answer]:
+    return [as_answer(held.try_out(query)) for query in queries]
+
+
+def _tried_out(desk: Desk, query: Query) -> Preview:
+    return desk.do(lambda held: held.try_out(query)).result()
 
 
 class _Rehearsed(Rehearsal):
     """Rehearsals in turns with the questions, some previews at a time."""
 
     def __init__(self, desk: Desk, caller: Caller) -> None:
-        super().__init__(lambda query: desk.do(lambda held: held.try_out(query)).result(), desk.schema)
+        super().__init__(lambda query: _tried_out(desk, desk.prepared([query])[0]), desk.schema)
         self._desk, self._permit = desk, caller.permit
         self._most_cells = desk.most_questions
 
@@ -375,6 +415,6 @@ class _Rehearsed(Rehearsal):
         found: list[Answer] = []
         self._permit(len(queries))
         for start in range(0, len(queries), _PREVIEWS):
-            some = list(queries[start : start + _PREVIEWS])
+            some = self._desk.prepared(queries[start : start + _PREVIEWS])
             found += self._desk.do(partial(_previewed, some)).result()
         return found

@@ -128,6 +128,9 @@ def _malformed(error: RequestValidationError) -> tuple[int, str, str, dict[str, 
     """What is wrong with a body or a parameter, and where; never the input itself."""
     faults = []
     for one in error.errors()[:10]:
+        if one["type"] == "model_attributes_type" and one["loc"] == ("body",):
+            said = "the body is not a JSON object. Send one, with the header 'Content-Type: application/json'."
+            return 422, "malformed", said, {"faults": [{"where": "body", "what": "not an object"}]}, {}
         if one["type"] == "json_invalid":
             return 400, "malformed", "the body is no JSON. Expected an object, as /docs describes it.", {}, {}
         where = ".".join(str(part) for part in one["loc"] if part != "body")

@@ -60,6 +60,7 @@ class Front:
         state["request_id"] = given if _ID.fullmatch(given) else secrets.token_hex(8)
         state["token"], state["note"] = None, {}
         passing = _Passing(self.house, scope, receive, send, _limit(self.house, scope["path"]))
+        passing.whole = not _has_body(headers)
         counted: list[str] = []
         try:
             self._check(scope, headers, passing)
@@ -148,19 +149,19 @@ class _Passing:
         self._house, self._scope, self._receive, self._send = house, scope, receive, send
         self.most, self._came = most, 0
         patience = _STRANGERS_SECONDS if scope["path"] == "/sign-in" else house.config.body_seconds
-        self._whole, self._deadline = False, time.monotonic() + min(patience, house.config.body_seconds)
+        self.whole, self._deadline = False, time.monotonic() + min(patience, house.config.body_seconds)
         self.status = 0
 
     async def receive(self) -> Message:
         """A part of the body; too much of it is refused."""
-        if self._whole:
+        if self.whole:
             return await self._receive()
         try:
             async with asyncio.timeout(max(0.0, self._deadline - time.monotonic())):
                 message = await self._receive()
         except TimeoutError:
             raise HTTPException(408, "the body did not come in time.") from None
-        self._whole = not message.get("more_body", False)
+        self.whole = not message.get("more_body", False)
         if message["type"] == "http.request":
             self._came += len(message.get("body", b""))
             if self._came > self.most:
@@ -179,6 +180,8 @@ class _Passing:
             headers["X-Frame-Options"] = "DENY"
             headers["Referrer-Policy"] = "same-origin"
             headers["Content-Security-Policy"] = _CSP
+            if not self.whole:  # what is left of the body is not read: the connection ends with the response
+                headers["Connection"] = "close"
             if self._house.config.secure:
                 headers["Strict-Transport-Security"] = "max-age=31536000"
         async with asyncio.timeout(_SEND_SECONDS):  # whoever does not read is not waited for
@@ -198,6 +201,10 @@ def _now() -> str:
 def _bearer(headers: Headers) -> str | None:
     scheme, _, secret = headers.get("authorization", "").partition(" ")
     return secret.strip() if scheme.lower() == "bearer" and secret.strip() else None
+
+
+def _has_body(headers: Headers) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
 
 def _address(scope: Scope) -> str:

@@ -16,6 +16,7 @@ from everhold.errors import EverholdError, SettingError, did_you_mean
 from everhold.holdout import Holdout
 from everhold.ledger.audit import Audit
 from everhold.ledger.reading import StudyFile
+from everhold.queries.query import Query
 from everhold.report.certificate import guarantee
 from everhold.serve.config import Config, StudyAt
 from everhold.serve.contest_desk import ContestDesk
@@ -86,6 +87,13 @@ class House:
 
         name = None if request_id is None else f"{token.id}:{kind}:{request_id}"
         return Caller(token.name, name, state.time, state.started, permit)
+
+    async def ready(self, desk: Desk, token: Token, questions: Sequence[str]) -> list[Query]:
+        """Questions parsed, and large ones evaluated on the public rows, outside the writer's thread."""
+        parsed = [desk.parsed(question) for question in questions]
+        if all(desk.is_light(query) for query in parsed):
+            return parsed
+        return await self.turns.run(token.id, lambda: desk.prepared(parsed))
 
     def door(self, name: str, token: Token, what: str) -> Door:
         """A study or contest that the token allows to 'ask', 'read', 'audit' or 'manage'."""
@@ -201,7 +209,7 @@ class House:
             self.tokens.all()
         except EverholdError:
             return False
-        return not any(door.broken for door in self.doors.values())
+        return not any(door.broken or door.stalled for door in self.doors.values())
 
     # the record of requests ----------------------------------------------------------------------------------------
 
@@ -241,4 +249,10 @@ def _within(studies: tuple[str, ...], limits: tuple[str, ...]) -> bool:
 def _door(one: StudyAt, config: Config) -> Door:
     if one.path.with_name(one.path.name + ".contest.json").exists():
         return ContestDesk(one.path, grid=config.grid_ms / 1000.0)
-    return Desk(one.path, data=one.data, grid=config.grid_ms / 1000.0, most_questions=config.most_questions)
+    return Desk(
+        one.path,
+        data=one.data,
+        grid=config.grid_ms / 1000.0,
+        most_questions=config.most_questions,
+        question_seconds=config.question_seconds,
+    )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Timer
+from types import FrameType
 from typing import ClassVar
 
 import uvicorn
@@ -48,9 +51,18 @@ class _Connection(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn, which says when it listens."""
+    """Uvicorn, which says when it listens, and which ends when it is told to, whatever runs."""
 
     ready: Callable[[str], None] = staticmethod(lambda _: None)
+    last_seconds: float = 60.0
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop; what has not ended by itself after some seconds is cut off. Nothing is lost: what was told is recorded."""
+        if not self.should_exit:
+            watch = Timer(self.last_seconds, os._exit, [0])
+            watch.daemon = True
+            watch.start()
+        super().handle_exit(sig, frame)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -114,6 +126,7 @@ def run(config: Config, *, say: Callable[[str], None], ready: Callable[[str], No
     )
     server = _Server(settings)
     server.ready = ready
+    server.last_seconds = 2.0 * config.stop_seconds + 1.0
     try:
         server.run(sockets=[listening])
     finally:

@@ -11,7 +11,20 @@ from everhold.errors import did_you_mean, near_word
 from everhold.queries.expression.extent import out_of_range
 from everhold.queries.expression.hints import FUNCTIONS, OPERATORS
 from everhold.queries.expression.lexer import Token, complain, tokens
-from everhold.queries.expression.tree import Call, Case, Column, Kind, Logic, Node, Null, Number, Test, Text, Truth
+from everhold.queries.expression.tree import (
+    Call,
+    Case,
+    Column,
+    Kind,
+    Logic,
+    Node,
+    Null,
+    Number,
+    Test,
+    Text,
+    Truth,
+    operands,
+)
 from everhold.queries.expression.values import LARGEST, LONGEST_TEXT, SMALLEST, date_of
 
 __all__ = ["ASKED", "MOST_ITEMS", "RECORDED", "Limits", "Words", "parse"]
@@ -172,7 +185,7 @@ class _Parser:
     def part(self, node: Node) -> Node:
         """Count a node against the limits."""
         self._parts += 1
-        inner = [self._measured.get(id(one), (one, 1, 1)) for one in _operands(node)]
+        inner = [self._measured.get(id(one), (one, 1, 1)) for one in _counted(node)]
         size, height = 1 + sum(one[1] for one in inner), 1 + max((one[2] for one in inner), default=0)
         self._measured[id(node)] = node, size, height
         most = self._limits
@@ -506,10 +519,6 @@ class _Parser:
             self.fail(node, fault)
 
 
-def _operands(node: Node) -> tuple[Node, ...]:
+def _counted(node: Node) -> tuple[Node, ...]:
     """What a node is made of; the items of a list have a limit of their own."""
-    if isinstance(node, Case):
-        return (*(one for branch in node.branches for one in branch), node.otherwise)
-    if isinstance(node, Test) and node.op == "in":
-        return node.args[:1]
-    return node.args if isinstance(node, Call | Test | Logic) else ()
+    return node.args[:1] if isinstance(node, Test) and node.op == "in" else operands(node)

@@ -7,6 +7,7 @@ place between the ends of its range. Their sums are exact whatever the chunks, t
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from everhold.queries.expression.question import TextQuestion
 
-__all__ = ["STEPS", "Batch", "Columns", "Program"]
+__all__ = ["STEPS", "Batch", "Columns", "Program", "TooSlow"]
 
 STEPS = 2 * VALUE_ONE
 """From no to yes, or from the low to the high end of a range."""
@@ -57,15 +58,26 @@ def _threads() -> int:
     return min(os.cpu_count() or 1, 8)
 
 
+class TooSlow(Exception):
+    """Evaluation on public rows has reached its deadline."""
+
+
 def _over_chunks(
-    size: int, work: Callable[[Chunk], T], *, chunk: int | None = None, threads: int | None = None
+    size: int,
+    work: Callable[[Chunk], T],
+    *,
+    chunk: int | None = None,
+    threads: int | None = None,
+    until: float | None = None,
 ) -> list[T]:
-    """`work` on every chunk, in order of the rows."""
+    """`work` on every chunk, in order of the rows; until a moment of the monotonic clock, on public rows alone."""
     count = threads or (1 if size < _THREADED else _threads())
     chunk = chunk or (_CHUNK if count < 2 else _THREADED_CHUNK)
     starts = range(0, size, chunk)
 
     def at(start: int) -> T:
+        if until is not None and time.monotonic() > until:
+            raise TooSlow
         with np.errstate(all="ignore"):
             return work(Chunk(start, min(start + chunk, size)))
 
@@ -145,9 +157,13 @@ class Batch:
         found = _over_chunks(size, work, chunk=chunk, threads=threads)
         return [int(total) for total in np.sum(found, axis=0)]
 
-    def values(self, size: int) -> list[NDArray[Any]]:
-        """Packed bits of every yes/no question, steps of every other."""
-        found = _over_chunks(size, lambda part: [run(part) for run in self._runs])
+    def values(self, size: int, *, until: float | None = None) -> list[NDArray[Any]]:
+        """Packed bits of every yes/no question, steps of every other.
+
+        Raises:
+            TooSlow: it is later than `until`.
+        """
+        found = _over_chunks(size, lambda part: [run(part) for run in self._runs], until=until)
         return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
     def _packed(self, node: Node) -> Callable[[Chunk], NDArray[np.uint8]]:

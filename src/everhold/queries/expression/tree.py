@@ -5,7 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Call", "Case", "Column", "Kind", "Logic", "Node", "Null", "Number", "Test", "Text", "Truth"]
+__all__ = [
+    "Call",
+    "Case",
+    "Column",
+    "Kind",
+    "Logic",
+    "Node",
+    "Null",
+    "Number",
+    "Test",
+    "Text",
+    "Truth",
+    "operands",
+    "size_of",
+]
 
 Kind = Literal["number", "boolean", "text", "date"]
 """What a node's value is; 'date' covers dates and times, kept as microseconds since 1970."""
@@ -98,3 +112,19 @@ class Case:
 
 
 Node = Column | Number | Text | Truth | Null | Call | Test | Logic | Case
+
+
+def operands(node: Node) -> tuple[Node, ...]:
+    """What a node is made of."""
+    if isinstance(node, Case):
+        return (*(one for branch in node.branches for one in branch), node.otherwise)
+    return node.args if isinstance(node, Call | Test | Logic) else ()
+
+
+def size_of(node: Node) -> int:
+    """How many nodes a tree has.
+
+    >>> size_of(Test("<", (Column("x", "number"), Number(1.0))))
+    3
+    """
+    return 1 + sum(size_of(one) for one in operands(node))
