@@ -86,3 +86,53 @@ def test_over_stdio_behind_a_server(study, tmp_path):
         _compare(asyncio.run(_session(command)), _expected(tmp_path))
         with eh.connect(process.url, secret) as server:
             assert {one.who for one in server.study("patients").log()} == {"robot"}
+
+
+async def _calls(server, calls):
+    async with Client(server) as agent:
+        return [await agent.call_tool("ask", arguments) for arguments in calls]
+
+
+def test_arguments_that_are_not_known_or_do_not_belong_are_refused(study):
+    """Before, a misspelled argument was left out, and another question was answered and charged."""
+    calls = [
+        {"question": "smoker", "givn": "age > 40"},
+        {"question": "smoker", "what": "share", "where": "age > 40"},
+        {"question": "smoker", "level": 0.9},
+        {"question": "bmi", "what": "mean", "bins": 3},
+        {"question": "bmi", "what": "difference", "first_group": "smoker"},
+        {"question": "bmi", "what": "correlation"},
+        {"question": "bmi", "what": "average"},
+    ]
+    with eh.Holdout.open(study) as holdout:
+        found = asyncio.run(_calls(tools(holdout, "patients"), calls))
+        assert all(one.is_error for one in found)
+        assert holdout.rounds == 0
+    said = [one.content[0].text for one in found]
+    assert "givn" in said[0]
+    assert "where" in said[1]
+    assert "takes no 'level'" in said[2]
+    assert "Nothing was charged" in said[3]
+    assert "needs 'second_group'" in said[4]
+
+
+def test_every_statistic_can_be_asked_for(study, tmp_path):
+    calls = {
+        "share": {"question": "smoker", "given": "age > 40"},
+        "mean": {"question": "bmi", "low": 10, "high": 60},
+        "median": {"question": "age"},
+        "quantile": {"question": "age", "level": 0.9},
+        "variance": {"question": "bmi"},
+        "histogram": {"question": "age", "bins": 4},
+        "table": {"question": "city", "second": "smoker"},
+        "difference": {"question": "bmi", "first_group": "smoker", "second_group": "NOT smoker"},
+        "compare": {"question": "age", "second": "bmi"},
+        "correlation": {"question": "age", "second": "bmi"},
+    }
+    with eh.Holdout.open(study) as holdout:
+        server = tools(holdout, "patients")
+        found = asyncio.run(_calls(server, [{"what": what, **more} for what, more in calls.items()]))
+    assert not any(one.is_error for one in found)
+    kinds = [one.structured_content["kind"] for one in found]
+    assert kinds == ["finding"] * 5 + ["shares"] * 2 + ["comparison"] * 2 + ["finding"]
+    assert server.version == eh.__version__
