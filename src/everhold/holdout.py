@@ -261,7 +261,7 @@ class Holdout(Asker):
         secret = Secret.load(store.path)
         if data is None and secret.data is None:
             raise DataError(
-                "the study was made from rows in memory. Expected them again: Holdout.open(path, data=...)."
+                "the study was made from rows in memory. Expected them again: Holdout.open(path, data=...), or --data FILE."
             )
         settings = Settings.from_dict(study.settings)
         rows = as_source(secret.data if data is None else data, what="the private table", private=True)

@@ -16,6 +16,7 @@ from everhold.errors import (
     DataError,
     EverholdError,
     LedgerError,
+    MissingExtra,
     PrecisionExhausted,
     PriorError,
     QuestionError,
@@ -35,6 +36,7 @@ _CODES: tuple[tuple[type[EverholdError], int], ...] = (
     (PriorError, 4),
     (SettingError, 4),
     (ServerError, 9),
+    (MissingExtra, 4),
 )
 
 app = typer.Typer(

@@ -217,6 +217,18 @@ def part_of(features: Any, start: int, stop: int, step: int = 1) -> Any:
 
 def predicted(model: Any, features: Any, output: str, classes: NDArray[Any], positive: Any) -> Any:
     """What a model says of features: labels or values, probabilities in the order of the classes, scores of the positive."""
+    if type(model).__name__ == "Booster" and type(model).__module__.split(".")[0] == "xgboost":
+        raise QuestionError(
+            "an xgboost.Booster takes a DMatrix, not rows. Expected a model with predict(X): xgboost.XGBClassifier or "
+            "XGBRegressor; or a function such as lambda X: booster.predict(xgboost.DMatrix(X)) > 0.5. Nothing was charged."
+        )
+    if not hasattr(model, "predict"):
+        if not callable(model):
+            raise QuestionError(
+                f"a {type(model).__name__} cannot predict. Expected a fitted model with predict(X), or a function of X. "
+                "Nothing was charged."
+            )
+        return np.asarray(model(features))
     if output in ("labels", "values"):
         return np.asarray(model.predict(features))
     known = np.asarray(getattr(model, "classes_", classes))

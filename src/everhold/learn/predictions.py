@@ -45,6 +45,11 @@ class Reader:
         self.rules, self.ids = rules, ids
         self._places = {one: place for place, one in enumerate(ids)}
         self._codes = {str(one): one for one in rules.classes}
+        # 0 may be written 0.0, as data frames with missing values do; where both are classes each is itself.
+        for one in rules.classes:
+            if isinstance(one, int | float) and not isinstance(one, bool) and float(one).is_integer():
+                self._codes.setdefault(f"{int(one)}.0", one)
+                self._codes.setdefault(str(int(one)), one)
 
     def read(self, given: Any) -> NDArray[Any]:
         """Predictions in the order of the ids; what is wrong is said with its row and column."""
@@ -82,7 +87,7 @@ class Reader:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise Malformed(f"the file is not UTF-8 (byte {error.start}).") from None
-        rows = csv.reader(io.StringIO(text), strict=True)
+        rows = csv.reader(io.StringIO(text), strict=True, delimiter=_delimiter(text, rules.id_column))
         try:
             head = next(rows, [])
             if len(set(head)) != len(head):
@@ -147,3 +152,12 @@ class Reader:
             return np.array([float(text) for text in texts])
         codes = self._codes
         return np.array([codes[text] if text in codes else codes[text.strip()] for text in texts])
+
+
+def _delimiter(text: str, column: str) -> str:
+    """What divides the first line, where the id's column is named: a comma, unless another one does."""
+    first = text.partition("\n")[0]
+    for one in ",;\t":
+        if column in next(csv.reader([first], delimiter=one), []):
+            return one
+    return ","

@@ -29,6 +29,7 @@ from everhold.errors import (
 )
 from everhold.holdout import Holdout
 from everhold.learn.baseline import label_chances
+from everhold.learn.identity import digest_of, model_digest
 from everhold.learn.layout import (
     LabelPrior,
     LaidOut,
@@ -348,7 +349,17 @@ class TestSet:
         found = self._metric(metric)
         self._require_pairs(found)
         mine, theirs = self._outputs(model, found)
-        return self._score(found, mine, theirs, given)
+        return self._score(found, mine, theirs, given, self._known(model, theirs))
+
+    def _known(self, model: Any, public: NDArray[Any]) -> str | None:
+        """What a model's question is called, so that scoring it again returns the recorded answer; None: asked anew.
+
+        Where the test features are public, its predictions are all that matters.
+        """
+        if self._transductive:
+            return digest_of(public)
+        known = model_digest(model)
+        return None if known is None else digest_of(known, public)
 
     def score_predictions(
         self, y_pred: Any, metric: str | None = None, *, reference: Any = None, given: str | None = None
@@ -371,7 +382,9 @@ class TestSet:
             )
         mine = self._checked(y_pred, length(self._X), found, "y_pred")
         theirs = mine if reference is None else self._checked(reference, length(self._public), found, "reference")
-        return self._score(found, mine, theirs, given)
+        # Whoever brings predictions for both sides knows whether they are the same as before.
+        known = digest_of(mine) if self._transductive else digest_of(mine, theirs)
+        return self._score(found, mine, theirs, given, known)
 
     def _score_named(self, metric: Metric, predictions: NDArray[Any], name: str, who: str) -> Score:
         """For a contest: one question for public features, known by its name, so that a repeat costs nothing."""
@@ -411,7 +424,9 @@ class TestSet:
         places = np.arange(length(self._X)), np.arange(length(self._public))
         parts = half(ones[0], others[0]), half(ones[1], others[1])
         with self._turn() as held:
-            told = self._asked(held, parts[0], parts[1], places[0], places[1], given, pairs=False)
+            known = [self._known(model, public) for model, public in ((first, ones[1]), (second, others[1]))]
+            name = None if None in known else f"{found.name} of {known[0]} minus {known[1]}"
+            told = self._asked(held, parts[0], parts[1], places[0], places[1], given, pairs=False, name=name)
         worth = unit(found, self._kit)
         value, low, high = (worth * (2.0 * x - 1.0) for x in (told.value, told.low, told.high))
         return Verdict(
@@ -426,14 +441,15 @@ class TestSet:
                 f"{'' if self._kit.positive is not None else ' and positive=…'}."
             )
 
-    def _score(self, metric: Metric, mine: Any, theirs: Any, given: str | None) -> Score:
+    def _score(self, metric: Metric, mine: Any, theirs: Any, given: str | None, known: str | None) -> Score:
         parts: list[Answer] = []
         program = metric.program(self._kit)
         with self._turn() as held:
             try:
                 part = next(program)
                 while True:
-                    answer = self._asked(held, part, part, mine, theirs, given, pairs=metric.pairs)
+                    name = None if known is None else f"{metric.name} of model {known}, part {len(parts) + 1}"
+                    answer = self._asked(held, part, part, mine, theirs, given, pairs=metric.pairs, name=name)
                     parts.append(answer)
                     part = program.send(answer)
             except StopIteration as done:
@@ -444,7 +460,16 @@ class TestSet:
         )  # fmt: skip
 
     def _asked(
-        self, held: Holdout, mine: Part, theirs: Part, out: Any, public: Any, given: str | None, *, pairs: bool
+        self,
+        held: Holdout,
+        mine: Part,
+        theirs: Part,
+        out: Any,
+        public: Any,
+        given: str | None,
+        *,
+        pairs: bool,
+        name: str | None,
     ) -> Answer:
         """One mean of numbers in [0, 1], as a share; within a group, from two."""
         values = [
@@ -453,11 +478,12 @@ class TestSet:
         ]
         try:
             if given is None:
-                return _share(held, values[0], values[1])
+                return _share(held, values[0], values[1], name=name)
             groups = self._groups(held, given)
             part = [np.where(group, value, 0.0) for value, group in zip(values, groups, strict=True)]
             left = [np.where(group, 1.0 - value, 0.0) for value, group in zip(values, groups, strict=True)]
-            inside, rest = _share(held, *part), _share(held, *left)
+            names = [None if name is None else f"{name}, {side} given {given}" for side in ("of", "the rest")]
+            inside, rest = _share(held, *part, name=names[0]), _share(held, *left, name=names[1])
         except PrecisionExhausted as refusal:
             self.exhausted = refusal
             raise

@@ -1,0 +1,171 @@
+"""The same model, scored again, gets the recorded answer at no cost; whether models agree on private rows is never told."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+import everhold as eh
+from everhold.learn.identity import model_digest
+
+
+def rows(size, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(size, 4))
+    return X, (X[:, 0] + 0.5 * rng.normal(size=size) > 0).astype(int)
+
+
+@pytest.fixture
+def test_set():
+    return eh.TestSet(*rows(800, 0), reference=rows(1_000, 1), seed=0)
+
+
+METRICS = ["accuracy", "f1", "brier", "log_loss", "balanced_accuracy"]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_model_that_was_scored_before_costs_nothing(test_set, metric):
+    model = LogisticRegression().fit(*rows(1_000, 2))
+    first = test_set.score(model, metric)
+    asked, spent = test_set.holdout.rounds, test_set.holdout.spent
+    test_set.score(DecisionTreeClassifier(max_depth=2, random_state=0).fit(*rows(1_000, 3)), metric)
+    after = test_set.holdout.rounds
+    assert test_set.score(model, metric) == first
+    assert test_set.score(clone(model).fit(*rows(1_000, 2)), metric) == first  # fitted anew, to the same
+    assert test_set.holdout.rounds == after > asked
+    assert test_set.holdout.spent >= spent
+    assert test_set.holdout.audit().ok
+
+
+def test_groups_and_comparisons_too(test_set):
+    one, other = LogisticRegression().fit(*rows(1_000, 2)), LogisticRegression(C=0.01).fit(*rows(900, 4))
+    told = test_set.score(one, given="x0 > 0"), test_set.compare(one, other)
+    asked = test_set.holdout.rounds
+    assert (test_set.score(one, given="x0 > 0"), test_set.compare(one, other)) == told
+    assert test_set.holdout.rounds == asked
+    assert test_set.score(one, given="x0 > 1") != told[0]
+    test_set.compare(other, one)
+    assert test_set.holdout.rounds == asked + 3
+
+
+def test_predictions_too():
+    X, y = rows(600, 0)
+    test = eh.TestSet(X, y, classes=[0, 1], seed=0)
+    guess = (X[:, 0] > 0).astype(int)
+    first = test.score_predictions(guess)
+    assert test.score_predictions(guess.copy()) == first
+    assert test.holdout.rounds == 1
+    test.score_predictions(1 - guess)
+    assert test.holdout.rounds == 2
+
+
+class Rule:
+    """Says what its threshold says, but for one spot."""
+
+    def __init__(self, spot=None):
+        self.spot = spot
+
+    def predict(self, X):
+        found = (np.asarray(X)[:, 0] > 0).astype(int)
+        if self.spot is not None:
+            found = np.where(np.all(np.isclose(X, self.spot), axis=1), 1 - found, found)
+        return found
+
+
+def test_whether_models_agree_on_private_rows_is_not_told(test_set):
+    """Two models that agree on every public row are two questions, whether or not they agree on every private one.
+
+    Else "asked before" would say whether a guessed row is among the private ones.
+    """
+    private = rows(800, 0)[0]
+    rounds = []
+    for spot in (None, private[7], np.full(4, 99.0)):
+        test_set.score(Rule(spot))
+        rounds.append(test_set.holdout.rounds)
+    assert rounds == [1, 2, 3]
+
+
+def test_code_counts():
+    """A class of the same name and state, with another predict, is another model."""
+    one = type("Model", (), {"predict": lambda self, X: X})
+    other = type("Model", (), {"predict": lambda self, X: X + 1})
+    for kind in (one, other):
+        kind.__module__, kind.__qualname__ = __name__, "Model"
+    globals()["Model"] = one
+    first = model_digest(one())
+    globals()["Model"] = other
+    assert first is not None
+    assert model_digest(other()) not in (None, first)
+    del globals()["Model"]
+
+
+class TestThingsThatPredict:
+    def test_functions(self, test_set):
+        found = test_set.score(lambda X: (X[:, 0] > 0).astype(int))
+        assert 0.85 in found.interval
+
+        def chances(X):
+            p = 1 / (1 + np.exp(-3 * X[:, 0]))
+            return np.column_stack([1 - p, p])
+
+        assert test_set.score(chances, "log_loss").low > 0
+
+    def test_what_cannot_predict_is_a_sentence(self, test_set):
+        with pytest.raises(eh.QuestionError, match=r"a dict cannot predict.*Nothing was charged"):
+            test_set.score({})
+        booster = type("Booster", (), {"predict": lambda self, X: X, "__module__": "xgboost.core"})()
+        with pytest.raises(eh.QuestionError, match=r"takes a DMatrix.*XGBClassifier.*Nothing was charged"):
+            test_set.score(booster)
+        assert test_set.holdout.rounds == 0
+
+
+class TestContestFiles:
+    @pytest.fixture
+    def contest(self, tmp_path):
+        labels = (np.random.default_rng(0).random(60) < 0.5).astype(int)
+        return eh.Contest.create(
+            tmp_path / "c.everhold", np.arange(60.0)[:, None], labels, classes=[0, 1], seed=0
+        ), labels
+
+    @pytest.mark.parametrize("divide", [",", ";", "\t"])
+    @pytest.mark.parametrize("written", ["{}", "{}.0", " {}"])
+    def test_files_as_spreadsheets_and_frames_write_them(self, contest, divide, written):
+        held, labels = contest
+        lines = [f"{place}{divide}{written.format(one)}" for place, one in enumerate(labels)]
+        found = held.submit("ann", "\n".join([f"id{divide}prediction", *lines]))
+        assert found.state == "scored"
+        assert found.score.high == pytest.approx(1.0)
+        assert held.submit("bob", labels.astype(float)).score.value == found.score.value
+
+    def test_other_numbers_are_refused(self, contest):
+        held, _ = contest
+        found = held.submit("ann", "id,prediction\n" + "\n".join(f"{place},0.5" for place in range(60)))
+        assert found.state == "malformed"
+        assert "'0.5' is no class" in found.reason
+
+
+def test_asking_a_contest_is_answered_by_a_sentence(tmp_path):
+    from typer.testing import CliRunner
+
+    from everhold.cli.main import app
+
+    eh.Contest.create(tmp_path / "c.everhold", np.arange(60.0)[:, None], np.arange(60) % 2, classes=[0, 1], seed=0)
+    said = CliRunner().invoke(app, ["ask", str(tmp_path / "c.everhold"), "x0 > 3"])
+    assert said.exit_code == 3
+    assert "is a contest" in said.output
+    assert "everhold contest submit" in said.output
+
+
+def test_a_command_line_without_its_extra_says_what_to_install():
+    """Not a traceback."""
+    hidden = "import sys; sys.modules['typer'] = None; import everhold.__main__ as m; m.main()"
+    for code in (hidden, hidden.replace("'typer'", "'rich'")):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.returncode == 1
+        assert done.stderr.strip() == (
+            "error: the command line needs an optional part of everhold. Install it with: pip install 'everhold[cli]'"
+        )
