@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-oldest check bench bench-paper torture clean
+.PHONY: help demo serve test test-oldest check bench bench-paper fuzz torture clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ bench: $(READY)  ## every benchmark: speed as ratios, the tables of the docs
 
 bench-paper: $(READY)  ## everhold against its rivals: half an hour, resumable; QUICK=1 for two minutes, ALSO=FILE adds yours
 	@$(BIN)/python -m benchmarks.paper $(if $(QUICK),--quick --out out/bench-paper-quick) $(if $(ALSO),--also $(ALSO)) $(if $(PUBLISH),--publish) --jobs $(JOBS)
+
+fuzz: $(READY)  ## compare all engines on random tables and questions for an hour; MINUTES=5 for less, SEED=7 to repeat
+	@$(BIN)/python -m tests.fuzz.engines --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
 
 torture: $(READY)  ## kill and starve the durable ledger for a quarter of an hour (needs strace for faults)
 	@$(BIN)/python -m tests.faults.torture

@@ -1,0 +1,49 @@
+"""Half a minute of the differential fuzz on every run; `make fuzz` runs it for an hour."""
+
+import duckdb
+import pytest
+
+from everhold.data import files
+from everhold.data.engines import sql
+from tests.fuzz.engines import fuzz
+
+
+@pytest.mark.parametrize("seed", [11, 12, 13])
+def test_engines_agree(seed):
+    """Twelve tables each, one of them past DuckDB's first row group: more than a million row-question pairs."""
+    found = fuzz(seed, tables=12)
+    assert not found.faults, "\n".join(found.faults[:5])
+    assert found.pairs > 100_000
+
+
+def test_the_fuzz_finds_statistics_that_leave_nan_out(monkeypatch):
+    """A positive control: the fault of the DuckDB engine that this fuzz was made for."""
+    quiet = files.connection
+
+    def trusting(**settings):
+        con = quiet(**settings)
+        con.execute("SET disabled_optimizers = ''")
+        return con
+
+    monkeypatch.setattr("everhold.data.engines.duckdb.connection", trusting)
+    assert fuzz(11, tables=4).faults
+
+
+def test_the_fuzz_finds_rows_that_are_mixed_up(monkeypatch):
+    """A positive control: columns that are put together from two queries by their order."""
+    turns = iter(range(10**9))
+    put = files._put
+    monkeypatch.setattr(files, "_put", lambda column, places: put(column, places)[:: -1 if next(turns) % 7 == 0 else 1])
+    assert fuzz(11, tables=4).faults
+
+
+def test_the_fuzz_finds_a_forgotten_guard(monkeypatch):
+    monkeypatch.setattr(sql.Select, "_divided", lambda self, node, args: f"({args[0]} / {args[1]})")
+    assert fuzz(11, tables=4).faults
+
+
+def test_duckdb_still_has_the_optimizer_that_is_switched_off():
+    """Under another name it would be on again."""
+    con = duckdb.connect()
+    names = {row[0] for row in con.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
+    assert "statistics_propagation" in names
