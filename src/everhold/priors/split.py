@@ -20,7 +20,11 @@ class Split:
     """Give up some rows to be public, so that the others can be asked for ever.
 
     The part is drawn by the session's coins, whole units together where there is a unit column. Rows of the public part
-    may be shown to anybody; the other rows are as private as ever, and independent of them.
+    may be shown to anybody; the other rows are as private as ever.
+
+    The rows must be independent draws, and intervals are then about the population that they come from. If they are a simple
+    random sample without replacement of a finite population, intervals are about those of it who are not public
+    (docs/theory/validity.md, "Which population").
 
     Args:
         fraction: the share of rows (or of units) that becomes public, strictly between 0 and 1.
