@@ -36,9 +36,9 @@ from everhold.priors.split import Split
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.interval import Interval
 from everhold.queries.query import Values
-from everhold.questions.finding import Comparison, Finding, Shares
 from everhold.serve.client import connect
 from everhold.serve.client_async import connect_async
+from everhold.statistics.finding import Comparison, Finding, Shares
 from everhold.version import VERSION
 
 __version__ = VERSION

@@ -51,9 +51,9 @@ from everhold.queries.expression.question import Prepared
 from everhold.queries.expression.tree import size_of
 from everhold.queries.query import Query, as_query
 from everhold.queries.request import Request
-from everhold.questions.asker import Asker
-from everhold.questions.rehearsal import Rehearsal
 from everhold.settings import OverlapRule, RuleName, Settings
+from everhold.statistics.rehearsal import Rehearsal
+from everhold.statistics.shortcuts import Asker
 from everhold.version import VERSION
 
 if TYPE_CHECKING:

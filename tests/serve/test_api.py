@@ -213,6 +213,7 @@ def test_a_revoked_token_stops_at_once(here):
 
 
 def test_the_record_by_pages(here):
+    here.post("/v1/studies/patients/ask", {"question": "smoker"})  # a surprise
     here.post("/v1/studies/patients/ask_many", {"questions": [f"age > {n}" for n in range(20, 60)]})
     every = here.get("/v1/studies/patients/log", params={"limit": 1000}).json()
     assert every["next"] is None

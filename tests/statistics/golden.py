@@ -1,6 +1,6 @@
 """The ten statistics on fixed seeds: every value, interval and part, to the bit. Made once, before they were rewritten.
 
-    python -m tests.statistics.golden      # writes golden.json anew; say why in the commit
+python -m tests.statistics.golden      # writes golden.json anew; say why in the commit
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ from rich.progress import track
 
 import everhold as eh
 from everhold.cli.app import console, guarded, problem, say
-from everhold.questions.asker import Asker
-from everhold.questions.rehearsal import Rehearsal
 from everhold.serve.client import RemoteRehearsal, RemoteStudy
+from everhold.statistics.rehearsal import Rehearsal
+from everhold.statistics.shortcuts import Asker
 
 __all__ = ["register"]
 

@@ -103,7 +103,9 @@ class Files:
         con = connection()
         listed = ", ".join(_path(path) for path in paths)
         if kinds == {"parquet"}:
-            files = cls(con, f"read_parquet([{listed}])", what=what, private=private, paths=paths)
+            files = cls(
+                con, f"read_parquet([{listed}], hive_partitioning = false)", what=what, private=private, paths=paths
+            )
             if len(paths) > 1:
                 files._require_one_schema()
             return files
@@ -140,7 +142,10 @@ class Files:
     def _require_one_schema(self) -> None:
         """Files of different types would fail, or not, by what their rows hold: refuse them at once."""
         for path in self.paths:
-            types = {row[0]: row[1] for row in self._fetch(f"DESCRIBE SELECT * FROM read_parquet({_path(path)})")}
+            types = {
+                row[0]: row[1]
+                for row in self._fetch(f"DESCRIBE SELECT * FROM read_parquet({_path(path)}, hive_partitioning = false)")
+            }
             for name in {**self.types, **types}:
                 if types.get(name) != self.types.get(name):
                     raise DataError(
@@ -290,7 +295,10 @@ class Files:
     def _place_in_files(self) -> str:
         if len(self.paths) == 1:
             return "file_row_number"
-        counts = [int(self._fetch(f"SELECT count(*) FROM read_parquet({_path(path)})")[0][0]) for path in self.paths]
+        counts = [
+            int(self._fetch(f"SELECT count(*) FROM read_parquet({_path(path)}, hive_partitioning = false)")[0][0])
+            for path in self.paths
+        ]
         before = np.concatenate([[0], np.cumsum(counts)[:-1]]).tolist()
         return f"([{', '.join(map(str, before))}]::BIGINT[])[CAST(file_index AS BIGINT) + 1] + file_row_number"
 

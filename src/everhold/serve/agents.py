@@ -10,8 +10,8 @@ from typing import Any, Literal, Protocol
 
 from everhold.errors import EverholdError, MissingExtra, QuestionError
 from everhold.queries.interval import Interval
-from everhold.questions.finding import Comparison, Finding, Shares
 from everhold.serve.wire import Result, column_out, found_out, preview_out
+from everhold.statistics.finding import Comparison, Finding, Shares
 from everhold.version import VERSION
 
 try:

@@ -27,8 +27,8 @@ from everhold.learn.contest import Submission
 from everhold.ledger.audit import Audit
 from everhold.ledger.reading import Told
 from everhold.queries.answer import Answer, Preview
-from everhold.questions.finding import Comparison, Finding, Shares
 from everhold.serve.wire import found_in, preview_in, submission_in, told_in
+from everhold.statistics.finding import Comparison, Finding, Shares
 
 __all__ = ["Call", "NotScored", "failed"]
 

@@ -30,10 +30,10 @@ from everhold.ledger.study import Study
 from everhold.mechanism.tolerance import FixedPrecision
 from everhold.queries.expression import Expression
 from everhold.queries.request import Request
-from everhold.questions.asker import Asker
-from everhold.questions.rehearsal import Rehearsal, as_answer
 from everhold.serve.grid import slot
 from everhold.settings import Settings
+from everhold.statistics.rehearsal import Rehearsal, as_answer
+from everhold.statistics.shortcuts import Asker
 
 if TYPE_CHECKING:
     from everhold.data.schema import Schema

@@ -10,15 +10,15 @@ from markupsafe import Markup
 from everhold.errors import QuestionError
 from everhold.queries.answer import Answer
 from everhold.queries.interval import Interval
-from everhold.questions.finding import Comparison, Finding, Shares
 from everhold.report.interval import interval_svg
+from everhold.statistics.finding import Comparison, Finding, Shares
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from everhold.data.schema import ColumnSchema, Schema
-    from everhold.questions.asker import Asker
     from everhold.serve.wire import Result
+    from everhold.statistics.shortcuts import Asker
 
 __all__ = ["KINDS", "WORDS", "Form", "Shown", "bar", "described", "example", "vocabulary"]
 

@@ -10,7 +10,7 @@ from everhold.learn.contest import Board, Submission
 from everhold.learn.score import Score
 from everhold.ledger.reading import Told
 from everhold.queries.answer import Answer, Preview
-from everhold.questions.finding import Comparison, Finding, Shares
+from everhold.statistics.finding import Comparison, Finding, Shares
 
 __all__ = [
     "Result",

@@ -14,7 +14,7 @@ from everhold.queries.expression.columns import kind_of
 from everhold.queries.expression.extent import out_of_range
 from everhold.queries.expression.parser import ASKED, Limits, Words, parse
 from everhold.queries.expression.question import Expression, Graded
-from everhold.queries.expression.tree import Logic
+from everhold.queries.expression.tree import Logic, Null
 
 if TYPE_CHECKING:
     from typing import Any
@@ -40,7 +40,10 @@ def expression(
     >>> expression("NOT (smoker AND age<=40)", {"age": "number", "smoker": "boolean"}).name
     '((40.0 < "age") OR (NOT "smoker"))'
     """
-    return question_of(parse(text, columns, "boolean", words, limits=limits))
+    question = question_of(parse(text, columns, "boolean", words, limits=limits))
+    if isinstance(question.tree, Null):
+        raise QuestionError("this is missing on every row, so it is never yes. Expected something that some rows have.")
+    return question
 
 
 def number(

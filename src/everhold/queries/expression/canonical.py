@@ -132,6 +132,8 @@ def _call(node: Call) -> Named:
         if len(args) == 1:
             return args[0]
     texts = [text for _, text in args]
+    if node.name == "neg" and isinstance(number := args[0][0], Number):
+        return named(Number(-number.value))  # as the parser would read it
     if node.name == "neg":
         shown = f"(- {texts[0]})"
     elif node.name in ("+", "-", "*", "/", "%"):

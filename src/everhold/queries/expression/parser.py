@@ -127,6 +127,8 @@ def parse(
     if parser.now.kind != "end":
         hint = OPERATORS.get(parser.now.value.upper(), " A question is one expression.")
         parser.fail(parser.now, f"{parser.now.value!r} was not expected here.{hint}")
+    if isinstance(tree, Null):
+        return complain(text, tree.at, "this is missing on every row. Expected something that some rows have.")
     if tree.kind == want or (want == "ordered" and tree.kind in ("number", "date")):
         return tree
     if want != "boolean":
@@ -281,12 +283,12 @@ class _Parser:
         return None
 
     def logic(self, op: str, left: Node, level: int) -> Node:
-        """AND and OR."""
-        token = self.take()
-        right = self.need(self.expression(level), "boolean")
-        left = self.need(left, "boolean")
-        parts = left.args if isinstance(left, Logic) and left.op == op else (left,)  # a chain is one node
-        return self.part(Logic("and" if op == "and" else "or", (*parts, right), at=token.at))
+        """AND and OR; a chain of them is one node."""
+        token, parts = self.now, [self.need(left, "boolean")]
+        while self.accept(op.upper()):
+            self._parts += len(parts) > 1
+            parts.append(self.need(self.expression(level), "boolean"))
+        return self.part(Logic("and" if op == "and" else "or", tuple(parts), at=token.at))
 
     def compare(self, token: Token, left: Node, right: Node) -> Node:
         """A comparison, turned so that only '<', '<=' and '=' remain."""
@@ -327,6 +329,8 @@ class _Parser:
                 low = self.expression(4)
                 self.expect("AND")
                 high = self.expression(4)
+                if "date" in (left.kind, low.kind, high.kind):
+                    left, low, high = (self.need(one, "date") for one in (left, low, high))
                 first = self.compare(Token("op", "<=", token.at), low, left)
                 node = self.part(
                     Logic("and", (first, self.compare(Token("op", "<=", token.at), left, high)), at=token.at)

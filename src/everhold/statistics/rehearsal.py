@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from everhold.queries.answer import Answer
-from everhold.questions.asker import Asker
+from everhold.statistics.shortcuts import Asker
 
 if TYPE_CHECKING:
     from everhold.data.schema import Schema

@@ -1,0 +1,114 @@
+"""Shares by bins, categories, or yes and no: one question a cell, in one scan."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from math import nan, prod
+from typing import TYPE_CHECKING, ClassVar
+
+from everhold.bounds import derived
+from everhold.errors import QuestionError
+from everhold.queries.expression import conjunction, number, question_of
+from everhold.queries.expression.canonical import canonical
+from everhold.queries.expression.tree import Logic, Node, Test
+from everhold.statistics.bins import bins_of, label_tests
+from everhold.statistics.finding import Finding, Shares
+
+if TYPE_CHECKING:
+    from everhold.queries.answer import Answer
+    from everhold.statistics.base import Batch
+    from everhold.statistics.declared import Declared
+
+__all__ = ["Histogram", "Table"]
+
+Side = list[tuple[str, Node]]
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Shares by bins of a number or date, by categories of a text, or by yes and no.
+
+    Attributes:
+        question: a column, or an expression with numbers.
+        bins: how many equal parts of the schema's range; the outer ones take what lies beyond.
+        edges: ends of the bins instead; each holds its left end, the last both, and what lies outside is in none.
+        given: only rows for which this is true.
+    """
+
+    name: ClassVar[str] = "histogram"
+    question: str
+    bins: int = 10
+    edges: Sequence[float | str] | None = None
+    given: str | None = None
+
+    def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Shares]:
+        """One question a bin."""
+        sides = [_labels(declared, self.question, self.bins, self.edges)]
+        return (yield from _cells(declared, self.question, sides, self.given))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Shares by the values of one column, or of two together."""
+
+    name: ClassVar[str] = "table"
+    first: str
+    second: str | None = None
+    bins: int = 5
+    given: str | None = None
+
+    def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Shares]:
+        """One question a cell."""
+        columns = [self.first] if self.second is None else [self.first, self.second]
+        sides = [_labels(declared, column, self.bins, None) for column in columns]
+        return (yield from _cells(declared, " × ".join(columns), sides, self.given))
+
+
+def _cells(
+    declared: Declared, what: str, sides: list[Side], given: str | None
+) -> Generator[Batch, Sequence[Answer], Shares]:
+    if (many := prod(len(side) for side in sides)) > declared.most_cells:
+        raise QuestionError(
+            f"this table has {many:,} cells, each a question; {declared.most_cells:,} are allowed. Take fewer bins, or "
+            "ask a part of it."
+        )
+    pairs: list[tuple[tuple[str, ...], Node]] = [((label,), test) for label, test in sides[0]]
+    for side in sides[1:]:
+        pairs = [((*labels, label), conjunction(test, other)) for labels, test in pairs for label, other in side]
+    labels = tuple(label for label, _ in pairs)
+    if given is None:
+        answers = yield [question_of(test) for _, test in pairs]
+        return Shares(what, labels, tuple(answers))
+    group = declared.yes_no(given).tree
+    whole = (yield [question_of(group)])[0]
+    answers = yield [question_of(conjunction(test, group)) for _, test in pairs]
+    cells = tuple(
+        _within(f"{' × '.join(label)} given {given}", part, whole) for label, part in zip(labels, answers, strict=True)
+    )
+    return Shares(f"{what} given {given}", labels, cells)
+
+
+def _within(what: str, part: Answer, whole: Answer) -> Finding:
+    """A/G for a part A of G, by A/(A + (G - A))."""
+    rest = derived.difference((whole.low, whole.high), (part.low, part.high))
+    low, high = derived.ratio((part.low, part.high), rest)
+    value = min(max(part.value / whole.value, low), high) if whole.value > 0.0 else nan
+    return Finding(what, value, low, high, (part, whole))
+
+
+def _labels(declared: Declared, question: str, bins: int, edges: Sequence[float | str] | None) -> Side:
+    """Labels and tests of one side of a table; missing values last."""
+    schema = declared.schema
+    if declared.is_yes_no(question):
+        tree = declared.yes_no(question).tree
+        labels = [("yes", tree), ("no", canonical(Logic("not", (tree,))))]
+    elif (name := question.strip('"')) in schema and schema[name].kind == "text":
+        return label_tests(schema[name])
+    elif edges is not None:
+        tree = number(declared.quoted(question), schema.kinds, schema.words, dates=True)
+        labels = bins_of(tree, (0.0, 1.0), bins, edges)
+    else:
+        tree, ends = declared.number(question, None, None, dates=True)
+        labels = bins_of(tree, ends, bins, None)
+    return [*labels, ("(missing)", Test("null", (tree,)))] if declared.can_be_missing(tree) else labels
