@@ -47,8 +47,7 @@ from everhold.queries.expression import Expression, Graded, expression
 from everhold.queries.expression.canonical import looks_like_text
 from everhold.queries.expression.parser import Words
 from everhold.queries.expression.program import Batch, Columns, TooSlow
-from everhold.queries.expression.question import Prepared
-from everhold.queries.expression.tree import size_of
+from everhold.queries.expression.question import Prepared, size_of_query
 from everhold.queries.query import Query, as_query
 from everhold.queries.request import Request
 from everhold.settings import OverlapRule, RuleName, Settings
@@ -438,13 +437,14 @@ class Holdout(Asker):
         request_id: str | None = None,
         who: str | None = None,
         time: str | None = None,
+        first: int = 1,
     ) -> list[Answer]:
         """Answer several questions in order. All of them are checked before the first is charged; all are recorded at once.
 
         Questions given as text are evaluated in one scan of the rows, with what they have in common computed once.
         A refusal on the way (`PrecisionExhausted`) carries the answers given before it, as `error.answers`. With a
-        `request_id` the questions have the ids `<request_id>/1`, `<request_id>/2` …. The record says `time` of all of them,
-        where it is given, and else when each was answered.
+        `request_id` the questions have the ids `<request_id>/1`, `<request_id>/2` …, or from `first` on. The record says
+        `time` of all of them, where it is given, and else when each was answered.
         """
         who = _text(who or self.who, "who")
         _text(request_id, "request_id")
@@ -452,7 +452,7 @@ class Holdout(Asker):
             raise QuestionError("ask_many takes a list of questions; for a single one there is ask.")
         queries = [self._query(question) for question in questions]
         with self._turn():
-            self._require_names(queries, request_id)
+            self._require_names(queries, request_id, first)
             for query in queries:
                 if self._journal.named(query.name) is None and not isinstance(query, _TEXT):
                     proposal = self._mechanism.propose(query)
@@ -463,7 +463,7 @@ class Holdout(Asker):
                 some = queries[start : start + _AT_ONCE]
                 prepared, totals = self._scan(some)
                 for query in some:
-                    request = None if request_id is None else f"{request_id}/{len(answers) + 1}"
+                    request = None if request_id is None else f"{request_id}/{len(answers) + first}"
                     at = Circumstance(time or _now(), who, request)
                     text = isinstance(query, _TEXT)
                     one, total = (prepared.get(query.name, query), totals.get(query.name)) if text else (query, None)
@@ -510,10 +510,10 @@ class Holdout(Asker):
         except QuestionError as fault:
             return fault
 
-    def _require_names(self, queries: list[Query], request_id: str | None) -> None:
+    def _require_names(self, queries: list[Query], request_id: str | None, first: int) -> None:
         """One name for one question, and one request id, before anything of a batch is charged."""
         seen: dict[str, str | None] = {}
-        for place, query in enumerate(queries, 1):
+        for place, query in enumerate(queries, first):
             earlier = None if request_id is None else self._journal.requested(f"{request_id}/{place}")
             if earlier is not None and not self._is_round(query, earlier):
                 raise RequestConflict(
@@ -563,24 +563,24 @@ class Holdout(Asker):
         Raises:
             QuestionError: it takes longer than so many seconds.
         """
-        until = time.monotonic() + seconds
-        return [self._prepared(query, until, seconds) for query in queries]
+        if self.is_light(queries):
+            return list(queries)
+        return [self._prepared(query, seconds) for query in queries]
 
-    def _prepared(self, query: Query, until: float, seconds: float) -> Query:
-        if not isinstance(query, Expression | Graded) or self.is_light(query):
+    def _prepared(self, query: Query, seconds: float) -> Query:
+        if not isinstance(query, Expression | Graded) or self._pool_rows is None:
             return query
         try:
-            return self._evaluated([query], until)[0]
+            return self._evaluated([query], time.monotonic() + seconds)[0]
         except TooSlow:
             raise QuestionError(
                 f"the question takes longer than {seconds:g} s on the public rows. Expected a smaller one."
             ) from None
 
-    def is_light(self, query: Query) -> bool:
-        """Whether a question is so small that it need not be prepared: by its size and the number of public rows."""
-        if self._pool_rows is None or not isinstance(query, Expression | Graded):
-            return True
-        return size_of(query.tree) * self._pool_rows.row_count <= _LIGHT
+    def is_light(self, queries: Sequence[Query]) -> bool:
+        """Whether questions are so small together that they need not be prepared: by sizes and the number of public rows."""
+        rows = 0 if self._pool_rows is None else self._pool_rows.row_count
+        return sum(size_of_query(query) for query in queries if not isinstance(query, Prepared)) * rows <= _LIGHT
 
     def _query(self, question: object, name: str | None = None) -> Query:
         """What somebody asks, checked against the public columns where it is text."""

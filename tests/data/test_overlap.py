@@ -101,6 +101,29 @@ def test_the_evidence_is_an_e_value():
     assert binom.sf(199, 3_000, 0.05) < 1e-4
 
 
+WAYS = ["twice", "five times", "twice in private", "drawn with replacement", "numbered anew", "named anew"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_copies_of_other_sizes_and_numbers_are_found(way):
+    rng = np.random.default_rng(0)
+    rows = {"x": rng.normal(size=2_000), "y": rng.integers(0, 9, 2_000)}
+    private, public = dict(rows), dict(rows)
+    if way in ("twice", "five times"):
+        public = {name: np.tile(column, 2 if way == "twice" else 5) for name, column in rows.items()}
+    elif way == "twice in private":
+        private = {name: np.tile(column, 2) for name, column in rows.items()}
+    elif way == "drawn with replacement":
+        picked = rng.integers(0, 2_000, 20_000)
+        public = {name: column[picked] for name, column in rows.items()}
+    elif way == "numbered anew":
+        private["id"], public["id"] = np.arange(2_000), rng.permutation(2_000) + 10**5
+    else:
+        private["id"], public["id"] = (np.array([f"{letter}{i}" for i in range(2_000)]) for letter in "uv")
+    with pytest.raises(PriorError, match="more than chance"):
+        eh.Holdout(private, prior=eh.Reference(public), seed=0)
+
+
 def test_numbered_rows_are_no_evidence():
     """Two tables that number their rows from 1 coincide wherever the rest does; a copy is found all the same."""
 

@@ -127,5 +127,9 @@ def questions(count: int, seed: int, depth: int = 3):
                 tree = number(writer.number(depth), KINDS)
                 made.append(graded(tree, -50.0, 100.0, given=given, reverse=len(made) % 3 == 0))
         except QuestionError as error:
-            assert any(limit in str(error) for limit in ("1e300", "parts", "deep", "IS NULL")), str(error)  # noqa: PT017
+            if not any(
+                limit in str(error)
+                for limit in ("1e+280", "1e-280", "parts", "deep", "IS NULL", "every row", "build on")
+            ):
+                raise
     return made

@@ -89,18 +89,106 @@ def test_whether_models_agree_on_private_rows_is_not_told(test_set):
     assert rounds == [1, 2, 3]
 
 
-def test_code_counts():
-    """A class of the same name and state, with another predict, is another model."""
-    one = type("Model", (), {"predict": lambda self, X: X})
-    other = type("Model", (), {"predict": lambda self, X: X + 1})
-    for kind in (one, other):
-        kind.__module__, kind.__qualname__ = __name__, "Model"
-    globals()["Model"] = one
-    first = model_digest(one())
-    globals()["Model"] = other
-    assert first is not None
-    assert model_digest(other()) not in (None, first)
-    del globals()["Model"]
+class Switched:
+    """A model whose class, not its state, says where the threshold is."""
+
+    threshold = 0.0
+
+    def predict(self, X):
+        return (np.asarray(X)[:, 0] > self.threshold).astype(int)
+
+
+def test_models_with_code_of_their_own_are_asked_about_anew():
+    """Whether such a model is still the one that was scored cannot be told; the recorded answer could be another's."""
+    import functools
+
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    rng = np.random.default_rng(0)
+    test = eh.TestSet(
+        rng.uniform(0, 1, (2_000, 2)),
+        np.ones(2_000, int),
+        reference=rng.uniform(-1, 0, (1_000, 2)),
+        classes=[0, 1],
+        seed=1,
+    )
+    model = Switched()
+    assert 1.0 in test.score(model).interval
+    try:
+        Switched.threshold = 0.9  # the same on every public row
+        assert 0.1 in test.score(model).interval
+    finally:
+        Switched.threshold = 0.0
+    inner = LogisticRegression().fit(*rows(100, 0))
+    for one in (
+        model,
+        model.predict,
+        functools.partial(lambda X, t: t < X, t=1),
+        make_pipeline(FunctionTransformer(np.abs), FunctionTransformer(lambda X: X), inner),
+        make_pipeline(FunctionTransformer(rows), inner),
+    ):
+        assert model_digest(one) is None
+    assert model_digest(make_pipeline(FunctionTransformer(np.abs), inner)) is not None
+
+
+def test_the_record_holds_nothing_of_what_a_model_has_seen():
+    """The digest is taken before a private row is seen: what a model keeps of private rows is not in the ledger."""
+
+    class Keeps(LogisticRegression):
+        def predict(self, X):
+            self.largest_ = float(np.max(X))
+            return super().predict(X)
+
+    names = []
+    for odd in (0.0, 99.0):
+        X, y = rows(500, 0)
+        X[7, 1] += odd
+        test = eh.TestSet(X, y, reference=rows(500, 1), seed=1)
+        test.score(Keeps().fit(*rows(300, 2)))
+        names.append(test.holdout.journal[1].name)
+    assert names[0] == names[1]
+
+
+class Odd:
+    """Compares with nothing."""
+
+    def __eq__(self, other):
+        raise RuntimeError("a private value")
+
+    __hash__ = None
+
+
+@pytest.mark.parametrize(
+    "odd", [None, Odd(), float("nan"), np.longdouble("1e400"), (1, 2), SystemExit, GeneratorExit, RuntimeError]
+)
+def test_what_a_model_says_of_one_private_row_does_not_show(odd):
+    """That row counts as wrong; nothing is raised or warned about."""
+    X, _ = rows(400, 0)
+    y = np.where(X[:, 0] > 0, "yes", "no")
+    X[7, 0] = 77.0
+
+    def model(features):
+        found = np.where(np.asarray(features)[:, 0] > 0, "yes", "no").astype(object)
+        hit = np.asarray(features)[:, 0] == 77.0
+        if hit.any():
+            if isinstance(odd, type):
+                raise odd("a private value")
+            found[np.flatnonzero(hit)[0]] = odd
+        return found
+
+    test = eh.TestSet(X, y, reference=rows(300, 1)[0], classes=["no", "yes"], seed=1)
+    assert 0.99 in test.score(model).interval
+
+
+def test_another_positive_class_is_another_question(tmp_path):
+    model = LogisticRegression().fit(*rows(300, 2))
+    for positive in (1, 0):
+        test = eh.TestSet(
+            *rows(400, 0), reference=rows(300, 1), positive=positive, path=tmp_path / "t.everhold", seed=1
+        )
+        test.score(model, "precision")
+        test.release()
 
 
 class TestThingsThatPredict:

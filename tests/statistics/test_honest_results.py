@@ -172,7 +172,7 @@ class TestDates:
         truth = np.datetime64("2013-07-02T12:00:00").astype("datetime64[us]").astype(float)
         assert found.unit == "date"
         assert found.low <= truth <= found.high
-        assert str(found).startswith("0.5 quantile of seen: 2013-")
+        assert str(found).startswith("0.5 quantile of seen cut to 2013-01-01…2014-01-01: 2013-")
         assert "[2013-" in str(found)
         assert held.median("seen", low="2013-01-01", high="2014-01-01", given="smoker").unit == "date"
 

@@ -18,7 +18,7 @@ import tomllib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import date
 from fractions import Fraction
 from math import ceil, floor, isfinite, log10
 from pathlib import Path
@@ -31,7 +31,7 @@ from everhold.errors import DataError, SchemaWarning, SettingError, did_you_mean
 from everhold.queries.expression.columns import Encoded, converted, encode, kind_by_type
 from everhold.queries.expression.parser import Words
 from everhold.queries.expression.tree import Kind
-from everhold.queries.expression.values import FIRST_MICROS, LARGEST, LAST_MICROS, date_of
+from everhold.queries.expression.values import FIRST_MICROS, LARGEST, LAST_MICROS, date_of, iso
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,7 +99,7 @@ class ColumnSchema:
         if self.low is None or self.high is None:
             return "", ""
         if self.kind == "date":
-            return _iso(self.low), _iso(self.high)
+            return iso(self.low), iso(self.high)
         return f"{self.low:.12g}", f"{self.high:.12g}"
 
     def __str__(self) -> str:
@@ -354,16 +354,6 @@ def _single(column: Encoded) -> bool:
         return False
     known = column.values[~column.missing]
     return len(known) > 0 and bool(np.all(known == known[0])) and abs(known[0]) != LARGEST
-
-
-def _iso(micros: float) -> str:
-    """A moment; a day alone where it begins one.
-
-    >>> _iso(0.0), _iso(1e6)
-    ('1970-01-01', '1970-01-01 00:00:01')
-    """
-    moment = datetime(1970, 1, 1) + timedelta(microseconds=int(micros))
-    return moment.date().isoformat() if micros % _DAY == 0.0 else moment.isoformat(sep=" ")
 
 
 def _moment(end: object, name: str) -> float:

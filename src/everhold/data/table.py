@@ -124,6 +124,9 @@ class Table(Mapping[str, "NDArray[Any]"]):
             return False
         column = self.column(name)
         known = column.values[~column.missing]
+        first = known[:1_000]
+        if len(np.unique(first)) < len(first) or (column.kind == "text" and len(column.words) < len(known)):
+            return False
         if column.kind == "number" and not bool(np.all(known == np.rint(known))):
             return False
         return len(np.unique(known)) == len(known) > 1

@@ -262,12 +262,10 @@ def predicted_in_private(predict: Callable[[Any], Any], features: Any, like: NDA
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = np.asarray(predict(features))
+            found = _plain(np.asarray(predict(features)))
         if found.shape == (size, *like.shape[1:]) and (found.dtype.kind in "buif" or like.dtype.kind not in "buif"):
             return found
-    except KeyboardInterrupt:
-        raise
-    except Exception:
+    except (Exception, SystemExit, GeneratorExit):  # whatever it is, it may come from a single row
         found = np.empty(0)
     if size <= 1:
         nothing: Any = np.nan if like.dtype.kind in "buif" else ""
@@ -277,3 +275,17 @@ def predicted_in_private(predict: Callable[[Any], Any], features: Any, like: NDA
     if any(part.dtype == object for part in parts):
         parts = [part.astype(object) for part in parts]
     return np.concatenate(parts)
+
+
+def _plain(found: NDArray[Any]) -> NDArray[Any]:
+    """What can be compared with labels without an error or a warning: numbers of 64 bits, and plain values."""
+    if found.dtype.kind == "f":
+        return found.astype(np.float64)
+    if found.dtype.kind != "O":
+        return found if found.dtype.kind in "buiUM" else np.full(found.shape, "", dtype=object)
+    items = [
+        item if type(item) in (str, int, float, bool) or isinstance(item, np.generic) else "" for item in found.ravel()
+    ]
+    plain = np.empty(found.size, dtype=object)
+    plain[:] = [item.item() if isinstance(item, np.generic) else item for item in items]
+    return plain.reshape(found.shape)

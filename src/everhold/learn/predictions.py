@@ -47,9 +47,10 @@ class Reader:
         self._codes = {str(one): one for one in rules.classes}
         # 0 may be written 0.0, as data frames with missing values do; where both are classes each is itself.
         for one in rules.classes:
-            if isinstance(one, int | float) and not isinstance(one, bool) and float(one).is_integer():
-                self._codes.setdefault(f"{int(one)}.0", one)
-                self._codes.setdefault(str(int(one)), one)
+            whole = _whole(one)
+            if whole is not None:
+                self._codes.setdefault(f"{whole}.0", one)
+                self._codes.setdefault(str(whole), one)
 
     def read(self, given: Any) -> NDArray[Any]:
         """Predictions in the order of the ids; what is wrong is said with its row and column."""
@@ -156,8 +157,18 @@ class Reader:
 
 def _delimiter(text: str, column: str) -> str:
     """What divides the first line, where the id's column is named: a comma, unless another one does."""
-    first = text.partition("\n")[0]
+    first = text[:10_000].splitlines()[:1]
     for one in ",;\t":
-        if column in next(csv.reader([first], delimiter=one), []):
-            return one
+        try:
+            if column in next(csv.reader(first, delimiter=one), []):
+                return one
+        except csv.Error:
+            continue
     return ","
+
+
+def _whole(one: object) -> int | None:
+    """A class that is a whole number, also where it is written as a text."""
+    if isinstance(one, str):
+        return int(one) if one.strip("-").isdecimal() and one.isascii() and str(int(one)) == one else None
+    return int(one) if isinstance(one, int | float) and not isinstance(one, bool) and float(one).is_integer() else None

@@ -348,18 +348,20 @@ class TestSet:
         """
         found = self._metric(metric)
         self._require_pairs(found)
+        before = self._digest(model)
         mine, theirs = self._outputs(model, found)
-        return self._score(found, mine, theirs, given, self._known(model, theirs))
+        return self._score(found, mine, theirs, given, self._known(before, theirs))
 
-    def _known(self, model: Any, public: NDArray[Any]) -> str | None:
+    def _digest(self, model: Any) -> str | None:
+        """A model's own, taken before it sees a private row; empty where its predictions are all that matters."""
+        return "" if self._transductive else model_digest(model)
+
+    def _known(self, digest: str | None, public: NDArray[Any]) -> str | None:
         """What a model's question is called, so that scoring it again returns the recorded answer; None: asked anew.
 
         Where the test features are public, its predictions are all that matters.
         """
-        if self._transductive:
-            return digest_of(public)
-        known = model_digest(model)
-        return None if known is None else digest_of(known, public)
+        return None if digest is None else digest_of(digest, public, self._kit)
 
     def score_predictions(
         self, y_pred: Any, metric: str | None = None, *, reference: Any = None, given: str | None = None
@@ -383,7 +385,7 @@ class TestSet:
         mine = self._checked(y_pred, length(self._X), found, "y_pred")
         theirs = mine if reference is None else self._checked(reference, length(self._public), found, "reference")
         # Whoever brings predictions for both sides knows whether they are the same as before.
-        known = digest_of(mine) if self._transductive else digest_of(mine, theirs)
+        known = digest_of("", mine, self._kit) if self._transductive else digest_of(mine, theirs, self._kit)
         return self._score(found, mine, theirs, given, known)
 
     def _score_named(self, metric: Metric, predictions: NDArray[Any], name: str, who: str) -> Score:
@@ -412,6 +414,7 @@ class TestSet:
                 "'error', 'brier', 'log_loss', 'mean_absolute_error' or 'mean_squared_error'."
             )
         loss = found.loss(self._kit)
+        digests = [self._digest(model) for model in (first, second)]
         ones, others = self._outputs(first, found), self._outputs(second, found)
 
         def half(a: Any, b: Any) -> Any:
@@ -424,7 +427,7 @@ class TestSet:
         places = np.arange(length(self._X)), np.arange(length(self._public))
         parts = half(ones[0], others[0]), half(ones[1], others[1])
         with self._turn() as held:
-            known = [self._known(model, public) for model, public in ((first, ones[1]), (second, others[1]))]
+            known = [self._known(one, public) for one, public in zip(digests, (ones[1], others[1]), strict=True)]
             name = None if None in known else f"{found.name} of {known[0]} minus {known[1]}"
             told = self._asked(held, parts[0], parts[1], places[0], places[1], given, pairs=False, name=name)
         worth = unit(found, self._kit)

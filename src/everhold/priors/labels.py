@@ -38,6 +38,9 @@ class Labels:
     (6, ['no', 'no', 'no', 'yes', 'yes', 'yes'], 0.5)
     """
 
+    compared = True
+    """Features may be the private rows' own: they are public here, and only labels are hidden."""
+
     def __init__(
         self,
         features: object,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
@@ -15,8 +16,11 @@ from fastapi import APIRouter, Path, Query, Request, Security
 from fastapi.security import HTTPBearer
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from everhold.errors import PrecisionExhausted
+from everhold.holdout import Holdout
 from everhold.learn.contest import Submission
 from everhold.ledger.store import Store
+from everhold.queries.answer import Answer
 from everhold.report.certificate import certificate_html, certificate_json
 from everhold.serve import shapes
 from everhold.serve.desk import Desk, Desked
@@ -104,8 +108,7 @@ def _asking(router: APIRouter, house: House, grid: float) -> None:
             caller = house.caller(request.state, token, "ask_many", body.request_id)
             asked = {"request_id": caller.request_id, "who": caller.who, "time": caller.time}
             queries = await house.ready(desk, token, body.questions)
-            work = desk.do(lambda held: held.ask_many(queries, **asked), arrived=caller.arrived)
-            answers = await asyncio.wrap_future(work)
+            answers = await _in_pieces(desk, queries, caller.arrived, asked)
         await desk.shown(max(answer.round for answer in answers))
         return JSONResponse({"answers": [found_out(answer) for answer in answers]})
 
@@ -121,6 +124,24 @@ def _asking(router: APIRouter, house: House, grid: float) -> None:
             query = (await house.ready(desk, token, [body.question]))[0]
             preview = await asyncio.wrap_future(desk.do(lambda held: held.try_out(query)))
         return JSONResponse(preview_out(preview))
+
+
+async def _in_pieces(desk: Desk, queries: list[Any], arrived: float | None, asked: dict[str, Any]) -> list[Answer]:
+    """A batch, piece by piece, so that others get their turn; a refusal carries all answers before it."""
+    answers: list[Answer] = []
+    for piece in desk.pieces(queries):
+        try:
+            work = desk.do(partial(_asked, piece, len(answers) + 1, asked), arrived=arrived)
+            found: list[Answer] = await asyncio.wrap_future(work)
+            answers += found
+        except PrecisionExhausted as refusal:
+            refusal.answers = [*answers, *refusal.answers]
+            raise
+    return answers
+
+
+def _asked(queries: list[Any], first: int, asked: dict[str, Any], held: Holdout) -> list[Answer]:
+    return held.ask_many(queries, first=first, **asked)
 
 
 def _derived(router: APIRouter, house: House, grid: float) -> None:

@@ -133,6 +133,7 @@ class Config:
 _PATHS = ("tokens", "log", "certificate", "private_key")
 _NUMBERS = ("port", "grid_ms", "requests_per_minute", "burst", "strangers_per_minute", "most_body", "most_questions",
             "stop_seconds", "head_seconds", "body_seconds")  # fmt: skip
+_REAL = ("question_seconds", "session_hours")
 
 
 def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
@@ -151,9 +152,9 @@ def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
 
 def _parsed(name: str, text: str) -> Any:
     """A setting of the environment."""
-    if name in _NUMBERS or name == "session_hours":
+    if name in _NUMBERS + _REAL:
         try:
-            return float(text) if name == "session_hours" else int(text)
+            return float(text) if name in _REAL else int(text)
         except ValueError:
             raise SettingError(f"EVERHOLD_{name.upper()} is {text!r}. Expected a number.") from None
     return [one.strip() for one in text.split(",") if one.strip()] if name == "trusted_proxies" else text
@@ -161,7 +162,7 @@ def _parsed(name: str, text: str) -> Any:
 
 def _value(name: str, value: Any, folder: Path, where: str) -> Any:
     """A setting of the right kind."""
-    if name in _NUMBERS or name == "session_hours":
+    if name in _NUMBERS + _REAL:
         return value  # checked with its range
     if name == "trusted_proxies":
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
@@ -185,6 +186,7 @@ burst = 300
 strangers_per_minute = 120           # an address without a live token
 most_body = 1_000_000                # bytes of a request
 most_questions = 1000                # of one batch
+question_seconds = 20                # for a question on the public rows
 # certificate = "tls/fullchain.pem"  # TLS without a proxy; both are needed
 # private_key = "tls/privkey.pem"
 # public_url = "https://data.example.org"   # behind a proxy that speaks TLS

@@ -28,7 +28,7 @@ from everhold.ledger.reading import StudyFile, Told, read_study, told_of
 from everhold.ledger.store import Head
 from everhold.ledger.study import Study
 from everhold.mechanism.tolerance import FixedPrecision
-from everhold.queries.expression import Expression
+from everhold.queries.expression.question import size_of_query
 from everhold.queries.request import Request
 from everhold.serve.grid import slot
 from everhold.settings import Settings
@@ -38,7 +38,7 @@ from everhold.statistics.shortcuts import Asker
 if TYPE_CHECKING:
     from everhold.data.schema import Schema
     from everhold.queries.answer import Answer, Preview
-    from everhold.queries.expression import Graded
+    from everhold.queries.expression import Expression, Graded
     from everhold.queries.query import Query
 
 __all__ = ["Busy", "Caller", "Desk", "Desked", "Standing"]
@@ -49,6 +49,7 @@ _AT_ONCE = 256  # questions that are answered in one turn
 _MOST_WAITING = 20_000
 _PREVIEWS = 16  # of a rehearsal, that are made in one turn
 _STALLED = 300.0  # seconds
+_PIECE = 1_000_000_000  # parts times private rows that are evaluated in one turn: a second or so
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +160,22 @@ class Desk:
         """A question checked against the public columns; in any thread."""
         return self._holdout.parsed(question)
 
-    def is_light(self, query: Query) -> bool:
-        """Whether it is so small that the writer may evaluate it on the public rows beside others."""
-        return self._holdout.is_light(query)
+    def is_light(self, queries: Sequence[Query]) -> bool:
+        """Whether they are so small together that the writer may evaluate them on the public rows beside others."""
+        return self._holdout.is_light(queries)
+
+    def pieces(self, queries: Sequence[str | Query]) -> list[list[str | Query]]:
+        """A batch cut into pieces of some seconds' work at the most, so that others get their turn in between."""
+        pieces: list[list[str | Query]] = [[]]
+        left = _PIECE
+        for query in queries:
+            work = size_of_query(query) * self.study.rows
+            if pieces[-1] and work > left:
+                pieces.append([])
+                left = _PIECE
+            pieces[-1].append(query)
+            left -= work
+        return pieces
 
     def prepared(self, queries: Sequence[Query]) -> list[Query]:
         """Large questions evaluated on the public rows, within a time limit; for a thread that is not the writer's."""
@@ -256,12 +270,14 @@ class Desk:
         while going:
             item = self._waiting.get()
             asks: list[_Ask] = []
+            work = 0
             while item is not None:
                 if isinstance(item, _Ask):
                     asks.append(item)
-                if isinstance(item, _Work) or len(asks) >= _AT_ONCE:
+                    work += size_of_query(item.request.question) * self.study.rows
+                if isinstance(item, _Work) or len(asks) >= _AT_ONCE or work > _PIECE:
                     self._answer(asks)
-                    asks = []
+                    asks, work = [], 0
                 if isinstance(item, _Work):
                     self._run(item)
                 try:
@@ -369,7 +385,10 @@ class Desked(Asker):
         if len(requests) == 1:  # beside the questions of others
             found = [_or_error(self._desk.ask(requests[0], arrived=arrived))]
         else:
-            found = list(self._desk.do(lambda held: held.ask_each(requests), arrived=arrived).result())
+            found = []
+            for piece in self._desk.pieces([one.question for one in requests]):
+                some = requests[len(found) : len(found) + len(piece)]
+                found += self._desk.do(partial(_each, some), arrived=arrived).result()
         answers = [one for one in found if not isinstance(one, EverholdError)]
         self.paid += answers
         if refused := [one for one in found if isinstance(one, EverholdError)]:
@@ -384,6 +403,10 @@ class Desked(Asker):
             said = str(refusal).removesuffix(" Nothing was charged.")
             return RequestConflict(f"{said} {len(self.paid)} parts of this one were answered, and stay recorded.")
         return refusal
+
+
+def _each(requests: Sequence[Request], held: Holdout) -> list[Answer | EverholdError]:
+    return held.ask_each(requests)
 
 
 def _or_error(future: Future[Answer]) -> Answer | EverholdError:

@@ -73,6 +73,9 @@ class Front:
             passing.status = 499
         except TimeoutError:
             passing.status = passing.status or 408
+        except asyncio.CancelledError:  # the server stops, and waits no longer
+            said = "the server is stopping. Ask again under the same request id when it is back."
+            await passing.refuse(503, "unavailable", said, {"Retry-After": "5"})
         except Exception as error:
             # What an unforeseen error says may hold anything: the log gets its kind and place alone.
             frames = traceback.extract_tb(error.__traceback__)[-6:]

@@ -29,6 +29,7 @@ __all__ = ["Door", "House"]
 
 
 Door = Desk | ContestDesk
+_AT_ONCE = 2_000  # characters of questions that are parsed without a thread
 
 
 class House:
@@ -89,9 +90,14 @@ class House:
         return Caller(token.name, name, state.time, state.started, permit)
 
     async def ready(self, desk: Desk, token: Token, questions: Sequence[str]) -> list[Query]:
-        """Questions parsed, and large ones evaluated on the public rows, outside the writer's thread."""
+        """Questions parsed, and large ones evaluated on the public rows, outside the writer's thread.
+
+        What is small altogether is done at once; anything else in a thread, so that the event loop goes on.
+        """
+        if sum(len(question) for question in questions) > _AT_ONCE:
+            return await self.turns.run(token.id, lambda: desk.prepared([desk.parsed(one) for one in questions]))
         parsed = [desk.parsed(question) for question in questions]
-        if all(desk.is_light(query) for query in parsed):
+        if desk.is_light(parsed):
             return parsed
         return await self.turns.run(token.id, lambda: desk.prepared(parsed))
 

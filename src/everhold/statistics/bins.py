@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from everhold.queries.expression import conjunction
 from everhold.queries.expression.canonical import canonical
 from everhold.queries.expression.tree import Column as ColumnNode
 from everhold.queries.expression.tree import Logic, Node, Number, Test, Text
-from everhold.queries.expression.values import LARGEST, date_of
+from everhold.queries.expression.values import LARGEST, date_of, iso
 
 if TYPE_CHECKING:
     from everhold.data.schema import ColumnSchema
@@ -44,7 +43,7 @@ def bins_of(
     inner = [ends[0] + (ends[1] - ends[0]) * place / bins for place in range(1, bins)]
     if date:
         step = _DAY if ends[1] - ends[0] >= 2 * bins * _DAY else _SECOND
-        inner = [round(edge / step) * step for edge in inner]
+        inner = sorted({round(edge / step) * step for edge in inner})
     kind = tree.kind
     first = (f"below {_shown(inner[0], date)}", canonical(Test("<", (tree, Number(inner[0], kind)))))
     last = (f"{_shown(inner[-1], date)} or more", canonical(Test("<=", (Number(inner[-1], kind), tree))))
@@ -70,10 +69,7 @@ def _edge(edge: float | str, date: bool) -> float:
 
 
 def _shown(edge: float, date: bool) -> str:
-    if not date:
-        return f"{edge:.12g}"
-    moment = datetime(1970, 1, 1) + timedelta(microseconds=int(edge))
-    return moment.date().isoformat() if edge % _DAY == 0.0 else moment.isoformat(sep=" ")
+    return iso(edge) if date else f"{edge:.12g}"
 
 
 def label_tests(column: ColumnSchema) -> list[tuple[str, Node]]:
@@ -87,9 +83,17 @@ def label_tests(column: ColumnSchema) -> list[tuple[str, Node]]:
     tests: list[tuple[str, Node]] = [
         (word or "(empty)", canonical(Test("=", (node, Text(word))))) for word in column.categories
     ]
+    taken = {label for label, _ in tests}
     if not column.closed:
         words = tuple(Text(word) for word in column.categories)
-        tests.append(("(other)", canonical(Logic("not", (Test("in", (node, *words)),)))))
+        tests.append((_free("(other)", taken), canonical(Logic("not", (Test("in", (node, *words)),)))))
     if column.missing or column.closed:
-        tests.append(("(missing)", Test("null", (node,))))
+        tests.append((_free("(missing)", taken), Test("null", (node,))))
     return tests
+
+
+def _free(label: str, taken: set[str]) -> str:
+    """A label that no category has."""
+    while label in taken:
+        label = f"({label})"
+    return label

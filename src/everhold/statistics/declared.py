@@ -10,7 +10,7 @@ from everhold.errors import QuestionError, require_number
 from everhold.queries.expression import Expression, conjunction, expression, number
 from everhold.queries.expression.canonical import canonical
 from everhold.queries.expression.tree import Call, Case, Column, Logic, Node, Number, Test
-from everhold.queries.expression.values import LARGEST, SMALLEST, date_of
+from everhold.queries.expression.values import LARGEST, SMALLEST, date_of, iso
 from everhold.statistics.missing import can_be_missing
 
 if TYPE_CHECKING:
@@ -88,8 +88,10 @@ class Declared:
         """Whether some row that keeps to the schema could leave it without a value."""
         return can_be_missing(tree, self.schema)
 
-    def cut_to(self, text: str, ends: Ends) -> str:
-        """A mean over a range is one of values that were cut off at its ends: say so, unless they are yes and no."""
+    def cut_to(self, text: str, ends: Ends, *, date: bool = False) -> str:
+        """A mean or quantile over a range is one of values that were cut off at its ends: say so, but for yes and no."""
+        if date:
+            return f" cut to {iso(ends[0])}…{iso(ends[1])}"
         return "" if self.is_yes_no(text) else f" cut to {ends[0]:.12g}…{ends[1]:.12g}"
 
     def filled(self, tree: Node, ends: Ends) -> Node:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from everhold.errors import QuestionError, require_number
 from everhold.queries.expression import question_of
-from everhold.queries.expression.tree import Column, Node, Number, Test
+from everhold.queries.expression.tree import Column, Logic, Node, Number, Test
 from everhold.statistics.finding import Finding
 from everhold.statistics.means import ratio_steps
 
@@ -48,20 +48,17 @@ class Quantile:
         date = tree.kind == "date"
         group = declared.group(self.given, [tree])
         whole = isinstance(tree, Column) and declared.schema[tree.name].whole
-        search = _Search(
-            tree if date else declared.filled(tree, ends),
-            ends,
-            group,
-            self.level,
-            _SECOND if date else 1.0 if whole else None,
-        )
+        middle = 0.5 * (ends[0] + ends[1]) if date and not declared.can_be_missing(tree) else None
+        step = _SECOND if date else 1.0 if whole else None
+        search = _Search(tree if date else declared.filled(tree, ends), ends, group, self.level, step, middle)
         seen = yield from search.below(ends[0])
         value = (yield from search.run(0))[1] if seen[0] == seen[0] else nan
         # Q > a where even the upper end lies below the level; Q ≤ b where the lower end reaches it.
         lowest = (yield from search.run(2))[0]
         highest = (yield from search.run(1))[1]
         least = ends[0] if lowest is None else min(lowest, highest)
-        what = f"{self.level:g} quantile of {self.question}" + ("" if self.given is None else f" given {self.given}")
+        what = f"{self.level:g} quantile of {self.question}{declared.cut_to(self.question, ends, date=date)}"
+        what += "" if self.given is None else f" given {self.given}"
         parts = tuple(search.parts.values())
         return Finding(what, min(max(value, least), highest), least, highest, parts, "date" if date else "number")
 
@@ -72,6 +69,7 @@ class _Search:
 
     Attributes:
         step: what values are multiples of, where they are.
+        middle: what a missing date counts as, in a column that is declared complete.
     """
 
     tree: Node
@@ -79,6 +77,7 @@ class _Search:
     group: Node | None
     level: float
     step: float | None
+    middle: float | None
     parts: dict[int, Answer] = field(default_factory=dict)
     known: dict[float, tuple[float, float, float]] = field(default_factory=dict)
 
@@ -86,7 +85,9 @@ class _Search:
         """The share at or below t among those that count: estimate and interval."""
         if t in self.known:
             return self.known[t]
-        test = Test("<=", (self.tree, Number(t, self.tree.kind)))
+        test: Node = Test("<=", (self.tree, Number(t, self.tree.kind)))
+        if self.middle is not None and t >= self.middle:
+            test = Logic("or", (test, Test("null", (self.tree,))))
         if self.group is None:
             answer = (yield [question_of(test)])[0]
             self.parts[answer.round] = answer

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from everhold.errors import DataError
+from everhold.queries.expression.elementary import EXP, LN, LN2_HIGH, LN2_LOW, LOG2E, ROOT_HALF
 from everhold.queries.expression.evaluate import LEAST_EXPONENT, MOST_EXPONENT
 from everhold.queries.expression.letters import CAPITAL, SMALL
 from everhold.queries.expression.program import STEPS
@@ -370,12 +371,31 @@ class Select:
         x = self._twice(args[0])
         if node.name == "sqrt":
             return f"(CASE WHEN {x} >= 0e0 THEN sqrt({x}) END)"
-        single = f"CAST(CAST({node.name}({x}) AS FLOAT) AS DOUBLE)"
         if node.name == "ln":
-            return f"(CASE WHEN {x} >= {number(SMALLEST)} THEN {single} END)"
+            return f"(CASE WHEN {x} >= {number(SMALLEST)} THEN {_single(self._ln(x))} END)"
+        inside = self._twice(f"least(greatest({x}, {number(LEAST_EXPONENT)}), {number(MOST_EXPONENT)})")
         return (
-            f"(CASE WHEN {x} < {number(LEAST_EXPONENT)} THEN 0e0 WHEN {x} <= {number(MOST_EXPONENT)} THEN {single} END)"
+            f"(CASE WHEN {x} < {number(LEAST_EXPONENT)} THEN 0e0 "
+            f"WHEN {x} <= {number(MOST_EXPONENT)} THEN {_single(self._exp(inside))} END)"
         )
+
+    def _exp(self, x: str) -> str:
+        """The steps of `elementary.exp`."""
+        k = self._twice(f"round_even({x} * {number(LOG2E)}, 0)")
+        r = self._twice(f"(({x} - {k} * {number(LN2_HIGH)}) - {k} * {number(LN2_LOW)})")
+        return f"({_horner(EXP, r)} * {_power_of_two(k)})"
+
+    def _ln(self, x: str) -> str:
+        """The steps of `elementary.ln`: any guess of the exponent that is off by at most one gives the same."""
+        guess = self._twice(f"floor(log2(greatest({x}, {number(SMALLEST)})))")
+        scaled = self._twice(f"({x} * {_power_of_two(f'(- {guess})')})")
+        low, high = number(ROOT_HALF), number(2.0 * ROOT_HALF)
+        lift = self._twice(f"(CASE WHEN {scaled} < {low} THEN 1e0 WHEN {scaled} >= {high} THEN -1e0 ELSE 0e0 END)")
+        m = self._twice(f"({scaled} * {_power_of_two(lift)})")
+        e = self._twice(f"({guess} - {lift})")
+        s = self._twice(f"(({m} - 1e0) / ({m} + 1e0))")
+        square = self._twice(f"({s} * {s})")
+        return f"({e} * {number(LN2_HIGH)} + ({e} * {number(LN2_LOW)} + {s} * {_horner(LN, square)}))"
 
     def _divided(self, node: Call, args: list[str]) -> str:
         x, y = args
@@ -388,3 +408,25 @@ class Select:
             return f"({x} / {y})" if fine == "TRUE" else f"(CASE WHEN {fine} THEN {x} / {y} END)"
         x = self._twice(x)
         return f"(CASE WHEN {fine} THEN {x} - {y} * trunc({x} / {y}) END)"
+
+
+def _single(sql: str) -> str:
+    return f"CAST(CAST({sql} AS FLOAT) AS DOUBLE)"
+
+
+def _horner(coefficients: tuple[float, ...], x: str) -> str:
+    """A polynomial, the highest power first, in the order in which numpy evaluates it."""
+    result = f"({number(coefficients[0])} * {x} + {number(coefficients[1])})"
+    for one in coefficients[2:]:
+        result = f"({result} * {x} + {number(one)})"
+    return result
+
+
+_SMALL_POWERS = "[" + ", ".join(number(2.0**power) for power in range(32)) + "]"
+_LARGE_POWERS = "[" + ", ".join(number(2.0 ** (32 * power)) for power in range(-32, 32)) + "]"
+
+
+def _power_of_two(k: str) -> str:
+    """2^k for whole k from -1,022 to 1,023, exact: from two lists of powers."""
+    high = f"CAST(floor({k} / 32e0) AS BIGINT)"
+    return f"({_LARGE_POWERS}[{high} + 33] * {_SMALL_POWERS}[CAST({k} AS BIGINT) - 32 * {high} + 1])"

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from everhold.queries.expression import elementary
 from everhold.queries.expression.columns import Encoded
 from everhold.queries.expression.letters import lowered, raised
 from everhold.queries.expression.tree import Call, Case, Column, Logic, Node, Number, Test, Text, Truth
@@ -378,12 +379,12 @@ def _single(x: Any) -> Any:
 
 
 def _ln(x: Any) -> Any:
-    return _only(_single(np.log(np.fmax(x, SMALLEST))), x >= SMALLEST)
+    return _only(_single(elementary.ln(np.fmax(x, SMALLEST))), x >= SMALLEST)
 
 
 def _exp(x: Any) -> Any:
     inside = np.fmax(np.fmin(x, MOST_EXPONENT), LEAST_EXPONENT)
-    return _only(_single(np.exp(inside)) * (x >= LEAST_EXPONENT), x <= MOST_EXPONENT)
+    return _only(_single(elementary.exp(inside)) * (x >= LEAST_EXPONENT), x <= MOST_EXPONENT)
 
 
 def _first_known(*args: Any) -> Any:

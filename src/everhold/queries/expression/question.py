@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from everhold.queries.expression.program import STEPS, Columns, Program
+from everhold.queries.expression.tree import size_of
 from everhold.queries.grid import VALUE_ONE, GridValues
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from everhold.queries.grid import Scale
     from everhold.queries.query import Rows
 
-__all__ = ["Expression", "Graded", "Prepared", "TextQuestion", "Units"]
+__all__ = ["Expression", "Graded", "Prepared", "TextQuestion", "Units", "size_of_query"]
 
 
 class Units(Protocol):
@@ -152,3 +153,11 @@ class Prepared:
     def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
         """As the question itself."""
         return self.question.on_sample(rows, size, scale)
+
+
+def size_of_query(query: object) -> int:
+    """How many parts a text question has, its group included; 1 for any other."""
+    question = query.question if isinstance(query, Prepared) else query
+    if not isinstance(question, Expression | Graded):
+        return 1
+    return size_of(question.tree) + (0 if question.given is None else size_of(question.given))

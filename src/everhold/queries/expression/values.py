@@ -30,6 +30,7 @@ __all__ = [
     "SMALLEST",
     "YES",
     "date_of",
+    "iso",
     "number_of",
     "text_of_number",
     "whole_micros",
@@ -128,6 +129,16 @@ def whole_micros(micros: int) -> float:
     if not int(FIRST_MICROS) <= micros < 253_402_300_800_000_000:
         return _NAN
     return min(float(micros), LAST_MICROS)
+
+
+def iso(micros: float) -> str:
+    """Microseconds since 1970 as text; a day alone where it begins one.
+
+    >>> iso(0.0), iso(1e6)
+    ('1970-01-01', '1970-01-01 00:00:01')
+    """
+    moment = _EPOCH + timedelta(microseconds=int(micros))
+    return moment.date().isoformat() if micros % 86_400e6 == 0.0 else moment.isoformat(sep=" ")
 
 
 def text_of(item: object) -> str | None:
