@@ -31,6 +31,7 @@ from everhold.data.sample import Sample
 from everhold.data.schema import ColumnSchema, Schema
 from everhold.errors import DataError, QuestionError
 from everhold.queries.expression import expression, graded, number
+from everhold.queries.expression.parser import RECORDED
 from everhold.queries.expression.values import READ
 from tests.engines.plain import STEPS, steps_of
 
@@ -323,6 +324,9 @@ def compare(case: Case, rng: random.Random, found: Found, questions: int, label:
             except KeyError:  # a column that this table has not
                 continue
         questions -= len(asked)
+        for one in asked:
+            if one.yes_no and expression(one.name, case.schema.kinds, limits=RECORDED).name != one.name:
+                found.faults.append(f"{label}: {one.name[:300]!r} does not read back")
         told = {name: _totals(sample, asked) for name, sample in case.samples.items()}
         if plain is not None:
             told["plain Python"] = [sum(steps_of(one, row) for row in plain) - STEPS // 2 * case.size for one in asked]

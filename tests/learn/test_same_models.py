@@ -229,6 +229,16 @@ class TestContestFiles:
         assert found.score.high == pytest.approx(1.0)
         assert held.submit("bob", labels.astype(float)).score.value == found.score.value
 
+    @pytest.mark.parametrize("text", ["id,prediction\r0,1\r1,0\r", "id," + "a" * 200_000 + "\n", "", "\0", ";;;"])
+    def test_files_that_are_no_csv_are_refused_in_a_sentence(self, contest, text):
+        assert contest[0].submit("ann", text).state == "malformed"
+
+    def test_classes_written_as_texts_are_numbers_too(self, tmp_path):
+        labels = np.array(["0", "1"] * 30)
+        held = eh.Contest.create(tmp_path / "t.everhold", np.arange(60.0)[:, None], labels, classes=["0", "1"], seed=0)
+        lines = "\n".join(f"{place},{one}.0" for place, one in enumerate(labels))
+        assert held.submit("ann", "id,prediction\n" + lines).state == "scored"
+
     def test_other_numbers_are_refused(self, contest):
         held, _ = contest
         found = held.submit("ann", "id,prediction\n" + "\n".join(f"{place},0.5" for place in range(60)))
@@ -246,6 +256,18 @@ def test_asking_a_contest_is_answered_by_a_sentence(tmp_path):
     assert said.exit_code == 3
     assert "is a contest" in said.output
     assert "everhold contest submit" in said.output
+
+
+@pytest.mark.parametrize("args", [["ask", ".", "age > 1"], ["status", "."], ["serve", "."], ["audit", "."]])
+def test_a_folder_in_place_of_a_study_is_a_sentence(args, tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from everhold.cli.main import app
+
+    monkeypatch.chdir(tmp_path)
+    said = CliRunner().invoke(app, args)
+    assert said.exit_code in (3, 4, 5, 7)
+    assert "error:" in said.output or "FAILED" in said.output
 
 
 def test_a_command_line_without_its_extra_says_what_to_install():

@@ -370,3 +370,33 @@ def test_objects_that_no_file_could_hold_as_text_are_missing():
     kinds = {"s": np.array(["a", 3, None, float("nan"), b"x"], dtype=object)}
     got = expression("s IS NULL", columns_of(kinds)).on_reference(kinds, 5).array.tolist()
     assert got == [False, False, True, True, True]  # a number in a file of texts is a text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x > -least(1, 1)",
+        "x < -greatest(1, 1)",
+        "x BETWEEN -least(2, 2) AND 3",
+        "-(-(least(3, 3))) < x",
+        "d BETWEEN '2020-01-01' AND d",
+    ],
+)
+def test_canonical_texts_read_back(text):
+    """What is recorded is parsed again when a study is opened or audited: it must be the same question."""
+    from everhold.queries.expression.parser import RECORDED
+
+    question = expression(text, KINDS)
+    assert expression(question.name, KINDS, limits=RECORDED).name == question.name
+
+
+@pytest.mark.parametrize("text", ["NULL AND NULL", "NOT NOT NULL", "NULL", "NULL OR NULL"])
+def test_what_is_missing_on_every_row_is_refused(text):
+    with pytest.raises(QuestionError, match="missing on every row"):
+        expression(text, KINDS)
+
+
+def test_a_date_may_stand_anywhere_in_between():
+    for text in ("'2024-01-01T00:00' BETWEEN d AND '2025-01-01'", "d BETWEEN '2024-01-01T00:00' AND '2025-01-01'"):
+        assert "'2024-01-01 00:00:00'" in expression(text, KINDS).name
+        assert "T00" not in expression(text, KINDS).name

@@ -157,6 +157,11 @@ def test_a_server_ends_when_it_is_told_to_whatever_runs(tmp_path):
             )
             assert child.stdout.readline() == "STUCK\n"
             child.send_signal(signal.SIGTERM)
+            said = b""
+            while piece := line.recv(65_536):
+                said += piece
+            assert said.startswith(b"HTTP/1.1 503"), said
+            assert b"the server is stopping" in said
             assert child.wait() == 0
     finally:
         child.kill()
@@ -164,6 +169,76 @@ def test_a_server_ends_when_it_is_told_to_whatever_runs(tmp_path):
         child.wait()
     with eh.Holdout.open(tmp_path / "patients.everhold") as held:
         assert held.rounds == 0
+
+
+class TestBatches:
+    """Many small questions are as much work as a large one: they are divided, and nobody waits for all of them."""
+
+    def test_a_large_batch_is_answered_in_pieces(self, tmp_path, monkeypatch):
+        """Others come in between; answers and request ids are those of one batch."""
+        monkeypatch.setattr("everhold.serve.desk._PIECE", 3 * 3 * 2_000)
+        asked = [f"age > {n}" for n in range(20, 40)]
+        told = []
+        for folder in (tmp_path / "whole", tmp_path / "pieces"):
+            folder.mkdir()
+            with site(folder, make_study(folder)) as made:
+                desk = made.house.doors["patients"]
+                if folder.name == "whole":
+                    monkeypatch.setattr("everhold.serve.desk._PIECE", 10**12)
+                else:
+                    monkeypatch.setattr("everhold.serve.desk._PIECE", 3 * 3 * desk.study.rows)
+                    assert [len(piece) for piece in desk.pieces([desk.parsed(one) for one in asked])] == [3] * 6 + [2]
+                first = made.post("/v1/studies/patients/ask_many", {"questions": asked, "request_id": "a"}).json()
+                again = made.post("/v1/studies/patients/ask_many", {"questions": asked, "request_id": "a"}).json()
+                table = made.post("/v1/studies/patients/table", {"first": "city", "second": "smoker"}).json()
+                log = made.get("/v1/studies/patients/log", params={"limit": 1000}).json()
+                assert first == again
+                told.append(
+                    (
+                        first,
+                        table,
+                        [(one["question"], str(one["request_id"]).partition(":")[2]) for one in log["rounds"]],
+                    )
+                )
+        assert told[0] == told[1]
+
+    def test_long_batches_are_parsed_outside_the_event_loop(self, tmp_path, monkeypatch):
+        threads = set()
+        parsed = eh.Holdout.parsed
+
+        def seen(self, question):
+            threads.add(threading.current_thread().name)
+            return parsed(self, question)
+
+        monkeypatch.setattr(eh.Holdout, "parsed", seen)
+        with site(tmp_path, make_study(tmp_path)) as made:
+            made.post("/v1/studies/patients/ask", {"question": "age > 20"})
+            inline = set(threads)
+            threads.clear()
+            batch = {"questions": [f"age > {n} OR bmi > {n} OR smoker AND age < {n}" for n in range(20, 80)]}
+            assert made.post("/v1/studies/patients/ask_many", batch).status_code == 200
+            assert len(threads) == 1
+            assert not threads & inline
+            assert not any(name.startswith("writer") for name in threads)
+
+    def test_the_group_counts(self, tmp_path):
+        from everhold.queries.expression.question import size_of_query
+
+        with eh.Holdout.open(make_study(tmp_path)) as held:
+            small, large = held.parsed("age > 20"), held.parsed("age > 20 AND bmi > 3")
+            assert size_of_query(large) > size_of_query(small) == 3
+            from everhold.queries.expression import graded, number
+
+            tree = number("age", held.schema.kinds)
+            assert size_of_query(graded(tree, 0.0, 90.0, given=large.tree)) == 1 + size_of_query(large)
+
+
+def test_a_setting_for_slow_questions(tmp_path):
+    from everhold.serve.config import EXAMPLE, Config
+
+    assert Config.load(None, environment={"EVERHOLD_QUESTION_SECONDS": "2.5"}).question_seconds == 2.5
+    (tmp_path / "e.toml").write_text(EXAMPLE)
+    assert Config.load(tmp_path / "e.toml", environment={}).question_seconds == 20
 
 
 class TestBodies:

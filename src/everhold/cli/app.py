@@ -108,6 +108,11 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
         except (OSError, UnicodeError) as error:
             problem(f"a file could not be read or written: {error}.")
             raise typer.Exit(4) from None
+        except ValueError as error:
+            if "has an empty name" not in str(error):  # what Path says of "."
+                raise
+            problem("a folder was named where a file was expected.")
+            raise typer.Exit(4) from None
         except KeyboardInterrupt:
             problem("interrupted. Everything that was told is recorded.")
             raise typer.Exit(130) from None

@@ -62,7 +62,7 @@ def remote(study: Path, server: str, token: str | None) -> Iterator[RemoteStudy]
 
 @contextmanager
 def _opened(study: Path, data: str | None, expect_head: str | None) -> Iterator[eh.Holdout]:
-    if study.with_name(study.name + ".contest.json").exists():
+    if study.name and study.with_name(study.name + ".contest.json").exists():
         raise eh.QuestionError(
             f"{study} is a contest, which takes submissions, not questions. Write: everhold contest submit {study} FILE "
             f"--entrant NAME; everhold contest board {study} shows where it stands."

@@ -13,6 +13,7 @@ from everhold.data.schema import ColumnSchema, Schema
 from everhold.data.source import as_source
 from everhold.errors import DataError, did_you_mean
 from everhold.queries.expression.columns import Encoded, converted, encode
+from everhold.queries.expression.values import is_nothing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,7 +98,7 @@ def _report(declared: ColumnSchema, found: Encoded | NDArray[np.generic]) -> Col
         read, missing = converted(found, declared.kind), found.missing
     else:
         read = encode(found, declared.kind)
-        missing = np.array([item is None or item != item for item in found.tolist()], dtype=np.bool_) & read.missing
+        missing = np.array([is_nothing(item) for item in found.tolist()], dtype=np.bool_) & read.missing
     outside = 0
     if declared.low is not None and declared.high is not None:
         known = read.values[~read.missing]

@@ -106,6 +106,8 @@ class Files:
             files = cls(
                 con, f"read_parquet([{listed}], hive_partitioning = false)", what=what, private=private, paths=paths
             )
+            for path in paths:
+                _require_different(files._parquet_names(path), f"{what} ({path})")
             if len(paths) > 1:
                 files._require_one_schema()
             return files
@@ -131,12 +133,16 @@ class Files:
     def from_arrow(cls, stream: object, *, what: str, private: bool) -> Files:
         """A frame that can hand over an Arrow stream."""
         con = connection()
-        con.register("frame", stream)
-        con.execute("CREATE TEMP TABLE given AS SELECT * FROM frame")
-        con.unregister("frame")
-        names = [row[0] for row in con.execute("DESCRIBE given").fetchall()]
-        number = _numbered(con, "source", "given", names)
-        con.execute("DROP TABLE given")
+        try:
+            con.register("frame", stream)
+            con.execute("CREATE TEMP TABLE given AS SELECT * FROM frame")
+            con.unregister("frame")
+            names = [row[0] for row in con.execute("DESCRIBE given").fetchall()]
+            number = _numbered(con, "source", "given", names)
+            con.execute("DROP TABLE given")
+        except duckdb.Error as error:
+            raise DataError(_cannot_read(what, (), "a table", None if private else error)) from None
+        _require_different(_arrow_names(stream), what)
         return cls(con, "source", what=what, private=private, number=number)
 
     def _require_one_schema(self) -> None:
@@ -152,6 +158,18 @@ class Files:
                         f"{self._what} is made of Parquet files in which column {name!r} has different types, or is missing "
                         "in some. Expected the same columns in all: write them anew."
                     )
+
+    def _parquet_names(self, path: str) -> list[str]:
+        """The columns of a Parquet file as it names them; DuckDB gives new names to those that come twice."""
+        found = self._fetch(f"SELECT name, num_children FROM parquet_schema({_path(path)})")
+        names, place = [], 1
+        while place < len(found):
+            names.append(found[place][0])
+            inner = 1
+            while inner:  # what lies below a column is not one of the table's
+                inner += (found[place][1] or 0) - 1
+                place += 1
+        return names
 
     @property
     def usable(self) -> tuple[str, ...]:
@@ -286,11 +304,17 @@ class Files:
         """A relation with all columns, and SQL for the number of each of its rows, 0 … size - 1."""
         if self._numbers is None:
             if self._hidden:
-                number = _numbered(self.con, "numbered", self.relation, self.names)
+                number = self._run_numbered()
                 self._numbers = "numbered", identifier(number)
             else:
                 self._numbers = self.relation, self._place_in_files()
         return self._numbers
+
+    def _run_numbered(self) -> str:
+        try:
+            return _numbered(self.con, "numbered", self.relation, self.names)
+        except duckdb.Error as error:
+            raise DataError(_cannot_read(self._what, self.paths, "rows", None if self._private else error)) from None
 
     def _place_in_files(self) -> str:
         if len(self.paths) == 1:
@@ -341,6 +365,24 @@ def _put(column: Any, places: NDArray[np.int64]) -> Any:
     result = np.ma.empty_like(column) if isinstance(column, np.ma.MaskedArray) else np.empty_like(column)
     result[places] = column
     return result
+
+
+def _arrow_names(stream: object) -> list[str]:
+    """The columns of an Arrow table or a frame, as it names them."""
+    schema = getattr(stream, "schema", None)
+    names = getattr(schema, "names", None) or getattr(stream, "columns", None) or ()
+    return [] if callable(names) else [str(name) for name in names]
+
+
+def _require_different(names: Sequence[str], what: str) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.lower() in seen:
+            raise DataError(
+                f"{what} has columns called {seen[name.lower()]!r} and {name!r}. Expected names that differ by more than "
+                "capitals: rename one."
+            )
+        seen[name.lower()] = name
 
 
 def _pieces(wanted: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -31,7 +31,7 @@ from everhold.errors import DataError, SchemaWarning, SettingError, did_you_mean
 from everhold.queries.expression.columns import Encoded, converted, encode, kind_by_type
 from everhold.queries.expression.parser import Words
 from everhold.queries.expression.tree import Kind
-from everhold.queries.expression.values import FIRST_MICROS, LARGEST, LAST_MICROS, date_of, iso
+from everhold.queries.expression.values import FIRST_MICROS, LARGEST, LAST_MICROS, date_of, is_nothing, iso
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,6 +40,7 @@ __all__ = ["ColumnSchema", "Schema"]
 
 _MOST_CATEGORIES = 50
 _FORMAT = 1
+_MOST_LETTERS = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +232,10 @@ class Schema(Mapping[str, ColumnSchema]):
             text = Path(path).read_text(encoding="utf-8")
         except OSError as error:
             raise DataError(f"the schema {str(path)!r} could not be read: {error.strerror}.") from None
+        except UnicodeDecodeError:
+            raise DataError(
+                f"the schema {str(path)!r} is not UTF-8 text. Expected a file that Schema.save wrote."
+            ) from None
         try:
             return cls.from_toml(text)
         except SettingError as error:
@@ -239,10 +244,15 @@ class Schema(Mapping[str, ColumnSchema]):
     @classmethod
     def from_toml(cls, text: str) -> Schema:
         """A schema from the text of its file."""
+        if len(text) > _MOST_LETTERS or any(line.partition("=")[0].count(".") > 50 for line in text.splitlines()):
+            raise SettingError(f"the schema is too long or too deep. Expected at most {_MOST_LETTERS:,} characters.")
         try:
             content = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise SettingError(f"the schema is not valid TOML: {error}.") from None
+        except (ValueError, OverflowError, RecursionError) as error:
+            said = (
+                str(error)[:200] if isinstance(error, tomllib.TOMLDecodeError) else "a value is too large or too deep"
+            )
+            raise SettingError(f"the schema is not valid TOML: {said}.") from None
         if content.get("format") != _FORMAT:
             raise SettingError(f"the schema has format {content.get('format')!r}. Expected format = {_FORMAT}.")
         declared = content.get("columns")
@@ -289,7 +299,7 @@ class Schema(Mapping[str, ColumnSchema]):
 
 def _nothing(column: NDArray[Any]) -> bool:
     """Whether every value is missing."""
-    return all(item is None or item != item for item in column.tolist())
+    return all(is_nothing(item) for item in column.tolist())
 
 
 def conformed(column: Encoded, declared: ColumnSchema) -> Encoded:
@@ -345,7 +355,7 @@ def _range(known: NDArray[np.float64], whole: bool) -> tuple[float, float]:
         low = max(low, 0.0)
     if most <= 0.0:
         high = min(high, 0.0)
-    return low, high
+    return max(low, -LARGEST), min(high, LARGEST)
 
 
 def _single(column: Encoded) -> bool:
@@ -407,8 +417,11 @@ def _from_entry(name: str, entry: Any) -> ColumnSchema:
     categories: Iterable[Any] = entry.get("categories", [])
     if any(not isinstance(word, str) for word in categories):
         raise SettingError(f"column {name!r} has categories that are no text. Expected quoted words.")
-    ends: dict[str, Any] = {
-        key: entry[key] if entry["kind"] == "date" else float(entry[key]) for key in ("low", "high") if key in entry
-    }
+    try:
+        ends: dict[str, Any] = {
+            key: entry[key] if entry["kind"] == "date" else float(entry[key]) for key in ("low", "high") if key in entry
+        }
+    except OverflowError:
+        raise SettingError(f"column {name!r} has an end of its range that is too large. Expected a number.") from None
     rest = {key: entry[key] for key in ("kind", "whole", "others", "missing") if key in entry}
     return ColumnSchema(name, categories=tuple(categories), **ends, **rest)

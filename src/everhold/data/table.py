@@ -200,7 +200,7 @@ def _frozen(column: object, what: str) -> NDArray[Any]:
         raise DataError(f"{what} is masked. Expected a plain array: fill the masked places first.")
     try:
         array = np.array(column)
-        if isinstance(column, list | tuple) and array.dtype.kind in "Uiuf" and _mixed(column):
+        if isinstance(column, list | tuple) and array.ndim == 1 and array.dtype.kind in "UiufM" and _mixed(column):
             array = np.array([*column, None], dtype=object)[:-1]  # numpy would make texts or numbers of all of them
     except Exception:
         raise DataError(f"{what} could not be read as an array. Expected one entry for each row.") from None
@@ -211,6 +211,9 @@ def _frozen(column: object, what: str) -> NDArray[Any]:
 
 
 def _mixed(column: list[object] | tuple[object, ...]) -> bool:
-    """Whether texts or truths stand beside values of another type."""
+    """Whether numpy would change some values for the sake of others: texts or truths beside other types, moments of several
+    precisions, texts that end in a NUL."""
     types = {type(one) for one in column}
+    if np.datetime64 in types or any(isinstance(one, str) and one.endswith("\0") for one in column):
+        return True
     return len(types) > 1 and bool(types & {str, bool, np.str_, np.bool_})

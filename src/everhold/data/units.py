@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.errors import DataError
 from everhold.queries.expression.columns import Encoded
-from everhold.queries.expression.values import LARGEST
+from everhold.queries.expression.values import LARGEST, is_nothing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,8 +73,10 @@ def _named(column: Encoded | NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.boo
         if column.kind == "number":  # cut off there, so that different names may have become one
             missing = missing | (np.abs(column.values) >= LARGEST)
         return column.values, missing
+    if column.ndim != 1:
+        raise DataError("the column of units holds several values a row. Expected one name for each row.")
     if column.dtype.kind == "O":
-        nothing = np.array([item is None or item != item for item in column.tolist()], dtype=np.bool_)
+        nothing = np.array([is_nothing(item) for item in column.tolist()], dtype=np.bool_)
         names = [_name(item) for item in column.tolist()]
         places = {name: place for place, name in enumerate(dict.fromkeys(names))}
         return np.array([places[name] for name in names]), nothing

@@ -132,6 +132,8 @@ def read_entry(
     """
     body = load(record)
     try:
+        if parse == "all" and dump(body) != record.body:
+            raise ValueError("a text that was not written by everhold")
         _require_shape(record.kind, body)
         at = Circumstance(body["time"], body["who"], body["request"])
         if record.kind == "repeat":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from everhold.bounds.concentration import confidence_nats
 from everhold.bounds.description_length import Code
-from everhold.errors import LedgerError
+from everhold.errors import LedgerError, SettingError
 from everhold.ledger.codec import Circumstance, Repeat, read_entry
 from everhold.ledger.events import Round
 from everhold.ledger.store import Head, Store
@@ -91,6 +91,8 @@ def read_study(path: str | Path) -> StudyFile:
         return StudyFile(place, study, tuple(told), store.head, spent)
     except StopIteration:
         raise LedgerError(f"{place} holds no record.") from None
+    except (ArithmeticError, LookupError, RecursionError, SettingError, TypeError, ValueError) as error:
+        raise LedgerError(f"{place} cannot be read as a study ({type(error).__name__}).") from None
     finally:
         store.close()
 

@@ -86,6 +86,11 @@ class Study:
                 raise ValueError("rows and draws are numbers")
             if not (body["split"] is None or isinstance(body["split"], float)):
                 raise ValueError("a split is a fraction")
+            texts = [body[name] for name in ("prior", "fingerprint", "created", "everhold", "binding")]
+            if not all(isinstance(text, str) for text in texts) or not isinstance(body["unit"], str | None):
+                raise ValueError("a text is something else")
+            if not isinstance(body["settings"], dict) or type(body["sqlite"]) is not int or body["sqlite"] < 0:
+                raise ValueError("settings or the version of SQLite")
             return cls(
                 body["settings"],
                 Schema.from_toml(body["schema"]),
@@ -103,7 +108,7 @@ class Study:
                 body["binding"],
                 body["sqlite"],
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise LedgerError(f"the study's first record is not readable ({error}).") from None
 
 

@@ -52,9 +52,11 @@ def table_to_bytes(table: Table, weights: np.ndarray[Any, Any] | None) -> bytes:
                 )
             entry = {"name": name, "kind": None, "values": add(raw)}
         columns.append(entry)
-    head = dump(
-        {"rows": table.row_count, "columns": columns, "weights": None if weights is None else add(weights)}
-    ).encode()
+    kept = {"rows": table.row_count, "columns": columns, "weights": None if weights is None else add(weights)}
+    try:
+        head = dump(kept).encode()
+    except UnicodeEncodeError:
+        raise LedgerError("the reference holds a text with half of a character in it. Expected UTF-8 text.") from None
     if len(head) > _MOST_HEAD:
         raise LedgerError(
             "the words of the reference's text columns are too many to be kept in a study: drop a column."

@@ -155,6 +155,7 @@ def _strict(work: Callable[..., dict[str, Any]], annotations: ToolAnnotations) -
     tool = Tool.from_function(work, annotations=annotations)
     shape = tool.fn_metadata.arg_model
     shape.model_config["extra"] = "forbid"
+    shape.model_config["strict"] = True
     shape.model_rebuild(force=True)
     tool.parameters = shape.model_json_schema(by_alias=True)
     return tool

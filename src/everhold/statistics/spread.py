@@ -10,6 +10,7 @@ from everhold.bounds import derived
 from everhold.errors import QuestionError
 from everhold.queries.expression.canonical import canonical
 from everhold.queries.expression.tree import Call, Node, Number
+from everhold.queries.expression.values import SMALLEST
 from everhold.statistics.finding import Finding
 from everhold.statistics.means import cut, mean_steps
 
@@ -73,6 +74,8 @@ class Correlation:
         factors, reach = [], []
         for tree, ends, one in zip(trees, ranges, (x, y), strict=True):
             length = (ends[1] - ends[0]) * one.scale
+            if length < SMALLEST:
+                raise QuestionError("a range is too narrow for a correlation. Expected one of at least 1e-27.")
             factors.append(Call("/", (_shifted(tree, ends, one.shift), Number(length)), "number"))
             reach.append(((ends[0] - one.shift) / length, (ends[1] - one.shift) / length))
         plus = yield from _square(declared, factors, reach, "+", group)

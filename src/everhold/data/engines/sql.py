@@ -138,6 +138,10 @@ def canonical_column(name: str, found: str, kind: Kind, what: str) -> str:
         if base.endswith(("INT", "INTEGER")) or base in ("DOUBLE", "FLOAT", "DECIMAL"):
             return f"(CASE WHEN {column} = 1 THEN TRUE WHEN {column} = 0 THEN FALSE END)"
     if kind == "date" and (base == "DATE" or base.startswith("TIMESTAMP")):
+        if base == "TIMESTAMP_NS":  # downwards to microseconds, also before 1970, as numpy does
+            nanos = f"epoch_ns({column})"
+            micros = f"(({nanos} - ((({nanos} % 1000) + 1000) % 1000)) // 1000)"
+            return f"least(CAST({micros} AS DOUBLE), {number(LAST_MICROS)})"
         moment = f"TRY_CAST({column} AS TIMESTAMP)"
         first, last = "TIMESTAMP '0001-01-01'", "TIMESTAMP '9999-12-31 23:59:59.999999'"
         micros = f"least(CAST(epoch_us({moment}) AS DOUBLE), {number(LAST_MICROS)})"

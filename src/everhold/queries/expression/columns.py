@@ -21,6 +21,7 @@ from everhold.queries.expression.values import (
     LONGEST_TEXT,
     READ,
     SMALLEST,
+    is_nothing,
     text_of_number,
 )
 
@@ -106,8 +107,11 @@ def kind_of(column: NDArray[Any]) -> Kind | None:
         return _KINDS.get(column.dtype.kind)
     found = {type(value) for value in column.tolist()} - {type(None), float}
     found = {one for one in found if one.__name__ not in ("NAType", "NaTType")}  # pandas' own ways to say nothing
-    if not found and any(value == value for value in column.tolist() if value is not None):
+    if not found and not all(is_nothing(value) for value in column.tolist()):
         return "number"
+    if found and all(issubclass(one, list | dict | tuple | set | np.ndarray) for one in found):
+        numbers = any(isinstance(value, float) and value == value for value in column.tolist())
+        return "number" if numbers else None
     if found and found <= {bool, np.bool_}:
         return "boolean"
     if found and all(issubclass(one, int | Decimal | np.number) and one is not bool for one in found):

@@ -30,6 +30,7 @@ __all__ = [
     "SMALLEST",
     "YES",
     "date_of",
+    "is_nothing",
     "iso",
     "number_of",
     "text_of_number",
@@ -53,6 +54,22 @@ YES, NO = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 _NUMBER, _MOMENT = re.compile(NUMBER), re.compile(MOMENT)
 _EPOCH, _NAN = datetime(1970, 1, 1), float("nan")
+
+
+def is_nothing(item: object) -> bool:
+    """Whether a value stands for a missing one: None, NaN, NaT, pandas' NA.
+
+    >>> is_nothing(None), is_nothing(float("nan")), is_nothing(np.datetime64("NaT")), is_nothing([1]), is_nothing(0)
+    (True, True, True, False, False)
+    """
+    if item is None or type(item).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(item, Decimal):
+        return item.is_nan()
+    try:
+        return bool(item != item)
+    except Exception:  # arrays, and whatever else cannot be compared, are something
+        return False
 
 
 def number_of(item: object) -> float:
@@ -87,7 +104,7 @@ def truth_of(item: object) -> bool | None:
     if isinstance(item, str):
         word = item.strip(" ").lower()
         return True if word in YES else False if word in NO else None
-    if isinstance(item, int | float | Decimal | np.number):
+    if isinstance(item, int | float | Decimal | np.number) and not is_nothing(item):
         return True if item == 1 else False if item == 0 else None
     return None
 
@@ -108,7 +125,7 @@ def date_of(item: object) -> float:
             item = datetime.fromisoformat(item.strip(" "))
         except ValueError:
             return _NAN
-    if not isinstance(item, date) or item != item:  # pandas' NaT is a date that differs from itself
+    if not isinstance(item, date) or is_nothing(item):  # pandas' NaT is a date
         return _NAN
     if not isinstance(item, datetime):
         item = datetime(item.year, item.month, item.day)
