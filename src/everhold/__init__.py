@@ -39,6 +39,10 @@ from everhold.queries.query import Values
 from everhold.serve.client import connect
 from everhold.serve.client_async import connect_async
 from everhold.statistics.finding import Comparison, Finding, Shares
+from everhold.statistics.means import Compare, Difference, Mean, Share
+from everhold.statistics.quantiles import Quantile
+from everhold.statistics.spread import Correlation, Variance
+from everhold.statistics.tables import Histogram, Table
 from everhold.version import VERSION
 
 __version__ = VERSION
@@ -51,27 +55,33 @@ __all__ = [
     "Audit",
     "BitSampler",
     "ColumnSchema",
+    "Compare",
     "Comparison",
     "Contest",
     "Corrective",
+    "Correlation",
     "DataError",
+    "Difference",
     "Entropic",
     "EverholdError",
     "Examination",
     "Finding",
     "FixedPrecision",
     "Gradient",
+    "Histogram",
     "Holdout",
     "Interval",
     "Labels",
     "LedgerBusy",
     "LedgerError",
     "Marginals",
+    "Mean",
     "MissingExtra",
     "Plan",
     "PrecisionExhausted",
     "Preview",
     "PriorError",
+    "Quantile",
     "QuestionError",
     "Reference",
     "ReplayError",
@@ -83,10 +93,13 @@ __all__ = [
     "SearchStopped",
     "ServerError",
     "SettingError",
+    "Share",
     "Shares",
     "Split",
+    "Table",
     "TestSet",
     "Values",
+    "Variance",
     "Verdict",
     "connect",
     "connect_async",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
@@ -51,6 +51,9 @@ from everhold.queries.expression.question import Prepared, size_of_query
 from everhold.queries.query import Query, as_query
 from everhold.queries.request import Request
 from everhold.settings import OverlapRule, RuleName, Settings
+from everhold.statistics import STATISTICS
+from everhold.statistics.base import Statistic, run
+from everhold.statistics.declared import Declared
 from everhold.statistics.rehearsal import Rehearsal
 from everhold.statistics.shortcuts import Asker
 from everhold.version import VERSION
@@ -58,6 +61,7 @@ from everhold.version import VERSION
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer, Preview
     from everhold.queries.mechanism import Mechanism
+    from everhold.statistics.finding import Finding, Shares
 
 __all__ = ["Holdout"]
 
@@ -382,15 +386,25 @@ class Holdout(Asker):
         self._require_sound()
         return self._journal.transcript()
 
+    @overload
+    def ask(  # type: ignore[overload-overlap]  # a statistic is an object, and gives more than an answer
+        self, question: Statistic, *, name: None = None, request_id: str | None = None, who: str | None = None
+    ) -> Answer | Finding | Shares: ...
+
+    @overload
     def ask(
         self, question: object, *, name: str | None = None, request_id: str | None = None, who: str | None = None
-    ) -> Answer:
+    ) -> Answer: ...
+
+    def ask(
+        self, question: object, *, name: str | None = None, request_id: str | None = None, who: str | None = None
+    ) -> Answer | Finding | Shares:
         """Answer a question about the population.
 
         Args:
-            question: text such as "age > 40 AND smoker" (docs/reference/expressions.md); a callable over columns, in
-                process and from trusted code only (booleans make a share in [0, 1], numbers in [-1, 1] a mean); or
-                `eh.Values(sample=..., reference=...)`.
+            question: text such as "age > 40 AND smoker" (docs/reference/expressions.md); a statistic such as
+                `eh.Mean("bmi", given="smoker")`; a callable over columns, in process and from trusted code only (booleans
+                make a share in [0, 1], numbers in [-1, 1] a mean); or `eh.Values(sample=..., reference=...)`.
             name: a public identity for a callable; asking the same name again returns the recorded answer for nothing.
             request_id: asked again under the same id, the same answer is given and nothing is charged; another question
                 under the same id is refused.
@@ -400,12 +414,29 @@ class Holdout(Asker):
             QuestionError: the question is at fault. Nothing was charged.
             PrecisionExhausted: a fixed-precision holdout has used up its promise.
         """
+        if isinstance(question, tuple(STATISTICS.values())):
+            return self._ask_statistic(cast(Statistic, question), name, request_id, who)
         query = self._query(question, name)
         at = Circumstance(_now(), _text(who or self.who, "who"), _text(request_id, "request_id"))
         with self._turn():
             answer = self._answer(query, at)
             self._journal.flush()
             return answer
+
+    def _ask_statistic(
+        self, statistic: Statistic, name: str | None, request_id: str | None, who: str | None
+    ) -> Answer | Finding | Shares:
+        """Part by part, under `<request_id>/1`, `<request_id>/2` …."""
+        if name is not None:
+            raise QuestionError("a statistic is known by its parts, and takes no other name.")
+        asked = 0
+
+        def parts(batch: Sequence[Expression | Graded]) -> list[Answer]:
+            nonlocal asked
+            asked += len(batch)
+            return self.ask_many(batch, request_id=request_id, who=who, first=asked - len(batch) + 1)
+
+        return run(statistic.steps(Declared(self._declared())), parts)
 
     def _answer(self, query: Query, at: Circumstance, total: int | None = None) -> Answer:
         """One question's way through the house, but for the last step. `total`: found already by a scan for a batch."""

@@ -46,7 +46,10 @@ def create(
         everhold create study.everhold --data visits.parquet --split 0.5 --unit patient_id
     """
     if (prior is None) == (split is None):
-        raise eh.PriorError("a study needs public rows: give either --prior FILE or --split 0.5.")
+        came = "neither came" if prior is None else "both came"
+        raise eh.PriorError(
+            f"a study needs public rows, from --prior FILE or from --split 0.5, and {came}. Give one of them."
+        )
     settings: dict[str, Any] = {
         "confidence": confidence,
         "half_width": half_width,

@@ -130,7 +130,7 @@ def require_independent(sample: Sample, public: Table) -> None:
         raise PriorError(
             f"{found.rows:,} of {found.compared:,} private rows stand in the public reference too, more than chance "
             "explains. The reference must be independent of the private rows, or the intervals mean nothing. With one "
-            "table only, write prior=eh.Split(0.5): it makes a random half of the rows public and keeps the other half "
-            "private. If you know why these rows are equal, and that they are independent all the same, pass "
-            "overlap='allow'."
+            "table only, write prior=eh.Split(0.5), or --split 0.5 in the shell: it makes a random half of the rows public "
+            "and keeps the other half private. If you know why these rows are equal, and that they are independent all the "
+            "same, pass overlap='allow', or --overlap allow."
         )
