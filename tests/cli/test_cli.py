@@ -141,7 +141,7 @@ class TestWholeStudy:
         said = run("shell", study, input=typed)
         assert said.exit_code == 0
         assert "mean of bmi" in said.output
-        assert "0.9 quantile of age given smoker" in said.output
+        assert "0.9 quantile of age cut to 10…90 given smoker" in said.output
         assert "Did you mean 'age'" in said.output
 
     def test_plan(self):
