@@ -26,8 +26,12 @@ serve: $(READY)  ## the demo's study behind a server: open the address, sign in 
 	@$(BIN)/everhold token create me --scope custodian --days 1 --tokens out/demo.tokens.json | head -n 1
 	@$(BIN)/everhold serve out/demo.everhold --tokens out/demo.tokens.json
 
-test: $(READY)  ## the whole test suite, doctests and documentation included
+test: $(READY)  ## the whole test suite, doctests and docs included; ROOM=ledger for one room without its slow tests
+ifdef ROOM
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not browser" $(wildcard tests/$(ROOM) src/everhold/$(ROOM) src/everhold/$(ROOM).py)
+else
 	@$(BIN)/python -m pytest -n $(JOBS)
+endif
 
 test-oldest:  ## the scikit-learn side with the oldest scikit-learn that is supported
 	@env -u PYTHONPATH -u PYTHONHOME $(PYTHON) -m venv --clear $(VENV)-oldest

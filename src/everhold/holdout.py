@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, cast, overload
+from weakref import ref
 
 import numpy as np
 
@@ -80,6 +81,12 @@ class _Decided:
     identity: str | None
     answer: Answer
     at: Circumstance
+
+
+class _Turn:
+    """A question that is being answered."""
+
+    __slots__ = ("__weakref__",)
 
 
 class Holdout(Asker):
@@ -339,7 +346,7 @@ class Holdout(Asker):
         self._journal = Journal()
         self._lock = RLock()
         self._process = os.getpid()
-        self._asking = False
+        self._asking: Callable[[], _Turn | None] = lambda: None
         self._decided: _Decided | None = None
 
     @classmethod
@@ -657,11 +664,14 @@ class Holdout(Asker):
                     "this holdout was opened in another process, and asking here would fork its record. Ask where it was "
                     "opened, or open it after the processes have parted."
                 )
-            if self._asking:
+            if self._asking() is not None:
                 raise QuestionError("a question cannot ask the holdout while it is being answered: ask beforehand.")
             self._journal.require_open()
-            self._asking = True
+            turn = (
+                _Turn()
+            )  # whoever holds the lock is in a turn as long as this lives, whatever interrupts what follows
             try:
+                self._asking = ref(turn)
                 if self._decided is not None:
                     self._settle(self._decided)
                 self._journal.flush()
@@ -677,7 +687,7 @@ class Holdout(Asker):
                     store.fail()
                 raise
             finally:
-                self._asking = False
+                del turn
 
     @property
     def _broken(self) -> bool:

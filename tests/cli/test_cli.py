@@ -163,7 +163,11 @@ class TestMistakes:
             (["ask", "study.everhold", "age > 3", "--expect-head", "9:" + "0" * 64], 5, "older copy"),
             (["ask", "study.everhold", "bmi", "--as", "mode"], 2, "mode"),
             (["create", "study.everhold", "--data", "patients.csv", "--prior", "last_year.csv"], 5, "exists already"),
-            (["create", "new.everhold", "--data", "patients.csv"], 4, "--prior FILE or from --split 0.5, and neither came"),
+            (
+                ["create", "new.everhold", "--data", "patients.csv"],
+                4,
+                "--prior FILE or from --split 0.5, and neither came",
+            ),
             (
                 ["create", "new.everhold", "--data", "patient.csv", "--prior", "last_year.csv"],
                 4,

@@ -14,6 +14,8 @@ from everhold.data.sample import Sample
 from everhold.data.schema import ColumnSchema, Schema
 from everhold.data.source import as_source
 
+pytestmark = pytest.mark.slow
+
 ROWS = 300_000
 
 

@@ -42,6 +42,7 @@ def random_session(number):
     return held, (lambda: analyst(np.random.default_rng(seed), length))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(10))
 def test_a_hundred_random_sessions(block):
     surprises = 0

@@ -114,6 +114,7 @@ def answers(text):
     return expression(text, KINDS).on_reference(NASTY, SIZE).array.tolist()
 
 
+@pytest.mark.slow
 @settings(max_examples=2500, deadline=None)
 @given(tests)
 def test_random_expressions_row_by_row(text):

@@ -20,6 +20,7 @@ from everhold.errors import QuestionError
 from tests.engines.rows import KINDS, Writer, nasty, questions
 
 
+@pytest.mark.slow
 @settings(max_examples=1000, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 5))
 def test_ten_thousand_random_expressions_never_fail(seed, depth):

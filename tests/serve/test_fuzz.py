@@ -18,6 +18,8 @@ from schemathesis import GenerationMode
 
 from tests.serve.serving import make_contest, make_study, site
 
+pytestmark = pytest.mark.slow
+
 WHOLE, BROKEN = 70, 60  # a route
 MACHINES, STEPS = 220, 40
 REQUESTS = 10_000

@@ -6,10 +6,14 @@ import random
 import threading
 import time
 
+import pytest
+
 import everhold as eh
 from everhold.ledger.reading import read_study
 from everhold.serve.client import Server
 from tests.serve.serving import Process, make_study
+
+pytestmark = pytest.mark.slow
 
 KILLS, ANALYSTS = 50, 8
 

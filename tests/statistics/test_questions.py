@@ -118,6 +118,7 @@ class TestOnKnownTables:
         assert held.rounds == rounds
 
 
+@pytest.mark.slow
 class TestTogether:
     SESSIONS = 60
 

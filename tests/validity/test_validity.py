@@ -18,6 +18,8 @@ import everhold as eh
 from everhold.bounds.description_length import Code
 from tests.validity.attackers import ATTACKS, freedman, make_world, new_holdout, play, times_label
 
+pytestmark = pytest.mark.slow
+
 DELTA = 0.05
 FALSE_ALARM = 1e-3
 SESSIONS = 110
