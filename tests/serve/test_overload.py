@@ -311,3 +311,27 @@ def test_a_body_without_its_type_is_explained(tmp_path):
             found = made.http.post("/v1/studies/patients/ask", content=b'{"question": "age > 40"}', headers=headers)
             assert found.status_code == 422
             assert "Content-Type: application/json" in found.json()["error"]["message"]
+
+
+def test_ranges_of_dates_can_be_sent(tmp_path):
+    """By programs, clients and the page: the median of a date between two dates."""
+    import numpy as np
+    import pandas as pd
+
+    def rows(seed):
+        days = np.random.default_rng(seed).integers(0, 300, 2_000).astype("timedelta64[D]")
+        return pd.DataFrame({"seen": np.datetime64("2024-01-01") + days})
+
+    rows(0).to_csv(tmp_path / "dates.csv", index=False)
+    place = tmp_path / "dates.everhold"
+    eh.Holdout.create(place, str(tmp_path / "dates.csv"), prior=eh.Reference(rows(1)), seed=0).close()
+    ends = {"low": "2024-01-01", "high": "2024-12-31"}
+    with site(tmp_path, place) as made:
+        sent = made.post("/v1/studies/dates/median", {"question": "seen", **ends})
+        assert sent.status_code == 200, sent.text
+        assert sent.json()["unit"] == "date"
+        described = made.get("/v1/studies/dates").json()["columns"][0]
+        assert (described["low"], described["high"]) == ("2024-01-01", "2024-10-26")
+        csrf = made.sign_in("ann")
+        page = made.http.post("/studies/dates/ask", data={"kind": "median", "question": "seen", "csrf": csrf, **ends})
+        assert "2024-05-" in page.text

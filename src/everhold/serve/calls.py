@@ -126,7 +126,7 @@ def mean(
 
 
 def median(
-    study: str, question: str, *, low: float | None = None, high: float | None = None, given: str | None = None,
+    study: str, question: str, *, low: float | str | None = None, high: float | str | None = None, given: str | None = None,
     request_id: str | None = None, rehearse: bool = False,
 ) -> Call[Finding]:  # fmt: skip
     """As `Holdout.median`."""
@@ -144,7 +144,7 @@ def variance(
 
 
 def quantile(
-    study: str, question: str, level: float, *, low: float | None = None, high: float | None = None,
+    study: str, question: str, level: float, *, low: float | str | None = None, high: float | str | None = None,
     given: str | None = None, request_id: str | None = None, rehearse: bool = False,
 ) -> Call[Finding]:  # fmt: skip
     """As `Holdout.quantile`."""

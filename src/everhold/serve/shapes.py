@@ -53,8 +53,11 @@ RequestId = Annotated[
     StringConstraints(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+$"),
     Field(description="Asked again under the same id, the same answer is given and nothing is charged."),
 ]
-Low = Annotated[float | None, Field(description="Lower end of the range that is considered; the schema's if left out.")]
-High = Annotated[float | None, Field(description="Upper end of it.")]
+Date = Annotated[str, Field(max_length=40, description="Of a date column: 2024-05-01.")]
+Low = Annotated[
+    float | Date | None, Field(description="Lower end of the range that is considered; the schema's if left out.")
+]
+High = Annotated[float | Date | None, Field(description="Upper end of it.")]
 
 
 class Body(BaseModel):
@@ -277,8 +280,8 @@ class ColumnOut(BaseModel):
 
     name: str
     kind: str
-    low: float | None
-    high: float | None
+    low: float | str | None
+    high: float | str | None
     whole: bool
     categories: list[str]
     missing: bool

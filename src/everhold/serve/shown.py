@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from everhold.errors import QuestionError
 from everhold.queries.answer import Answer
+from everhold.queries.expression.values import date_of
 from everhold.queries.interval import Interval
 from everhold.report.interval import interval_svg
 from everhold.statistics.finding import Comparison, Finding, Shares
@@ -99,7 +100,9 @@ class Form:
         return given
 
 
-def _number(text: str, name: str) -> float | int:
+def _number(text: str, name: str) -> float | int | str:
+    if name in ("low", "high") and date_of(text) == date_of(text):
+        return text
     try:
         return int(text) if name == "bins" else float(text)
     except ValueError:
