@@ -1,7 +1,7 @@
 """Whether private rows stand in the public reference too, more often than chance explains.
 
 A reference that holds private rows is not independent of them, and the guarantee is void. So the two are compared when a
-session begins, by digests of whole rows. Rows of few columns coincide by chance; what chance cannot explain is told apart
+session begins, by digests of whole rows. Rows of few columns coincide by chance; what chance cannot explain is found
 by a test that supposes nothing about the two populations (docs/theory/overlap.md).
 """
 
@@ -118,7 +118,7 @@ def _present(k: int) -> float:
 
 
 def require_independent(sample: Sample, public: Table) -> None:
-    """Refuse a reference that holds private rows. Nothing but how many is told, and only to whoever brought both.
+    """Refuse a reference that holds private rows. The error shows how many, and nothing else, to the owner of both tables.
 
     Numbered rows coincide where all else does: a column that numbers the rows of both tables is no evidence.
     """

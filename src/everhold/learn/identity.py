@@ -1,8 +1,8 @@
-"""When two models are one: by what whoever brings them knows, never by what they say of private rows.
+"""When two models are one: by what their owner knows, never by what they say of private rows.
 
 Whether two models agree on every private row is itself something that the rows say. So a model is known by its own bytes and
 by its predictions for public rows, and only where its bytes are all there is to it: a pickle holds classes and functions by
-their names, and whoever redefines one of their own has another model under the same name. Models that are made of a few
+their names, and a class that was redefined makes another model under the same name. Models that are made of a few
 well-known libraries alone are known; all others are asked about anew.
 """
 
@@ -21,7 +21,7 @@ _KNOWN = frozenset(["builtins", "collections", "copyreg", "datetime", "numpy", "
 
 
 def model_digest(model: object) -> str | None:
-    """What makes a model that model; None where its bytes do not tell, because it uses code of its maker's own.
+    """What makes a model that model; None where its bytes do not say it all, because it uses code of its owner.
 
     >>> model_digest(np.arange(3)) == model_digest(np.arange(3)), model_digest(lambda rows: rows)
     (True, None)
