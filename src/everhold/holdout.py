@@ -667,9 +667,8 @@ class Holdout(Asker):
             if self._asking() is not None:
                 raise QuestionError("a question cannot ask the holdout while it is being answered: ask beforehand.")
             self._journal.require_open()
-            turn = (
-                _Turn()
-            )  # whoever holds the lock is in a turn as long as this lives, whatever interrupts what follows
+            # The thread that holds the lock is in a turn as long as this object lives, whatever interrupts what follows.
+            turn = _Turn()
             try:
                 self._asking = ref(turn)
                 if self._decided is not None:
