@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import everhold as eh
-from benchmarks.report import Line, seconds
+from benchmarks.promises import Line, seconds
 from everhold.mechanism.aqa_ogd import AqaOgd
 from everhold.mechanism.estimator import Draws
 

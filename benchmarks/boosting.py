@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import everhold as eh
-from benchmarks.report import Line
+from benchmarks.promises import Line
 from everhold.bounds.concentration import hoeffding_width
 from everhold.mechanism.rules import Corrective, Entropic, Gradient, Rule
-from everhold.mechanism.tolerance import TOLERANCE_ONE, Circumstances, Tolerance
+from everhold.mechanism.tolerance import TOLERANCE_ONE, Tolerance, ToleranceInputs
 
 FEATURES, STAGES = 60, 40
 
@@ -29,7 +29,7 @@ class Constant:
     tau: float
     cells: float = 0.25
 
-    def tolerance(self, at: Circumstances) -> Tolerance:
+    def tolerance(self, at: ToleranceInputs) -> Tolerance:
         """τ and Δ."""
         tau = int(self.tau * TOLERANCE_ONE)
         return Tolerance(tau, int(tau * self.cells))

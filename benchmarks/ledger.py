@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import everhold as eh
-from benchmarks.report import Line
+from benchmarks.promises import Line
 from benchmarks.tables import seven_terms, table
 
 

@@ -22,7 +22,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import everhold as eh
-from benchmarks.report import Line
+from benchmarks.promises import Line
 from everhold.bounds.rivals import splitting_width, thresholdout_width
 
 CONFIGURATIONS = 1_000

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 import everhold as eh
-from benchmarks.report import Line
-from everhold.ledger.reading import read_study
-from everhold.serve.tokens import Tokens
+from benchmarks.promises import Line
+from everhold.ledger.reader import read_study
+from everhold.server.tokens import Tokens
 
 ROWS, PUBLIC, QUESTIONS, ANALYSTS = 100_000, 20_000, 20_000, 64
 ALONE = 1_500  # questions for the rate in the process, in three parts: before, between and after

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import everhold as eh
-from benchmarks.report import Line, seconds, together
+from benchmarks.promises import Line, seconds, together
 
 ROWS, POOL = 1_000_000, 100_000
 

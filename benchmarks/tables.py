@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import everhold as eh
-from benchmarks.report import Line
-from benchmarks.report import together as in_turn
+from benchmarks.promises import Line
+from benchmarks.promises import together as in_turn
 from everhold.data.engines.memory import MemoryEngine
 from everhold.data.engines.sql import Select, literal
 from everhold.data.table import Table
 from everhold.queries.expression import Expression, expression
-from everhold.queries.expression.letters import CAPITAL, SMALL
+from everhold.queries.expression.case import CAPITAL, SMALL
 
 CITIES = np.array(["York", "Leeds", "Hull", "Bath", "Rye"])
 

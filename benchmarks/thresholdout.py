@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import everhold as eh
-from benchmarks.report import Line
+from benchmarks.promises import Line
 
 ROWS = FEATURES = 10_000
 SIGNAL, SHIFT = 20, 0.06

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import everhold as eh
-from benchmarks.report import Line
+from benchmarks.promises import Line
 from everhold.mechanism.rules import Rule
 
 COLUMNS = 16

@@ -11,10 +11,10 @@ from benchmarks import thresholdout as experiment
 from benchmarks.paper.run import Row, Task
 from benchmarks.paper.section import Claim, Section, table
 from everhold.baselines import Ladder, Rival, Thresholdout
-from everhold.games import Seat, play
-from everhold.games.contenders.rivals import seated
+from everhold.games import GameTerms, play
+from everhold.games.mechanisms.baselines import seated
 from everhold.games.worlds.made import noise
-from everhold.holdout import Holdout
+from everhold.session.holdout import Holdout
 
 SPAN = 6.0  # features are normal: beyond six deviations they are cut off
 VOTERS = 500
@@ -65,7 +65,7 @@ def ladder(rows: int, submissions: int, seed: int) -> list[Row]:
     """Random submissions and the vote of those told to be below 1/2: the last number on the board."""
     world = noise(seed, atoms=2**16, features=1)
 
-    def seat(at: Seat) -> Holdout:
+    def seat(at: GameTerms) -> Holdout:
         return seated(at, Ladder(step=rows**-0.5))
 
     shown: Row = {"part": "Ladder", "rows": rows, "seed": seed, "truth": 0.5}

@@ -12,11 +12,11 @@ from benchmarks.paper.run import Row, Task
 from benchmarks.paper.section import Claim, Section, game_row, table
 from everhold.baselines import GuessAndCheck
 from everhold.bounds import rivals
-from everhold.games import Seat, World, play
-from everhold.games.contenders.everhold import everhold
-from everhold.games.contenders.rivals import seated
+from everhold.games import GameTerms, World, play
+from everhold.games.mechanisms.baselines import seated
+from everhold.games.mechanisms.own import everhold
 from everhold.games.worlds.made import noise
-from everhold.holdout import Holdout
+from everhold.session.holdout import Holdout
 
 PUBLISHED = {10_000: (40, 6), 50_000: (156, 234), 100_000: (288, 935), 1_000_000: (2_227, 77_836)}
 STRATEGIES = ("rogers, every 100th", "rogers, squares")
@@ -46,7 +46,7 @@ def columns(rows: int) -> list[Row]:
     ]
 
 
-def _everhold(seat: Seat) -> Holdout:
+def _everhold(seat: GameTerms) -> Holdout:
     return everhold(seat, half_width=0.1)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.paper.run import Row, Task
 from benchmarks.paper.section import Claim, Section, table
-from everhold.games.singling_out import Attack, Rate, Risk, WeightClass, single_out
+from everhold.games.singling_out import Attack, Risk, SuccessRate, WeightClass, single_out
 
 CHAIN = (
     "empirical mean", "rounded mean", "sample splitting", "subsampling", "Gaussian noise", "Thresholdout",
@@ -35,7 +35,7 @@ def tasks(quick: bool) -> list[Task]:
 
 def risk(row: Row) -> Risk:
     """A row as the game gave it."""
-    main, control, baseline = (Rate(**row[what]) for what in ("main", "control", "baseline"))
+    main, control, baseline = (SuccessRate(**row[what]) for what in ("main", "control", "baseline"))
     return Risk(row["contender"], row["kind"], row["attack"], main, control, baseline, row["questions"])
 
 
@@ -66,7 +66,12 @@ def text(rows: list[Row]) -> str:
 def _detectable(tries: int) -> int:
     """The fewest successes of so many that the test would not put down to luck, where the baseline has none."""
     hits = 1
-    while Risk("", "low", "composition", Rate(hits, tries), Rate(0, tries), Rate(0, tries), 0.0).p_value > ERROR_RATE:
+    while (
+        Risk(
+            "", "low", "composition", SuccessRate(hits, tries), SuccessRate(0, tries), SuccessRate(0, tries), 0.0
+        ).p_value
+        > ERROR_RATE
+    ):
         hits += 1
     return hits
 

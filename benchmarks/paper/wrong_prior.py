@@ -9,10 +9,10 @@ import numpy as np
 
 from benchmarks.paper.run import Row, Task
 from benchmarks.paper.section import Claim, Section, game_row, table
-from everhold.games import Seat, World, play
-from everhold.games.contenders.everhold import everhold
+from everhold.games import GameTerms, World, play
+from everhold.games.mechanisms.own import everhold
 from everhold.games.worlds.made import dense
-from everhold.holdout import Holdout
+from everhold.session.holdout import Holdout
 
 SEEDS = 12
 SHIFTS = (0.0, 0.5, 1.0, 2.0)
@@ -22,7 +22,7 @@ SIZES = (500, 2_000, 8_000, 32_000)
 def misjudged(claimed: float | None, rounds: int, rows: int, seed: int) -> list[Row]:
     """The population is 1/4-dense, and the owner says something else."""
 
-    def seat(at: Seat) -> Holdout:
+    def seat(at: GameTerms) -> Holdout:
         return everhold(at, density=claimed)
 
     game = play("fixed random", seat, dense(seed, 0.25), rounds, seed, rows=rows)

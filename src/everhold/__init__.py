@@ -1,6 +1,9 @@
 """everhold: a holdout set that never wears out."""
 
 from everhold.bounds.plan import Plan, plan
+from everhold.client.aio import connect_async
+from everhold.client.sync import connect
+from everhold.contest.contest import Contest
 from everhold.data.examine import Examination, examine
 from everhold.data.schema import ColumnSchema, Schema
 from everhold.errors import (
@@ -18,8 +21,6 @@ from everhold.errors import (
     ServerError,
     SettingError,
 )
-from everhold.holdout import Holdout
-from everhold.learn.contest import Contest
 from everhold.learn.score import Score, Verdict
 from everhold.learn.scorer import SearchStopped
 from everhold.learn.testset import TestSet
@@ -36,8 +37,7 @@ from everhold.priors.split import Split
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.interval import Interval
 from everhold.queries.query import Values
-from everhold.serve.client import connect
-from everhold.serve.client_async import connect_async
+from everhold.session.holdout import Holdout
 from everhold.statistics.finding import Comparison, Finding, Shares
 from everhold.statistics.means import Compare, Difference, Mean, Share
 from everhold.statistics.quantiles import Quantile

@@ -24,7 +24,6 @@ from everhold.errors import (
     require_number,
     require_whole,
 )
-from everhold.holdout import Holdout
 from everhold.mechanism.aqa_ogd import AqaOgd
 from everhold.mechanism.estimator import Draws
 from everhold.priors.labels import Labels
@@ -32,8 +31,9 @@ from everhold.priors.pool import Prior
 from everhold.priors.reference import Reference
 from everhold.priors.sampler import Sampler
 from everhold.queries.answer import Answer
-from everhold.queries.coins import coins, fresh_seed
 from everhold.queries.query import Rows
+from everhold.queries.rng import fresh_seed, stream_rng
+from everhold.session.holdout import Holdout
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -187,7 +187,7 @@ class SQOracle:
 
     def _average(self, numbers: Callable[[Rows], NDArray[np.float64]]) -> Answer:
         """The mean of B answers to sign(φ - U_j); Hoeffding adds τ/2 for the chance of the thresholds."""
-        thresholds = coins(self._seed, "boolean", self.holdout.rounds).uniform(-1.0, 1.0, self._batch)
+        thresholds = stream_rng(self._seed, "boolean", self.holdout.rounds).uniform(-1.0, 1.0, self._batch)
         answers = [
             self.holdout.ask(lambda rows, threshold=threshold: numbers(rows) > threshold) for threshold in thresholds
         ]

@@ -24,7 +24,7 @@ from everhold.baselines import (
 from everhold.bounds import rivals
 from everhold.bounds.concentration import kl_interval
 from everhold.games import play
-from everhold.games.contenders.rivals import seated
+from everhold.games.mechanisms.baselines import seated
 from everhold.games.worlds.made import labelled, noise
 
 

@@ -107,7 +107,7 @@ def test_claims_fail_when_rows_say_otherwise():
 ADDED = """
 from everhold.baselines import Empirical
 from everhold.games import ANALYSTS, CONTENDERS
-from everhold.games.contenders.rivals import seated
+from everhold.games.mechanisms.baselines import seated
 
 @CONTENDERS.add("coarse mean, added")
 def coarse(seat):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import everhold as eh
 from everhold.cli.main import app
 from everhold.cli.risk import contender
-from everhold.settings import Settings
+from everhold.session.settings import Settings
 
 
 def _study(folder, **settings):

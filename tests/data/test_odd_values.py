@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from everhold.data.sample import Sample
 from everhold.data.schema import ColumnSchema, Schema
 from everhold.errors import DataError
-from everhold.queries.expression import expression, graded, number
+from everhold.queries.expression import bounded_mean, expression, number
 
 ROWS = 40
 ODD = [
@@ -46,7 +46,7 @@ def totals(data, kind, engine="memory"):
     schema = Schema((ColumnSchema("x", kind, *((0.0, 100.0) if kind == "number" else ())),))
     asked = [expression(text, schema.kinds) for text in QUESTIONS[kind]]
     if kind == "number":
-        asked.append(graded(number("x", schema.kinds), 0.0, 100.0))
+        asked.append(bounded_mean(number("x", schema.kinds), 0.0, 100.0))
     return np.array(Sample(data, schema=schema, engine=engine).totals(asked))
 
 

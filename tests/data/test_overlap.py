@@ -168,7 +168,7 @@ def test_a_split_is_not_compared():
 
 
 def test_the_record_says_that_it_was_allowed(tmp_path):
-    from everhold.ledger.reading import read_study
+    from everhold.ledger.reader import read_study
     from everhold.report.certificate import guarantee
 
     rows = people(300, 0)

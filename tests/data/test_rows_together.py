@@ -88,9 +88,9 @@ def test_rows_of_a_unit_stay_together(tmp_path, form, engine):
         assert set(np.unique(shares)) == {0.0, 1.0}
         assert int(shares.sum()) == int(smokes.sum())
     # CASE makes 1 of a patient whose rows all say yes, and less where rows got mixed up.
-    from everhold.queries.expression import graded, number
+    from everhold.queries.expression import bounded_mean, number
 
-    steps = sample.totals([graded(number("CASE WHEN smoker THEN 1 ELSE 0 END", schema.kinds), 0.0, 1.0)])[0]
+    steps = sample.totals([bounded_mean(number("CASE WHEN smoker THEN 1 ELSE 0 END", schema.kinds), 0.0, 1.0)])[0]
     assert (steps + 32_768 * sample.size) // 65_536 == int(smokes.sum())
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from everhold.queries.expression.letters import lowered, raised
+from everhold.queries.expression.case import lowered, raised
 from everhold.queries.expression.tree import Case, Column, Logic, Null, Number, Test, Text, Truth
 
 STEPS = 65_536

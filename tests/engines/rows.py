@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from everhold.errors import QuestionError
-from everhold.queries.expression import expression, graded, number
+from everhold.queries.expression import bounded_mean, expression, number
 
 KINDS = {"x": "number", "n": "number", "b": "boolean", "m": "boolean", "s": "text", "t": "text", "d": "date"}
 
@@ -115,7 +115,7 @@ class Writer:
 
 
 def questions(count: int, seed: int, depth: int = 3):
-    """Random questions, four in five yes/no, the others graded; what could overflow is refused and written anew."""
+    """Random questions, four in five yes/no, the others bounded_mean; what could overflow is refused and written anew."""
     writer = Writer(seed)
     made = []
     while len(made) < count:
@@ -125,7 +125,7 @@ def questions(count: int, seed: int, depth: int = 3):
             else:
                 given = expression(writer.test(1), KINDS).tree if len(made) % 2 else None
                 tree = number(writer.number(depth), KINDS)
-                made.append(graded(tree, -50.0, 100.0, given=given, reverse=len(made) % 3 == 0))
+                made.append(bounded_mean(tree, -50.0, 100.0, given=given, reverse=len(made) % 3 == 0))
         except QuestionError as error:
             if not any(
                 limit in str(error)

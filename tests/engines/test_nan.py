@@ -8,7 +8,7 @@ import pytest
 import everhold as eh
 from everhold.data.sample import Sample
 from everhold.data.schema import ColumnSchema, Schema
-from everhold.queries.expression import expression, graded, number
+from everhold.queries.expression import bounded_mean, expression, number
 
 SCHEMA = Schema((ColumnSchema("x", "number", 0.0, 60.0),))
 ROWS = 50_000
@@ -52,7 +52,7 @@ def test_nan_is_missing(tmp_path, engine, kind, low, high, group, huge):
     found = sample.totals([expression(text, SCHEMA.kinds) for text in tests])
     counts = [(total + 32_768 * ROWS) // 65_536 for total in found]
     assert counts == [int(np.count_nonzero(rows)) for rows in tests.values()]
-    total = sample.totals([graded(number("x", SCHEMA.kinds), 0.0, 60.0)])[0] + 32_768 * ROWS
+    total = sample.totals([bounded_mean(number("x", SCHEMA.kinds), 0.0, 60.0)])[0] + 32_768 * ROWS
     steps = np.rint(np.clip(x[~np.isnan(x)] / 60.0, 0, 1) * 65_536).sum()
     assert total == int(steps)
 

@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from everhold.data.sample import Sample
 from everhold.data.schema import ColumnSchema, Schema
 from everhold.errors import DataError, QuestionError
-from everhold.queries.expression import expression, graded, number
+from everhold.queries.expression import bounded_mean, expression, number
 from everhold.queries.expression.parser import RECORDED
 from everhold.queries.expression.values import READ
 from tests.engines.plain import STEPS, steps_of
@@ -160,7 +160,7 @@ class Writer:
                 low, high = sorted(self.rng.sample([-1e15, -1.0, 0.0, 1e-15, 0.5, 1.0, 2.5, 100.0, 1e15, 0.1], 2))
                 given = expression(self.test(1), schema.kinds, schema.words).tree if self.rng.random() < 0.5 else None
                 tree = number(self.number(self.rng.randint(0, 3)), schema.kinds, schema.words)
-                return graded(tree, low, high, given=given, reverse=self.rng.random() < 0.5)
+                return bounded_mean(tree, low, high, given=given, reverse=self.rng.random() < 0.5)
             except QuestionError:
                 continue
 

@@ -193,7 +193,7 @@ def test_refusals_end_a_game():
 MINE = """
 from everhold.baselines import Empirical
 from everhold.games import ANALYSTS, CONTENDERS
-from everhold.games.contenders.rivals import seated
+from everhold.games.mechanisms.baselines import seated
 
 @CONTENDERS.add("coarse mean of mine")
 def coarse(seat):

@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 
 import everhold as eh
 from everhold.baselines import Empirical, Rival
-from everhold.games.singling_out import Keys, Predicate, Rate, composition, single_out
+from everhold.games.singling_out import Keys, Predicate, SuccessRate, composition, single_out
 
 ERROR_RATE = 0.01
 
@@ -74,7 +74,7 @@ def test_random_predicates_isolate_as_luck_has_it():
 def test_wilson_intervals():
     for successes, tries in ((8, 10), (0, 50), (50, 50), (1, 3), (37, 400)):
         wanted = binomtest(successes, tries).proportion_ci(method="wilson")
-        assert Rate(successes, tries).interval == pytest.approx((wanted.low, wanted.high), abs=1e-9)
+        assert SuccessRate(successes, tries).interval == pytest.approx((wanted.low, wanted.high), abs=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ import pytest
 import everhold as eh
 from everhold.errors import LedgerError
 from everhold.ledger.codec import dump
-from everhold.ledger.pages import APPLICATION_ID, CREATE
-from everhold.ledger.reading import read_study
+from everhold.ledger.reader import read_study
+from everhold.ledger.sqlite_format import APPLICATION_ID, CREATE
 from everhold.ledger.store import _START, Record, Store, _insert
 from everhold.ledger.table_blob import table_from_bytes, table_to_bytes
 
@@ -68,7 +68,7 @@ def read_all_ways(place):
     """Audit, read, rehearse and open a file, in a process with a minute of CPU and 2 GB; what each of them says."""
     program = f"""
 import everhold as eh
-from everhold.ledger.reading import read_study
+from everhold.ledger.reader import read_study
 place = {str(place)!r}
 for way in (lambda: str(eh.Holdout.audit_file(place)), lambda: read_study(place), lambda: eh.Holdout.rehearse(place),
             lambda: eh.Holdout.open(place, data={{"x": [1.0]}})):

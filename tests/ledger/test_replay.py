@@ -14,8 +14,8 @@ import pytest
 
 import everhold as eh
 from everhold import baselines
-from everhold.ledger.events import KEPT_BYTES, Digest, Recorded
 from everhold.ledger.replay import replay
+from everhold.ledger.rounds import KEPT_BYTES, Digest, Recorded
 from tests.contract.mechanisms import MECHANISMS, analyst, fresh_prior, holdout, play, rows, weighted_prior
 
 

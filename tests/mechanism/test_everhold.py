@@ -14,9 +14,9 @@ import everhold as eh
 from everhold.mechanism.estimator import Draws, PoolEstimator
 from everhold.mechanism.everhold import Everhold, interval_ends
 from everhold.mechanism.rules import Corrective
-from everhold.mechanism.tolerance import TOLERANCE_ONE, Anytime, Circumstances, FixedPrecision
+from everhold.mechanism.tolerance import TOLERANCE_ONE, Anytime, FixedPrecision, ToleranceInputs
 from everhold.queries.grid import VALUE_ONE
-from everhold.queries.mechanism import QUIET
+from everhold.queries.protocol import QUIET
 
 
 def mechanism(rows, size=64, **settings):
@@ -98,14 +98,14 @@ class TestFixedPrecision:
 
     def test_the_refusal_is_a_function_of_the_transcript(self):
         contract = FixedPrecision(0.2)
-        at = Circumstances(sketch=0.1, nats=60.0, rows=2000, draws=2000.0)
+        at = ToleranceInputs(sketch=0.1, nats=60.0, rows=2000, draws=2000.0)
         with pytest.raises(eh.PrecisionExhausted) as caught:
             contract.tolerance(at)
         assert "more rows" in str(caught.value)
         enough = 2000 + caught.value.more_rows
-        contract.tolerance(Circumstances(sketch=0.1, nats=60.0, rows=enough, draws=2000.0))
+        contract.tolerance(ToleranceInputs(sketch=0.1, nats=60.0, rows=enough, draws=2000.0))
         with pytest.raises(eh.PrecisionExhausted):
-            contract.tolerance(Circumstances(sketch=0.1, nats=60.0, rows=enough - 2, draws=2000.0))
+            contract.tolerance(ToleranceInputs(sketch=0.1, nats=60.0, rows=enough - 2, draws=2000.0))
 
     def test_a_refusal_is_no_round_and_stays_refused(self):
         held = eh.Holdout(50, prior=eh.Reference(50), half_width=0.05, seed=0)
@@ -118,11 +118,11 @@ class TestFixedPrecision:
 class TestAnytime:
     def test_tolerance_is_above_the_noise_and_follows_the_width(self):
         policy = Anytime()
-        cheap = policy.tolerance(Circumstances(0.0, 5.0, 1000, 1000.0))
-        dear = policy.tolerance(Circumstances(0.0, 200.0, 1000, 1000.0))
+        cheap = policy.tolerance(ToleranceInputs(0.0, 5.0, 1000, 1000.0))
+        dear = policy.tolerance(ToleranceInputs(0.0, 200.0, 1000, 1000.0))
         assert cheap.tau / TOLERANCE_ONE == pytest.approx(4.0 * np.sqrt(2 / 1000), rel=0.02)
         assert dear.tau / TOLERANCE_ONE == pytest.approx(0.6 * np.sqrt(2 * 200.0 / 1000), rel=0.05)
-        assert policy.tolerance(Circumstances(-0.98, 5.0, 1000, 1000.0)).tau < 0.4 * cheap.tau
+        assert policy.tolerance(ToleranceInputs(-0.98, 5.0, 1000, 1000.0)).tau < 0.4 * cheap.tau
 
     @pytest.mark.parametrize("wrong", [{"share": 0.0}, {"noise": -1.0}, {"cells": 3.0}, {"share": float("nan")}])
     def test_nonsense(self, wrong):

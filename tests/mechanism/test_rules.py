@@ -9,14 +9,14 @@ from scipy.optimize import minimize
 import everhold as eh
 from everhold.bounds.surprises import chi_square_at_most, corrective_surprises, entropic_surprises
 from everhold.mechanism.basis import Basis
-from everhold.mechanism.rules import THETA_ONE, Corrective, Entropic, Gradient, Lesson
+from everhold.mechanism.rules import THETA_ONE, Constraint, Corrective, Entropic, Gradient
 from everhold.mechanism.rules.rule import from_grid, to_grid
 from everhold.mechanism.tolerance import TOLERANCE_ONE, Tolerance
 from everhold.queries.grid import on_grid
 
 
 def lesson(target, slack=0.02):
-    return Lesson(target=target, slack=slack, sketch=0.0, width=0.01, gap=0.05, tolerance=0.1)
+    return Constraint(target=target, slack=slack, sketch=0.0, width=0.01, gap=0.05, tolerance=0.1)
 
 
 def problem(size, k, seed, *, kind="yes/no", weighted=False):

@@ -13,7 +13,7 @@ from everhold.data.engines.memory import MemoryEngine
 from everhold.data.engines.sql import Select
 from everhold.data.table import Table
 from everhold.errors import QuestionError
-from everhold.queries.expression import expression, graded, number
+from everhold.queries.expression import bounded_mean, expression, number
 from everhold.queries.expression.columns import encode
 from everhold.queries.expression.evaluate import Chunk, Compiler, _civil, _Part
 from everhold.queries.expression.extent import extent, out_of_range
@@ -243,7 +243,7 @@ def test_twelve_factors_are_refused_and_long_sums_are_not():
         expression(" * ".join(["x"] * factors) + " > 0", KINDS)
     expression(" + ".join(["x"] * 60) + " > 0", KINDS)
     with pytest.raises(QuestionError, match="smaller than 1e-280"):
-        graded(_power(10), 0.0, 1.0)
+        bounded_mean(_power(10), 0.0, 1.0)
 
 
 def _power(factors) -> Node:

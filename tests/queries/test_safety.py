@@ -164,16 +164,17 @@ def test_time_does_not_tell_twins_apart(graded_too):
     Fastest runs differ by at most 15 %. The machine is noisy, so the best of up to twelve rounds counts. Positive control:
     one that takes half as long again is never within 15 %.
     """
-    from everhold.queries.expression import expression, graded, number
+    from everhold.queries.expression import bounded_mean, expression, number
 
     engines = _twins()
     asked = [expression(text, KINDS) for text in OPERATORS]
     if graded_too:
         given = expression("m", KINDS).tree
         asked = [
-            graded(number(text, KINDS), 0.0, 50.0, given=given) for text in ("x", "n + x", "CASE WHEN b THEN x END")
+            bounded_mean(number(text, KINDS), 0.0, 50.0, given=given)
+            for text in ("x", "n + x", "CASE WHEN b THEN x END")
         ]
-        asked += [graded(number("x", KINDS), 0.0, 50.0, reverse=True)]
+        asked += [bounded_mean(number("x", KINDS), 0.0, 50.0, reverse=True)]
     slow = {}
     for question in asked:
         for engine in engines:

@@ -134,7 +134,7 @@ class TestNoSuchRows:
     )
     def test_nothing_is_made_up(self, held, ask):
         """No estimate, an interval all the same, in words and in JSON."""
-        from everhold.serve.wire import found_in, found_out
+        from everhold.client.json_codec import found_in, found_out
 
         found = ask(held)
         assert not found.seen

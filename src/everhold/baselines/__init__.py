@@ -5,23 +5,23 @@ from everhold.baselines.gaussian import GaussianNoise
 from everhold.baselines.guess_and_check import GuessAndCheck
 from everhold.baselines.ladder import Ladder
 from everhold.baselines.multiplicative_weights import MultiplicativeWeights
-from everhold.baselines.rival import Policy, Promise, Rival, Site, Told, Turn
+from everhold.baselines.rival import BaselineContext, IntervalAnswer, Policy, Promise, Rival, Turn
 from everhold.baselines.splitting import Splitting
 from everhold.baselines.thresholdout import Thresholdout
 
 __all__ = [
+    "BaselineContext",
     "Empirical",
     "GaussianNoise",
     "GuessAndCheck",
+    "IntervalAnswer",
     "Ladder",
     "MultiplicativeWeights",
     "Policy",
     "Promise",
     "Rival",
-    "Site",
     "Splitting",
     "Subsampling",
     "Thresholdout",
-    "Told",
     "Turn",
 ]

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.baselines.rival import Site, Told, Turn, public_mean
+from everhold.baselines.rival import BaselineContext, IntervalAnswer, Turn, public_mean
 from everhold.bounds.concentration import confidence_nats
 from everhold.bounds.elementary import ln
 from everhold.errors import SettingError
 from everhold.mechanism.everhold import interval_ends
-from everhold.queries.coins import coins
 from everhold.queries.grid import VALUE_ONE
+from everhold.queries.rng import stream_rng
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +37,7 @@ class _Charged:
     nats: float = 0.0
 
 
-def _price(memory: _Charged, t: int, site: Site) -> float:
+def _price(memory: _Charged, t: int, site: BaselineContext) -> float:
     """`ln(2/δ) + Σ ln(values of an answer) + ln(t(t+1))`: weights 1/(t(t+1)) for the round, equal ones for its answer."""
     return confidence_nats(site.failure_probability) + memory.nats + ln(float(t * (t + 1)))
 
@@ -69,18 +69,18 @@ class Empirical:
 
     guarantee = "every answer charged in full (everhold's theorem)"
 
-    def begin(self, site: Site) -> _Charged:
+    def begin(self, site: BaselineContext) -> _Charged:
         """Nothing told yet."""
         return _Charged()
 
-    def allow(self, memory: _Charged, t: int, site: Site) -> None:
+    def allow(self, memory: _Charged, t: int, site: BaselineContext) -> None:
         """It never refuses."""
 
-    def guess(self, memory: _Charged, values: GridValues, t: int, site: Site) -> Fraction:
+    def guess(self, memory: _Charged, values: GridValues, t: int, site: BaselineContext) -> Fraction:
         """The public rows' own mean; it plays no part in the answer."""
         return public_mean(values, site)
 
-    def part(self, t: int, site: Site) -> None:
+    def part(self, t: int, site: BaselineContext) -> None:
         """All rows."""
 
     def decide(self, turn: Turn, mean: Fraction) -> int:
@@ -89,13 +89,13 @@ class Empirical:
             return int(mean * VALUE_ONE * turn.site.rows)
         return floor((mean + 1) / (2 * Fraction(self.step)) + Fraction(1, 2))
 
-    def tell(self, turn: Turn, cell: int | None) -> Told:
+    def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
         """The mean and its interval."""
         if self.step is None:
             centre, slack = float(Fraction(cell or 0, VALUE_ONE * turn.site.rows)), 0.0
         else:
             centre, slack = float(2 * Fraction(self.step) * (cell or 0) - 1), self.step
-        return Told(centre, *_ends(centre, slack, turn, turn.site.rows))
+        return IntervalAnswer(centre, *_ends(centre, slack, turn, turn.site.rows))
 
     def learn(self, turn: Turn, cell: int | None) -> _Charged:
         """Charge for one of all the values that the answer could have had."""
@@ -106,11 +106,11 @@ class Empirical:
             return floor(1.0 / Fraction(self.step) + Fraction(1, 2)) + 1
         return rows + 1 if scale == "share" else 2 * VALUE_ONE * rows + 1
 
-    def nats(self, memory: _Charged, t: int, site: Site) -> float:
+    def nats(self, memory: _Charged, t: int, site: BaselineContext) -> float:
         """The price so far."""
         return _price(memory, t, site)
 
-    def tolerance(self, memory: _Charged, site: Site) -> float:
+    def tolerance(self, memory: _Charged, site: BaselineContext) -> float:
         """The rows speak every time."""
         return 0.0
 
@@ -140,42 +140,42 @@ class Subsampling:
         """What tables call it."""
         return "subsampling"
 
-    def begin(self, site: Site) -> _Charged:
+    def begin(self, site: BaselineContext) -> _Charged:
         """Nothing told yet."""
         if self.size > site.rows:
             raise SettingError(f"a part of {self.size:,} rows cannot be drawn from {site.rows:,}.")
         return _Charged()
 
-    def allow(self, memory: _Charged, t: int, site: Site) -> None:
+    def allow(self, memory: _Charged, t: int, site: BaselineContext) -> None:
         """It never refuses."""
 
-    def guess(self, memory: _Charged, values: GridValues, t: int, site: Site) -> Fraction:
+    def guess(self, memory: _Charged, values: GridValues, t: int, site: BaselineContext) -> Fraction:
         """The public rows' own mean; it plays no part in the answer."""
         return public_mean(values, site)
 
-    def part(self, t: int, site: Site) -> NDArray[np.intp]:
+    def part(self, t: int, site: BaselineContext) -> NDArray[np.intp]:
         """A random part, by coins that belong to the round."""
-        drawn = coins(self.seed, "subsample", t).choice(site.rows, self.size, replace=False, shuffle=False)
+        drawn = stream_rng(self.seed, "subsample", t).choice(site.rows, self.size, replace=False, shuffle=False)
         return np.asarray(drawn, dtype=np.intp)
 
     def decide(self, turn: Turn, mean: Fraction) -> int:
         """The total over the part."""
         return int(mean * VALUE_ONE * self.size)
 
-    def tell(self, turn: Turn, cell: int | None) -> Told:
+    def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
         """The mean and its interval."""
         centre = float(Fraction(cell or 0, VALUE_ONE * self.size))
-        return Told(centre, *_ends(centre, 0.0, turn, self.size))
+        return IntervalAnswer(centre, *_ends(centre, 0.0, turn, self.size))
 
     def learn(self, turn: Turn, cell: int | None) -> _Charged:
         """Charge for one of all the values that the answer could have had."""
         values = self.size + 1 if turn.scale == "share" else 2 * VALUE_ONE * self.size + 1
         return _Charged(turn.memory.nats + ln(float(values)))
 
-    def nats(self, memory: _Charged, t: int, site: Site) -> float:
+    def nats(self, memory: _Charged, t: int, site: BaselineContext) -> float:
         """The price so far."""
         return _price(memory, t, site)
 
-    def tolerance(self, memory: _Charged, site: Site) -> float:
+    def tolerance(self, memory: _Charged, site: BaselineContext) -> float:
         """The rows speak every time."""
         return 0.0

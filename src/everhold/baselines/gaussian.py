@@ -7,10 +7,19 @@ from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING
 
-from everhold.baselines.rival import ANSWER_ONE, Site, Told, Turn, around, on_answer_grid, public_mean, refuse
+from everhold.baselines.rival import (
+    ANSWER_ONE,
+    BaselineContext,
+    IntervalAnswer,
+    Turn,
+    around,
+    on_answer_grid,
+    public_mean,
+    refuse,
+)
 from everhold.bounds.rivals import Noise, Transfer, gaussian_noise
 from everhold.errors import SettingError, require_whole
-from everhold.queries.coins import coins
+from everhold.queries.rng import stream_rng
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -54,7 +63,7 @@ class GaussianNoise:
         by = "Jung et al. 2020" if self.transfer == "jung" else "Rogers et al. 2020"
         return f"differential privacy, transferred ({by})"
 
-    def setting(self, site: Site) -> Noise:
+    def setting(self, site: BaselineContext) -> Noise:
         """The noise, and the half-width that it guarantees."""
         if self.deviation is not None:
             return Noise(self.deviation, inf)
@@ -62,37 +71,37 @@ class GaussianNoise:
             site.rows, rounds=self.rounds, failure_probability=site.failure_probability, transfer=self.transfer
         )
 
-    def begin(self, site: Site) -> None:
+    def begin(self, site: BaselineContext) -> None:
         """Nothing to remember."""
 
-    def allow(self, memory: None, t: int, site: Site) -> None:
+    def allow(self, memory: None, t: int, site: BaselineContext) -> None:
         """Refuse beyond T."""
         if t > self.rounds:
             raise refuse(f"the noise was made for {self.rounds:,} questions.", asked=min(self.setting(site).width, 2.0))
 
-    def guess(self, memory: None, values: GridValues, t: int, site: Site) -> Fraction:
+    def guess(self, memory: None, values: GridValues, t: int, site: BaselineContext) -> Fraction:
         """The public rows' own mean; it plays no part in the answer."""
         return public_mean(values, site)
 
-    def part(self, t: int, site: Site) -> None:
+    def part(self, t: int, site: BaselineContext) -> None:
         """All rows."""
 
     def decide(self, turn: Turn, mean: Fraction) -> int:
         """Mean plus noise."""
-        noise = coins(self.seed, "gaussian", turn.round).normal(0.0, self.setting(turn.site).deviation)
+        noise = stream_rng(self.seed, "gaussian", turn.round).normal(0.0, self.setting(turn.site).deviation)
         return on_answer_grid(float(mean) + noise)
 
-    def tell(self, turn: Turn, cell: int | None) -> Told:
+    def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
         """The noisy answer, and the one half-width of them all."""
         return around((cell or 0) / ANSWER_ONE, self.setting(turn.site).width, turn)
 
     def learn(self, turn: Turn, cell: int | None) -> None:
         """Nothing is learnt."""
 
-    def nats(self, memory: None, t: int, site: Site) -> float:
+    def nats(self, memory: None, t: int, site: BaselineContext) -> float:
         """The guarantee is not made of nats."""
         return 0.0
 
-    def tolerance(self, memory: None, site: Site) -> float:
+    def tolerance(self, memory: None, site: BaselineContext) -> float:
         """The rows speak every time."""
         return 0.0

@@ -11,12 +11,12 @@ from fractions import Fraction
 from math import floor, sqrt
 from typing import TYPE_CHECKING
 
-from everhold.baselines.rival import Site, Told, Turn, around, public_mean, refuse
+from everhold.baselines.rival import BaselineContext, IntervalAnswer, Turn, around, public_mean, refuse
 from everhold.bounds.concentration import binary_kl
 from everhold.bounds.elementary import ln, ln_binomial
 from everhold.errors import SettingError
-from everhold.queries.coins import coins
-from everhold.queries.mechanism import QUIET
+from everhold.queries.protocol import QUIET
+from everhold.queries.rng import stream_rng
 
 if TYPE_CHECKING:
     from everhold.queries.grid import GridValues
@@ -69,21 +69,21 @@ class GuessAndCheck:
         """What tables call it."""
         return f"Guess and Check ({'Gaussian' if self.deviation else 'empirical'})"
 
-    def begin(self, site: Site) -> _Failures:
+    def begin(self, site: BaselineContext) -> _Failures:
         """No failure yet."""
         return _Failures()
 
-    def nats(self, memory: _Failures, t: int, site: Site) -> float:
+    def nats(self, memory: _Failures, t: int, site: BaselineContext) -> float:
         """`ln(2/β_t)`."""
         series = 2.0 * ln(_PI_SQUARED_SIXTH) + 2.0 * ln(float(t)) + 2.0 * ln(memory.count + 1.0)
         return ln(2.0 / site.failure_probability) + series + ln_binomial(t - 1, memory.count) + memory.nats
 
-    def _step(self, memory: _Failures, t: int, site: Site) -> Fraction:
+    def _step(self, memory: _Failures, t: int, site: BaselineContext) -> Fraction:
         """γ on the share scale, on a grid of 2⁻³⁰, rounded down; at most 0 when nothing is left."""
         left = self.half_width - sqrt(self.nats(memory, t, site) / (2.0 * site.rows))
         return Fraction(floor(left * 2**30 - 1), 2**30)
 
-    def allow(self, memory: _Failures, t: int, site: Site) -> None:
+    def allow(self, memory: _Failures, t: int, site: BaselineContext) -> None:
         """Refuse once a failed guess could not be answered."""
         if memory.over:
             raise refuse(
@@ -91,15 +91,15 @@ class GuessAndCheck:
                 asked=2.0 * self.half_width,
             )
 
-    def guess(self, memory: _Failures, values: GridValues, t: int, site: Site) -> Fraction:
+    def guess(self, memory: _Failures, values: GridValues, t: int, site: BaselineContext) -> Fraction:
         """The public rows' mean, with noise, on a grid."""
         mean = public_mean(values, site)
         if self.deviation == 0.0:
             return mean
-        noisy = float(mean) + float(coins(self.seed, "guess", t).normal(0.0, 2.0 * self.deviation))
+        noisy = float(mean) + float(stream_rng(self.seed, "guess", t).normal(0.0, 2.0 * self.deviation))
         return Fraction(round(min(max(noisy, -1.0), 1.0) * 2**20), 2**20)
 
-    def part(self, t: int, site: Site) -> None:
+    def part(self, t: int, site: BaselineContext) -> None:
         """All rows."""
 
     def decide(self, turn: Turn, mean: Fraction) -> int | None:
@@ -118,10 +118,10 @@ class GuessAndCheck:
             return True  # nothing lies there
         return (v - end) * side < 0.0 and binary_kl(v, end) >= radius
 
-    def tell(self, turn: Turn, cell: int | None) -> Told:
+    def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
         """The guess, or the rounded private mean; ±τ either way."""
         if cell == _NO_ANSWER:
-            return Told(float(turn.guess), -1.0, 1.0)
+            return IntervalAnswer(float(turn.guess), -1.0, 1.0)
         if cell is QUIET:
             value = float(turn.guess)
         else:
@@ -140,6 +140,6 @@ class GuessAndCheck:
         values = floor(1 / step + Fraction(1, 2)) + 1  # multiples of γ that a mean can be nearest to
         return _Failures(memory.count + 1, memory.nats + ln(float(values)))
 
-    def tolerance(self, memory: _Failures, site: Site) -> float:
+    def tolerance(self, memory: _Failures, site: BaselineContext) -> float:
         """How far off a guess may be at least."""
         return 2.0 * self.half_width

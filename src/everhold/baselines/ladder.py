@@ -7,12 +7,12 @@ from fractions import Fraction
 from math import floor
 from typing import TYPE_CHECKING
 
-from everhold.baselines.rival import Site, Told, Turn
+from everhold.baselines.rival import BaselineContext, IntervalAnswer, Turn
 from everhold.bounds.concentration import confidence_nats, kl_interval
 from everhold.bounds.description_length import Code
 from everhold.bounds.elementary import ln
 from everhold.errors import QuestionError, SettingError
-from everhold.queries.mechanism import QUIET
+from everhold.queries.protocol import QUIET
 
 if TYPE_CHECKING:
     from everhold.queries.grid import GridValues
@@ -49,23 +49,23 @@ class Ladder:
         if not 0.0 < self.step <= 0.5:
             raise SettingError(f"the step lies in (0, 0.5] on the share scale, not at {self.step!r}")
 
-    def begin(self, site: Site) -> _Best:
+    def begin(self, site: BaselineContext) -> _Best:
         """No submission yet."""
         return _Best()
 
-    def allow(self, memory: _Best, t: int, site: Site) -> None:
+    def allow(self, memory: _Best, t: int, site: BaselineContext) -> None:
         """It never refuses."""
 
     def _share(self, memory: _Best) -> Fraction:
         return Fraction(self.best) if memory.steps is None else memory.steps * Fraction(self.step)
 
-    def guess(self, memory: _Best, values: GridValues, t: int, site: Site) -> Fraction:
+    def guess(self, memory: _Best, values: GridValues, t: int, site: BaselineContext) -> Fraction:
         """The best so far."""
         if values.scale != "share":
             raise QuestionError("the Ladder ranks losses: ask a yes/no question, whether a prediction is wrong.")
         return 2 * min(self._share(memory), Fraction(1)) - 1
 
-    def part(self, t: int, site: Site) -> None:
+    def part(self, t: int, site: BaselineContext) -> None:
         """All rows."""
 
     def decide(self, turn: Turn, mean: Fraction) -> int | None:
@@ -75,7 +75,7 @@ class Ladder:
             return QUIET
         return floor(loss / Fraction(self.step) + Fraction(1, 2))
 
-    def tell(self, turn: Turn, cell: int | None) -> Told:
+    def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
         """The best loss so far, and where the loss asked about lies."""
         step = Fraction(self.step)
         if cell is QUIET:
@@ -85,7 +85,7 @@ class Ladder:
             best = cell * step
             low, high = float(best - step / 2), float(best + step / 2)
         low, high = kl_interval(min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0), turn.nats / turn.site.rows)
-        return Told(2.0 * min(float(best), 1.0) - 1.0, 2.0 * low - 1.0, 2.0 * high - 1.0)
+        return IntervalAnswer(2.0 * min(float(best), 1.0) - 1.0, 2.0 * low - 1.0, 2.0 * high - 1.0)
 
     def learn(self, turn: Turn, cell: int | None) -> _Best:
         """A new best is charged for its round and for being one of so many steps."""
@@ -95,10 +95,10 @@ class Ladder:
         steps = floor(1 / Fraction(self.step) + Fraction(1, 2)) + 1
         return _Best(cell, memory.code.surprised(turn.round, ln(float(steps))))
 
-    def nats(self, memory: _Best, t: int, site: Site) -> float:
+    def nats(self, memory: _Best, t: int, site: BaselineContext) -> float:
         """The price of the improvements."""
         return confidence_nats(site.failure_probability) + memory.code.nats(t)
 
-    def tolerance(self, memory: _Best, site: Site) -> float:
+    def tolerance(self, memory: _Best, site: BaselineContext) -> float:
         """A step, once there is something to beat."""
         return 0.0 if memory.steps is None else 2.0 * self.step

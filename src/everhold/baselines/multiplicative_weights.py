@@ -12,12 +12,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.baselines.rival import ANSWER_ONE, Promise, Site, Told, Turn, around, on_answer_grid, refuse
+from everhold.baselines.rival import (
+    ANSWER_ONE,
+    BaselineContext,
+    IntervalAnswer,
+    Promise,
+    Turn,
+    around,
+    on_answer_grid,
+    refuse,
+)
 from everhold.bounds.rivals import multiplicative_weights_setting
 from everhold.errors import SettingError
-from everhold.queries.coins import coins
 from everhold.queries.grid import MASS_ONE, VALUE_ONE
-from everhold.queries.mechanism import QUIET
+from everhold.queries.protocol import QUIET
+from everhold.queries.rng import stream_rng
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,7 +115,7 @@ class MultiplicativeWeights:
             return "none with these settings"
         return "differential privacy over an explicit domain, transferred (Hardt and Rothblum 2010, Jung et al. 2020)"
 
-    def begin(self, site: Site) -> _Weights:
+    def begin(self, site: BaselineContext) -> _Weights:
         """The prior."""
         if self.promise is not None:
             self.promise.check(site)
@@ -117,25 +126,25 @@ class MultiplicativeWeights:
         base = np.zeros(site.public.size) if site.public.weights is None else np.log(site.public.weights + 1e-300)
         return _weights(base, 0)
 
-    def _budget(self, site: Site) -> int:
+    def _budget(self, site: BaselineContext) -> int:
         if self.budget is not None:
             return self.budget
         alpha = self.threshold / 2.0
         return max(1, int(4.0 * log(max(site.public.size, 2)) / alpha**2))
 
-    def allow(self, memory: _Weights, t: int, site: Site) -> None:
+    def allow(self, memory: _Weights, t: int, site: BaselineContext) -> None:
         """Refuse beyond the rounds or the updates that were planned for."""
         if t > self.rounds:
             raise refuse(f"the settings were made for {self.rounds:,} questions.", asked=2.0 * self.threshold)
         if memory.updates >= self._budget(site):
             raise refuse(f"all {memory.updates:,} updates are used up.", asked=2.0 * self.threshold)
 
-    def guess(self, memory: _Weights, values: GridValues, t: int, site: Site) -> Fraction:
+    def guess(self, memory: _Weights, values: GridValues, t: int, site: BaselineContext) -> Fraction:
         """The weights' answer: a pass over the whole domain."""
         whole = memory.whole
         return Fraction(values.dot(memory.masses, whole), whole * VALUE_ONE)
 
-    def part(self, t: int, site: Site) -> None:
+    def part(self, t: int, site: BaselineContext) -> None:
         """All rows."""
 
     def decide(self, turn: Turn, mean: Fraction) -> int | None:
@@ -148,9 +157,9 @@ class MultiplicativeWeights:
         return on_answer_grid(float(mean) + self._noise("answer", turn.round, scale))
 
     def _noise(self, what: str, number: int, scale: float) -> float:
-        return 2.0 * float(coins(self.seed, "multiplicative weights", what, number).laplace(0.0, scale))
+        return 2.0 * float(stream_rng(self.seed, "multiplicative weights", what, number).laplace(0.0, scale))
 
-    def tell(self, turn: Turn, cell: int | None) -> Told:
+    def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
         """The weights' answer or the noisy mean, with the promised half-width."""
         value = float(turn.guess) if cell is QUIET else cell / ANSWER_ONE
         return around(value, inf if self.promise is None else 2.0 * self.promise.half_width, turn)
@@ -166,10 +175,10 @@ class MultiplicativeWeights:
         # e^(±ηf) for f = (1 + φ)/2 in [0, 1]: the half that does not depend on φ falls out
         return _weights(memory.logs + sign * 0.5 * rate * values, memory.updates + 1)
 
-    def nats(self, memory: _Weights, t: int, site: Site) -> float:
+    def nats(self, memory: _Weights, t: int, site: BaselineContext) -> float:
         """The guarantee is not made of nats."""
         return 0.0
 
-    def tolerance(self, memory: _Weights, site: Site) -> float:
+    def tolerance(self, memory: _Weights, site: BaselineContext) -> float:
         """The threshold, without its noise."""
         return 2.0 * self.threshold

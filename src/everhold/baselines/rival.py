@@ -17,7 +17,7 @@ from everhold.errors import PrecisionExhausted, ReplayError, SettingError, requi
 from everhold.mechanism.estimator import Draws
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.grid import VALUE_ONE
-from everhold.queries.mechanism import QUIET, Reading
+from everhold.queries.protocol import QUIET, SketchValue
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,14 +26,25 @@ if TYPE_CHECKING:
     from everhold.queries.grid import GridValues, Scale
     from everhold.queries.query import Query
 
-__all__ = ["ANSWER_ONE", "Policy", "Promise", "Rival", "Site", "Told", "Turn", "around", "on_answer_grid", "refuse"]
+__all__ = [
+    "ANSWER_ONE",
+    "BaselineContext",
+    "IntervalAnswer",
+    "Policy",
+    "Promise",
+    "Rival",
+    "Turn",
+    "around",
+    "on_answer_grid",
+    "refuse",
+]
 
 ANSWER_ONE = 2**20
 """Noisy answers are whole multiples of 1/ANSWER_ONE on the [-1, 1] scale."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Site:
+class BaselineContext:
     """Where a policy works: n private rows, the public rows, δ."""
 
     rows: int
@@ -59,16 +70,16 @@ class Turn:
     scale: Scale
     guess: Fraction
     memory: Any
-    site: Site
+    site: BaselineContext
     query: Query | None
     values: GridValues | None
     nats: float
     tolerance: float
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> SketchValue:
         """The guess, as records keep it."""
-        return Reading(self.scale, self.guess.numerator, self.guess.denominator, self.site.public.draws)
+        return SketchValue(self.scale, self.guess.numerator, self.guess.denominator, self.site.public.draws)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +96,7 @@ class Promise:
     failure_probability: float
     half_width: float
 
-    def check(self, site: Site) -> None:
+    def check(self, site: BaselineContext) -> None:
         """Refuse rows that the theorem does not speak of."""
         if site.rows < self.rows or site.failure_probability < self.failure_probability * (1.0 - 1e-12):
             raise SettingError(
@@ -95,7 +106,7 @@ class Promise:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class IntervalAnswer:
     """What is told: a value and an interval, on the [-1, 1] scale."""
 
     value: float
@@ -114,31 +125,31 @@ class Policy(Protocol):
     def guarantee(self) -> str:
         """What its intervals rest on, in one line."""
 
-    def begin(self, site: Site) -> Any:
+    def begin(self, site: BaselineContext) -> Any:
         """What is remembered before the first round."""
 
-    def allow(self, memory: Any, t: int, site: Site) -> None:
+    def allow(self, memory: Any, t: int, site: BaselineContext) -> None:
         """Raise PrecisionExhausted where round t goes beyond what was planned for."""
 
-    def guess(self, memory: Any, values: GridValues, t: int, site: Site) -> Fraction:
+    def guess(self, memory: Any, values: GridValues, t: int, site: BaselineContext) -> Fraction:
         """What would be answered from the public rows alone."""
 
-    def part(self, t: int, site: Site) -> NDArray[np.intp] | None:
+    def part(self, t: int, site: BaselineContext) -> NDArray[np.intp] | None:
         """Which private rows round t reads; None: all."""
 
     def decide(self, turn: Turn, mean: Fraction) -> int | None:
         """What the private rows say, as a whole number, or QUIET. `mean` is over the rows read."""
 
-    def tell(self, turn: Turn, cell: int | None) -> Told:
+    def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
         """The answer."""
 
     def learn(self, turn: Turn, cell: int | None) -> Any:
         """What is remembered after the round."""
 
-    def nats(self, memory: Any, t: int, site: Site) -> float:
+    def nats(self, memory: Any, t: int, site: BaselineContext) -> float:
         """The price of the next interval; 0 where the guarantee is not made of nats."""
 
-    def tolerance(self, memory: Any, site: Site) -> float:
+    def tolerance(self, memory: Any, site: BaselineContext) -> float:
         """How far the rows may be from the guess before they speak; 0 where they always do."""
 
 
@@ -177,7 +188,9 @@ class Rival:
         if not 0.0 < failure_probability < 1.0:
             raise SettingError(f"a failure probability lies strictly between 0 and 1, not at {failure_probability!r}")
         self.policy = policy
-        self._site = Site(rows, Draws(public.rows, public.size, public.weights, public.draws), failure_probability)
+        self._site = BaselineContext(
+            rows, Draws(public.rows, public.size, public.weights, public.draws), failure_probability
+        )
         self._state = _State(policy.begin(self._site))
 
     @property
@@ -199,12 +212,12 @@ class Rival:
         """The digest of the values on the public rows."""
         return self._values(query).pack().digest
 
-    def propose(self, query: Query | Reading) -> Turn:
+    def propose(self, query: Query | SketchValue) -> Turn:
         """The question on the public rows, or a refusal."""
         state, site, t = self._state, self._site, self._state.round + 1
         self.policy.allow(state.memory, t, site)
         nats, tolerance = self.spent, self.policy.tolerance(state.memory, site)
-        if isinstance(query, Reading):
+        if isinstance(query, SketchValue):
             guess = Fraction(query.numerator, query.denominator)
             return Turn(t, query.scale, guess, state.memory, site, None, None, nats, tolerance)
         values = self._values(query, verify=True)
@@ -269,7 +282,7 @@ def _mean(values: GridValues, public: Draws) -> Fraction:
     return Fraction(float(public.weights.dot(numbers)))
 
 
-def public_mean(values: GridValues, site: Site) -> Fraction:
+def public_mean(values: GridValues, site: BaselineContext) -> Fraction:
     """What the public rows say of a question."""
     return _mean(values, site.public)
 
@@ -279,10 +292,10 @@ def on_answer_grid(value: float) -> int:
     return round(min(max(value, -2.0), 2.0) * ANSWER_ONE)
 
 
-def around(value: float, width: float, turn: Turn) -> Told:
+def around(value: float, width: float, turn: Turn) -> IntervalAnswer:
     """A value with one half-width to either side, widened by what grids can have moved it."""
     slack = 1.0 / ANSWER_ONE + (2.0**-15 if turn.scale == "mean" else 0.0)
-    return Told(value, value - width - slack, value + width + slack)
+    return IntervalAnswer(value, value - width - slack, value + width + slack)
 
 
 def refuse(what: str, *, asked: float) -> PrecisionExhausted:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.baselines.rival import Site, Told, Turn, public_mean, refuse
+from everhold.baselines.rival import BaselineContext, IntervalAnswer, Turn, public_mean, refuse
 from everhold.bounds.elementary import ln
 from everhold.errors import SettingError, require_whole
 from everhold.mechanism.everhold import interval_ends
-from everhold.queries.coins import coins
 from everhold.queries.grid import VALUE_ONE
+from everhold.queries.rng import stream_rng
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +27,7 @@ __all__ = ["Splitting"]
 @lru_cache(maxsize=8)
 def _dealt(rows: int, seed: int) -> NDArray[np.intp]:
     """The rows in an order that has nothing to do with what is in them."""
-    return np.asarray(coins(seed, "splitting").permutation(rows), dtype=np.intp)
+    return np.asarray(stream_rng(seed, "splitting").permutation(rows), dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,44 +54,44 @@ class Splitting:
         if self.rounds < 1:
             raise SettingError(f"the number of rounds is at least 1, not {self.rounds!r}")
 
-    def begin(self, site: Site) -> None:
+    def begin(self, site: BaselineContext) -> None:
         """Nothing to remember."""
 
-    def allow(self, memory: None, t: int, site: Site) -> None:
+    def allow(self, memory: None, t: int, site: BaselineContext) -> None:
         """Refuse once the rows are used up."""
         if t > min(self.rounds, site.rows):
             raise refuse(f"the rows were divided among {min(self.rounds, site.rows):,} questions.", asked=2.0)
 
-    def guess(self, memory: None, values: GridValues, t: int, site: Site) -> Fraction:
+    def guess(self, memory: None, values: GridValues, t: int, site: BaselineContext) -> Fraction:
         """The public rows' own mean; it plays no part in the answer."""
         return public_mean(values, site)
 
-    def part(self, t: int, site: Site) -> NDArray[np.intp]:
+    def part(self, t: int, site: BaselineContext) -> NDArray[np.intp]:
         """The t-th share of the rows."""
         each = self._each(site)
         return _dealt(site.rows, self.seed)[(t - 1) * each : t * each]
 
-    def _each(self, site: Site) -> int:
+    def _each(self, site: BaselineContext) -> int:
         return max(site.rows // self.rounds, 1)
 
     def decide(self, turn: Turn, mean: Fraction) -> int:
         """The total over the share."""
         return int(mean * VALUE_ONE * self._each(turn.site))
 
-    def tell(self, turn: Turn, cell: int | None) -> Told:
+    def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
         """The mean of the share, with an interval for T questions together."""
         each = self._each(turn.site)
         centre = float(Fraction(cell or 0, VALUE_ONE * each))
         low, high = interval_ends(centre, 0.0, nats=turn.nats, rows=each, known_rows=0, scale=turn.scale)
-        return Told(centre, *((2.0 * low - 1.0, 2.0 * high - 1.0) if turn.scale == "share" else (low, high)))
+        return IntervalAnswer(centre, *((2.0 * low - 1.0, 2.0 * high - 1.0) if turn.scale == "share" else (low, high)))
 
     def learn(self, turn: Turn, cell: int | None) -> None:
         """Nothing is learnt."""
 
-    def nats(self, memory: None, t: int, site: Site) -> float:
+    def nats(self, memory: None, t: int, site: BaselineContext) -> float:
         """`ln(2T/δ)`."""
         return ln(2.0 * self.rounds / site.failure_probability)
 
-    def tolerance(self, memory: None, site: Site) -> float:
+    def tolerance(self, memory: None, site: BaselineContext) -> float:
         """The rows speak every time."""
         return 0.0

@@ -7,11 +7,21 @@ from fractions import Fraction
 from math import inf, log
 from typing import TYPE_CHECKING, Literal, get_args
 
-from everhold.baselines.rival import ANSWER_ONE, Promise, Site, Told, Turn, around, on_answer_grid, public_mean, refuse
+from everhold.baselines.rival import (
+    ANSWER_ONE,
+    BaselineContext,
+    IntervalAnswer,
+    Promise,
+    Turn,
+    around,
+    on_answer_grid,
+    public_mean,
+    refuse,
+)
 from everhold.bounds.rivals import thresholdout_width
 from everhold.errors import SettingError
-from everhold.queries.coins import coins
-from everhold.queries.mechanism import QUIET
+from everhold.queries.protocol import QUIET
+from everhold.queries.rng import stream_rng
 
 if TYPE_CHECKING:
     from everhold.queries.grid import GridValues
@@ -68,28 +78,28 @@ class Thresholdout:
             return "none with these settings"
         return f"at most {self.budget} questions that overfit the training rows (Dwork et al. 2015)"
 
-    def begin(self, site: Site) -> int:
+    def begin(self, site: BaselineContext) -> int:
         """How often the private rows were needed."""
         if self.promise is not None:
             self.promise.check(site)
         return 0
 
-    def allow(self, memory: int, t: int, site: Site) -> None:
+    def allow(self, memory: int, t: int, site: BaselineContext) -> None:
         """Refuse once the budget or the rounds are used up."""
         if self.budget is not None and memory >= self.budget:
             raise refuse(f"the budget of {self.budget:,} answers that overfit is used up.", asked=2 * self.threshold)
         if self.rounds is not None and t > self.rounds:
             raise refuse(f"the settings were made for {self.rounds:,} questions.", asked=2 * self.threshold)
 
-    def guess(self, memory: int, values: GridValues, t: int, site: Site) -> Fraction:
+    def guess(self, memory: int, values: GridValues, t: int, site: BaselineContext) -> Fraction:
         """The training set's answer."""
         return public_mean(values, site)
 
-    def part(self, t: int, site: Site) -> None:
+    def part(self, t: int, site: BaselineContext) -> None:
         """All rows."""
 
     def _noise(self, what: str, number: int, scale: float) -> float:
-        rng = coins(self.seed, "thresholdout", what, number)
+        rng = stream_rng(self.seed, "thresholdout", what, number)
         if self.shape == "laplace":
             return 2.0 * float(rng.laplace(0.0, scale * self.deviation))
         return 2.0 * float(rng.normal(0.0, self.deviation))
@@ -102,7 +112,7 @@ class Thresholdout:
             return QUIET
         return on_answer_grid(float(mean) + self._noise("answer", turn.round, 1.0))
 
-    def tell(self, turn: Turn, cell: int | None) -> Told:
+    def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
         """The training set's answer or the noisy one, with the promised half-width."""
         value = float(turn.guess) if cell is QUIET else cell / ANSWER_ONE
         return around(value, inf if self.promise is None else 2.0 * self.promise.half_width, turn)
@@ -112,10 +122,10 @@ class Thresholdout:
         spent: int = turn.memory
         return spent + (cell is not QUIET)
 
-    def nats(self, memory: int, t: int, site: Site) -> float:
+    def nats(self, memory: int, t: int, site: BaselineContext) -> float:
         """The guarantee is not made of nats."""
         return 0.0
 
-    def tolerance(self, memory: int, site: Site) -> float:
+    def tolerance(self, memory: int, site: BaselineContext) -> float:
         """The threshold, without its noise."""
         return 2.0 * self.threshold

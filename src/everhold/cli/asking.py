@@ -15,7 +15,7 @@ from rich.progress import track
 
 import everhold as eh
 from everhold.cli.app import console, guarded, problem, say
-from everhold.serve.client import RemoteRehearsal, RemoteStudy
+from everhold.client.sync import RemoteRehearsal, RemoteStudy
 from everhold.statistics.rehearsal import Rehearsal
 from everhold.statistics.shortcuts import Asker
 

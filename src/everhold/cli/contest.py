@@ -12,9 +12,9 @@ import typer
 import everhold as eh
 from everhold.cli.app import guarded, problem, say
 from everhold.cli.asking import AsJson, ServerAt, TokenIs
-from everhold.learn.contest import Contest
-from everhold.report.board import board_html
-from everhold.serve.wire import submission_out
+from everhold.client.json_codec import submission_out
+from everhold.contest.board_html import board_html
+from everhold.contest.contest import Contest
 
 __all__ = ["register"]
 
@@ -51,7 +51,7 @@ def create(
     id_column: Annotated[str, typer.Option(help="Of the labels and of submissions.")] = "id",
     label_column: Annotated[str, typer.Option(help="Of the labels.")] = "label",
     prediction_column: Annotated[str, typer.Option(help="Of submissions.")] = "prediction",
-    most_a_day: Annotated[int | None, typer.Option(help="Submissions of one entrant within 24 hours.")] = None,
+    max_per_day: Annotated[int | None, typer.Option(help="Submissions of one entrant within 24 hours.")] = None,
     most_bytes: Annotated[int, typer.Option(help="Size of a submission.")] = 20_000_000,
     ladder: Annotated[bool, typer.Option(help="Tell entrants only what is clearly better than their best.")] = False,
     confidence: Annotated[float, typer.Option(help="That all intervals hold together.")] = 0.95,
@@ -89,7 +89,7 @@ def create(
         task="regression" if regression else "classification",
         id_column=id_column,
         prediction_column=prediction_column,
-        most_a_day=most_a_day,
+        max_per_day=max_per_day,
         most_bytes=most_bytes,
         ladder=ladder,
         confidence=confidence,

@@ -9,12 +9,12 @@ from everhold.errors import MissingExtra
 if find_spec("rich") is None or find_spec("typer") is None:
     raise MissingExtra("the command line", "cli")
 
-from everhold.cli import asking, contest, mcp, planning, reading, risk, serve, studies, token
+from everhold.cli import asking, contest, mcp, planning, records, risk, serve, studies, token
 from everhold.cli.app import app
 
 __all__ = ["main"]
 
-for _room in (studies, asking, reading, contest, planning, risk, token, serve, mcp):
+for _room in (studies, asking, records, contest, planning, risk, token, serve, mcp):
     _room.register(app)
 
 

@@ -31,7 +31,7 @@ def mcp(
 
         everhold mcp patients --server https://data.example.org
     """
-    from everhold.serve.agents import tools
+    from everhold.mcp import tools
 
     if server is not None:
         with eh.connect(server, token) as connected:

@@ -12,12 +12,12 @@ from rich.table import Table
 
 from everhold.cli.app import console, guarded, say
 from everhold.cli.asking import AsJson, Study
-from everhold.games.contenders.everhold import everhold
-from everhold.games.play import Contender, Seat
-from everhold.games.singling_out import Attack, Rate, Risk, WeightClass, single_out
-from everhold.holdout import Holdout
-from everhold.ledger.reading import read_study
-from everhold.settings import Settings
+from everhold.games.mechanisms.own import everhold
+from everhold.games.play import GameTerms, MechanismFactory
+from everhold.games.singling_out import Attack, Risk, SuccessRate, WeightClass, single_out
+from everhold.ledger.reader import read_study
+from everhold.session.holdout import Holdout
+from everhold.session.settings import Settings
 
 __all__ = ["register"]
 
@@ -31,14 +31,14 @@ _PLANS: tuple[tuple[str, Attack, WeightClass, int], ...] = (
 )
 
 
-def contender(settings: Settings, rows: int) -> Contender:
+def contender(settings: Settings, rows: int) -> MechanismFactory:
     """A holdout with the study's settings, over the rows that the game gives it.
 
     The copy is smaller than the study. What depends on the number of rows is scaled: known rows keep their share, and a
     promised half-width grows with the sampling error.
     """
 
-    def seat(at: Seat) -> Holdout:
+    def seat(at: GameTerms) -> Holdout:
         n = at.private.size
         width = None if settings.half_width is None else min(settings.half_width * sqrt(max(rows / n, 1.0)), 0.5)
         return everhold(
@@ -54,7 +54,7 @@ def contender(settings: Settings, rows: int) -> Contender:
 
 
 def _shown(risk: Risk, against: str, rows: int) -> dict[str, Any]:
-    def rate(one: Rate) -> dict[str, Any]:
+    def rate(one: SuccessRate) -> dict[str, Any]:
         return {"successes": one.successes, "tries": one.tries, "rate": one.value, "interval": list(one.interval)}
 
     return {
@@ -115,7 +115,9 @@ def risk(
         return
     table = Table("attack", "weight", "against", "rows", "asked", "main", "control", "baseline", "risk", box=None)
     for row in found:
-        rates = [str(Rate(row[what]["successes"], row[what]["tries"])) for what in ("main", "control", "baseline")]
+        rates = [
+            str(SuccessRate(row[what]["successes"], row[what]["tries"])) for what in ("main", "control", "baseline")
+        ]
         table.add_row(
             _ATTACKS[row["attack"]],
             row["weight"],

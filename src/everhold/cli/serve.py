@@ -11,7 +11,7 @@ import typer
 
 import everhold as eh
 from everhold.cli.app import guarded, say
-from everhold.serve.tokens import Tokens
+from everhold.server.tokens import Tokens
 
 __all__ = ["register"]
 
@@ -41,8 +41,8 @@ def serve(
     """
     if find_spec("fastapi") is None or find_spec("uvicorn") is None or find_spec("jinja2") is None:
         raise eh.MissingExtra("the server", "serve")
-    from everhold.serve.config import EXAMPLE, Config
-    from everhold.serve.run import run
+    from everhold.server.config import EXAMPLE, Config
+    from everhold.server.run import run
 
     if example:
         typer.echo(EXAMPLE, nl=False)

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from everhold.cli.app import console, guarded, printable, say
 from everhold.cli.asking import AsJson
-from everhold.serve.tokens import Tokens
+from everhold.server.tokens import Tokens
 
 __all__ = ["register"]
 

@@ -16,7 +16,7 @@ from everhold.data.fingerprint import fingerprint_files, fingerprint_rows, row_h
 from everhold.data.source import as_source
 from everhold.data.units import by_unit
 from everhold.errors import DataError, QuestionError, SettingError
-from everhold.queries.expression.question import Expression, Graded, Prepared
+from everhold.queries.expression.question import BoundedMean, Evaluated, Expression
 from everhold.queries.grid import VALUE_ONE
 from everhold.queries.query import RowFunction, Values
 
@@ -94,7 +94,7 @@ class Sample:
 
     def check(self, query: Query) -> None:
         """Refuse a question that these rows cannot be asked, before anything is charged."""
-        if isinstance(query, Expression | Graded | Prepared):
+        if isinstance(query, Expression | BoundedMean | Evaluated):
             return
         if self._unit is not None:
             raise QuestionError(
@@ -117,7 +117,7 @@ class Sample:
         """
         if part is not None:
             return self._total_over(query, scale, part)
-        if isinstance(query, Expression | Graded | Prepared):
+        if isinstance(query, Expression | BoundedMean | Evaluated):
             return self.totals([query])[0]
         self.check(query)
         rows: Any = {} if self._table is None else self._table
@@ -131,14 +131,14 @@ class Sample:
         if self._table is None or self._table.units is not None:
             raise QuestionError("a mechanism that reads a part of the rows needs them in memory, and without units.")
         rows = self._table.take(part)
-        if isinstance(query, Expression | Graded | Prepared):
-            question = query.question if isinstance(query, Prepared) else query
+        if isinstance(query, Expression | BoundedMean | Evaluated):
+            question = query.question if isinstance(query, Evaluated) else query
             return MemoryEngine(rows).totals([question])[0] - VALUE_ONE * len(part)
         return query.on_sample(rows, len(part), scale)
 
-    def totals(self, queries: Sequence[Expression | Graded | Prepared]) -> list[int]:
+    def totals(self, queries: Sequence[Expression | BoundedMean | Evaluated]) -> list[int]:
         """The same for many text questions, in one scan."""
-        questions = [query.question if isinstance(query, Prepared) else query for query in queries]
+        questions = [query.question if isinstance(query, Evaluated) else query for query in queries]
         return [steps - VALUE_ONE * self.size for steps in self._engine.totals(questions)]
 
     @property

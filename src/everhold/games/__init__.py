@@ -1,7 +1,7 @@
 """Who tries to break it: any analyst against any mechanism in a world whose truth is known."""
 
 from everhold.games import analysts, contenders, worlds
-from everhold.games.play import ANALYSTS, CONTENDERS, Asked, Desk, Game, Seat, play
+from everhold.games.play import ANALYSTS, CONTENDERS, AnalystView, Asked, Game, GameTerms, play
 from everhold.games.registry import discover, load
 from everhold.games.world import WORLDS, World, atoms_of
 
@@ -12,10 +12,10 @@ __all__ = [
     "ANALYSTS",
     "CONTENDERS",
     "WORLDS",
+    "AnalystView",
     "Asked",
-    "Desk",
     "Game",
-    "Seat",
+    "GameTerms",
     "World",
     "atoms_of",
     "load",

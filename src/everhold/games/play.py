@@ -20,18 +20,18 @@ from everhold.errors import EverholdError, PrecisionExhausted, QuestionError, Se
 from everhold.games.registry import Register
 from everhold.games.world import WORLDS, World
 from everhold.ledger.replay import replay
-from everhold.queries.coins import coins
 from everhold.queries.query import as_query
+from everhold.queries.rng import stream_rng
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.data.table import Table
-    from everhold.holdout import Holdout
     from everhold.queries.answer import Answer, Preview
-    from everhold.queries.mechanism import Mechanism
+    from everhold.queries.protocol import Mechanism
+    from everhold.session.holdout import Holdout
 
-__all__ = ["ANALYSTS", "CONTENDERS", "Analyst", "Asked", "Contender", "Desk", "Game", "Seat", "play"]
+__all__ = ["ANALYSTS", "CONTENDERS", "Analyst", "AnalystView", "Asked", "Game", "GameTerms", "MechanismFactory", "play"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Desk:
+class AnalystView:
     """What an analyst works with: the world, public rows, coins, and a look at the public side for nothing.
 
     Attributes:
@@ -63,12 +63,12 @@ class Desk:
     try_out: Callable[[Any], Preview]
 
 
-Analyst = Callable[[Desk], Generator[Any, "Answer", Any]]
+Analyst = Callable[[AnalystView], Generator[Any, "Answer", Any]]
 """An analyst's program: it yields questions (or `Asked`) and is sent the answers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seat:
+class GameTerms:
     """What a contender is seated with: the world, private rows, the prior, and the terms of the game."""
 
     world: Any
@@ -79,11 +79,11 @@ class Seat:
     seed: int
 
 
-Contender = Callable[[Seat], "Holdout"]
+MechanismFactory = Callable[[GameTerms], "Holdout"]
 """Seats a mechanism: a holdout over the private rows."""
 
 ANALYSTS: Register[Analyst] = Register("analyst")
-CONTENDERS: Register[Contender] = Register("contender")
+CONTENDERS: Register[MechanismFactory] = Register("contender")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,7 +172,7 @@ class Game:
 
 def play(
     analyst: str | Analyst,
-    mechanism: str | Contender,
+    mechanism: str | MechanismFactory,
     world: str | World,
     rounds: int,
     seed: int = 0,
@@ -206,13 +206,13 @@ def play(
     program = ANALYSTS[analyst] if isinstance(analyst, str) else analyst
     seat = CONTENDERS[mechanism] if isinstance(mechanism, str) else mechanism
     place = WORLDS[world](seed) if isinstance(world, str) else world
-    private = place.draw(coins(seed, "game", "sample"), rows)
-    prior = place.prior(coins(seed, "game", "reference"), reference or rows)
-    holdout = seat(Seat(place, private, prior, rounds, confidence, seed))
-    public = prior.pool(coins(seed, "game", "public")).rows
+    private = place.draw(stream_rng(seed, "game", "sample"), rows)
+    prior = place.prior(stream_rng(seed, "game", "reference"), reference or rows)
+    holdout = seat(GameTerms(place, private, prior, rounds, confidence, seed))
+    public = prior.pool(stream_rng(seed, "game", "public")).rows
 
-    def desk(try_out: Callable[[Any], Preview]) -> Desk:
-        return Desk(place, public, coins(seed, "game", "analyst"), rows, rounds, try_out)
+    def desk(try_out: Callable[[Any], Preview]) -> AnalystView:
+        return AnalystView(place, public, stream_rng(seed, "game", "analyst"), rows, rounds, try_out)
 
     told: list[Answer] = []
     truths: list[float] = []
@@ -266,7 +266,7 @@ def _replayed(
     mechanism: Mechanism,
     transcript: Any,
     program: Analyst,
-    desk: Callable[[Callable[[Any], Preview]], Desk],
+    desk: Callable[[Callable[[Any], Preview]], AnalystView],
     answered: int,
 ) -> list[Answer]:
     """Algorithm 3. The analyst's looks at the public side go to the mechanism that is being rebuilt."""

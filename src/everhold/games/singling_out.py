@@ -31,13 +31,13 @@ from numpy.typing import NDArray
 
 from everhold.data.table import Table
 from everhold.errors import PrecisionExhausted, SettingError, require_whole
-from everhold.games.play import CONTENDERS, Contender, Seat
-from everhold.holdout import Holdout
+from everhold.games.play import CONTENDERS, GameTerms, MechanismFactory
 from everhold.priors.pool import Prior
 from everhold.priors.reference import Reference
-from everhold.queries.coins import coins
+from everhold.queries.rng import stream_rng
+from everhold.session.holdout import Holdout
 
-__all__ = ["Attack", "Keys", "Predicate", "Rate", "Risk", "WeightClass", "composition", "riding", "single_out"]
+__all__ = ["Attack", "Keys", "Predicate", "Risk", "SuccessRate", "WeightClass", "composition", "riding", "single_out"]
 
 WeightClass = Literal["low", "high"]
 Attack = Literal["composition", "riding"]
@@ -181,10 +181,10 @@ def riding(holdout: Holdout, public: Table, rng: np.random.Generator, most: int)
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class SuccessRate:
     """Successes of so many tries, with Wilson's interval at 95 %.
 
-    >>> Rate(0, 100)
+    >>> SuccessRate(0, 100)
     0.0 % [0.0, 3.7]
     """
 
@@ -224,9 +224,9 @@ class Risk:
     contender: str
     kind: WeightClass
     attack: Attack
-    main: Rate
-    control: Rate
-    baseline: Rate
+    main: SuccessRate
+    control: SuccessRate
+    baseline: SuccessRate
     questions: float
 
     @property
@@ -245,7 +245,7 @@ class Risk:
 
 
 def single_out(
-    mechanism: str | Contender,
+    mechanism: str | MechanismFactory,
     *,
     kind: WeightClass = "low",
     attack: Attack = "composition",
@@ -287,10 +287,10 @@ def single_out(
     hits = np.zeros(3, dtype=int)
     asked = 0
     for game in range(games):
-        private, other = (keys.draw(coins(seed, "singling out", game, what), rows) for what in ("main", "control"))
-        prior = keys.prior(coins(seed, "singling out", game, "reference"), reference or rows)
-        holdout = seat(Seat(keys, private, prior, planned, confidence, seed + game))
-        rng = coins(seed, "singling out", game, "attacker")
+        private, other = (keys.draw(stream_rng(seed, "singling out", game, what), rows) for what in ("main", "control"))
+        prior = keys.prior(stream_rng(seed, "singling out", game, "reference"), reference or rows)
+        holdout = seat(GameTerms(keys, private, prior, planned, confidence, seed + game))
+        rng = stream_rng(seed, "singling out", game, "attacker")
         if attack == "composition":
             found = composition(holdout, kind, rng)
         else:
@@ -302,7 +302,7 @@ def single_out(
         if progress is not None:
             progress(game + 1)
     name = mechanism if isinstance(mechanism, str) else getattr(mechanism, "__name__", "mechanism")
-    rates = [Rate(int(hit), games) for hit in hits]
+    rates = [SuccessRate(int(hit), games) for hit in hits]
     return Risk(name, kind, attack, rates[0], rates[1], rates[2], asked / games)
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from everhold.errors import MissingExtra
-from everhold.holdout import Holdout
 from everhold.learn import programs
 from everhold.oracle import SQOracle
 from everhold.priors.labels import Labels
+from everhold.session.holdout import Holdout
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin

@@ -15,7 +15,7 @@ from everhold.data.table import Table
 from everhold.errors import DataError, EverholdError, PriorError, QuestionError
 from everhold.priors.pool import Pool
 from everhold.priors.reference import Reference
-from everhold.queries.coins import coins
+from everhold.queries.rng import stream_rng
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,7 +77,7 @@ def private_layout(labels: NDArray[Any], *, pairs: bool, seed: int) -> Layout:
         return Layout(np.arange(n), labels, None, float(n))
     if n < 2:
         raise DataError("pairs need at least two rows.")
-    matched = coins(seed, "pairs").permutation(n)[: 2 * (n // 2)].reshape(-1, 2)
+    matched = stream_rng(seed, "pairs").permutation(n)[: 2 * (n // 2)].reshape(-1, 2)
     return Layout(matched, labels[matched], None, float(len(matched)))
 
 
@@ -104,7 +104,7 @@ def public_layout(
         return Layout(np.tile(np.arange(size), k), np.repeat(values, size), weights, float(size))
     if labels is not None and not pairs:
         return Layout(np.arange(size), labels, None, float(size))
-    rng = coins(seed, "public pairs")
+    rng = stream_rng(seed, "public pairs")
     half = rng.permutation(size)[: 2 * (size // 2)].reshape(-1, 2)
     if labels is not None:
         return Layout(half, labels[half], None, float(len(half)))

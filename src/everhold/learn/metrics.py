@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from everhold.queries.answer import Answer
 
-__all__ = ["METRICS", "Kit", "Metric", "Part", "Told", "find", "unit"]
+__all__ = ["METRICS", "Metric", "MetricContext", "MetricValue", "Part", "find", "unit"]
 
 Output = Literal["labels", "probabilities", "scores", "values"]
 Task = Literal["classification", "regression"]
@@ -32,7 +32,7 @@ Ends = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kit:
+class MetricContext:
     """What a metric may know: all of it public.
 
     Attributes:
@@ -71,7 +71,7 @@ class Kit:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MetricValue:
     """A metric's value and interval, and the range that it can lie in."""
 
     value: float
@@ -81,7 +81,7 @@ class Told:
     top: float = 1.0
 
 
-Program = Generator[Part, "Answer", Told]
+Program = Generator[Part, "Answer", MetricValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +101,15 @@ class Metric:
     name: str
     task: Task
     output: Output
-    program: Callable[[Kit], Program]
+    program: Callable[[MetricContext], Program]
     larger_is_better: bool = True
-    loss: Callable[[Kit], Part] | None = None
+    loss: Callable[[MetricContext], Part] | None = None
     pairs: bool = False
 
 
 def _mean(part: Part) -> Program:
     answer = yield part
-    return Told(answer.value, answer.low, answer.high)
+    return MetricValue(answer.value, answer.low, answer.high)
 
 
 def _ratio(part: Part, rest: Part, weight: float = 1.0) -> Program:
@@ -118,25 +118,25 @@ def _ratio(part: Part, rest: Part, weight: float = 1.0) -> Program:
     low, high = derived.ratio((a.low, a.high), (weight * b.low, weight * b.high))
     whole = a.value + weight * b.value
     value = a.value / whole if whole > 0.0 else low  # nothing to divide by: as bad as it can be
-    return Told(min(max(value, low), high), low, high)
+    return MetricValue(min(max(value, low), high), low, high)
 
 
 def _average(programs: list[Program]) -> Program:
     """The mean of several."""
-    told: list[Told] = []
+    told: list[MetricValue] = []
     for program in programs:
         one = yield from program
         told.append(one)
     k = len(told)
     ends = sum(one.low for one in told) / k, sum(one.high for one in told) / k
-    return Told(sum(one.value for one in told) / k, max(ends[0] - 1e-15, 0.0), min(ends[1] + 1e-15, 1.0))
+    return MetricValue(sum(one.value for one in told) / k, max(ends[0] - 1e-15, 0.0), min(ends[1] + 1e-15, 1.0))
 
 
-def _right(_: Kit) -> Part:
+def _right(_: MetricContext) -> Part:
     return lambda out, y: np.asarray(out == y)
 
 
-def _wrong(_: Kit) -> Part:
+def _wrong(_: MetricContext) -> Part:
     return lambda out, y: np.asarray(out != y)
 
 
@@ -150,7 +150,7 @@ def _found(classes: Iterable[Any]) -> Program:
     )
 
 
-def _precision(kit: Kit) -> Program:
+def _precision(kit: MetricContext) -> Program:
     """The mean over the positive classes of how many that are said to be of a class are."""
     return _average(
         [
@@ -160,7 +160,7 @@ def _precision(kit: Kit) -> Program:
     )
 
 
-def _f1(kit: Kit) -> Program:
+def _f1(kit: MetricContext) -> Program:
     """2TP/(2TP + FP + FN): hits against half of the misses and false alarms."""
     return _average(
         [
@@ -174,7 +174,7 @@ def _f1(kit: Kit) -> Program:
     )
 
 
-def _brier(kit: Kit) -> Part:
+def _brier(kit: MetricContext) -> Part:
     """Half the squared distance between the probabilities and the label: for two classes (p - y)².
 
     For more classes scikit-learn reports twice that.
@@ -190,32 +190,32 @@ def _brier(kit: Kit) -> Part:
     return part
 
 
-def _surprisal(kit: Kit) -> Part:
+def _surprisal(kit: MetricContext) -> Part:
     """-ln p of the label, p counted as at least `least`, as a share of the largest it can be."""
     top = -log(kit.least)
     return lambda out, y: np.clip(-np.log(np.clip(kit.of_label(out, y), kit.least, 1.0)) / top, 0.0, 1.0)
 
 
-def _log_loss(kit: Kit) -> Program:
+def _log_loss(kit: MetricContext) -> Program:
     told = yield from _mean(_surprisal(kit))
     top = -log(kit.least)
-    return Told(told.value * top, told.low * top, told.high * top, 0.0, top)
+    return MetricValue(told.value * top, told.low * top, told.high * top, 0.0, top)
 
 
-def _absolute(kit: Kit) -> Part:
+def _absolute(kit: MetricContext) -> Part:
     return kit.off
 
 
-def _squared(kit: Kit) -> Part:
+def _squared(kit: MetricContext) -> Part:
     return lambda out, y: kit.off(out, y) ** 2
 
 
 def _in_units(part: Part, span: float) -> Program:
     told = yield from _mean(part)
-    return Told(told.value * span, told.low * span, told.high * span, 0.0, span)
+    return MetricValue(told.value * span, told.low * span, told.high * span, 0.0, span)
 
 
-def _r2(kit: Kit) -> Program:
+def _r2(kit: MetricContext) -> Program:
     """1 - squared error/variance: the mean is asked first, then squares around it."""
     error = yield _squared(kit)
     mean = yield lambda _, y: kit.place(y)
@@ -226,10 +226,10 @@ def _r2(kit: Kit) -> Program:
     low = 1.0 - error.high / least if least > 0.0 else float("-inf")
     high = 1.0 - error.low / most if most > 0.0 else 1.0
     value = 1.0 - error.value / around.value if around.value > 0.0 else 0.0
-    return Told(min(max(value, low), high), low, min(high, 1.0), -1.0, 1.0)
+    return MetricValue(min(max(value, low), high), low, min(high, 1.0), -1.0, 1.0)
 
 
-def _auc(kit: Kit) -> Program:
+def _auc(kit: MetricContext) -> Program:
     """How often of a pair with different labels the positive one has the higher score; a tie counts half.
 
     Pairs are draws of their own: two private rows are never in two pairs, so the guarantee is that of n/2 draws.
@@ -303,7 +303,7 @@ def find(name: str, task: Task) -> Metric:
     return known[name]
 
 
-def unit(metric: Metric, kit: Kit) -> float:
+def unit(metric: Metric, kit: MetricContext) -> float:
     """What a difference of 1 in the part is worth in the metric's own units."""
     if metric.name == "log_loss":
         return -log(kit.least)

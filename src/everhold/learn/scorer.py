@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import EverholdError, LedgerError
 from everhold.learn.metrics import METRICS
-from everhold.ledger.files import write_whole
+from everhold.ledger.files import write_atomic
 
 if TYPE_CHECKING:
     from everhold.learn.testset import TestSet
@@ -69,7 +69,7 @@ def rows_file(path: Path) -> Path:
 
 def save_rows(path: Path, kept: dict[str, Any]) -> None:
     """Write them so that only the owner can read them."""
-    write_whole(rows_file(path), pickle.dumps(kept), private=True)
+    write_atomic(rows_file(path), pickle.dumps(kept), private=True)
 
 
 def _again(path: str, metric: str) -> Scorer:

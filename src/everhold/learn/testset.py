@@ -27,9 +27,8 @@ from everhold.errors import (
     QuestionError,
     SettingError,
 )
-from everhold.holdout import Holdout
-from everhold.learn.baseline import label_chances
 from everhold.learn.identity import digest_of, model_digest
+from everhold.learn.label_model import label_chances
 from everhold.learn.layout import (
     LabelPrior,
     LaidOut,
@@ -44,16 +43,17 @@ from everhold.learn.layout import (
     public_layout,
     row_digests,
 )
-from everhold.learn.metrics import Kit, Metric, Part, Task, find, unit
+from everhold.learn.metrics import Metric, MetricContext, Part, Task, find, unit
 from everhold.learn.score import Score, Verdict
 from everhold.learn.scorer import Scorer, rows_file, save_rows
-from everhold.ledger.reading import read_study
+from everhold.ledger.reader import read_study
 from everhold.queries.answer import Answer
-from everhold.queries.coins import fresh_seed
 from everhold.queries.expression import expression
 from everhold.queries.expression.program import Batch, Columns
 from everhold.queries.query import Values
-from everhold.settings import OverlapRule
+from everhold.queries.rng import fresh_seed
+from everhold.session.holdout import Holdout
+from everhold.session.settings import OverlapRule
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -161,13 +161,13 @@ class TestSet:
                     "the test labels hold something that is not among the classes. Expected classes=[…] with every label "
                     "that can occur: they are public."
                 )
-            self._kit = Kit(values, _positive(positive, values), 0.0, 1.0, least_probability)
+            self._kit = MetricContext(values, _positive(positive, values), 0.0, 1.0, least_probability)
         else:
             if low is None or high is None or not low < high:
                 raise SettingError("a regression needs the declared range of its labels: low=…, high=…")
             edges = np.linspace(low, high, _BINS + 1)
             values = 0.5 * (edges[1:] + edges[:-1])
-            self._kit = Kit(values, None, float(low), float(high), least_probability)
+            self._kit = MetricContext(values, None, float(low), float(high), least_probability)
             try:
                 labels = labels.astype(np.float64)
             except (TypeError, ValueError):

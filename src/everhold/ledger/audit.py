@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from everhold.errors import EverholdError
-from everhold.ledger.events import Digest
+from everhold.ledger.rounds import Digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from everhold.ledger.events import Round
-    from everhold.queries.mechanism import Mechanism
+    from everhold.ledger.rounds import Round
+    from everhold.queries.protocol import Mechanism
 
 __all__ = ["Audit", "audit"]
 

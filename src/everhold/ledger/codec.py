@@ -13,27 +13,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.errors import LedgerError, QuestionError
-from everhold.ledger.events import Digest, Recorded, Round
+from everhold.ledger.rounds import Digest, Recorded, Round
 from everhold.ledger.store import Record
 from everhold.queries.answer import Answer
-from everhold.queries.expression import Expression, Graded, expression, graded, number
+from everhold.queries.expression import BoundedMean, Expression, bounded_mean, expression, number
 from everhold.queries.expression.canonical import looks_like_text, text_of
 from everhold.queries.expression.parser import RECORDED
 from everhold.queries.grid import Packed
-from everhold.queries.mechanism import Reading
+from everhold.queries.protocol import SketchValue
 
 if TYPE_CHECKING:
     from everhold.queries.expression.tree import Kind
     from everhold.queries.query import Query
 
-__all__ = ["Circumstance", "Entry", "Repeat", "kind_asked", "read_entry", "require_keys", "round_record"]
+__all__ = ["AskedBy", "Entry", "Repeat", "kind_asked", "read_entry", "require_keys", "round_record"]
 
 UNPARSED = Digest("text")
 VERSIONS = {"study": 1, "round": 1, "repeat": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstance:
+class AskedBy:
     """When a question came, from whom, and under which request id."""
 
     time: str = ""
@@ -46,7 +46,7 @@ class Entry:
     """A round as it is recorded."""
 
     round: Round
-    circumstance: Circumstance
+    circumstance: AskedBy
     written_by: int
     kind: str
 
@@ -56,7 +56,7 @@ class Repeat:
     """A request that an earlier round had answered."""
 
     number: int
-    circumstance: Circumstance
+    circumstance: AskedBy
     written_by: int
 
 
@@ -85,7 +85,7 @@ def load(record: Record) -> dict[str, Any]:
     return value
 
 
-def round_record(round: Round, at: Circumstance) -> Record:  # noqa: A002
+def round_record(round: Round, at: AskedBy) -> Record:  # noqa: A002
     """A round, ready to be written."""
     answer, reading = round.answer, round.reading
     asked, blob = _question(round.question)
@@ -108,7 +108,7 @@ def round_record(round: Round, at: Circumstance) -> Record:  # noqa: A002
     return Record("round", VERSIONS["round"], dump(body), blob)
 
 
-def repeat_record(number: int, at: Circumstance) -> Record:
+def repeat_record(number: int, at: AskedBy) -> Record:
     """A request answered from the record."""
     return Record("repeat", VERSIONS["repeat"], dump({"round": number, **_when(at)}))
 
@@ -119,7 +119,7 @@ def sqlite_version() -> int:
     return major * 1_000_000 + minor * 1_000 + patch
 
 
-def _when(at: Circumstance) -> dict[str, Any]:
+def _when(at: AskedBy) -> dict[str, Any]:
     return {"time": at.time, "who": at.who, "request": at.request, "sqlite": sqlite_version()}
 
 
@@ -135,7 +135,7 @@ def read_entry(
         if parse == "all" and dump(body) != record.body:
             raise ValueError("a text that was not written by everhold")
         _require_shape(record.kind, body)
-        at = Circumstance(body["time"], body["who"], body["request"])
+        at = AskedBy(body["time"], body["who"], body["request"])
         if record.kind == "repeat":
             return Repeat(int(body["round"]), at, int(body["sqlite"]))
         scale, numerator, denominator, draws = body["reading"]
@@ -158,7 +158,7 @@ def read_entry(
                 ),
                 body["cell"],
                 None if body["fit"] is None else tuple(body["fit"]),
-                Reading(scale, int(numerator), int(denominator), draws),
+                SketchValue(scale, int(numerator), int(denominator), draws),
                 asked,
                 body["name"],
                 body["identity"],
@@ -232,7 +232,7 @@ def _require_name(asked: Query | Digest, name: str | None, identity: str | None)
     """The name that readers see is the question's own."""
     if asked is UNPARSED:
         return
-    if isinstance(asked, Expression | Graded):
+    if isinstance(asked, Expression | BoundedMean):
         fine = name == identity == asked.name
     else:
         digest = (
@@ -254,7 +254,7 @@ def _question(kept: Query | Digest) -> tuple[dict[str, Any], bytes | None]:
         return {"kind": "digest", "sha256": kept.sha256}, None
     if isinstance(kept, Expression):
         return {"kind": "yes/no", "text": kept.name}, None
-    if isinstance(kept, Graded):
+    if isinstance(kept, BoundedMean):
         given = None if kept.given is None else text_of(kept.given)
         ends = {"low": kept.low, "high": kept.high, "given": given, "reverse": kept.reverse}
         return {"kind": "mean", "text": text_of(kept.tree), **ends}, None
@@ -272,7 +272,7 @@ def _asked(asked: Mapping[str, Any], blob: bytes | None, kinds: Mapping[str, Kin
     if asked["kind"] == "mean":
         given = None if asked["given"] is None else expression(asked["given"], kinds, limits=RECORDED).tree
         tree = number(asked["text"], kinds, limits=RECORDED)
-        return graded(tree, asked["low"], asked["high"], given=given, reverse=asked["reverse"])
+        return bounded_mean(tree, asked["low"], asked["high"], given=given, reverse=asked["reverse"])
     if asked["kind"] == "values" and blob is not None:
         return Recorded(Packed(asked["scale"], asked["form"], asked["size"], blob), name)
     raise ValueError("an unknown kind of question")

@@ -11,41 +11,41 @@ from pathlib import Path
 
 from everhold.errors import LedgerError
 
-__all__ = ["alone", "give", "take", "write_whole"]
+__all__ = ["exclusive", "lock", "unlock", "write_atomic"]
 
 if sys.platform == "win32":  # pragma: no cover
     import msvcrt
 
-    def take(fd: int) -> None:
+    def lock(fd: int) -> None:
         """Lock a file for this process alone, or raise OSError at once."""
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
 
-    def give(fd: int) -> None:
+    def unlock(fd: int) -> None:
         """Unlock."""
         with suppress(OSError):
             msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
 else:
     import fcntl
 
-    def take(fd: int) -> None:
+    def lock(fd: int) -> None:
         """Lock a file for this process alone, or raise OSError at once."""
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def give(fd: int) -> None:
+    def unlock(fd: int) -> None:
         """Unlock, also where a forked process still has the file open."""
         with suppress(OSError):
             fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 @contextmanager
-def alone(place: Path, *, patience: float = 10.0) -> Iterator[None]:
+def exclusive(place: Path, *, patience: float = 10.0) -> Iterator[None]:
     """One process at a time; waits for the others."""
     fd = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
     deadline = time.monotonic() + patience
     try:
         while True:
             try:
-                take(fd)
+                lock(fd)
                 break
             except OSError:
                 if time.monotonic() > deadline:
@@ -54,12 +54,12 @@ def alone(place: Path, *, patience: float = 10.0) -> Iterator[None]:
         try:
             yield
         finally:
-            give(fd)
+            unlock(fd)
     finally:
         os.close(fd)
 
 
-def write_whole(place: Path, content: bytes, *, private: bool = False) -> None:
+def write_atomic(place: Path, content: bytes, *, private: bool = False) -> None:
     """Write a file so that it is there with all of its content, or as it was before; `private`: for its owner alone."""
     made = place.with_name(f".{place.name}.{os.getpid()}.new")
     fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o644)

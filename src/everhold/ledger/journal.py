@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from everhold.errors import LedgerError, ReplayError
-from everhold.ledger.codec import Circumstance, repeat_record, round_record
+from everhold.ledger.codec import AskedBy, repeat_record, round_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from everhold.ledger.events import Round
+    from everhold.ledger.rounds import Round
     from everhold.ledger.store import Record, Store
 
 __all__ = ["Journal"]
@@ -28,7 +28,7 @@ class Journal:
         self._rounds: list[Round] = []
         self._named: dict[str, Round] = {}
         self._requests: dict[str, int] = {}
-        self._times: list[Circumstance] = []
+        self._times: list[AskedBy] = []
         self._waiting: list[Record] = []
 
     @property
@@ -36,14 +36,14 @@ class Journal:
         """The study's file."""
         return self._store
 
-    def commit(self, round: Round, at: Circumstance | None = None) -> None:  # noqa: A002
+    def commit(self, round: Round, at: AskedBy | None = None) -> None:  # noqa: A002
         """Add the next round. It is durable after `flush`."""
-        at = at or Circumstance()
+        at = at or AskedBy()
         if self._store is not None:
             self._waiting.append(round_record(round, at))
         self.restore(round, at)
 
-    def restore(self, round: Round, at: Circumstance) -> None:  # noqa: A002
+    def restore(self, round: Round, at: AskedBy) -> None:  # noqa: A002
         """Add a round that is durable already."""
         if round.number != len(self._rounds) + 1:
             raise ReplayError(f"round {round.number} cannot follow round {len(self._rounds)}.")
@@ -54,7 +54,7 @@ class Journal:
         if at.request is not None:
             self._requests[at.request] = round.number
 
-    def repeat(self, number: int, at: Circumstance) -> None:
+    def repeat(self, number: int, at: AskedBy) -> None:
         """Note that a request was answered from an earlier round."""
         if at.request is None or at.request in self._requests or not 1 <= number <= len(self._rounds):
             return
@@ -105,7 +105,7 @@ class Journal:
         number = None if request is None else self._requests.get(request)
         return None if number is None else self._rounds[number - 1]
 
-    def circumstance(self, number: int) -> Circumstance:
+    def circumstance(self, number: int) -> AskedBy:
         """When round `number` was asked, and by whom."""
         return self._times[number - 1]
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import ReplayError
-from everhold.queries.mechanism import QUIET
+from everhold.queries.protocol import QUIET
 from everhold.queries.query import as_query
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
-    from everhold.queries.mechanism import Mechanism, Reading
+    from everhold.queries.protocol import Mechanism, SketchValue
     from everhold.queries.query import Query
 
 __all__ = ["Analyst", "Transcript", "replay"]
@@ -34,7 +34,7 @@ def replay(
     transcript: Transcript,
     questions: Analyst | Iterable[Any],
     *,
-    readings: Sequence[Reading] | None = None,
+    readings: Sequence[SketchValue] | None = None,
     read: Callable[[object], Query] = as_query,
     told: Callable[[Query, Answer], Answer] = lambda _, answer: answer,
 ) -> list[Answer]:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from everhold.errors import LedgerBusy, LedgerError
-from everhold.ledger.files import give, take
-from everhold.ledger.pages import APPLICATION_ID, CREATE, FORMAT, require_ledger
+from everhold.ledger.files import lock, unlock
+from everhold.ledger.sqlite_format import APPLICATION_ID, CREATE, FORMAT, require_ledger
 
 __all__ = ["Head", "Record", "Store"]
 
@@ -79,7 +79,7 @@ class Head:
 class Store:
     """A study's file.
 
-    Made by `Store.create` or `Store.open`; `close` gives up the lock. Reading does not need it.
+    Made by `Store.create` or `Store.open`; `close` gives up the lock. SketchValue does not need it.
     """
 
     def __init__(self, path: Path, *, write: bool, lock: int | None, data: bytes | None = None) -> None:
@@ -322,7 +322,7 @@ def _locked(path: Path) -> int:
             f"{place} cannot be made: {error.strerror}. The folder of a study must be writable."
         ) from None
     try:
-        take(fd)
+        lock(fd)
     except OSError:
         try:
             holder = os.read(fd, 64).decode(errors="replace").strip() or "unknown"
@@ -341,7 +341,7 @@ def _locked(path: Path) -> int:
 
 def _unlocked(fd: int | None) -> None:
     if fd is not None:
-        give(fd)
+        unlock(fd)
         os.close(fd)
 
 

@@ -12,7 +12,7 @@ from everhold.data.schema import Schema
 from everhold.data.table import Table
 from everhold.errors import LedgerError
 from everhold.ledger.codec import VERSIONS, dump, load, require_keys, sqlite_version
-from everhold.ledger.files import write_whole
+from everhold.ledger.files import write_atomic
 from everhold.ledger.store import Record
 from everhold.ledger.table_blob import table_from_bytes, table_to_bytes
 
@@ -137,7 +137,7 @@ class Secret:
 
     def save(self, study: Path) -> None:
         """Write it so that only the owner can read it, and so that it is there when the study is."""
-        write_whole(self.place(study), json.dumps(asdict(self)).encode(), private=True)
+        write_atomic(self.place(study), json.dumps(asdict(self)).encode(), private=True)
 
     @classmethod
     def load(cls, study: Path) -> Secret:

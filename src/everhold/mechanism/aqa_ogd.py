@@ -32,9 +32,9 @@ from everhold.mechanism.basis import Basis
 from everhold.mechanism.estimator import Draws, past_values
 from everhold.mechanism.everhold import interval_ends
 from everhold.queries.answer import Answer, Preview
-from everhold.queries.coins import coins
 from everhold.queries.grid import VALUE_ONE, GridValues
-from everhold.queries.mechanism import QUIET, Reading
+from everhold.queries.protocol import QUIET, SketchValue
+from everhold.queries.rng import stream_rng
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +55,7 @@ class PaperOffer:
 
     round: int
     query: Query | None
-    reading: Reading
+    reading: SketchValue
     values: GridValues | None
     tolerance: float
     nats: float
@@ -150,7 +150,7 @@ class AqaOgd:
 
     def identity(self, query: Query) -> str:
         """A digest of the question's values on seeds drawn for this purpose alone."""
-        drawn = _as_draws(self._draw(coins(self._seed, "probe"), 2048))
+        drawn = _as_draws(self._draw(stream_rng(self._seed, "probe"), 2048))
         return query.on_reference(drawn.rows, drawn.size).pack().digest
 
     @property
@@ -175,7 +175,7 @@ class AqaOgd:
             return self._updates > self._cap
         return self._updates + 1 > self._cap
 
-    def propose(self, query: Query | Reading) -> PaperOffer:
+    def propose(self, query: Query | SketchValue) -> PaperOffer:
         """û/λ by Algorithm 2, with seeds drawn for this round alone."""
         if self.exhausted and self._constants == "corrected":
             raise PrecisionExhausted(
@@ -197,7 +197,7 @@ class AqaOgd:
                 more_rows=None,
             )
         tolerance = float(self._accuracy) / 2
-        if isinstance(query, Reading):
+        if isinstance(query, SketchValue):
             return PaperOffer(t, None, query, None, tolerance, self.spent)
         reading, values = self._estimate(query, t, "aqa-ogd")
         return PaperOffer(t, query, reading, values, tolerance, self.spent)
@@ -281,7 +281,7 @@ class AqaOgd:
             constants=self._draws,
         )
 
-    def _estimate(self, query: Query, t: int, purpose: str) -> tuple[Reading, GridValues]:
+    def _estimate(self, query: Query, t: int, purpose: str) -> tuple[SketchValue, GridValues]:
         """û/λ = (ε/16) Σ_k q(i_k) Σ_j (-s_j) q_j(i_k) / B, in whole numbers."""
         if not query.repeatable:
             raise QuestionError(
@@ -293,7 +293,7 @@ class AqaOgd:
             raise SettingError(
                 f"{self._updates:,} updates need {size:,} seeds a round, more than {MOST_DRAWS:,}: ask for less accuracy."
             )
-        rng = coins(self._seed, purpose, t)
+        rng = stream_rng(self._seed, purpose, t)
         past = [(q, net) for q, net in self._gradients.items() if net != 0]
         signs = np.array([float(net) for _, net in past])
         total, verify = 0, True
@@ -323,7 +323,7 @@ class AqaOgd:
         u = self._accuracy / 16 * Fraction(total, size)
         if self._constants == "corrected":
             u = max(Fraction(-1), min(Fraction(1), u))
-        return Reading("share", u.numerator, u.denominator, float(size)), values
+        return SketchValue("share", u.numerator, u.denominator, float(size)), values
 
 
 def _as_draws(drawn: Any) -> Draws:

@@ -18,16 +18,16 @@ from everhold.errors import QuestionError
 from everhold.mechanism.basis import Basis
 from everhold.mechanism.rules.rule import from_grid, to_grid
 from everhold.mechanism.sketch import Draws, Masses, Sketch, basis_on, masses_on, unchanged
-from everhold.queries.coins import coins
 from everhold.queries.grid import VALUE_ONE, GridValues
-from everhold.queries.mechanism import Reading
+from everhold.queries.protocol import SketchValue
+from everhold.queries.rng import stream_rng
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from everhold.mechanism.rules.rule import Lesson, Rule
+    from everhold.mechanism.rules.rule import Constraint, Rule
     from everhold.queries.query import Query
 
 __all__ = ["Draws", "Estimate", "Estimator", "FreshEstimator", "PoolEstimator", "past_values"]
@@ -39,7 +39,7 @@ _PROBES = 2048  # rows that a question's identity is taken from where rows are d
 class Estimate:
     """The sketch's answer to one question, with the question's values on the public rows it was made from."""
 
-    reading: Reading
+    reading: SketchValue
     values: GridValues
 
 
@@ -63,7 +63,7 @@ class Estimator(Protocol):
         """A digest of the question's values on public rows that never change."""
 
     def fit(
-        self, sketch: Sketch, query: Query, values: GridValues, lessons: Sequence[Lesson], t: int
+        self, sketch: Sketch, query: Query, values: GridValues, lessons: Sequence[Constraint], t: int
     ) -> tuple[int, ...]:
         """Coefficients that take the last lesson into account, on their grid."""
 
@@ -75,7 +75,7 @@ def _estimate(values: GridValues, masses: Masses, draws: float) -> Estimate:
     numerator = values.dot(masses.values, masses.whole)
     denominator = masses.per * VALUE_ONE
     clipped = max(-denominator, min(denominator, numerator))
-    return Estimate(Reading(values.scale, clipped, denominator, draws), values)
+    return Estimate(SketchValue(values.scale, clipped, denominator, draws), values)
 
 
 def _prior_mean(query: Query, draws: Draws) -> float:
@@ -132,7 +132,7 @@ class PoolEstimator:
         sketch: Sketch,
         query: Query,
         values: GridValues,
-        lessons: Sequence[Lesson],
+        lessons: Sequence[Constraint],
         t: int,
     ) -> tuple[int, ...]:
         """Fit on the pool."""
@@ -218,7 +218,7 @@ class FreshEstimator:
             )
         size = self._first
         while True:
-            draws = self._draw(coins(self._seed, purpose, t, size), size)
+            draws = self._draw(stream_rng(self._seed, purpose, t, size), size)
             values = query.on_reference(draws.rows, draws.size, verify=size == self._first)
             masses = self._evaluate(sketch, draws)
             if size >= self._most or self._error(values, masses, draws) <= self._accuracy:
@@ -227,11 +227,11 @@ class FreshEstimator:
 
     def prior(self, query: Query) -> float:
         """The weighted mean over rows drawn for this purpose."""
-        return _prior_mean(query, self._draw(coins(self._seed, "prior"), self._fit_rows))
+        return _prior_mean(query, self._draw(stream_rng(self._seed, "prior"), self._fit_rows))
 
     def identity(self, query: Query) -> str:
         """The digest of the values on rows that are drawn for this purpose alone."""
-        draws = self._draw(coins(self._seed, "probe"), _PROBES)
+        draws = self._draw(stream_rng(self._seed, "probe"), _PROBES)
         return query.on_reference(draws.rows, draws.size).pack().digest
 
     def fit(
@@ -239,11 +239,11 @@ class FreshEstimator:
         sketch: Sketch,
         query: Query,
         values: GridValues,
-        lessons: Sequence[Lesson],
+        lessons: Sequence[Constraint],
         t: int,
     ) -> tuple[int, ...]:
         """Fit on rows drawn for this refit alone."""
-        draws = self._draw(coins(self._seed, "fit", t), self._fit_rows)
+        draws = self._draw(stream_rng(self._seed, "fit", t), self._fit_rows)
         basis = self._basis([*sketch.queries, query], draws)
         mass = self._evaluate(sketch, draws).ratio
         theta, _ = self._rule.fit(basis, lessons, sketch.theta, mass, basis.correlate(mass))
@@ -253,7 +253,7 @@ class FreshEstimator:
         """Keep the question: it will be evaluated on every round's rows."""
         learnt = Sketch(fit, (*sketch.queries, query))
         if fit != unchanged(sketch):  # refuse a sketch that cannot be evaluated while the old one is still there
-            self._evaluate(learnt, self._draw(coins(self._seed, "probe"), _PROBES))
+            self._evaluate(learnt, self._draw(stream_rng(self._seed, "probe"), _PROBES))
         return learnt
 
     def _evaluate(self, sketch: Sketch, draws: Draws) -> Masses:

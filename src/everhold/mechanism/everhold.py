@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from everhold.bounds.concentration import confidence_nats, hoeffding_width, kl_interval, known_rows_range
 from everhold.bounds.description_length import Code
 from everhold.errors import ReplayError, SettingError
-from everhold.mechanism.rules.rule import Lesson, check_fit
+from everhold.mechanism.rules.rule import Constraint, check_fit
 from everhold.mechanism.sketch import Sketch, unchanged
-from everhold.mechanism.tolerance import TOLERANCE_ONE, Anytime, Circumstances, Tolerance
+from everhold.mechanism.tolerance import TOLERANCE_ONE, Anytime, Tolerance, ToleranceInputs
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.grid import VALUE_ONE
-from everhold.queries.mechanism import QUIET, Reading
+from everhold.queries.protocol import QUIET, SketchValue
 
 if TYPE_CHECKING:
     from everhold.mechanism.estimator import Estimator
@@ -40,7 +40,7 @@ class Offer:
 
     round: int
     query: Query | None
-    reading: Reading
+    reading: SketchValue
     values: GridValues | None
     limits: Tolerance
     nats: float
@@ -58,7 +58,7 @@ class _State:
     sketch: Sketch
     round: int = 0
     code: Code = field(default_factory=Code)
-    lessons: tuple[Lesson, ...] = ()
+    lessons: tuple[Constraint, ...] = ()
 
 
 class Everhold:
@@ -123,21 +123,23 @@ class Everhold:
         """A digest that tells questions apart by their values on public rows."""
         return self._estimator.identity(query)
 
-    def propose(self, query: Query | Reading) -> Offer:
+    def propose(self, query: Query | SketchValue) -> Offer:
         """The sketch's answer and its tolerance for the next round."""
         return self._offer(query, "fresh")
 
-    def _offer(self, query: Query | Reading, purpose: str) -> Offer:
+    def _offer(self, query: Query | SketchValue, purpose: str) -> Offer:
         t, nats = self._state.round + 1, self.spent
-        if isinstance(query, Reading):
+        if isinstance(query, SketchValue):
             return Offer(t, None, query, None, self._limits(query, nats), nats)
         estimate = self._estimator.estimate(self._state.sketch, query, t, purpose)
         reading = estimate.reading
         return Offer(t, query, reading, estimate.values, self._limits(reading, nats), nats)
 
-    def _limits(self, reading: Reading, nats: float) -> Tolerance:
+    def _limits(self, reading: SketchValue, nats: float) -> Tolerance:
         known = 2.0 * self._known / (self._n - self._known)
-        return self._contract.tolerance(Circumstances(reading.value, nats, self._n - self._known, reading.draws, known))
+        return self._contract.tolerance(
+            ToleranceInputs(reading.value, nats, self._n - self._known, reading.draws, known)
+        )
 
     def part(self, proposal: Offer) -> None:
         """Every row is read."""
@@ -235,13 +237,13 @@ class Everhold:
         u = Fraction(proposal.reading.numerator, proposal.reading.denominator)
         return float(u + step if cell > 0 else u - step), 0.5 * limits.cell / TOLERANCE_ONE
 
-    def _lesson(self, proposal: Offer, cell: int) -> Lesson:
+    def _lesson(self, proposal: Offer, cell: int) -> Constraint:
         centre, slack = self._centre(proposal, cell)
         w = hoeffding_width(proposal.nats, self._n - self._known)
         beyond = (abs(cell) - 1) * 2.0 * slack
         # What is left of the cell inside [-1, 1]: the private mean lies there.
         low, high = max(centre - slack, -1.0), min(centre + slack, 1.0)
-        return Lesson(
+        return Constraint(
             target=0.5 * (low + high),
             slack=max(0.5 * (high - low), 0.125 * slack),
             sketch=proposal.reading.value,

@@ -14,7 +14,7 @@ from typing import Protocol
 from everhold.bounds.concentration import kl_lower, kl_upper
 from everhold.errors import PrecisionExhausted, SettingError
 
-__all__ = ["TOLERANCE_ONE", "Anytime", "Circumstances", "Contract", "FixedPrecision", "Tolerance"]
+__all__ = ["TOLERANCE_ONE", "Anytime", "Contract", "FixedPrecision", "Tolerance", "ToleranceInputs"]
 
 TOLERANCE_ONE = 2**30
 """Tolerances and cells are whole multiples of 1/TOLERANCE_ONE."""
@@ -24,7 +24,7 @@ _MARGIN = 2.0**-15 + 2.0**-28
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class ToleranceInputs:
     """What a tolerance may depend on; all of it public.
 
     Attributes:
@@ -53,7 +53,7 @@ class Tolerance:
 class Contract(Protocol):
     """A promise about precision."""
 
-    def tolerance(self, at: Circumstances) -> Tolerance:
+    def tolerance(self, at: ToleranceInputs) -> Tolerance:
         """τ and Δ for the next round, or PrecisionExhausted."""
 
     def describe(self) -> str:
@@ -85,7 +85,7 @@ class Anytime:
                 f"{self.share!r}, {self.noise!r} and {self.cells!r}"
             )
 
-    def tolerance(self, at: Circumstances) -> Tolerance:
+    def tolerance(self, at: ToleranceInputs) -> Tolerance:
         """τ and Δ; never refuses."""
         width = self.share * self.share * at.nats / at.rows
         floor = 0.5 * self.noise * self.noise * (1.0 / at.rows + 1.0 / at.draws)
@@ -118,7 +118,7 @@ class FixedPrecision:
         if not 0.0 < self.half_width <= 2.0:
             raise SettingError(f"the half-width lies in (0, 2] on the [-1, 1] scale, not at {self.half_width!r}")
 
-    def tolerance(self, at: Circumstances) -> Tolerance:
+    def tolerance(self, at: ToleranceInputs) -> Tolerance:
         """What ε leaves for τ, rounded down; Δ = τ/2, wide enough for `bounds.sample_size`'s worst case to hold."""
         left = self.half_width - sqrt(2.0 * at.nats / at.rows) - at.known - _MARGIN
         needed = self.noise * sqrt(1.0 / at.rows + 1.0 / at.draws)
@@ -148,7 +148,7 @@ class FixedPrecision:
 
         >>> contract = FixedPrecision(0.1)
         >>> end = contract.lasts(rows=100_000, draws=50_000)
-        >>> contract.tolerance(Circumstances(0.0, 0.999 * end, 100_000, 50_000)).tau > 0
+        >>> contract.tolerance(ToleranceInputs(0.0, 0.999 * end, 100_000, 50_000)).tau > 0
         True
         """
         room = self.half_width - known - _MARGIN - self.noise * sqrt(1.0 / rows + 1.0 / draws)
@@ -163,7 +163,7 @@ def _grid(tau: float) -> int:
     return max(1, min(ceil(tau * TOLERANCE_ONE), 2 * TOLERANCE_ONE))
 
 
-def _rows_to_go_on(half_width: float, at: Circumstances, noise: float) -> int | None:
+def _rows_to_go_on(half_width: float, at: ToleranceInputs, noise: float) -> int | None:
     """The fewest rows, from above, for which what is left would exceed the noise, draws staying as they are."""
 
     def enough(rows: float) -> bool:

@@ -9,7 +9,7 @@ from everhold.report.figure import session_svg
 
 if TYPE_CHECKING:
     from everhold.ledger.audit import Audit
-    from everhold.ledger.reading import StudyFile
+    from everhold.ledger.reader import StudyFile
     from everhold.ledger.study import Study
 
 __all__ = ["certificate_html", "certificate_json", "cite", "guarantee"]

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from everhold.ledger.reading import Told
+    from everhold.ledger.reader import LoggedRound
 
 __all__ = ["session_svg"]
 
@@ -16,7 +16,9 @@ _TOP, _HIGH, _GAP, _PRICE = 34, 300, 46, 110
 _MOST = 2000  # rounds that are drawn; of more, every surprise and an even part of the others
 
 
-def session_svg(told: Sequence[Told], *, title: str = "", lasts: float | None = None, most_drawn: int = _MOST) -> str:
+def session_svg(
+    told: Sequence[LoggedRound], *, title: str = "", lasts: float | None = None, most_drawn: int = _MOST
+) -> str:
     """A picture of all rounds that stands alone and follows the reader's colour scheme.
 
     Shares are drawn from 0 to 1; means of numbers, which live on [-1, 1], at (1 + mean)/2.
@@ -93,14 +95,14 @@ def _rule(height: float, kind: str = "s-line") -> str:
     return f'<line class="{kind}" {ends} stroke-width="{0.5 if kind == "s-line" else 1.5}"/>'
 
 
-def _summary(told: Sequence[Told]) -> str:
+def _summary(told: Sequence[LoggedRound]) -> str:
     surprises = sum(one.answer.surprise for one in told)
     return (
         f"{len(told):,} answers with their intervals over rounds, {surprises:,} of them surprises, and the price below"
     )
 
 
-def _thinned(told: Sequence[Told], most: int) -> list[Told]:
+def _thinned(told: Sequence[LoggedRound], most: int) -> list[LoggedRound]:
     if len(told) <= most:
         return list(told)
     step = len(told) / most

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
-    from everhold.queries.expression import Expression, Graded
+    from everhold.queries.expression import BoundedMean, Expression
     from everhold.statistics.declared import Declared
     from everhold.statistics.finding import Finding, Shares
 
 __all__ = ["Statistic", "Steps", "arun", "run"]
 
-Batch = Sequence["Expression | Graded"]
+Batch = Sequence["Expression | BoundedMean"]
 Steps = Generator[Batch, "Sequence[Answer]", "Answer | Finding | Shares"]
 
 

@@ -8,7 +8,7 @@ from math import nan
 from typing import TYPE_CHECKING, ClassVar
 
 from everhold.bounds import derived
-from everhold.queries.expression import conjunction, graded, question_of
+from everhold.queries.expression import bounded_mean, conjunction, question_of
 from everhold.queries.expression.canonical import canonical
 from everhold.queries.expression.tree import Call, Case, Logic, Node, Number
 from everhold.statistics.finding import Comparison, Finding
@@ -154,9 +154,9 @@ def ratio_steps(tree: Node, group: Node) -> Part:
 def mean_steps(declared: Declared, tree: Node, ends: Ends, group: Node | None) -> Part:
     """The mean's place between the ends."""
     if group is None and not declared.can_be_missing(tree):
-        answer = (yield [graded(tree, *ends)])[0].as_share()
+        answer = (yield [bounded_mean(tree, *ends)])[0].as_share()
         return answer.value, (answer.low, answer.high), (answer,)
-    both = [graded(tree, *ends, given=group, reverse=reverse) for reverse in (False, True)]
+    both = [bounded_mean(tree, *ends, given=group, reverse=reverse) for reverse in (False, True)]
     answers = yield both
     return _ratio([answer.as_share() for answer in answers])
 

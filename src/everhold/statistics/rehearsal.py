@@ -11,7 +11,7 @@ from everhold.statistics.shortcuts import Asker
 if TYPE_CHECKING:
     from everhold.data.schema import Schema
     from everhold.queries.answer import Preview
-    from everhold.queries.expression import Expression, Graded
+    from everhold.queries.expression import BoundedMean, Expression
 
 __all__ = ["Rehearsal", "as_answer"]
 
@@ -24,7 +24,7 @@ def as_answer(preview: Preview) -> Answer:
 class Rehearsal(Asker):
     """Answers as they would be if every part were quiet: what the sketch says, with the interval it would carry."""
 
-    def __init__(self, preview: Callable[[Expression | Graded], Preview], schema: Schema) -> None:
+    def __init__(self, preview: Callable[[Expression | BoundedMean], Preview], schema: Schema) -> None:
         self._preview = preview
         self._schema = schema
 
@@ -35,7 +35,7 @@ class Rehearsal(Asker):
     def _declared(self) -> Schema:
         return self._schema
 
-    def _ask_parts(self, queries: Sequence[Expression | Graded]) -> list[Answer]:
+    def _ask_parts(self, queries: Sequence[Expression | BoundedMean]) -> list[Answer]:
         return [as_answer(self._preview(query)) for query in queries]
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ from everhold.statistics.tables import Histogram, Table
 if TYPE_CHECKING:
     from everhold.data.schema import Schema
     from everhold.queries.answer import Answer
-    from everhold.queries.expression import Expression, Graded
+    from everhold.queries.expression import BoundedMean, Expression
     from everhold.statistics.finding import Comparison, Finding, Shares
 
 __all__ = ["Asker"]
@@ -27,8 +27,8 @@ class Asker:
 
     _most_cells = 10_000  # of one table
 
-    def _ask_parts(self, queries: Sequence[Expression | Graded]) -> list[Answer]:
-        """Answers to linear questions, in order; yes/no as shares, graded ones on the [-1, 1] scale."""
+    def _ask_parts(self, queries: Sequence[Expression | BoundedMean]) -> list[Answer]:
+        """Answers to linear questions, in order; yes/no as shares, bounded_mean ones on the [-1, 1] scale."""
         raise NotImplementedError
 
     def _declared(self) -> Schema:

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from everhold.errors import DataError
+from everhold.queries.expression.case import CAPITAL, SMALL
 from everhold.queries.expression.elementary import EXP, LN, LN2_HIGH, LN2_LOW, LOG2E, ROOT_HALF
 from everhold.queries.expression.evaluate import LEAST_EXPONENT, MOST_EXPONENT
-from everhold.queries.expression.letters import CAPITAL, SMALL
 from everhold.queries.expression.program import STEPS
 from everhold.queries.expression.tree import Call, Case, Column, Kind, Logic, Node, Null, Number, Test, Text, Truth
 from everhold.queries.expression.values import (

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everhold.games.analysts.overfitters import agrees, random_signs
-from everhold.games.play import ANALYSTS, Desk
+from everhold.games.play import ANALYSTS, AnalystView
 from everhold.queries.answer import Answer
 from everhold.queries.query import Rows
 
@@ -21,7 +21,7 @@ def inside(part: NDArray[np.bool_]) -> Callable[[Rows], NDArray[Any]]:
     return lambda rows: part[rows["i"]]
 
 
-def _label_lean(desk: Desk) -> Any:
+def _label_lean(desk: AnalystView) -> Any:
     """f: which label each atom leans to in the population; 0 where it does not."""
     lean = np.zeros(desk.world.atoms, np.float32)
     np.add.at(lean, desk.world.rows["i"], desk.world.weights * desk.world.rows["y"])
@@ -29,7 +29,7 @@ def _label_lean(desk: Desk) -> Any:
 
 
 @ANALYSTS.add("surprise hunter")
-def surprise_hunter(desk: Desk) -> Generator[Any, Answer, None]:
+def surprise_hunter(desk: AnalystView) -> Generator[Any, Answer, None]:
     """Makes as many surprises as it can: of several questions the one that lies just far enough beyond the tolerance.
 
     A question that is far off teaches the sketch much, one that is barely off costs as much and teaches little. It looks at
@@ -52,7 +52,7 @@ def surprise_hunter(desk: Desk) -> Generator[Any, Answer, None]:
             found += np.float32(np.sign(error)) * np.where(g == f, np.float32(0.0), g)
 
 
-def _candidate(desk: Desk, f: NDArray[np.float32], kind: int) -> tuple[Any, NDArray[np.float32] | None]:
+def _candidate(desk: AnalystView, f: NDArray[np.float32], kind: int) -> tuple[Any, NDArray[np.float32] | None]:
     """A question that may be news: labels on a part of the atoms, half-spaces with the label, parts and parities of x."""
     d = desk.world.features
     weights = desk.rng.standard_normal(d).astype(np.float32)
@@ -70,14 +70,14 @@ def _candidate(desk: Desk, f: NDArray[np.float32], kind: int) -> tuple[Any, NDAr
     return (lambda rows: ((rows["x"][:, picked] > 0).sum(axis=1) % 2 == 1) == (rows["y"] > 0)), None
 
 
-def _gap(desk: Desk, question: Any) -> float:
+def _gap(desk: AnalystView, question: Any) -> float:
     """How far beyond the tolerance the population lies."""
     seen = desk.try_out(question)
     return abs(seen.sketch - desk.world.truth(question)) - seen.tolerance
 
 
 @ANALYSTS.add("threshold rider")
-def threshold_rider(desk: Desk) -> Generator[Any, Answer, None]:
+def threshold_rider(desk: AnalystView) -> Generator[Any, Answer, None]:
     """Sits just below the tolerance, so that a surprise tells which way a random direction errs; then adds these up.
 
     φ = y(αf + (1-α)r) with α such that the population lies 2.5 sampling errors of r inside the tolerance.
@@ -110,7 +110,7 @@ def threshold_rider(desk: Desk) -> Generator[Any, Answer, None]:
 
 
 @ANALYSTS.add("pool overfitter")
-def pool_overfitter(desk: Desk) -> Generator[Any, Answer, None]:
+def pool_overfitter(desk: AnalystView) -> Generator[Any, Answer, None]:
     """Knows the reference row by row, and asks about atoms that it happens to hold too often or too seldom.
 
     Each such question is true of the reference and false of the population: it costs surprises, never validity.
@@ -129,7 +129,7 @@ def pool_overfitter(desk: Desk) -> Generator[Any, Answer, None]:
 
 
 @ANALYSTS.add("fingerprinting")
-def fingerprinting(desk: Desk) -> Generator[Any, Answer, None]:
+def fingerprinting(desk: AnalystView) -> Generator[Any, Answer, None]:
     """An interactive fingerprinting attack, in the manner of Hardt and Ullman (2014) and Steinke and Ullman (2015).
 
     Every atom gets a random bit with a bias drawn from the arcsine law, and is asked for; whoever's bits go along with the

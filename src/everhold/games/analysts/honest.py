@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from everhold.games.play import ANALYSTS, Desk
+from everhold.games.play import ANALYSTS, AnalystView
 from everhold.learn import programs
 from everhold.queries.answer import Answer
 
@@ -15,7 +15,7 @@ __all__ = ["fixed_random", "learner"]
 
 
 @ANALYSTS.add("fixed random")
-def fixed_random(desk: Desk) -> Generator[Any, Answer, None]:
+def fixed_random(desk: AnalystView) -> Generator[Any, Answer, None]:
     """Conjunctions, parities and half-spaces with random coefficients, chosen before the first answer."""
     d = desk.world.features
     for t in range(desk.rounds):
@@ -42,25 +42,25 @@ def learner(program: programs.Program) -> Generator[Any, Answer, None]:
         yield lambda rows: (model.score(rows["x"]) > 0.0) == (rows["y"] > 0)
 
 
-def _features(desk: Desk) -> Any:
+def _features(desk: AnalystView) -> Any:
     return np.asarray(desk.public["x"], dtype=np.float64)
 
 
 @ANALYSTS.add("SQ boosting")
-def sq_boosting(desk: Desk) -> Generator[Any, Answer, None]:
+def sq_boosting(desk: AnalystView) -> Generator[Any, Answer, None]:
     """Boosting over single features for as many stages as there are questions for."""
     stages = max(1, (desk.rounds - 1) // (desk.world.features + 1))
     yield from learner(programs.boosting(_features(desk), stages=stages))
 
 
 @ANALYSTS.add("SQ tree")
-def sq_tree(desk: Desk) -> Generator[Any, Answer, None]:
+def sq_tree(desk: AnalystView) -> Generator[Any, Answer, None]:
     """A decision tree of depth three."""
     yield from learner(programs.decision_tree(_features(desk), depth=3, cuts=1))
 
 
 @ANALYSTS.add("SQ logistic regression")
-def sq_logistic(desk: Desk) -> Generator[Any, Answer, None]:
+def sq_logistic(desk: AnalystView) -> Generator[Any, Answer, None]:
     """Gradient descent for as many steps as there are questions for."""
     steps = max(1, (desk.rounds - 1) // (desk.world.features + 1))
     yield from learner(programs.logistic(_features(desk), steps=steps))

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.games.play import ANALYSTS, Desk
+from everhold.games.play import ANALYSTS, AnalystView
 from everhold.queries.answer import Answer
 from everhold.queries.query import Rows
 
 __all__ = ["agrees", "random_signs"]
 
 
-def random_signs(desk: Desk) -> NDArray[np.float32]:
+def random_signs(desk: AnalystView) -> NDArray[np.float32]:
     """A new random feature: -1 or 1 for every atom."""
     size = desk.world.atoms
     bits = np.unpackbits(np.frombuffer(desk.rng.bytes(-(-size // 8)), np.uint8), count=size)
@@ -38,7 +38,7 @@ def checkpoints(rounds: int) -> set[int]:
 
 
 @ANALYSTS.add("freedman")
-def freedman(desk: Desk) -> Generator[Any, Answer, None]:
+def freedman(desk: AnalystView) -> Generator[Any, Answer, None]:
     """Asks for each random feature whether it agrees with the label, and lets all of them vote as the answers say.
 
     Freedman's paradox as an attack, the first step of a boosting attack: against a plain holdout of n rows, T questions
@@ -56,7 +56,7 @@ def freedman(desk: Desk) -> Generator[Any, Answer, None]:
 
 
 @ANALYSTS.add("hill climber")
-def hill_climber(desk: Desk) -> Generator[Any, Answer, None]:
+def hill_climber(desk: AnalystView) -> Generator[Any, Answer, None]:
     """Changes its predictions a little and keeps every change that scores better: an automated search, or an agent."""
     size = desk.world.atoms
     current, best = random_signs(desk), -1.0
@@ -68,7 +68,7 @@ def hill_climber(desk: Desk) -> Generator[Any, Answer, None]:
 
 
 @ANALYSTS.add("feature selection")
-def feature_selection(desk: Desk) -> Generator[Any, Answer, None]:
+def feature_selection(desk: AnalystView) -> Generator[Any, Answer, None]:
     """Thresholdout's experiment: features that look good on training rows and are confirmed by the holdout vote.
 
     The analyst has a training sample of its own, as large as the holdout. Features whose correlation with the label is at
@@ -91,7 +91,7 @@ def feature_selection(desk: Desk) -> Generator[Any, Answer, None]:
 
 
 @ANALYSTS.add("ladder boosting")
-def ladder_boosting(desk: Desk) -> Generator[Any, Answer, None]:
+def ladder_boosting(desk: AnalystView) -> Generator[Any, Answer, None]:
     """Blum and Hardt's attack on a leaderboard: random submissions, then the vote of those told to be below 1/2."""
     total = np.zeros(desk.world.atoms, np.float32)
     for _ in range(desk.rounds - 1):
@@ -102,7 +102,7 @@ def ladder_boosting(desk: Desk) -> Generator[Any, Answer, None]:
     yield lambda rows: (total[rows["i"]] >= 0.0) != (rows["y"] > 0)
 
 
-def rogers(desk: Desk, adaptive: Callable[[int], bool]) -> Generator[Any, Answer, None]:
+def rogers(desk: AnalystView, adaptive: Callable[[int], bool]) -> Generator[Any, Answer, None]:
     """Rogers et al. (2020): correlations of features with a label, and now and then the accuracy of what they add up to.
 
     Every feature votes with the logarithm of its odds, as the answers have it.
@@ -119,12 +119,12 @@ def rogers(desk: Desk, adaptive: Callable[[int], bool]) -> Generator[Any, Answer
 
 
 @ANALYSTS.add("rogers, every 100th")
-def rogers_additive(desk: Desk) -> Generator[Any, Answer, None]:
+def rogers_additive(desk: AnalystView) -> Generator[Any, Answer, None]:
     """Every hundredth question is adaptive."""
     return rogers(desk, lambda t: t % 100 == 0)
 
 
 @ANALYSTS.add("rogers, squares")
-def rogers_squares(desk: Desk) -> Generator[Any, Answer, None]:
+def rogers_squares(desk: AnalystView) -> Generator[Any, Answer, None]:
     """Questions number 4, 9, 16 … are adaptive."""
     return rogers(desk, lambda t: t > 1 and round(t**0.5) ** 2 == t)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.mechanism.basis import Basis
-    from everhold.mechanism.rules.rule import Lesson
+    from everhold.mechanism.rules.rule import Constraint
 
 __all__ = ["Gradient", "Step"]
 
@@ -59,7 +59,7 @@ class Gradient:
     def fit(
         self,
         basis: Basis,
-        lessons: Sequence[Lesson],
+        lessons: Sequence[Constraint],
         theta: NDArray[np.float64],
         mass: NDArray[np.float64],
         moments: NDArray[np.float64],

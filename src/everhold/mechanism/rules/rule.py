@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from everhold.mechanism.basis import Basis
 
-__all__ = ["THETA_ONE", "Lesson", "Rule", "check_fit", "from_grid", "to_grid"]
+__all__ = ["THETA_ONE", "Constraint", "Rule", "check_fit", "from_grid", "to_grid"]
 
 THETA_ONE = 2**24
 """Coefficients are whole multiples of 1/THETA_ONE; their absolute values sum to less than 2¹⁴, which keeps sums exact."""
@@ -29,7 +29,7 @@ _MOST = 2**14
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class Constraint:
     """What a surprise taught, all of it public; values on the [-1, 1] scale.
 
     Attributes:
@@ -69,7 +69,7 @@ class Rule(Protocol):
     def fit(
         self,
         basis: Basis,
-        lessons: Sequence[Lesson],
+        lessons: Sequence[Constraint],
         theta: NDArray[np.float64],
         mass: NDArray[np.float64],
         moments: NDArray[np.float64],

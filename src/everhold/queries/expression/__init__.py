@@ -13,7 +13,7 @@ from everhold.queries.expression.canonical import canonical, named, text_of
 from everhold.queries.expression.columns import kind_of
 from everhold.queries.expression.extent import out_of_range
 from everhold.queries.expression.parser import ASKED, Limits, Words, parse
-from everhold.queries.expression.question import Expression, Graded
+from everhold.queries.expression.question import BoundedMean, Expression
 from everhold.queries.expression.tree import Logic, Null
 
 if TYPE_CHECKING:
@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 
     from everhold.queries.expression.tree import Kind, Node
 
-__all__ = ["Expression", "Graded", "columns_of", "conjunction", "expression", "graded", "number", "question_of"]
+__all__ = [
+    "BoundedMean",
+    "Expression",
+    "bounded_mean",
+    "columns_of",
+    "conjunction",
+    "expression",
+    "number",
+    "question_of",
+]
 
 
 def columns_of(rows: Mapping[str, NDArray[Any]]) -> dict[str, Kind]:
@@ -72,7 +81,9 @@ def conjunction(*parts: Node) -> Node:
     return canonical(parts[0] if len(parts) == 1 else Logic("and", parts))
 
 
-def graded(tree: Node, low: float, high: float, *, given: Node | None = None, reverse: bool = False) -> Graded:
+def bounded_mean(
+    tree: Node, low: float, high: float, *, given: Node | None = None, reverse: bool = False
+) -> BoundedMean:
     """A question about the mean of a number between two ends, named by all that matters."""
     if (fault := out_of_range(tree)) is not None:
         raise QuestionError(fault)
@@ -80,4 +91,4 @@ def graded(tree: Node, low: float, high: float, *, given: Node | None = None, re
     name = f"MEAN {text_of(tree)} FROM {ends}"
     if given is not None:
         name += f" GIVEN {text_of(given)}"
-    return Graded(tree, low, high, name, given, reverse)
+    return BoundedMean(tree, low, high, name, given, reverse)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everhold.queries.expression import elementary
+from everhold.queries.expression.case import lowered, raised
 from everhold.queries.expression.columns import Encoded
-from everhold.queries.expression.letters import lowered, raised
 from everhold.queries.expression.tree import Call, Case, Column, Logic, Node, Number, Test, Text, Truth
 from everhold.queries.expression.values import FIRST_MICROS, SMALLEST
 

@@ -1,6 +1,6 @@
 """Running questions over a table: in chunks that stay in the processor's cache, on several threads where that pays.
 
-Every question gives each row a whole number of *steps* from 0 to STEPS: a yes/no question 0 or STEPS, a graded one its
+Every question gives each row a whole number of *steps* from 0 to STEPS: a yes/no question 0 or STEPS, a bounded_mean one its
 place between the ends of its range. Their sums are exact whatever the chunks, the threads or the order of rows.
 """
 

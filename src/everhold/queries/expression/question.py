@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from everhold.queries.grid import Scale
     from everhold.queries.query import Rows
 
-__all__ = ["Expression", "Graded", "Prepared", "TextQuestion", "Units", "size_of_query"]
+__all__ = ["BoundedMean", "Evaluated", "Expression", "TextQuestion", "Units", "size_of_query"]
 
 
 class Units(Protocol):
@@ -103,7 +103,7 @@ class Expression:
 
 
 @dataclass(frozen=True, slots=True)
-class Graded:
+class BoundedMean:
     """A number between two ends, as text: 0 steps at `low`, all of them at `high`, cut off outside, 0 where missing.
 
     Attributes:
@@ -130,10 +130,10 @@ class Graded:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
+class Evaluated:
     """A question whose values on the fixed public rows are there already, from a scan for a whole batch."""
 
-    question: Expression | Graded
+    question: Expression | BoundedMean
     packed: NDArray[Any]
     units: Units | None = None
     repeatable: bool = field(default=True, init=False)
@@ -157,7 +157,7 @@ class Prepared:
 
 def size_of_query(query: object) -> int:
     """How many parts a text question has, its group included; 1 for any other."""
-    question = query.question if isinstance(query, Prepared) else query
-    if not isinstance(question, Expression | Graded):
+    question = query.question if isinstance(query, Evaluated) else query
+    if not isinstance(question, Expression | BoundedMean):
         return 1
     return size_of(question.tree) + (0 if question.given is None else size_of(question.given))

@@ -1,0 +1,225 @@
+"""`everhold status`, `log`, `audit`, `certificate` and `plot`: what can be done without the private rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from math import sqrt
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+import everhold as eh
+from everhold.cli.app import AUDIT_FAILED, console, guarded, printable, say
+from everhold.cli.asking import AsJson, ExpectHead, ServerAt, Study, TokenIs, remote
+from everhold.client.json_codec import told_out
+from everhold.client.sync import RemoteStudy
+from everhold.ledger.reader import LoggedRound, read_study
+from everhold.report.certificate import certificate_html, certificate_json, cite, guarantee
+from everhold.report.figure import session_svg
+
+__all__ = ["register"]
+
+
+@guarded
+def status(study: Study, as_json: AsJson = False, server: ServerAt = None, token: TokenIs = None) -> None:
+    """Where a study stands. Works beside a process that asks.
+
+    Examples:
+
+        everhold status study.everhold
+
+        everhold status patients --server https://data.example.org
+    """
+    if server is not None:
+        with remote(study, server, token) as found:
+            _server_status(found, server, as_json)
+        return
+    file = read_study(study)
+    width = sqrt(file.spent / (2.0 * file.study.rows))
+    facts = {
+        "questions": len(file.told),
+        "surprises": file.surprises,
+        "rows": file.study.rows,
+        "unit": file.study.unit,
+        "confidence": file.confidence,
+        "spent": file.spent,
+        "sampling_half_width": width,
+        "prior": file.study.prior,
+        "created": file.study.created,
+        "head": str(file.head),
+    }
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    draws = "rows" if file.study.unit is None else "units"
+    say(
+        f"{file.path}: {len(file.told):,} questions, {file.surprises:,} surprises, {file.spent:.1f} nats spent\n"
+        f"{file.study.rows:,} private {draws}, confidence {file.confidence:g}, {file.study.prior}\n"
+        f"created {file.study.created}\n"
+        f"sampling error of a share near one half: ±{width:.4f} (the tolerance comes on top)\n"
+        f"head {file.head}\n{file.study.schema!r}",
+    )
+
+
+def _server_status(study: RemoteStudy, server: str, as_json: bool) -> None:
+    facts = study.status()
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    draws = "rows" if facts["unit"] is None else "units"
+    say(
+        f"{facts['name']} at {server}: {facts['questions']:,} questions, {facts['surprises']:,} surprises, "
+        f"{facts['spent']:.1f} nats spent\n"
+        f"{facts['rows']:,} private {draws}, confidence {facts['confidence']:g}, {facts['prior']}\n"
+        f"created {facts['created']}\n"
+        f"sampling error of a share near one half: ±{facts['sampling_half_width']:.4f} (the tolerance comes on top)\n"
+        f"head {facts['head']}",
+    )
+    if facts["kind"] == "study":
+        say(repr(study.schema))
+
+
+@guarded
+def log(
+    study: Study,
+    last: Annotated[int, typer.Option(help="How many rounds, the latest; 0 for all.")] = 20,
+    as_json: AsJson = False,
+    server: ServerAt = None,
+    token: TokenIs = None,
+) -> None:
+    """What was asked and answered.
+
+    Example:
+
+        everhold log study.everhold --last 50
+    """
+    if server is not None:
+        with remote(study, server, token) as found:
+            _show_log(list(found.log()), last, as_json)
+        return
+    _show_log(read_study(study).told, last, as_json)
+
+
+def _show_log(all_told: Sequence[LoggedRound], last: int, as_json: bool) -> None:
+    told = all_told[-last:] if last > 0 else all_told
+    if as_json:
+        for one in told:
+            typer.echo(json.dumps(told_out(one), ensure_ascii=False))
+        return
+    table = Table(box=None, header_style="bold")
+    for heading in ("round", "answer", "interval", "", "question", "asked by", "time"):
+        table.add_column(heading, justify="right" if heading in ("round", "answer") else "left", overflow="fold")
+    for one in told:
+        mark = "surprise" if one.answer.surprise else ""
+        when = one.time[:19].replace("T", " ")
+        cells = (f"{one.answer.round:,}", f"{one.answer.value:.4g}", str(one.answer.interval), mark)
+        table.add_row(*(Text(printable(cell)) for cell in (*cells, one.question, one.who or "", when)))
+    console.print(table)
+    if len(told) < len(all_told):
+        console.print(f"the last {len(told):,} of {len(all_told):,} rounds; --last 0 shows all", highlight=False)
+
+
+def _audited(study: Path, expect_head: str | None) -> eh.Audit:
+    try:
+        total: int | None = len(read_study(study).told)
+    except eh.LedgerError:
+        total = None
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("Replaying", total=total)
+        return eh.Holdout.audit_file(
+            study, expect_head=expect_head, progress=lambda done: progress.update(task, completed=done)
+        )
+
+
+@guarded
+def audit(study: Study, expect_head: ExpectHead = None, as_json: AsJson = False) -> None:
+    """Check a study without the private rows: every byte, every hash, every answer again.
+
+    Example:
+
+        everhold audit study.everhold --expect-head 120:9f2c…
+    """
+    if not study.is_file():
+        raise eh.LedgerError(f"there is no study {study}. Check the name.")
+    found = _audited(study, expect_head)
+    if as_json:
+        typer.echo(
+            json.dumps({"ok": found.ok, "rounds": found.rounds, "surprises": found.surprises, "found": str(found)})
+        )
+    else:
+        say(str(found), style=None if found.ok else "red")
+        if found.ok:
+            file = read_study(study)
+            say(f"\n{guarantee(file.study)}\n\nTo cite: {cite(file)}")
+    if not found.ok:
+        raise typer.Exit(AUDIT_FAILED)
+
+
+@guarded
+def certificate(
+    study: Study,
+    out: Annotated[
+        Path | None, typer.Option(help="The page; the JSON is written beside it. <study>.html if left out.")
+    ] = None,
+    expect_head: ExpectHead = None,
+) -> None:
+    """Audit a study and write its certificate: a page for readers, and JSON for programs.
+
+    Example:
+
+        everhold certificate study.everhold --out certificate.html
+    """
+    found = _audited(study, expect_head)
+    file = read_study(study)
+    page = out or study.with_suffix(".html")
+    data = page.with_suffix(".json")
+    if data == page:
+        raise eh.SettingError(f"{page} ends in .json, where the data goes. Expected a page, such as certificate.html.")
+    for place in (page, data):
+        _require_free(place, study)
+    page.write_text(certificate_html(file, found), encoding="utf-8")
+    data.write_text(json.dumps(certificate_json(file, found), ensure_ascii=False, indent=1), encoding="utf-8")
+    say(f"{found}\nWrote {page} and {data}")
+    if not found.ok:
+        raise typer.Exit(AUDIT_FAILED)
+
+
+@guarded
+def plot(
+    study: Study,
+    out: Annotated[Path | None, typer.Option(help="An SVG file; <study>.svg if left out.")] = None,
+) -> None:
+    """Draw the session: answers with intervals over rounds, surprises, the price.
+
+    Example:
+
+        everhold plot study.everhold --out session.svg
+    """
+    file = read_study(study)
+    place = out or study.with_suffix(".svg")
+    if place.suffix.lower() != ".svg":
+        raise eh.SettingError(
+            f"{place} is no SVG file. Expected a name that ends in .svg; browsers and editors open it."
+        )
+    _require_free(place, study)
+    place.write_text(session_svg(file.told, title=f"{study.stem}: {len(file.told):,} questions"), encoding="utf-8")
+    say(f"Wrote {place}")
+
+
+def _require_free(place: Path, study: Path) -> None:
+    """Never write over a study, its key or its lock."""
+    taken = {study.resolve(), Path(f"{study}.key").resolve(), Path(f"{study}.lock").resolve()}
+    is_study = place.is_file() and place.read_bytes()[:16] == b"SQLite format 3\0"
+    if place.resolve() in taken or is_study:
+        raise eh.SettingError(f"{place} is a study or belongs to one. Expected another name: --out FILE.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (status, log, audit, certificate, plot):
+        app.command()(command)

@@ -1,0 +1,1 @@
+"""A study behind a server, from Python."""

@@ -1,0 +1,165 @@
+"""A study behind a server, for asynchronous programs: `await eh.connect_async(url, token).study("patients").ask("…")`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from everhold.client import calls
+from everhold.client.calls import Call, NotScored, as_csv
+from everhold.client.json_codec import submission_in
+from everhold.client.transport import Line
+from everhold.data.schema import Schema
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from everhold.contest.contest import Submission
+    from everhold.ledger.reader import LoggedRound
+
+__all__ = ["AsyncContest", "AsyncServer", "AsyncStudy", "connect_async"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def connect_async(
+    url: str, token: str | None = None, *, timeout: float = 60.0, patience: float = 60.0, verify: bool | str = True
+) -> AsyncServer:
+    """As `connect`, for asynchronous programs: every method is awaited."""
+    return AsyncServer(url, token, timeout=timeout, patience=patience, verify=verify)
+
+
+def _later(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[AsyncStudy, P], Awaitable[T]]:
+    """A method that is awaited."""
+
+    @wraps(build)
+    async def method(self: AsyncStudy, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._server._send(build(self.name, *args, **kwargs))
+
+    return method
+
+
+class AsyncServer(Line):
+    """A server, for asynchronous programs."""
+
+    def __init__(self, url: str, token: str | None = None, **options: Any) -> None:
+        super().__init__(url, token, **options)
+        self._client = self._made(self._httpx.AsyncClient)
+
+    def study(self, name: str) -> AsyncStudy:
+        """A study."""
+        return AsyncStudy(self, name)
+
+    def contest(self, name: str) -> AsyncContest:
+        """A contest."""
+        return AsyncContest(self, name)
+
+    async def studies(self) -> list[dict[str, Any]]:
+        """All that the token may see."""
+        return await self._send(calls.studies())
+
+    async def _send(self, call: Call[T]) -> T:
+        started, tries = time.monotonic(), 0
+        while True:
+            outcome: httpx2.Response | Exception
+            try:
+                outcome = await self._client.request(**self._arguments(call))
+            except (self._httpx.RequestError, RuntimeError) as error:
+                outcome = error
+            found = self._next(outcome, tries, started)
+            if not isinstance(found, float):
+                return self._settled(call, found)
+            await asyncio.sleep(found)
+            tries += 1
+
+    async def close(self) -> None:
+        """Give up connections."""
+        await self._client.aclose()
+
+    async def __aenter__(self) -> AsyncServer:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"AsyncServer({self.url})"
+
+
+class AsyncStudy:
+    """A study behind a server, for asynchronous programs: `await study.ask("age > 40")`."""
+
+    def __init__(self, server: AsyncServer, name: str) -> None:
+        self._server, self.name = server, name
+
+    ask = _later(calls.ask)
+    ask_many = _later(calls.ask_many)
+    try_out = _later(calls.try_out)
+    check = _later(calls.check)
+    share = _later(calls.share)
+    mean = _later(calls.mean)
+    median = _later(calls.median)
+    quantile = _later(calls.quantile)
+    variance = _later(calls.variance)
+    correlation = _later(calls.correlation)
+    difference = _later(calls.difference)
+    compare = _later(calls.compare)
+    histogram = _later(calls.histogram)
+    table = _later(calls.table)
+    status = _later(calls.status)
+    audit = _later(calls.audit)
+    certificate = _later(calls.certificate)
+
+    async def log(
+        self, *, contains: str | None = None, who: str | None = None, surprises: bool = False
+    ) -> AsyncIterator[LoggedRound]:
+        """What was asked and answered, page by page."""
+        after: int | None = 0
+        while after is not None:
+            call = calls.log_page(self.name, after=after, contains=contains, who=who, surprises=surprises)
+            rounds, after = await self._server._send(call)
+            for one in rounds:
+                yield one
+
+    async def schema(self) -> Schema:
+        """The declared columns."""
+        return Schema.from_toml((await self._server._send(calls.study(self.name)))["schema_toml"])
+
+    async def download(self, path: str | Path) -> Path:
+        """The study's file, for `Holdout.audit_file`."""
+        place = Path(path)
+        data: bytes = await self._server._send(calls.file(self.name))
+        place.write_bytes(data)
+        return place
+
+    def __repr__(self) -> str:
+        return f"AsyncStudy({self.name!r} at {self._server.url})"
+
+
+class AsyncContest:
+    """A contest behind a server, for asynchronous programs."""
+
+    def __init__(self, server: AsyncServer, name: str) -> None:
+        self._server, self.name = server, name
+
+    async def rules(self) -> dict[str, Any]:
+        """Title, metric, columns, limits, and what the rows are called (`ids`)."""
+        return await self._server._send(calls.contest(self.name))
+
+    async def submit(self, predictions: Any) -> Submission:
+        """Submit predictions: one for each of the rules' `ids`, or a CSV file as `Path`, bytes or text."""
+        if not isinstance(predictions, bytes | str | Path):
+            predictions = as_csv(await self.rules(), list(predictions))
+        try:
+            return await self._server._send(calls.submit(self.name, predictions))
+        except NotScored as refusal:
+            return submission_in(refusal.submission)
+
+    async def board(self) -> dict[str, Any]:
+        """Where everybody stands."""
+        return await self._server._send(calls.board(self.name))

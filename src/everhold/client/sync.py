@@ -1,0 +1,294 @@
+"""A study behind a server, with the methods of `Holdout`: `eh.connect(url, token).study("patients").ask("age > 40")`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from everhold.client import calls
+from everhold.client.calls import Call, NotScored, as_csv
+from everhold.client.json_codec import submission_in
+from everhold.client.transport import Line
+from everhold.data.schema import Schema
+from everhold.errors import EverholdError
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from everhold.contest.contest import Submission
+    from everhold.ledger.reader import LoggedRound
+
+__all__ = [
+    "RemoteContest",
+    "RemoteRehearsal",
+    "RemoteScorer",
+    "RemoteStudy",
+    "Server",
+    "connect",
+]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def connect(
+    url: str, token: str | None = None, *, timeout: float = 60.0, patience: float = 60.0, verify: bool | str = True
+) -> Server:
+    """A server.
+
+    Args:
+        url: such as "https://data.example.org".
+        token: as its custodian made it; the environment's EVERHOLD_TOKEN when left out.
+        timeout: seconds to wait for one response.
+        patience: seconds to keep trying when the server cannot be reached or is busy.
+        verify: whether to check the server's certificate, or the path of one to trust.
+    """
+    return Server(url, token, timeout=timeout, patience=patience, verify=verify)
+
+
+class Server(Line):
+    """A server: what it serves, by name."""
+
+    def __init__(self, url: str, token: str | None = None, **options: Any) -> None:
+        super().__init__(url, token, **options)
+        self._kept = options
+        self._client = self._made(self._httpx.Client)
+
+    def study(self, name: str) -> RemoteStudy:
+        """A study."""
+        return RemoteStudy(self, name)
+
+    def contest(self, name: str) -> RemoteContest:
+        """A contest."""
+        return RemoteContest(self, name)
+
+    def studies(self) -> list[dict[str, Any]]:
+        """All that the token may see, with where it stands."""
+        return self._send(calls.studies())
+
+    def _send(self, call: Call[T]) -> T:
+        started, tries = time.monotonic(), 0
+        while True:
+            outcome: httpx2.Response | Exception
+            try:
+                outcome = self._client.request(**self._arguments(call))
+            except (self._httpx.RequestError, RuntimeError) as error:
+                outcome = error
+            found = self._next(outcome, tries, started)
+            if not isinstance(found, float):
+                return self._settled(call, found)
+            time.sleep(found)
+            tries += 1
+
+    def close(self) -> None:
+        """Give up connections."""
+        self._client.close()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if (client := getattr(self, "_client", None)) is not None:
+            client.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self.url, self._token, self._kept)
+
+    def __repr__(self) -> str:
+        return f"Server({self.url})"
+
+
+def _again(url: str, token: str, options: dict[str, Any]) -> Server:
+    return Server(url, token, **options)
+
+
+def _now(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[RemoteStudy, P], T]:
+    """A method that sends a call and waits."""
+
+    @wraps(build)
+    def method(self: RemoteStudy, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._server._send(build(self.name, *args, **kwargs))
+
+    return method
+
+
+def _trial(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[RemoteRehearsal, P], T]:
+    """A method that asks the public side alone."""
+
+    @wraps(build)
+    def method(self: RemoteRehearsal, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        kwargs["rehearse"] = True
+        return self._study._server._send(build(self._study.name, *args, **kwargs))
+
+    return method
+
+
+class RemoteStudy:
+    """A study behind a server. Its answers are those that `Holdout` gives where the rows are."""
+
+    def __init__(self, server: Server, name: str) -> None:
+        self._server, self.name = server, name
+        self._schema: Schema | None = None
+
+    ask = _now(calls.ask)
+    ask_many = _now(calls.ask_many)
+    try_out = _now(calls.try_out)
+    check = _now(calls.check)
+    share = _now(calls.share)
+    mean = _now(calls.mean)
+    median = _now(calls.median)
+    quantile = _now(calls.quantile)
+    variance = _now(calls.variance)
+    correlation = _now(calls.correlation)
+    difference = _now(calls.difference)
+    compare = _now(calls.compare)
+    histogram = _now(calls.histogram)
+    table = _now(calls.table)
+    status = _now(calls.status)
+    audit = _now(calls.audit)
+    certificate = _now(calls.certificate)
+
+    @property
+    def rehearsal(self) -> RemoteRehearsal:
+        """The same questions on the public side alone: nothing is spent."""
+        return RemoteRehearsal(self)
+
+    def log(
+        self, *, contains: str | None = None, who: str | None = None, surprises: bool = False
+    ) -> Iterator[LoggedRound]:
+        """What was asked and answered, page by page."""
+        after: int | None = 0
+        while after is not None:
+            call = calls.log_page(self.name, after=after, contains=contains, who=who, surprises=surprises)
+            rounds, after = self._server._send(call)
+            yield from rounds
+
+    def download(self, path: str | Path) -> Path:
+        """The study's file, for `Holdout.audit_file`: the server need not be believed. Needs an auditor's token."""
+        place = Path(path)
+        place.write_bytes(self._server._send(calls.file(self.name)))
+        return place
+
+    @property
+    def schema(self) -> Schema:
+        """The declared columns."""
+        if self._schema is None:
+            self._schema = Schema.from_toml(self._server._send(calls.study(self.name))["schema_toml"])
+        return self._schema
+
+    @property
+    def rounds(self) -> int:
+        """How many questions have been answered."""
+        return int(self.status()["questions"])
+
+    @property
+    def surprises(self) -> int:
+        """How many of them surprised."""
+        return int(self.status()["surprises"])
+
+    @property
+    def spent(self) -> float:
+        """The price so far in nats."""
+        return float(self.status()["spent"])
+
+    @property
+    def size(self) -> int:
+        """The number of private rows."""
+        return int(self.status()["rows"])
+
+    @property
+    def head(self) -> str:
+        """Where the ledger stands."""
+        return str(self.status()["head"])
+
+    def __repr__(self) -> str:
+        return f"RemoteStudy({self.name!r} at {self._server.url})"
+
+
+class RemoteRehearsal:
+    """Questions to the public side of a study behind a server."""
+
+    def __init__(self, study: RemoteStudy) -> None:
+        self._study = study
+
+    share = _trial(calls.share)
+    mean = _trial(calls.mean)
+    median = _trial(calls.median)
+    quantile = _trial(calls.quantile)
+    variance = _trial(calls.variance)
+    correlation = _trial(calls.correlation)
+    difference = _trial(calls.difference)
+    compare = _trial(calls.compare)
+    histogram = _trial(calls.histogram)
+    table = _trial(calls.table)
+
+    def try_out(self, question: str) -> Any:
+        """What the public side says of a question."""
+        return self._study.try_out(question)
+
+
+class RemoteContest:
+    """A contest behind a server. The entrant is whom the token is for."""
+
+    def __init__(self, server: Server, name: str) -> None:
+        self._server, self.name = server, name
+        self._rules: dict[str, Any] | None = None
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """Title, metric, columns, limits, and what the rows are called (`ids`)."""
+        if self._rules is None:
+            self._rules = self._server._send(calls.contest(self.name))
+        return self._rules
+
+    def submit(self, predictions: Any) -> Submission:
+        """Submit predictions: one for each of `rules['ids']` in that order, or a CSV file as `Path`, bytes or text."""
+        if not isinstance(predictions, bytes | str | Path):
+            predictions = as_csv(self.rules, list(predictions))
+        try:
+            return self._server._send(calls.submit(self.name, predictions))
+        except NotScored as refusal:
+            return submission_in(refusal.submission)
+
+    def board(self) -> dict[str, Any]:
+        """Where everybody stands."""
+        return self._server._send(calls.board(self.name))
+
+    def scorer(self, features: Any) -> RemoteScorer:
+        """For scikit-learn's searches: `scorer(estimator, X, y)` submits what the estimator says of `features`.
+
+        Args:
+            features: the contest's public features, a row for each of `rules['ids']`.
+        """
+        return RemoteScorer(self, features)
+
+    def __repr__(self) -> str:
+        return f"RemoteContest({self.name!r} at {self._server.url})"
+
+
+class RemoteScorer:
+    """Scores a fitted estimator by a contest's answers. It can be sent to other processes: it holds no private row."""
+
+    def __init__(self, contest: RemoteContest, features: Any) -> None:
+        self.contest, self._features = contest, features
+
+    def __call__(self, estimator: Any, X: Any = None, y: Any = None, **_: Any) -> float:
+        """The score's value, larger being better, for a search to rank by."""
+        from everhold.learn.scorer import SearchStopped
+
+        try:
+            found = self.contest.submit(estimator.predict(self._features))
+        except EverholdError as refusal:
+            raise SearchStopped(f"the search stops here: {refusal}") from refusal
+        if found.score is None:
+            raise SearchStopped(f"the search stops here: {found.state}: {found.reason}")
+        return found.score.value if self.contest.rules["larger_is_better"] else -found.score.value
+
+    def __repr__(self) -> str:
+        return f"RemoteScorer({self.contest!r})"

@@ -1,0 +1,1 @@
+"""Contests: rules, submissions, a board."""

@@ -1,0 +1,124 @@
+"""What a contest tells: its rules, what became of a submission, where everybody stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from everhold.learn.metrics import METRICS, Task
+from everhold.queries.interval import Interval
+
+if TYPE_CHECKING:
+    from everhold.learn.score import Score
+
+__all__ = ["Board", "Place", "Rules", "State", "Submission"]
+
+State = Literal["scored", "repeated", "malformed", "too large", "too soon", "closed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What everybody may know of a contest.
+
+    Attributes:
+        title: what it is called.
+        task, metric: what is scored.
+        classes: the possible labels.
+        low, high: the range of a regression's labels.
+        id_column, prediction_column: of a submission.
+        most_bytes: a larger submission is refused.
+        max_per_day: submissions of one entrant within 24 hours; None: any number.
+        ladder: tell an entrant only what is clearly better than its best so far.
+        seed, confidence, half_width: as for `eh.Holdout`.
+    """
+
+    title: str
+    task: Task
+    metric: str
+    classes: list[Any]
+    low: float | None
+    high: float | None
+    id_column: str
+    prediction_column: str
+    most_bytes: int
+    max_per_day: int | None
+    ladder: bool
+    seed: int
+    confidence: float
+    half_width: float | None
+
+    @property
+    def larger_is_better(self) -> bool:
+        """Which way the metric points."""
+        return METRICS[self.metric].larger_is_better
+
+    @property
+    def reveals(self) -> str:
+        """What the intervals are about."""
+        return (
+            f"With probability {self.confidence:g} all intervals on this board hold together, whatever was submitted: each "
+            "holds the value that the submission would have on average, were the labels of these rows drawn anew."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What became of a submission.
+
+    Attributes:
+        entrant: who sent it.
+        state: 'scored', 'repeated' (the same predictions were scored before), or why it was not.
+        reason: in a sentence.
+        score: what is told; None where it was not scored.
+        improved: whether it is the entrant's best so far, beyond doubt.
+        row, column: where a malformed one is at fault.
+    """
+
+    entrant: str
+    state: State
+    reason: str
+    score: Score | None = None
+    improved: bool = False
+    row: int | None = None
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of the board: an entrant's best submission."""
+
+    rank: int
+    entrant: str
+    value: float
+    low: float
+    high: float
+    round: int
+    submissions: int
+    when: str
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Where everybody stands. A rank is one more than the number of entrants who are better beyond doubt."""
+
+    rules: Rules
+    places: tuple[Place, ...]
+    unranked: tuple[tuple[str, str], ...]
+    head: str
+    spent: float
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.rules.title} ({self.rules.metric})",
+            "",
+            f"{'rank':>4}  {'entrant':<24} {'score':>8}  interval",
+        ]
+        lines += [
+            f"{place.rank:>4}  {place.entrant[:24]:<24} {place.value:>8.4g}  {Interval(place.low, place.high)}  "
+            f"{place.submissions:,} submission{'' if place.submissions == 1 else 's'}"
+            for place in self.places
+        ]
+        lines += [f"   –  {entrant[:24]:<24} {reason}" for entrant, reason in self.unranked]
+        return "\n".join([*lines, "", self.rules.reveals])
+
+    __repr__ = __str__

@@ -1,0 +1,56 @@
+"""A contest's board as a page that needs nothing else."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from everhold.queries.interval import Interval
+from everhold.report.interval_svg import interval_svg
+
+__all__ = ["board_html", "board_table"]
+
+_STYLE = (
+    ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;"
+    "color:#111;background:#fff}table{border-collapse:collapse;width:100%}th,td{padding:.35rem .6rem;text-align:left;"
+    "border-bottom:1px solid #ccc;font-variant-numeric:tabular-nums}td.n,th.n{text-align:right}.bar{stroke:#1d4ed8}"
+    ".dot{fill:#1d4ed8}.axis{stroke:#999}.note{color:#444}.wide{overflow-x:auto}"
+    "@media(prefers-color-scheme:dark){body{color:#eee;background:#161616}th,td{border-color:#444}.bar{stroke:#8ab4ff}"
+    ".dot{fill:#8ab4ff}.note{color:#bbb}}"
+)
+
+
+def board_table(board: Any) -> str:
+    """Ranks, intervals drawn to one scale, and who is not ranked and why."""
+    places = board.places
+    low = min((place.low for place in places), default=0.0)
+    high = max((place.high for place in places), default=1.0)
+    rows = "".join(
+        f"<tr><td class='n'>{place.rank}</td><td>{escape(place.entrant)}</td><td class='n'>{place.value:.4g}</td>"
+        f"<td>{Interval(place.low, place.high)}</td>"
+        f"<td>{interval_svg(place.value, place.low, place.high, bottom=low, top=high)}</td>"
+        f"<td class='n'>{place.submissions:,}</td></tr>"
+        for place in places
+    )
+    rest = "".join(
+        f"<tr><td class='n'>–</td><td>{escape(entrant)}</td><td colspan='4'>{escape(reason)}</td></tr>"
+        for entrant, reason in board.unranked
+    )
+    empty = "" if rows or rest else "<tr><td colspan='6'>Nobody has submitted anything yet.</td></tr>"
+    return (
+        "<table><thead><tr><th class='n'>rank</th><th>entrant</th><th class='n'>score</th>"
+        f"<th>interval</th><th></th><th class='n'>submissions</th></tr></thead><tbody>{rows}{rest}{empty}</tbody></table>"
+    )
+
+
+def board_html(board: Any) -> str:
+    """A page that stands alone: the table, and what it all means."""
+    return (
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
+        f"<title>{escape(board.rules.title)}</title><style>{_STYLE}</style></head><body><h1>{escape(board.rules.title)}</h1>"
+        f"<p class='note'>Scored by {escape(board.rules.metric)}, "
+        f"{'larger' if board.rules.larger_is_better else 'smaller'} is better. A rank is one more "
+        f"than the number of entrants who are better beyond doubt.</p><div class='wide'>{board_table(board)}</div>"
+        f"<p class='note'>{escape(board.rules.reveals)}</p>"
+        f"<p class='note'>Ledger head {escape(board.head)}, {board.spent:.1f} nats spent.</p></body></html>\n"
+    )

@@ -1,0 +1,202 @@
+"""How a server is set up: one readable TOML file, each setting of which the environment may override."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from everhold.errors import SettingError, did_you_mean
+
+__all__ = ["EXAMPLE", "Config", "StudyAt"]
+
+
+@dataclass(frozen=True, slots=True)
+class StudyAt:
+    """A study to serve: its file, and where its private rows are if the key file does not say."""
+
+    path: Path
+    data: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Every setting of a server. In the environment `port` is EVERHOLD_PORT, and so on.
+
+    Attributes:
+        studies: what to serve; a study's name is its file's stem. A contest's study serves the contest.
+        host, port: where to listen.
+        tokens: the file of tokens.
+        log: a file for the record of requests; None: the error stream.
+        grid_ms: answers leave at whole multiples of this after their question came, so that time tells nothing; 0: at once.
+        requests_per_minute, burst: how much a token may ask; a batch counts a tenth of its questions.
+        anonymous_per_minute: requests without a live token from one address, before they are told to wait.
+        max_body_bytes: bytes of a request's body; submissions of a contest have the contest's own limit.
+        most_questions: of one batch.
+        question_seconds: how long a question may take on the public rows before it is refused.
+        certificate, private_key: PEM files, to speak TLS without a proxy.
+        trusted_proxies: addresses whose X-Forwarded-* headers count.
+        public_url: how people reach the server, if not by host and port; with https the page's cookie is for https alone.
+        shutdown_seconds: how long a stopping server waits for requests under way; it ends after twice that, whatever runs.
+        header_seconds, body_seconds: how long a request may take to say what it wants.
+        session_hours: how long somebody stays signed in on the page.
+    """
+
+    studies: tuple[StudyAt, ...] = ()
+    host: str = "127.0.0.1"
+    port: int = 8080
+    tokens: Path = Path("everhold.tokens.json")
+    log: Path | None = None
+    grid_ms: int = 50
+    requests_per_minute: int = 3_000
+    burst: int = 300
+    anonymous_per_minute: int = 120
+    max_body_bytes: int = 1_000_000
+    most_questions: int = 1_000
+    question_seconds: float = 20.0
+    certificate: Path | None = None
+    private_key: Path | None = None
+    trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
+    public_url: str | None = None
+    shutdown_seconds: int = 30
+    header_seconds: int = 15
+    body_seconds: int = 120
+    session_hours: float = 12.0
+
+    def __post_init__(self) -> None:
+        limits = {
+            "port": (0, 65_535),
+            "grid_ms": (0, 60_000),
+            "requests_per_minute": (1, 10_000_000),
+            "burst": (1, 1_000_000),
+            "anonymous_per_minute": (1, 10_000_000),
+            "max_body_bytes": (1_000, 1_000_000_000),
+            "most_questions": (1, 100_000),
+            "question_seconds": (0.01, 3_600),
+            "shutdown_seconds": (0, 3_600),
+            "header_seconds": (1, 3_600),
+            "body_seconds": (1, 3_600),
+            "session_hours": (0.01, 8_760),
+        }
+        for name, (low, high) in limits.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+                raise SettingError(f"{name} is {value!r}. Expected a number from {low:,} to {high:,}.")
+        if (self.certificate is None) != (self.private_key is None):
+            raise SettingError("TLS needs both: certificate and private_key.")
+        if self.public_url is not None and not self.public_url.startswith(("http://", "https://")):
+            raise SettingError(
+                f"public_url is {self.public_url!r}. Expected an address such as https://data.example.org."
+            )
+        names = [study.path.stem for study in self.studies]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise SettingError(
+                f"two studies are called {twice!r}. Rename one of the files: a study's name is its stem."
+            )
+
+    @property
+    def secure(self) -> bool:
+        """Whether people reach the server by https."""
+        return self.certificate is not None or (self.public_url or "").startswith("https://")
+
+    @classmethod
+    def load(cls, path: Path | None, *, environment: Mapping[str, str] = os.environ) -> Config:
+        """From a file, if there is one, and the environment; paths in the file are relative to its folder."""
+        given: dict[str, Any] = {}
+        if path is not None:
+            try:
+                given = tomllib.loads(path.read_text(encoding="utf-8"))
+            except OSError as error:
+                raise SettingError(f"{path} could not be read: {error.strerror}.") from None
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                raise SettingError(f"{path} is no TOML file: {error}.") from None
+        known = [one.name for one in fields(cls) if one.name != "studies"]
+        folder = path.parent if path is not None else Path()
+        studies = _studies(given.pop("study", []), folder)
+        for name in given:
+            if name not in known:
+                raise SettingError(f"{path}: there is no setting {name!r}.{did_you_mean(name, [*known, 'study'])}")
+        settings = {name: _value(name, value, folder, str(path)) for name, value in given.items()}
+        for name in known:
+            if (text := environment.get(f"EVERHOLD_{name.upper()}")) is not None:
+                settings[name] = _value(name, _parsed(name, text), Path(), f"EVERHOLD_{name.upper()}")
+        return cls(studies=studies, **settings)
+
+    def with_studies(self, more: Sequence[Path]) -> Config:
+        """The same with more studies."""
+        return replace(self, studies=(*self.studies, *(StudyAt(path) for path in more)))
+
+
+_PATHS = ("tokens", "log", "certificate", "private_key")
+_NUMBERS = ("port", "grid_ms", "requests_per_minute", "burst", "anonymous_per_minute", "max_body_bytes", "most_questions",
+            "shutdown_seconds", "header_seconds", "body_seconds")  # fmt: skip
+_REAL = ("question_seconds", "session_hours")
+
+
+def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
+    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+        raise SettingError("studies are listed as [[study]] with a path each.")
+    found = []
+    for one in given:
+        if unknown := set(one) - {"path", "data"}:
+            raise SettingError(f"a [[study]] has path and data, not {sorted(unknown)[0]!r}.")
+        if not isinstance(one.get("path"), str) or not isinstance(one.get("data"), str | None):
+            raise SettingError("a [[study]] has a path, and perhaps data, both texts.")
+        data = one.get("data")
+        found.append(StudyAt(folder / one["path"], None if data is None else str(folder / data)))
+    return tuple(found)
+
+
+def _parsed(name: str, text: str) -> Any:
+    """A setting of the environment."""
+    if name in _NUMBERS + _REAL:
+        try:
+            return float(text) if name in _REAL else int(text)
+        except ValueError:
+            raise SettingError(f"EVERHOLD_{name.upper()} is {text!r}. Expected a number.") from None
+    return [one.strip() for one in text.split(",") if one.strip()] if name == "trusted_proxies" else text
+
+
+def _value(name: str, value: Any, folder: Path, where: str) -> Any:
+    """A setting of the right kind."""
+    if name in _NUMBERS + _REAL:
+        return value  # checked with its range
+    if name == "trusted_proxies":
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise SettingError(f"{where}: trusted_proxies is a list of addresses.")
+        return tuple(value)
+    if not isinstance(value, str):
+        raise SettingError(f"{where}: {name} is {value!r}. Expected a text.")
+    return folder / value if name in _PATHS else value
+
+
+EXAMPLE = """\
+# everhold.toml: start with `everhold serve --config everhold.toml`.
+# Every setting but the studies can be overridden: port by EVERHOLD_PORT, and so on. Paths are relative to this file.
+host = "127.0.0.1"
+port = 8080
+tokens = "everhold.tokens.json"
+# log = "everhold.access.jsonl"      # who asked what; the error stream if left out
+grid_ms = 50                         # answers leave at whole multiples of this, so that time tells nothing
+requests_per_minute = 3000           # a token
+burst = 300
+anonymous_per_minute = 120           # an address without a live token
+max_body_bytes = 1_000_000                # bytes of a request
+most_questions = 1000                # of one batch
+question_seconds = 20                # for a question on the public rows
+# certificate = "tls/fullchain.pem"  # TLS without a proxy; both are needed
+# private_key = "tls/privkey.pem"
+# public_url = "https://data.example.org"   # behind a proxy that speaks TLS
+trusted_proxies = ["127.0.0.1", "::1"]
+shutdown_seconds = 30
+header_seconds = 15                    # for a request to say what it wants, and
+body_seconds = 120                   # to send it
+session_hours = 12
+
+[[study]]
+path = "patients.everhold"
+# data = "patients.parquet"          # if the rows are not where the study was made from
+"""

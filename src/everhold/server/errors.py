@@ -1,0 +1,139 @@
+"""Every error in one shape: `{"error": {"code", "message", "request_id", "details"}}`, with a status that says whose it is.
+
+Messages of everhold's own errors carry public values only; anything unforeseen is told by its request id alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from everhold.client.json_codec import found_out
+from everhold.errors import (
+    EverholdError,
+    LedgerError,
+    PrecisionExhausted,
+    QuestionError,
+    RequestConflict,
+    SettingError,
+)
+from everhold.queries.answer import Answer
+from everhold.server.writer import Busy
+
+__all__ = ["HTTPRefusal", "error_response", "fault", "http_error_of"]
+
+
+class HTTPRefusal(EverholdError):
+    """The server declines: who asks, how often, how much, or what is not there."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        headers: dict[str, str] | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+        self.headers = headers or {}
+        self.details = details or {}
+
+
+_OWN_ID = re.compile(r"'[0-9a-f]{8}:[a-z_]+:")
+_CODES = {
+    408: "too_slow",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+    415: "not_json",
+    400: "malformed",
+}
+_SAID = {
+    404: "there is nothing at this address. GET /v1/studies lists the studies; /docs describes every address.",
+    405: "this address does not take that method. /docs describes every address.",
+    400: "the request cannot be read. Expected a JSON object, as /docs describes it.",
+}
+
+
+def fault(
+    request_id: str,
+    status: int,
+    code: str,
+    message: str,
+    *,
+    details: dict[str, Any] | None = None,
+    headers: dict[str, str] | None = None,
+) -> JSONResponse:
+    """The shape."""
+    body = {"error": {"code": code, "message": message, "request_id": request_id, "details": details or {}}}
+    return _Ascii(body, status_code=status, headers=headers)
+
+
+class _Ascii(JSONResponse):
+    """What people send comes back in messages: escaped, half characters can be told as well."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, separators=(",", ":")).encode("ascii")
+
+
+def error_response(request: Request, error: Exception) -> JSONResponse:
+    """An exception as a response."""
+    request_id = getattr(request.state, "request_id", "")
+    status, code, message, details, headers = http_error_of(error)
+    return fault(request_id, status, code, message, details=details, headers=headers)
+
+
+def http_error_of(error: Exception) -> tuple[int, str, str, dict[str, Any], dict[str, str]]:
+    """Status, code, message, details and headers."""
+    details: dict[str, Any] = {}
+    if isinstance(error, HTTPRefusal):
+        return error.status, error.code, str(error), error.details, error.headers
+    if isinstance(error, RequestValidationError):
+        return _malformed(error)
+    if isinstance(error, HTTPException):
+        status = error.status_code
+        return (
+            status,
+            _CODES.get(status, "refused"),
+            _SAID.get(status, str(error.detail)),
+            {},
+            dict(error.headers or {}),
+        )
+    if isinstance(error, PrecisionExhausted):
+        details = {"asked": error.asked, "left": error.left, "needed": error.needed, "more_rows": error.more_rows}
+        details["answers"] = [found_out(answer) for answer in error.answers if isinstance(answer, Answer)]
+        return 409, "precision_exhausted", str(error), details, {}
+    if isinstance(error, RequestConflict):
+        said = _OWN_ID.sub("'", str(error))  # as the caller wrote it
+        return 409, "request_conflict", said, {}, {}
+    if isinstance(error, QuestionError | SettingError):
+        return 422, "question" if isinstance(error, QuestionError) else "setting", str(error), {}, {}
+    if isinstance(error, Busy):
+        return 429, "too_many", str(error), {}, {"Retry-After": "1"}
+    if isinstance(error, LedgerError):
+        said = "the study cannot be asked now; what was recorded is safe. Tell its custodian, and ask again later."
+        return 503, "unavailable", said, {}, {"Retry-After": "5"}
+    return 500, "unforeseen", "something unforeseen happened. Nothing that was not recorded was told.", {}, {}
+
+
+def _malformed(error: RequestValidationError) -> tuple[int, str, str, dict[str, Any], dict[str, str]]:
+    """What is wrong with a body or a parameter, and where; never the input itself."""
+    faults = []
+    for one in error.errors()[:10]:
+        if one["type"] == "model_attributes_type" and one["loc"] == ("body",):
+            said = "the body is not a JSON object. Send one, with the header 'Content-Type: application/json'."
+            return 422, "malformed", said, {"faults": [{"where": "body", "what": "not an object"}]}, {}
+        if one["type"] == "json_invalid":
+            return 400, "malformed", "the body is no JSON. Expected an object, as /docs describes it.", {}, {}
+        where = ".".join(str(part) for part in one["loc"] if part != "body")
+        faults.append({"where": where or "body", "what": str(one["msg"])})
+    said = "; ".join(f"{one['where']}: {one['what']}" for one in faults[:3])
+    return 422, "malformed", f"{said}. /docs describes what is expected.", {"faults": faults}, {}

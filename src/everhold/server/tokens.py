@@ -1,0 +1,186 @@
+"""Tokens: who may do what with which studies.
+
+A token is 256 random bits with a prefix that tells people and scanners what it is. It is shown once; the file keeps its
+SHA-256 alone. (Slow password hashes protect secrets that people choose; nobody guesses 256 bits.) A change of the file is
+seen at the next look: a revoked token stops at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from everhold.errors import LedgerError, SettingError
+from everhold.ledger.files import exclusive, write_atomic
+
+__all__ = ["PREFIX", "Scope", "Token", "Tokens"]
+
+Scope = Literal["custodian", "analyst", "auditor"]
+"""custodian: everything; analyst: ask, try, read; auditor: read and audit, never ask."""
+
+PREFIX = "evh_"
+_ALLOWED: dict[str, frozenset[Scope]] = {
+    "ask": frozenset(("custodian", "analyst")),
+    "read": frozenset(("custodian", "analyst", "auditor")),
+    "audit": frozenset(("custodian", "auditor")),
+    "manage": frozenset(("custodian",)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is known of a token.
+
+    Attributes:
+        id: a short public name for it, to revoke it by.
+        name: whom it is for.
+        scope: what it allows.
+        studies: the studies it is limited to, by name; empty: all.
+        created, expires, revoked: times in UTC; None: never.
+        digest: SHA-256 of the secret.
+    """
+
+    id: str
+    name: str
+    scope: Scope
+    studies: tuple[str, ...]
+    created: str
+    expires: str | None
+    revoked: str | None
+    digest: str
+
+    def live(self, now: datetime) -> bool:
+        """Whether it is neither revoked nor expired."""
+        return self.revoked is None and (self.expires is None or now < datetime.fromisoformat(self.expires))
+
+    def allows(self, what: str, study: str | None = None) -> bool:
+        """Whether it allows to 'ask', 'read', 'audit' or 'manage', of a study or in general."""
+        return self.scope in _ALLOWED[what] and (study is None or not self.studies or study in self.studies)
+
+    @property
+    def state(self) -> str:
+        """In a word."""
+        if self.revoked is not None:
+            return "revoked"
+        return "live" if self.live(datetime.now(UTC)) else "expired"
+
+    def shown(self) -> dict[str, Any]:
+        """What may be told of it: everything but the digest."""
+        told = {name: value for name, value in asdict(self).items() if name != "digest"}
+        return {**told, "studies": list(self.studies), "state": self.state}
+
+
+class Tokens:
+    """A file of tokens, for the owner alone.
+
+    >>> import tempfile
+    >>> tokens = Tokens(Path(tempfile.mkdtemp()) / "tokens.json")
+    >>> secret, token = tokens.create("ann", "analyst", studies=["patients"], days=30)
+    >>> tokens.find(secret).name, tokens.find(secret).allows("ask", "patients"), tokens.find(secret).allows("manage")
+    ('ann', True, False)
+    >>> _ = tokens.revoke(token.id)
+    >>> tokens.find(secret) is None
+    True
+    """
+
+    def __init__(self, path: str | Path, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.path = Path(path)
+        self._clock = clock
+        self._kept: tuple[tuple[int, int, int] | None, tuple[Token, ...]] = (None, ())
+
+    def all(self) -> tuple[Token, ...]:
+        """All tokens, revoked and expired ones too, as the file has them now."""
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise LedgerError(f"{self.path} cannot be read ({error.strerror}).") from None
+        mark = (found.st_mtime_ns, found.st_ino, found.st_size)
+        seen, known = self._kept
+        if mark != seen:
+            known = self._load()
+            self._kept = (mark, known)
+        return known
+
+    def find(self, secret: str) -> Token | None:
+        """The live token that this is the secret of. Takes as long for a wrong one as for a right one."""
+        return self.by_digest(hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest())
+
+    def by_digest(self, digest: str) -> Token | None:
+        """The live token with this digest."""
+        now, found = self._clock(), None
+        for token in self.all():
+            if hmac.compare_digest(token.digest, digest):
+                found = token
+        return found if found is not None and found.live(now) else None
+
+    def create(
+        self, name: str, scope: str, *, studies: Sequence[str] = (), days: float | None = None
+    ) -> tuple[str, Token]:
+        """A new token: its secret, which is shown this once, and what is kept of it."""
+        if scope not in get_args(Scope):
+            raise SettingError(f"the scope is one of {', '.join(get_args(Scope))}, not {scope!r}.")
+        if not isinstance(name, str) or not 0 < len(name) <= 100 or not name.isprintable():
+            raise SettingError("a token is for somebody: a name of up to 100 printable letters.")
+        if days is not None and not 0.0 < days <= 36_500.0:
+            raise SettingError(f"a token lasts up to 36,500 days, not {days!r}.")
+        now = self._clock()
+        secret = PREFIX + secrets.token_urlsafe(32)
+        token = Token(
+            id=secrets.token_hex(4),
+            name=name,
+            scope=scope,  # type: ignore[arg-type]
+            studies=tuple(studies),
+            created=now.isoformat(timespec="seconds"),
+            expires=None if days is None else (now + timedelta(days=days)).isoformat(timespec="seconds"),
+            revoked=None,
+            digest=hashlib.sha256(secret.encode()).hexdigest(),
+        )
+        with self._changing() as tokens:
+            tokens.append(token)
+        return secret, token
+
+    def revoke(self, which: str) -> Token:
+        """Stop a token, by its id."""
+        with self._changing() as tokens:
+            for place, token in enumerate(tokens):
+                if token.id == which:
+                    tokens[place] = replace(token, revoked=self._clock().isoformat(timespec="seconds"))
+                    return tokens[place]
+        raise SettingError(f"there is no token {which!r}. List them to see their ids.")
+
+    @contextmanager
+    def _changing(self) -> Iterator[list[Token]]:
+        """The tokens, to be changed; written whole or not at all, by one at a time."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with exclusive(self.path.with_name(self.path.name + ".lock")):
+                tokens = list(self.all())
+                yield tokens
+                kept = json.dumps({"tokens": [asdict(token) for token in tokens]}, indent=1)
+                write_atomic(self.path, kept.encode(), private=True)
+        except OSError as error:
+            raise LedgerError(f"{self.path} cannot be written ({error.strerror}).") from None
+
+    def _load(self) -> tuple[Token, ...]:
+        try:
+            kept = json.loads(self.path.read_text(encoding="utf-8"))
+            found = tuple(Token(**{**one, "studies": tuple(one["studies"])}) for one in kept["tokens"])
+            for one in found:
+                one.live(self._clock())  # its times can be read
+            return found
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise LedgerError(f"{self.path} cannot be read as a file of tokens ({error}).") from None
+
+    def __repr__(self) -> str:
+        return f"Tokens({sum(token.state == 'live' for token in self.all())} live)"

@@ -1,0 +1,1 @@
+"""One adaptive session: its settings, its turns, its life on disk."""

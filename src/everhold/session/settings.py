@@ -1,0 +1,156 @@
+"""The public settings of a session, as values that a record can keep."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from numbers import Integral
+from typing import Any, Literal, get_args
+
+from everhold.errors import LedgerError, SettingError, require_number, require_whole
+from everhold.mechanism.rules import Corrective, Entropic, Gradient, Rule
+from everhold.mechanism.tolerance import Anytime, Contract, FixedPrecision
+from everhold.queries.rng import require_seed
+
+__all__ = ["OverlapRule", "RuleName", "Settings"]
+
+RuleName = Literal["corrective", "gradient", "entropic"]
+OverlapRule = Literal["refuse", "allow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The public settings of a session. Together with the prior they fix everything but what the data says.
+
+    Attributes:
+        confidence: probability that all intervals of the session hold together.
+        half_width: promised half-width on the share scale (fixed precision), or None (anytime).
+        rule: how surprises teach the sketch; a name, or a rule object.
+        density: λ where one is known: `D ≤ π/λ`; it caps the density ratio. The prior's own when left out.
+        known_rows: how many private rows the analyst may know.
+        seed: of all coins.
+        tolerance: a contract to use instead of the default for `half_width`.
+        overlap: whether a reference that holds private rows was to be refused, or allowed.
+    """
+
+    confidence: float = 0.95
+    half_width: float | None = None
+    rule: RuleName | Rule = "corrective"
+    density: float | None = None
+    known_rows: int = 0
+    seed: int = 0
+    tolerance: Contract | None = None
+    overlap: OverlapRule = "refuse"
+
+    def __post_init__(self) -> None:
+        require_number(self.confidence, "confidence")
+        object.__setattr__(self, "confidence", float(self.confidence))
+        if not 1e-9 < self.confidence < 1.0:
+            raise SettingError(
+                f"confidence lies strictly between 0 and 1, not at {self.confidence!r}. 0.95 is usual: all intervals of a "
+                "session hold together in 95 of 100 sessions."
+            )
+        if self.half_width is not None:
+            require_number(self.half_width, "half_width")
+            if not 0.0 < self.half_width < 1.0:
+                raise SettingError(f"half_width is on the share scale, between 0 and 1, not {self.half_width!r}")
+        if self.density is not None:
+            require_number(self.density, "density")
+            if not 0.0 < self.density <= 1.0:
+                raise SettingError(f"the density λ lies in (0, 1], not at {self.density!r}")
+        require_whole(self.known_rows, "known_rows")
+        require_whole(self.seed, "seed")
+        for name, kind in (("half_width", float), ("density", float), ("known_rows", int), ("seed", int)):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, kind(value))
+        require_seed(self.seed)
+        if self.overlap not in get_args(OverlapRule):
+            raise SettingError(f"overlap is one of {', '.join(get_args(OverlapRule))}, not {self.overlap!r}")
+        if isinstance(self.rule, str) and self.rule not in get_args(RuleName):
+            raise SettingError(f"the rule is one of {', '.join(get_args(RuleName))}, not {self.rule!r}")
+        if not isinstance(self.rule, str) and not hasattr(self.rule, "fit"):
+            raise SettingError(f"the rule is a name or a rule such as eh.Corrective(), not {self.rule!r}")
+        if self.tolerance is not None and not hasattr(self.tolerance, "tolerance"):
+            raise SettingError(f"tolerance is a policy such as eh.Anytime(share=0.7), not {self.tolerance!r}")
+
+    def contract(self) -> Contract:
+        """The tolerance policy."""
+        if self.tolerance is not None:
+            return self.tolerance
+        return Anytime() if self.half_width is None else FixedPrecision(2.0 * self.half_width)
+
+    def make_rule(self, prior_density: float | None) -> Rule:
+        """The rule, its cap set by the density where one is known."""
+        if not isinstance(self.rule, str):
+            return self.rule
+        density = self.density or prior_density
+        if self.rule == "gradient":
+            return Gradient()
+        if self.rule == "entropic":
+            return Entropic()
+        return Corrective() if density is None else Corrective(cap=min(max(1.0 / density, 1.01), 2.0**12))
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a record keeps. Rules and policies of one's own cannot be kept.
+
+        >>> Settings.from_dict(Settings(confidence=0.9, rule="entropic", seed=7).to_dict()).seed
+        7
+        """
+        rule: Any = self.rule
+        if not isinstance(rule, str):
+            if type(rule) not in (Corrective, Entropic, Gradient):
+                raise LedgerError(
+                    "a rule of your own cannot be kept in a file. Expected a name, or a rule of everhold's."
+                )
+            rule = {"name": rule.name, **{key: _plain(value) for key, value in vars(rule).items() if key[0] != "_"}}
+        tolerance: Any = self.tolerance
+        if tolerance is not None:
+            if type(tolerance) not in (Anytime, FixedPrecision) or not is_dataclass(tolerance):
+                raise LedgerError("a tolerance of your own cannot be kept in a file. Expected eh.Anytime(...).")
+            kept = asdict(tolerance)  # type: ignore[arg-type]
+            tolerance = {"name": type(tolerance).__name__, **{key: _plain(value) for key, value in kept.items()}}
+        return {
+            "confidence": self.confidence,
+            "half_width": self.half_width,
+            "rule": rule,
+            "density": self.density,
+            "known_rows": self.known_rows,
+            "seed": str(self.seed),
+            "tolerance": tolerance,
+            "overlap": self.overlap,
+        }
+
+    @classmethod
+    def from_dict(cls, kept: dict[str, Any]) -> Settings:
+        """From what a record kept."""
+        try:
+            if odd := sorted(set(kept) - set(_KEPT)):
+                raise ValueError(f"unknown entry {odd[0]!r}")
+            rule, tolerance = kept["rule"], kept["tolerance"]
+            if isinstance(rule, dict):
+                made = {"corrective": Corrective, "entropic": Entropic, "gradient": Gradient}[rule["name"]]
+                rule = made(**{key: value for key, value in rule.items() if key != "name"})
+            if isinstance(tolerance, dict):
+                policy = {"Anytime": Anytime, "FixedPrecision": FixedPrecision}[tolerance["name"]]
+                tolerance = policy(**{key: value for key, value in tolerance.items() if key != "name"})
+            return cls(
+                confidence=kept["confidence"],
+                half_width=kept["half_width"],
+                rule=rule,
+                density=kept["density"],
+                known_rows=kept["known_rows"],
+                seed=int(kept["seed"]),
+                tolerance=tolerance,
+                overlap=kept.get("overlap", "refuse"),  # studies older than the question never allowed it
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise LedgerError(f"the settings of the study are not readable ({error}).") from None
+
+
+_KEPT = tuple(field.name for field in fields(Settings))
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy's, or a fraction, as Python's own."""
+    if isinstance(value, bool | str) or value is None:
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)

@@ -1,0 +1,187 @@
+"""Studies, tokens and servers for the tests: in this process without a socket, or as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx2
+import numpy as np
+from starlette.testclient import TestClient
+
+import everhold as eh
+from everhold.server.app import make_app
+from everhold.server.config import Config, StudyAt
+from everhold.server.state import ServerState
+from everhold.server.tokens import Tokens
+
+FREE = {"requests_per_minute": 10_000_000, "burst": 1_000_000, "anonymous_per_minute": 10_000_000, "grid_ms": 0}
+"""No rates and no grid, for tests of other things."""
+
+
+def people(size: int, smokers: float, seed: int) -> dict[str, np.ndarray]:
+    """A table."""
+    rng = np.random.default_rng(seed)
+    return {
+        "age": rng.integers(18, 90, size),
+        "smoker": rng.random(size) < smokers,
+        "bmi": rng.normal(27.0, 4.0, size).round(1),
+        "city": rng.choice(["York", "Leeds", "Hull"], size, p=[0.5, 0.3, 0.2]),
+    }
+
+
+def save(place: Path, table: dict[str, np.ndarray]) -> Path:
+    """As CSV."""
+    rows = zip(*(column.tolist() for column in table.values()), strict=True)
+    text = "\n".join([",".join(table), *(",".join(str(cell) for cell in row) for row in rows)])
+    place.write_text(text + "\n")
+    return place
+
+
+def make_study(folder: Path, name: str = "patients", **settings: object) -> Path:
+    """A study whose private rows have more smokers than the public ones."""
+    data = save(folder / f"{name}.csv", people(4_000, 0.3, 1))
+    prior = eh.Reference(people(3_000, 0.2, 2))
+    place = folder / f"{name}.everhold"
+    eh.Holdout.create(place, data, prior=prior, **{"seed": 7, **settings}).close()
+    return place
+
+
+def make_contest(folder: Path, name: str = "coins", **settings: object) -> tuple[Path, np.ndarray]:
+    """A contest, and its labels."""
+    labels = np.random.default_rng(3).integers(0, 2, 300)
+    place = folder / f"{name}.everhold"
+    given = {"title": "Guess the coins", "classes": [0, 1], "seed": 2, **settings}
+    eh.Contest.create(place, np.arange(300.0)[:, None], labels, **given)
+    return place, labels
+
+
+def as_csv(predictions: np.ndarray) -> str:
+    """A submission."""
+    return "id,prediction\n" + "".join(f"{place},{value}\n" for place, value in enumerate(predictions))
+
+
+@dataclass
+class BaselineContext:
+    """A server in this process, with a token of each scope."""
+
+    house: ServerState
+    http: TestClient
+    secrets: dict[str, str] = field(default_factory=dict)
+
+    def token(self, name: str, scope: str, **limits: object) -> str:
+        """A new token's secret."""
+        self.secrets[name] = self.house.tokens.create(name, scope, **limits)[0]
+        return self.secrets[name]
+
+    def as_(self, name: str) -> dict[str, str]:
+        """Headers of somebody."""
+        return {"Authorization": f"Bearer {self.secrets[name]}"}
+
+    def post(self, path: str, body: object = None, who: str = "ann", **more: object) -> httpx2.Response:
+        """A request with a body."""
+        return self.http.post(path, json=body, headers=self.as_(who), **more)
+
+    def get(self, path: str, who: str = "ann", **more: object) -> httpx2.Response:
+        """A request without."""
+        return self.http.get(path, headers=self.as_(who), **more)
+
+    def sign_in(self, who: str) -> str:
+        """Sign in on the page; the secret that its forms carry."""
+        self.http.cookies.clear()
+        found = self.http.post("/sign-in", data={"token": self.secrets[who], "next": "/"}, follow_redirects=False)
+        assert found.status_code == 303, found.text
+        page = self.http.get("/").text
+        return page.split('name="csrf" value="')[1].split('"')[0]
+
+
+@contextmanager
+def site(folder: Path, *studies: Path, **settings: object):
+    """A server in this process, without a socket."""
+    config = Config(
+        studies=tuple(StudyAt(place) for place in studies),
+        tokens=folder / "tokens.json",
+        log=folder / "access.jsonl",
+        **{**FREE, **settings},
+    )
+    house = ServerState(config)
+    with TestClient(make_app(house), raise_server_exceptions=False, client=("127.0.0.1", 5)) as http:
+        made = BaselineContext(house, http)
+        for name, scope in (("ann", "analyst"), ("aud", "auditor"), ("cus", "custodian")):
+            made.token(name, scope)
+        yield made
+
+
+class Process:
+    """`everhold serve` as a process of its own, on a free port."""
+
+    def __init__(self, folder: Path, *studies: Path, **settings: object) -> None:
+        self.folder, self.studies = folder, studies
+        self.tokens = Tokens(folder / "tokens.json")
+        self.settings = {**FREE, **settings}
+        self.url = ""
+        self.child: subprocess.Popen[str] | None = None
+
+    def start(self) -> str:
+        """Start it, and wait until it listens."""
+        given = {f"EVERHOLD_{name.upper()}": str(value) for name, value in self.settings.items()}
+        environment = {**os.environ, **given, "EVERHOLD_LOG": str(self.folder / "access.jsonl"), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-m", "everhold", "serve", *map(str, self.studies), "--port", str(self._port())]
+        self.child = subprocess.Popen(
+            [*command, "--tokens", str(self.tokens.path)],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+        )  # fmt: skip
+        assert self.child.stdout is not None
+        seen = []
+        for line in self.child.stdout:
+            seen.append(line)
+            if line.startswith("Serving "):
+                self.url = line.rsplit(" ", 1)[1].strip()
+                return self.url
+        raise AssertionError("the server did not start: " + "".join(seen))
+
+    def _port(self) -> int:
+        return int(self.url.rsplit(":", 1)[1]) if self.url else 0
+
+    def kill(self) -> None:
+        """As a power cut would."""
+        assert self.child is not None
+        self.child.send_signal(signal.SIGKILL)
+        self.child.wait()
+        self.child.stdout.close()
+
+    def stop(self) -> int:
+        """As an operator would; the exit code."""
+        assert self.child is not None
+        self.child.send_signal(signal.SIGTERM)
+        code = self.child.wait(timeout=60)
+        self.child.stdout.close()
+        return code
+
+    def __enter__(self) -> Process:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.child is not None and self.child.poll() is None:
+            self.stop()
+
+
+def access_log(folder: Path) -> list[dict[str, object]]:
+    """What the server noted."""
+    return [json.loads(line) for line in (folder / "access.jsonl").read_text().splitlines()]
+
+
+def wait_for(true, seconds: float = 10.0) -> None:
+    """Until something is so."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)

@@ -1,0 +1,328 @@
+"""The page in a real browser: Chromium, both themes, a narrow screen, the keyboard alone.
+
+Needs Chromium (Debian's package `chromium`); CI installs it. Screenshots of every page go to `out/screenshots`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import everhold as eh
+from tests.server.serving import Process, as_csv, make_contest, make_study, wait_for
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")]
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]  # fmt: skip
+SHOTS = Path(__file__).parents[2] / "out" / "screenshots"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("browser")
+
+
+@pytest.fixture(scope="module")
+def labels(folder):
+    return make_contest(folder)[1]
+
+
+@pytest.fixture(scope="module")
+def process(folder, labels):
+    studies = [make_study(folder), make_study(folder, "strict", half_width=0.1), make_study(folder, "fresh")]
+    with Process(folder, *studies, folder / "coins.everhold", grid_ms=20) as made:
+        made.secret = made.tokens.create("ann", "custodian")[0]
+        with eh.connect(made.url, made.secret) as server:  # some history to look at
+            server.study("patients").ask_many(["age > 41", "city = 'Hull'", "bmi > 30", "city = 'York' AND age > 50"])
+        yield made
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(params=["light", "dark"])
+def page(request, chromium, process):
+    """Signed in; whatever the page complains of fails the test, and so does any request to elsewhere."""
+    context = chromium.new_context(color_scheme=request.param, viewport={"width": 1100, "height": 900})
+    found = context.new_page()
+    found.set_default_timeout(10_000)
+    found.theme = request.param
+    complaints = []
+    found.on("pageerror", lambda error: complaints.append(str(error)))
+    found.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+    found.on(
+        "request", lambda sent: None if sent.url.startswith((process.url, "data:")) else complaints.append(sent.url)
+    )
+    _sign_in(found, process)
+    yield found
+    context.close()
+    # a refused question is logged by the browser, a check that a later one has replaced by htmx
+    fine = ("status of 4", "htmx:sendAbort", "htmx:afterRequest")
+    serious = [one for one in complaints if not any(word in one for word in fine)]
+    assert not serious
+
+
+def _sign_in(page, process):
+    page.goto(process.url)
+    assert page.url.endswith("/sign-in?next=/")
+    page.fill("#token", process.secret)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h1:has-text('Studies')")
+
+
+def _shot(page, name):
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SHOTS / f"{name}-{page.theme}.png", full_page=True)
+
+
+def _open(page, process, path):
+    page.goto(process.url + path)
+
+
+def test_ask_and_see_the_interval(page, process):
+    _shot(page, "studies")
+    page.click("a:has-text('patients')")
+    page.fill("#question", "age > 40 AND smoker")
+    page.wait_for_selector("#check .fine")
+    before = int(page.inner_text("#facts dd >> nth=0").replace(",", ""))
+    page.click("button.main")
+    page.wait_for_selector("#answer .value")
+    assert page.inner_text("#answer .value").endswith("%")
+    assert "For the population: between" in page.inner_text("#answer")
+    bar = page.locator("#answer svg .bar").bounding_box()
+    dot = page.locator("#answer svg .dot").bounding_box()
+    assert bar["width"] > 5
+    assert bar["x"] < dot["x"] + dot["width"] / 2 < bar["x"] + bar["width"]
+    after = int(page.inner_text("#facts dd >> nth=0").replace(",", ""))
+    assert after == before + 1 or page.theme == "dark"  # asked before in the other theme: the same answer, for nothing
+    assert page.locator("#figure svg circle").count() > 2
+    assert '"smoker"' in page.inner_text("#recent")
+    _shot(page, "answer")
+
+
+def test_a_surprise_looks_like_one(page, process):
+    _open(page, process, "/studies/fresh")
+    page.fill("#question", "smoker")
+    page.click("button.main")
+    page.wait_for_selector("#answer .answer.surprise")
+    assert "the private rows spoke" in page.inner_text("#answer")
+    _shot(page, "surprise")
+
+
+def test_a_failed_question_keeps_its_text(page, process):
+    _open(page, process, "/studies/patients")
+    page.fill("#question", "agge > 40")
+    page.wait_for_selector("#check .wrong")
+    assert "Did you mean 'age'" in page.inner_text("#check")
+    page.click("button.main")
+    page.wait_for_selector("#answer .error")
+    assert page.input_value("#question") == "agge > 40"
+    assert "Nothing was charged" in page.inner_text("#answer")
+    _shot(page, "error")
+    page.fill("#question", "age > 40")
+    page.click("button.main")
+    page.wait_for_selector("#answer .value")
+
+
+def test_the_keyboard_alone(page, process):
+    """Completion by arrows, asking by Ctrl+Enter, and a visible focus all the way."""
+    _open(page, process, "/studies/patients")
+    page.focus("#question")
+    page.keyboard.type("NOT smo")
+    page.wait_for_selector("#words li")
+    assert page.get_attribute("#words", "role") == "listbox"
+    _shot(page, "completion")
+    page.keyboard.press("ArrowDown")
+    assert page.get_attribute("#question", "aria-activedescendant") == "word-0"
+    page.keyboard.press("Enter")
+    assert page.input_value("#question") == "NOT smoker"
+    page.keyboard.type(" AND cit")
+    page.wait_for_selector("#words li")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Tab")
+    page.keyboard.type(" = 'Yo")
+    page.wait_for_selector("#words li")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.input_value("#question") == "NOT smoker AND city = 'York'"
+    page.keyboard.type(" AND age")
+    page.keyboard.press("Escape")
+    assert page.is_hidden("#words")
+    page.keyboard.type(" > 20")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("#answer .value")
+    page.keyboard.press("Tab")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+
+
+def test_other_kinds_show_their_fields(page, process):
+    _open(page, process, "/studies/patients")
+    assert page.is_hidden("#level")
+    page.select_option("#kind", "quantile")
+    assert page.is_visible("#level")
+    page.fill("#question", "age")
+    page.fill("#level", "0.9")
+    page.click("button.main")
+    page.wait_for_selector("#answer h2:has-text('0.9 quantile of age')")
+    page.select_option("#kind", "table")
+    page.fill("#question", "city")
+    page.fill("#second", "smoker")
+    page.click("button.main")
+    page.wait_for_selector("#answer table")
+    assert page.locator("#answer table svg").count() >= 6
+    _shot(page, "table")
+    page.click("[data-fill] >> nth=0")
+    assert page.input_value("#kind") == "share"
+    assert page.input_value("#question")
+
+
+def test_history(page, process):
+    _open(page, process, "/studies/patients/history")
+    every = page.locator("tbody tr").count()
+    page.fill("#contains", "city")
+    wait_for(lambda: page.wait_for_timeout(20) or 0 < page.locator("tbody tr").count() < every)
+    assert all('"city"' in text for text in page.locator("tbody tr").all_inner_texts())
+    with page.expect_download() as coming:
+        page.click("a:has-text('CSV')")
+    lines = Path(coming.value.path()).read_text().splitlines()
+    assert lines[0].startswith("round,question,value")
+    assert all("city" in line for line in lines[1:])
+    _shot(page, "history")
+
+
+def test_certificate(page, process):
+    _open(page, process, "/studies/patients/certificate")
+    page.wait_for_selector("#audited .ok")
+    _shot(page, "certificate")
+    page.click("text=Open the certificate")
+    page.wait_for_selector("h1:has-text('Certificate of patients')")
+
+
+def test_the_board(page, process, labels, tmp_path):
+    _open(page, process, "/contests/coins")
+    place = tmp_path / "mine.csv"
+    place.write_text(as_csv(labels))
+    page.set_input_files("#predictions", place)
+    page.click("button.main")
+    page.wait_for_selector("#submitted .value")
+    page.wait_for_selector("#board td:has-text('ann')")
+    _shot(page, "board")
+    place.write_text("id,prediction\n0,7\n")
+    page.set_input_files("#predictions", place)
+    page.click("button.main")
+    page.wait_for_selector("#submitted .error")
+    assert "Line 2, column prediction" in page.inner_text("#submitted")
+
+
+def test_tokens_are_made_and_revoked(page, process):
+    _open(page, process, "/tokens")
+    page.fill("#name", f"bob {page.theme}")
+    page.select_option("#studies", "patients")
+    page.click("text=Make a token")
+    secret = page.inner_text("#secret")
+    assert process.tokens.find(secret).studies == ("patients",)
+    _shot(page, "tokens")
+    page.on("dialog", lambda asked: asked.accept())
+    page.click(f"tr:has-text('bob {page.theme}') button.danger")
+    page.wait_for_selector(f"tr:has-text('bob {page.theme}') td:has-text('revoked')")
+    assert process.tokens.find(secret) is None
+
+
+def test_the_api_page_works_without_internet(page, process):
+    _open(page, process, "/docs")
+    page.wait_for_selector(".opblock-summary-path")
+    assert page.locator(".opblock").count() >= 20
+    _shot(page, "docs")
+
+
+def test_signing_out(page, process):
+    page.click("text=Sign out")
+    page.wait_for_selector("#token")
+    _open(page, process, "/studies/patients")
+    assert "/sign-in" in page.url
+
+
+@pytest.mark.parametrize("path", ["/", "/studies/patients", "/studies/patients/history", "/contests/coins", "/tokens",
+                                  "/studies/strict", "/studies/patients/certificate"])  # fmt: skip
+def test_narrow_screens_do_not_scroll_sideways(page, process, path):
+    page.set_viewport_size({"width": 360, "height": 740})
+    _open(page, process, path)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    _shot(page, "narrow" + path.replace("/", "-"))
+
+
+_CONTRAST = """() => {
+  const probe = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+  const rgba = (text) => {
+    probe.clearRect(0, 0, 1, 1); probe.fillStyle = text; probe.fillRect(0, 0, 1, 1);
+    return [...probe.getImageData(0, 0, 1, 1).data];
+  };
+  const light = (c) => {
+    const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = c.slice(0, 3).map((v) => linear(v / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (element) => {
+    for (let one = element; one; one = one.parentElement) {
+      const colour = rgba(getComputedStyle(one).backgroundColor);
+      if (colour[3] === 255) return colour;
+    }
+    return [255, 255, 255, 255];
+  };
+  const low = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const text = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+    const seen = element.checkVisibility({visibilityProperty: true}) && !element.closest("svg, script, [disabled]");
+    if (!text || !seen) continue;
+    const style = getComputedStyle(element);
+    const [a, b] = [light(rgba(style.color)), light(behind(element))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const size = parseFloat(style.fontSize);
+    const large = size >= 24 || (size >= 18.66 && parseInt(style.fontWeight) >= 700);
+    if (ratio < (large ? 3 : 4.5)) low.push(`${element.tagName} ${element.className}: ${ratio.toFixed(2)}`);
+  }
+  return low;
+}"""
+
+
+@pytest.mark.parametrize("path", ["/", "/studies/fresh", "/studies/patients/history", "/contests/coins", "/tokens"])
+def test_contrast_is_aa(page, process, path):
+    """WCAG 2.2 AA: 4.5 to 1 for text, 3 to 1 for large text; and the check finds grey on grey."""
+    _open(page, process, path)
+    if path == "/studies/fresh":
+        page.fill("#question", "smoker")
+        page.click("button.main")
+        page.wait_for_selector("#answer .surprise")
+        page.fill("#question", "smokr")
+        page.wait_for_selector("#check .wrong")
+    assert page.evaluate(_CONTRAST) == []
+    page.evaluate("document.querySelector('h1').style.color = getComputedStyle(document.body).backgroundColor")
+    assert len(page.evaluate(_CONTRAST)) == 1
+
+
+@pytest.mark.parametrize("path", ["/", "/studies/patients", "/studies/patients/history", "/contests/coins", "/tokens"])
+def test_everything_has_a_name_for_those_who_hear_the_page(page, process, path):
+    _open(page, process, path)
+    unnamed = page.evaluate(
+        """() => [...document.querySelectorAll("input:not([type=hidden]), select, textarea, button, a, img, svg")]
+        .filter((one) => one.checkVisibility())
+        .filter((one) => !(one.labels && one.labels.length) && !one.getAttribute("aria-label") && !one.hasAttribute("alt")
+          && !one.textContent.trim())
+        .map((one) => one.outerHTML.slice(0, 100))"""
+    )
+    assert unnamed == []
+    assert page.locator("h1").count() == 1
+    assert page.evaluate("document.documentElement.lang") == "en"
+    assert page.locator("main").count() == 1

@@ -1,0 +1,154 @@
+"""One writer a study: in order, durable before told, and nobody hears of what could not be written."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import wait
+
+import pytest
+
+import everhold as eh
+from everhold.ledger.store import Store
+from everhold.queries.request import Request
+from everhold.server.writer import Caller, StudyWriter
+from tests.server.serving import make_study, people
+
+
+@pytest.fixture
+def desk(tmp_path):
+    made = StudyWriter(make_study(tmp_path))
+    yield made
+    made.close()
+
+
+def test_each_is_answered_as_if_it_were_asked_alone(tmp_path):
+    table, prior = people(4_000, 0.3, 1), people(3_000, 0.2, 2)
+    together, alone = (eh.Holdout(table, prior=eh.Reference(prior), seed=5) for _ in range(2))
+    texts = ["age > 40", "smoker", "nonsense >", "age > 40", "city = 'York' AND smoker", "bmi > 30", "NOT smoker"]
+    found = together.ask_each([Request(text, f"id {n}", "ann") for n, text in enumerate(texts)])
+    for n, (text, answer) in enumerate(zip(texts, found, strict=True)):
+        if text == "nonsense >":
+            assert isinstance(answer, eh.QuestionError)
+        else:
+            assert answer == alone.ask(text, request_id=f"id {n}", who="ann")
+    assert together.transcript == alone.transcript
+    assert together.surprises >= 1
+    assert together.audit().ok
+
+
+def test_a_conflict_is_told_to_the_one_who_made_it():
+    holdout = eh.Holdout(people(4_000, 0.3, 1), prior=eh.Reference(people(3_000, 0.2, 2)), seed=5)
+    asked = [Request("age > 40", "a"), Request("age > 41", "a"), Request("age > 42", "b")]
+    first, second, third = holdout.ask_each(asked)
+    assert isinstance(second, eh.RequestConflict)
+    assert (first.round, third.round, holdout.rounds) == (1, 2, 2)
+
+
+def test_a_used_up_promise_refuses_each(tmp_path):
+    prior = eh.Reference(people(3_000, 0.2, 2))
+    holdout = eh.Holdout(people(4_000, 0.3, 1), prior=prior, seed=5, half_width=0.085)
+    texts = [f"smoker AND age > {20 + n} AND bmi > {20 + n / 9}" for n in range(120)]
+    found = holdout.ask_each([Request(text) for text in texts])
+    refused = [isinstance(one, eh.PrecisionExhausted) for one in found]
+    assert any(refused)
+    assert refused == sorted(refused)  # once used up, always
+    assert sum(not one for one in refused) == holdout.rounds
+
+
+def test_in_the_order_of_arrival_and_durable_when_told(desk):
+    futures = [desk.ask(Request(f"age > {20 + n}", None, "ann")) for n in range(50)]
+    for number, future in enumerate(futures, 1):
+        assert future.result(10).round == number
+        assert len(desk.told) >= number
+    store = Store.open(desk.path, write=False)
+    try:
+        assert sum(record.kind == "round" for record in store.records()) == 50
+        assert str(store.head) == desk.standing.head
+    finally:
+        store.close()
+
+
+def test_readers_never_see_what_is_not_durable(desk, monkeypatch):
+    """While a record is being written, nobody can read of it: not by the log, the status or a certificate."""
+    writing, go_on = threading.Event(), threading.Event()
+    append = Store.append
+
+    def slow(self, records):
+        writing.set()
+        assert go_on.wait(10)
+        append(self, records)
+
+    monkeypatch.setattr(Store, "append", slow)
+    future = desk.ask(Request("smoker", None, "ann"))
+    assert writing.wait(10)
+    assert desk.standing.rounds == len(desk.told) == len(desk.file().told) == 0
+    assert not future.done()
+    go_on.set()
+    assert future.result(10).round == 1
+    assert desk.standing.rounds == len(desk.told) == 1
+
+
+def test_what_cannot_be_written_is_told_to_nobody(desk, monkeypatch):
+    answered = desk.ask(Request("age > 40")).result(10)
+    before = desk.standing
+
+    def full(self, records):
+        self._broken = True
+        self.close()
+        raise eh.LedgerError("no space left on device")
+
+    monkeypatch.setattr(Store, "append", full)
+    futures = [desk.ask(Request(text)) for text in ("smoker", "age > 50", "bmi > 30")]
+    wait(futures, 10)
+    assert all(isinstance(one.exception(), eh.LedgerError) for one in futures)
+    monkeypatch.undo()
+    with pytest.raises(eh.LedgerError):
+        desk.ask(Request("age > 60")).result(10)
+    assert desk.broken
+    assert desk.standing == before
+    assert [one.answer for one in desk.told] == [answered]
+    assert desk.file().told == tuple(desk.told)
+
+
+def test_reopened_it_shows_the_same_record(tmp_path):
+    place = make_study(tmp_path)
+    first = StudyWriter(place)
+    first.ask(Request("smoker", "a", "ann")).result(10)
+    first.asker(Caller("bob", "b")).mean("bmi", given="smoker")
+    told, standing = list(first.told), first.standing
+    first.close()
+    second = StudyWriter(place)
+    assert list(second.told) == told
+    assert second.standing == standing
+    assert second.ask(Request("smoker", "a", "ann")).result(10) == told[0].answer
+    second.close()
+
+
+def test_a_question_given_up_before_its_turn_is_not_asked(desk):
+    started, go_on = threading.Event(), threading.Event()
+    blocking = desk.do(lambda held: (started.set(), go_on.wait(10)))
+    assert started.wait(10)
+    given_up, kept = desk.ask(Request("age > 70")), desk.ask(Request("age > 71"))
+    assert given_up.cancel()
+    go_on.set()
+    blocking.result(10)
+    assert kept.result(10).round == 1
+    assert [one.question for one in desk.told] == ['(71.0 < "age")']
+
+
+def test_closing_answers_what_waits_and_frees_the_study(tmp_path):
+    place = make_study(tmp_path)
+    desk = StudyWriter(place)
+    futures = [desk.ask(Request(f"age > {20 + n}")) for n in range(30)]
+    desk.close()
+    assert [one.result(0).round for one in futures] == list(range(1, 31))
+    with pytest.raises(eh.LedgerError, match="stopping"):
+        desk.ask(Request("age > 80"))
+    with eh.Holdout.open(place) as holdout:
+        assert holdout.rounds == 30
+
+
+def test_an_open_study_is_refused_elsewhere(desk):
+    with pytest.raises(eh.LedgerBusy, match=str(os.getpid())):
+        StudyWriter(desk.path)
