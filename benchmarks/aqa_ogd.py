@@ -11,11 +11,12 @@ import everhold as eh
 from benchmarks.promises import Line, seconds
 from everhold.mechanism.aqa_ogd import AqaOgd
 from everhold.mechanism.estimator import Draws
+from everhold.session.session import Session
 
 ROWS, ROUNDS, FEATURES = 20_000, 1_000, 16
 
 
-def session(bits: int, rounds: int = ROUNDS, seed: int = 3) -> eh.Holdout:
+def session(bits: int, rounds: int = ROUNDS, seed: int = 3) -> Session[Any]:
     """λ = 1/2, ε = 0.2: the label is the majority of three features, and an analyst learns it by random steps.
 
     g reads 16 features and a label from places spread over the seed, whatever its length: the same work for every n.
@@ -51,7 +52,7 @@ def session(bits: int, rounds: int = ROUNDS, seed: int = 3) -> eh.Holdout:
 
 def run() -> list[Line]:
     """Finish at n = 64; the same time at n = 24."""
-    sessions: dict[int, eh.Holdout] = {}
+    sessions: dict[int, Session[Any]] = {}
     times: dict[int, float] = {}
     for bits in (24, 64):
 

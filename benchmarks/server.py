@@ -118,7 +118,7 @@ def run() -> list[Line]:
 
 
 def _lines(found: dict[str, Any], alone: float, place: Path, stopped: int) -> list[Line]:
-    kept = read_study(place).told
+    kept = read_study(place).rounds
     recorded = {}
     for one in kept:
         recorded[(one.request or "").rsplit(":", 1)[-1]] = one.answer

@@ -72,7 +72,7 @@ def test_over_stdio_on_a_file(study, tmp_path):
     )
     _compare(asyncio.run(_session(command)), _expected(tmp_path))
     with eh.Holdout.open(study) as again:  # given up when the agent has gone
-        assert again.journal.circumstance(1).who == "agent"
+        assert again.journal.asked_by(1).who == "agent"
 
 
 def test_over_stdio_behind_a_server(study, tmp_path):

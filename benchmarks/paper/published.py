@@ -14,7 +14,7 @@ from everhold.baselines import Ladder, Rival, Thresholdout
 from everhold.games import GameTerms, play
 from everhold.games.mechanisms.baselines import seated
 from everhold.games.worlds.made import noise
-from everhold.session.holdout import Holdout
+from everhold.session.session import Session
 
 SPAN = 6.0  # features are normal: beyond six deviations they are cut off
 VOTERS = 500
@@ -28,7 +28,7 @@ def thresholdout(rows: int, features: int, seed: int) -> list[Row]:
     mine, theirs = train.T @ y / rows, hold.T @ hy / rows
     public = eh.Reference(rows).pool(rng)
 
-    def seat(scale: float) -> eh.Holdout:
+    def seat(scale: float) -> Session[Any]:
         policy = Thresholdout(4.0 / scale / rows**0.5, 1.0 / scale / rows**0.5, shape="gaussian", seed=seed)
         return eh.Holdout.with_mechanism(rows, lambda n: Rival(policy, rows=n, public=public))
 
@@ -65,7 +65,7 @@ def ladder(rows: int, submissions: int, seed: int) -> list[Row]:
     """Random submissions and the vote of those told to be below 1/2: the last number on the board."""
     world = noise(seed, atoms=2**16, features=1)
 
-    def seat(at: GameTerms) -> Holdout:
+    def seat(at: GameTerms) -> Session[Any]:
         return seated(at, Ladder(step=rows**-0.5))
 
     shown: Row = {"part": "Ladder", "rows": rows, "seed": seed, "truth": 0.5}

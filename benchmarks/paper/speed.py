@@ -14,6 +14,7 @@ from everhold.baselines import MultiplicativeWeights, Rival
 from everhold.data.table import Table
 from everhold.priors.pool import Pool
 from everhold.queries.query import Rows
+from everhold.session.session import Session
 
 PRIVATE, PUBLIC = 5_000, 10_000
 NAMES = ("multiplicative weights", "AQA-OGD", "everhold")
@@ -30,7 +31,7 @@ def population(rng: np.random.Generator, size: int, bits: int) -> dict[str, np.n
     return {"key": drawn[drawn & np.uint64(3) != 0][:size]}
 
 
-def holdout(name: str, bits: int, rounds: int) -> eh.Holdout:
+def holdout(name: str, bits: int, rounds: int) -> eh.Holdout | Session[Any]:
     """The same private rows for everybody."""
     private = population(np.random.default_rng(1), PRIVATE, bits)
     if name == "everhold":

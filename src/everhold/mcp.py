@@ -6,12 +6,15 @@ The study is on this machine (`Holdout`) or behind a server (`RemoteStudy`): bot
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from inspect import Parameter, Signature
+from typing import Annotated, Any, Literal, Protocol
 
-from everhold.client.json_codec import Result, column_out, found_out, preview_out
-from everhold.errors import EverholdError, MissingExtra, QuestionError
+from everhold.errors import EverholdError, MissingExtra
 from everhold.queries.interval import Interval
-from everhold.statistics.finding import Comparison, Finding, Shares
+from everhold.statistics import STATISTICS, statistic
+from everhold.statistics.finding import Comparison, Finding, Result, Shares
+from everhold.statistics.parameters import parameters
+from everhold.statistics.statistic import Statistic
 from everhold.version import VERSION
 
 try:
@@ -19,31 +22,15 @@ try:
     from mcp.server.mcpserver.exceptions import ToolError
     from mcp.server.mcpserver.tools import Tool
     from mcp.types import ToolAnnotations
+    from pydantic import Field
 except ImportError:
     raise MissingExtra("the MCP server", "mcp") from None
 
 __all__ = ["Askable", "tools"]
 
-What = Literal[
-    "share", "mean", "median", "quantile", "variance", "histogram", "table", "difference", "compare", "correlation"
-]
-_TAKES: dict[str, tuple[str, ...]] = {
-    "share": ("given",),
-    "mean": ("given", "low", "high"),
-    "median": ("given", "low", "high"),
-    "quantile": ("given", "low", "high", "level"),
-    "variance": ("given", "low", "high"),
-    "histogram": ("given", "bins"),
-    "table": ("given", "bins", "second"),
-    "difference": ("low", "high", "first_group", "second_group"),
-    "compare": ("given", "low", "high", "second"),
-    "correlation": ("given", "second"),
-}
-_NEEDS = {"difference": ("first_group", "second_group"), "compare": ("second",), "correlation": ("second",)}
-
 _ABOUT = """A private table that you may ask any number of questions, each chosen after seeing earlier answers. Every answer
-carries an interval for the population; all intervals hold together with the study's confidence, however you search, so
-you cannot overfit this data: trust the interval, not the point. Call `schema` first. `try_out` asks the public side alone
+carries an interval for the population; all intervals are valid at the same time, with the study's confidence, however
+you search. So you cannot overfit this data: trust the interval, not the point. Call `schema` first. `try_out` asks the public side alone
 and costs nothing: use it to check a question. A surprise is charged and widens later intervals a little; a quiet answer
 costs next to nothing. Asking the same question again returns the recorded answer. Two things differ beyond doubt only when
 their intervals do not overlap."""
@@ -72,61 +59,36 @@ class Askable(Protocol):
     def schema(self) -> Any:
         """The declared columns."""
 
-    @property
-    def rehearsal(self) -> Any:
-        """The same questions on the public side."""
+    def ask(self, question: Any) -> Any:
+        """Ask for a statistic."""
 
-    def try_out(self, question: str) -> Any:
-        """What the public side says."""
+    def try_out(self, question: Any) -> Any:
+        """What the public side says of a question or a statistic."""
 
 
 def tools(study: Askable, name: str) -> MCPServer[Any]:
     """The server with its tools."""
 
-    def ask(
-        question: str,
-        what: What = "share",
-        given: str | None = None,
-        low: float | None = None,
-        high: float | None = None,
-        level: float | None = None,
-        second: str | None = None,
-        first_group: str | None = None,
-        second_group: str | None = None,
-        bins: int | None = None,
-    ) -> dict[str, Any]:
-        """Ask the private rows. The answer is recorded before it is returned, with an interval for the population.
+    def ask(question: str, what: str = "share", **given: Any) -> dict[str, Any]:
+        return _in_words(lambda: study.ask(_statistic(question, what, given)))
 
-        Args:
-            question: for a share a yes/no expression such as "age > 40 AND smoker"; for a mean, median, quantile or
-                variance a number such as "bmi"; for a histogram or table a column; the first of two for compare and
-                correlation.
-            what: share, mean, median, quantile, variance, histogram, table, difference (between two groups), compare (is it
-                larger than the second) or correlation (with the second).
-            given: only rows for which this yes/no expression is true.
-            low, high: the range of a mean, median, quantile, variance, difference or comparison, where the column has no
-                declared one.
-            level: of a quantile, strictly between 0 and 1.
-            second: the second column of a table, or what is compared or correlated with.
-            first_group, second_group: yes/no expressions of the two groups of a difference.
-            bins: of a histogram or table.
-        """
-        more = {"given": given, "low": low, "high": high, "level": level, "second": second, "bins": bins}
-        more |= {"first_group": first_group, "second_group": second_group}
-        given_ones = {key: value for key, value in more.items() if value is not None}
-        return _told(lambda: _find(study, question, what, given_ones))
+    def try_out(question: str, what: str = "share", **given: Any) -> dict[str, Any]:
+        return _in_words(lambda: study.try_out(_statistic(question, what, given)))
 
-    def try_out(question: str) -> dict[str, Any]:
-        """Try a yes/no question on the public side alone: checks it and shows the interval that a quiet answer would carry.
-        Costs nothing and touches no private row."""
-        return _guarded(lambda: preview_out(study.try_out(question)))
+    ask.__doc__ = f"""Ask the private rows. The answer has an interval for the population; it is recorded before it is returned.
+
+{_arguments_text()}"""
+    try_out.__doc__ = f"""Try a question on the public side alone: the answer if nothing surprised. Costs nothing, reads no private row.
+Use it to check a question.
+
+{_arguments_text()}"""
 
     def schema() -> dict[str, Any]:
         """The columns that can be asked about, with kinds, ranges and categories, and the words of questions."""
 
         def find() -> dict[str, Any]:
             declared = study.schema
-            columns = [column_out(declared[one]) for one in declared]
+            columns = [declared[one].to_dict() for one in declared]
             words = "AND OR NOT = <> < <= > >= BETWEEN IN LIKE 'IS NULL' CASE + - * / abs ln exp sqrt year month"
             return {"study": name, "columns": columns, "words": words}
 
@@ -146,7 +108,8 @@ def tools(study: Askable, name: str) -> MCPServer[Any]:
 
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     asks = ToolAnnotations(read_only_hint=False, idempotent_hint=True, open_world_hint=False)
-    made = [_strict(ask, asks), *(_strict(one, reads) for one in (try_out, schema, status))]
+    made = [_strict(_described(ask), asks), _strict(_described(try_out), reads)]
+    made += [_strict(one, reads) for one in (schema, status)]
     return MCPServer("everhold", instructions=_ABOUT, version=VERSION, tools=made, log_level="WARNING")
 
 
@@ -161,30 +124,60 @@ def _strict(work: Callable[..., dict[str, Any]], annotations: ToolAnnotations) -
     return tool
 
 
-def _find(study: Any, question: str, what: What, given: dict[str, Any]) -> Result:
-    """Ask it; what does not belong to this kind of question is refused before anything is charged."""
-    for name in given:
-        if name not in _TAKES[what]:
-            takes = ", ".join(_TAKES[what])
-            raise QuestionError(f"a {what} takes no {name!r}. Expected none but {takes}. Nothing was charged.")
-    for name in _NEEDS.get(what, ()):
-        if name not in given:
-            raise QuestionError(f"a {what} needs {name!r}. Nothing was charged.")
-    first: list[Any] = [question]
-    if what == "quantile":
-        first.append(given.pop("level", 0.5))
-    elif what == "difference":
-        first += [given.pop("first_group"), given.pop("second_group")]
-    elif "second" in _TAKES[what]:
-        first.append(given.pop("second", None))
-    found: Result = getattr(study, what)(*first, **given)
-    return found
+def _described(work: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """The same with a parameter for each parameter of any statistic, in place of `**given`."""
+    named = [one for kind in STATISTICS.values() for one in parameters(kind)[1:]]
+    more = {one.name: Annotated[one.type | None, Field(description=_whose(one.name))] for one in named}
+    kinds: Any = Literal[tuple(STATISTICS)]
+    hints: dict[str, Any] = {"question": str, "what": kinds, **more}
+    defaults = {"question": Parameter.empty, "what": "share"}
+    signature = Signature(
+        [
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=hint, default=defaults.get(name))
+            for name, hint in hints.items()
+        ]
+    )
+
+    def described(**given: Any) -> dict[str, Any]:
+        return work(**{name: value for name, value in given.items() if value is not None})
+
+    described.__name__, described.__doc__ = work.__name__, work.__doc__
+    described.__signature__ = signature  # type: ignore[attr-defined]
+    described.__annotations__ = {**hints, "return": dict[str, Any]}
+    return described
 
 
-def _told(find: Any) -> dict[str, Any]:
-    def told() -> dict[str, Any]:
+def _whose(name: str) -> str:
+    """What a parameter is for, statistic by statistic where that differs."""
+    found: dict[str, list[str]] = {}
+    for kind in STATISTICS.values():
+        for one in parameters(kind)[1:]:
+            if one.name == name:
+                found.setdefault(one.role.about, []).append(kind.name)
+    return " ".join(f"{about} ({', '.join(kinds)})" for about, kinds in found.items())
+
+
+def _arguments_text() -> str:
+    lines = ["Args:", "    question: the first thing that the statistic is about:"]
+    for kind in STATISTICS.values():
+        lead, *others = parameters(kind)
+        needs = [one.name for one in others if one.required]
+        needed = f" Needs {' and '.join(needs)}." if needs else ""
+        about = (kind.__doc__ or "").partition("\n")[0]
+        lines.append(f"        {kind.name}: {about} {lead.role.about}{needed}")
+    return "\n".join([*lines, "    what: the statistic."])
+
+
+def _statistic(question: str, what: str, given: dict[str, Any]) -> Statistic[Any]:
+    """The statistic; whatever does not belong to it is refused before anything is charged."""
+    lead = parameters(STATISTICS[what])[0].name
+    return statistic(what, {lead: question, **given})
+
+
+def _in_words(find: Callable[[], Result]) -> dict[str, Any]:
+    def found_in_words() -> dict[str, Any]:
         found = find()
-        shown = {key: value for key, value in found_out(found).items() if key != "parts"}
+        shown = {key: value for key, value in found.to_dict().items() if key != "parts"}
         if isinstance(found, Shares):
             return {**shown, "cells": [{k: v for k, v in cell.items() if k != "parts"} for cell in shown["cells"]]}
         if isinstance(found, Finding):
@@ -195,11 +188,11 @@ def _told(find: Any) -> dict[str, Any]:
             said = f"{found.verdict}: {said}"
         return {**shown, "in_words": said + ("; a surprise, charged once" if found.surprise else "")}
 
-    return _guarded(told)
+    return _guarded(found_in_words)
 
 
 def _guarded(work: Any) -> dict[str, Any]:
-    """everhold's own errors are told to the agent: they say what was expected and what to do."""
+    """everhold's own errors go to the agent: they say what was expected and what to do."""
     try:
         found: dict[str, Any] = work()
         return found

@@ -34,6 +34,7 @@ from everhold.queries.answer import Answer
 from everhold.queries.query import Rows
 from everhold.queries.rng import fresh_seed, stream_rng
 from everhold.session.holdout import Holdout
+from everhold.session.session import Session
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -125,7 +126,7 @@ class SQOracle:
         if mechanism == "aqa-ogd":
             draw = _labelled_draw(self._prior(features, None), classes)
             horizon, failure = self._batch * self._horizon, 1.0 - kept
-            self.holdout = Holdout.with_mechanism(
+            self.holdout: Session[Any] = Holdout.with_mechanism(
                 private,
                 lambda n: AqaOgd(
                     rows=n,
@@ -145,7 +146,7 @@ class SQOracle:
                 half_width=inner / 2.0,
                 seed=self._seed,
                 overlap="allow",  # features may be those of the sample: only labels are hidden
-            )
+            ).session
 
     def ask(self, phi: Phi) -> Answer:
         """The population value of φ(x, y), within the tolerance.

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 from everhold.errors import PrecisionExhausted, ReplayError, SettingError, require_whole
-from everhold.mechanism.estimator import Draws
+from everhold.mechanism.estimator import Draws, prepared_on
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.grid import VALUE_ONE
 from everhold.queries.protocol import QUIET, SketchValue
@@ -207,6 +207,10 @@ class Rival:
     def spent(self) -> float:
         """The price of the next answer's interval, where the policy has one."""
         return self.policy.nats(self._state.memory, self._state.round + 1, self._site)
+
+    def prepare(self, query: Query) -> Query:
+        """The question with its values on the public rows."""
+        return prepared_on(query, self._site.public)
 
     def identity(self, query: Query) -> str:
         """The digest of the values on the public rows."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -15,35 +16,23 @@ from rich.progress import track
 
 import everhold as eh
 from everhold.cli.app import console, guarded, problem, say
-from everhold.client.sync import RemoteRehearsal, RemoteStudy
-from everhold.statistics.rehearsal import Rehearsal
-from everhold.statistics.shortcuts import Asker
+from everhold.client.sync import RemoteStudy
+from everhold.statistics import STATISTICS, statistic
+from everhold.statistics.finding import Result
+from everhold.statistics.parameters import Parameter, parameters
+from everhold.statistics.statistic import Statistic
 
-__all__ = ["register"]
+__all__ = ["AsJson", "Data", "ExpectHead", "ServerAt", "Study", "TokenIs", "register", "remote"]
 
 _BATCH = 100
 
-
-class What(StrEnum):
-    """What is asked of an expression."""
-
-    share = "share"
-    mean = "mean"
-    median = "median"
-    quantile = "quantile"
-    variance = "variance"
-    histogram = "histogram"
-    table = "table"
-
+What = StrEnum("What", {name: name for name in STATISTICS})  # type: ignore[misc]
+"""What is asked of an expression: the statistics by their names."""
 
 Study = Annotated[Path, typer.Argument(help="The study.")]
 Data = Annotated[str | None, typer.Option(help="The private rows, where they are not where the study was made from.")]
 ExpectHead = Annotated[str | None, typer.Option(help="Refuse a copy of the study that does not contain this head.")]
-Given = Annotated[str | None, typer.Option(help="Only rows for which this is true.")]
-As = Annotated[What, typer.Option("--as", help="What to ask of each expression.")]
-Low = Annotated[float | None, typer.Option(help="Lower end of the range of a mean, quantile or variance.")]
-High = Annotated[float | None, typer.Option(help="Upper end of it.")]
-Level = Annotated[float, typer.Option(help="Of a quantile.")]
+As = Annotated[What, typer.Option("--as", help="The statistic to ask of each expression.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 ServerAt = Annotated[
     str | None, typer.Option("--server", help="Ask a server, such as https://data.example.org; STUDY is a name there.")
@@ -51,6 +40,41 @@ ServerAt = Annotated[
 TokenIs = Annotated[
     str | None, typer.Option("--token", help="For the server; better in the environment.", envvar="EVERHOLD_TOKEN")
 ]
+
+
+def _others() -> dict[str, tuple[Parameter, list[str]]]:
+    """The parameters of all statistics but their first, which is the expression: each with the statistics that have it."""
+    found: dict[str, tuple[Parameter, list[str]]] = {}
+    for kind in STATISTICS.values():
+        for one in parameters(kind)[1:]:
+            found.setdefault(one.name, (one, []))[1].append(kind.name)
+    return found
+
+
+def _with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with an option for every parameter of a statistic, in place of `**given`."""
+    signature = inspect.signature(command, eval_str=True)
+    kept = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    for name, (one, kinds) in _others().items():
+        about = f"{one.role.about} For {', '.join(kinds)}."
+        option = Annotated[str | None, typer.Option(f"--{name.replace('_', '-')}", help=about, metavar="TEXT")]
+        kept.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option))
+    command.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in kept} | {"return": None}
+    return command
+
+
+def _statistic(text: str, what: str, given: Mapping[str, str | None]) -> Statistic[Any]:
+    """The statistic of an expression, with the options that were given. Whatever does not belong to it is refused."""
+    lead, *others = parameters(STATISTICS[what])
+    known = {one.name: one for one in others}
+    read = {
+        name: known[name].read(value) if name in known else value for name, value in given.items() if value is not None
+    }
+    second = known.get("second")
+    if second is not None and not second.required and "second" not in read and " by " in text:
+        text, _, read["second"] = (part.strip() for part in text.partition(" by "))
+    return statistic(what, {lead.name: text, **read})
 
 
 @contextmanager
@@ -80,86 +104,26 @@ def _nothing() -> Iterator[None]:
     yield
 
 
-def _ask(
-    asker: Asker | RemoteStudy | RemoteRehearsal,
-    text: str,
-    what: What,
-    given: str | None,
-    low: float | None,
-    high: float | None,
-    level: float,
-) -> Any:
-    ends: dict[str, Any] = {"low": low, "high": high}
-    if what is What.share:
-        return asker.share(text, given=given)
-    if what is What.mean:
-        return asker.mean(text, given=given, **ends)
-    if what is What.median:
-        return asker.median(text, given=given, **ends)
-    if what is What.quantile:
-        return asker.quantile(text, level, given=given, **ends)
-    if what is What.variance:
-        return asker.variance(text, given=given, **ends)
-    if what is What.histogram:
-        return asker.histogram(text, given=given)
-    first, _, second = text.partition(" by ")
-    return asker.table(first.strip(), second.strip() or None, given=given)
-
-
-def _as_json(text: str, found: Any) -> str:
-    if isinstance(found, eh.Shares):
-        cells = [
-            {
-                "label": list(label),
-                "value": _or_null(cell),
-                "low": cell.low,
-                "high": cell.high,
-                "surprise": cell.surprise,
-            }
-            for label, cell in found
-        ]
-        return json.dumps({"question": text, "cells": cells}, ensure_ascii=False)
-    shown = {
-        "question": text,
-        "value": _or_null(found),
-        "low": found.low,
-        "high": found.high,
-        "surprise": found.surprise,
-    }
-    shown |= {"round": found.round, "spent": found.spent}
-    if isinstance(found, eh.Finding):
-        shown |= {"what": found.what, "unit": found.unit}
-    if isinstance(found, eh.Comparison):
-        shown["verdict"] = found.verdict
-    return json.dumps(shown, ensure_ascii=False)
-
-
-def _or_null(found: Any) -> float | None:
-    """The estimate; null where there is none."""
-    return float(found.value) if found.value == found.value else None
-
-
-def _show(text: str, found: Any, as_json: bool, several: bool) -> None:
+def _show(text: str, found: Result, as_json: bool, several: bool) -> None:
     if as_json:
-        typer.echo(_as_json(text, found))
+        shown = {key: value for key, value in found.to_dict().items() if key != "parts"}
+        if isinstance(found, eh.Shares):
+            shown["cells"] = [{k: v for k, v in cell.items() if k != "parts"} for cell in shown["cells"]]
+        typer.echo(json.dumps({"question": text, **shown}, ensure_ascii=False))
     elif isinstance(found, eh.Shares):
         say(str(found))
     else:
         label = f"{text}: " if several and isinstance(found, eh.Answer) else ""
-        style = "yellow" if found.surprise else None
-        say(f"{label}{found}", style=style)
+        say(f"{label}{found}", style="yellow" if found.surprise else None)
 
 
+@_with_options
 @guarded
 def ask(
     study: Study,
     questions: Annotated[list[str] | None, typer.Argument(help='Questions such as "age > 40 AND smoker".')] = None,
     file: Annotated[Path | None, typer.Option(help="A file with a question a line; # begins a comment.")] = None,
-    what: As = What.share,
-    given: Given = None,
-    low: Low = None,
-    high: High = None,
-    level: Level = 0.5,
+    what: As = What.share,  # type: ignore[attr-defined]
     as_json: AsJson = False,
     who: Annotated[str | None, typer.Option(help="Your name, for the record.")] = None,
     request_id: Annotated[str | None, typer.Option(help="Asked again under this id, the answer is the same.")] = None,
@@ -167,6 +131,7 @@ def ask(
     expect_head: ExpectHead = None,
     server: ServerAt = None,
     token: TokenIs = None,
+    **given: str | None,
 ) -> None:
     """Ask a study one question, several, or a file of them.
 
@@ -176,62 +141,72 @@ def ask(
 
         everhold ask study.everhold bmi --as mean --low 10 --high 60 --given smoker
 
-        everhold ask study.everhold "city by smoker" --as table
+        everhold ask study.everhold bmi --as difference --first smoker --second "NOT smoker"
+
+        everhold ask study.everhold city --as table --second smoker
 
         everhold ask study.everhold --file questions.txt --json
 
         everhold ask patients "age > 40" --server https://data.example.org
     """
-    asked = [*(questions or []), *(_lines(file) if file is not None else [])]
-    if not asked:
-        raise eh.QuestionError("no question came. Expected one after the study, or --file with one a line.")
-    plain = what is What.share and given is None
-    if request_id is not None and not plain:
-        raise eh.QuestionError("--request-id goes with plain questions, which are answered in one round.")
+    texts = [*(questions or []), *(_lines(file) if file is not None else [])]
+    if not texts:
+        raise eh.QuestionError("there is no question. Expected one after the study, or --file with one a line.")
+    wanted = [_statistic(text, what.value, given) for text in texts]
+    if request_id is not None and len(texts) > 1 and not _is_plain(what, given):
+        raise eh.QuestionError("--request-id goes with one statistic, or with plain questions.")
     if server is not None:
         if who is not None or data is not None or expect_head is not None:
             raise eh.SettingError(
                 "--who, --data and --expect-head are for studies on this machine; a token says who asks."
             )
         with remote(study, server, token) as found:
-            _ask_all(found, asked, plain, what, given, low, high, level, as_json, request_id)
+            _ask_all(found, texts, wanted, _is_plain(what, given), as_json, request_id)
         return
     with _opened(study, data, expect_head) as holdout:
         holdout.who = who
-        if len(asked) > 1 and plain:
-            _check_all(holdout, asked)
-        _ask_all(holdout, asked, plain, what, given, low, high, level, as_json, request_id)
+        if len(texts) > 1 and _is_plain(what, given):
+            _check_all(holdout, texts)
+        _ask_all(holdout, texts, wanted, _is_plain(what, given), as_json, request_id)
+
+
+def _is_plain(what: What, given: Mapping[str, str | None]) -> bool:
+    """Whether each question is a single yes/no question."""
+    return what.value == "share" and all(value is None for value in given.values())
 
 
 def _ask_all(
-    holdout: eh.Holdout | RemoteStudy, asked: list[str], plain: bool, what: What, given: str | None, low: float | None,
-    high: float | None, level: float, as_json: bool, request_id: str | None,
-) -> None:  # fmt: skip
-    if not plain:
-        for text in asked:
-            _show(text, _ask(holdout, text, what, given, low, high, level), as_json, len(asked) > 1)
+    holdout: eh.Holdout | RemoteStudy,
+    texts: list[str],
+    wanted: list[Statistic[Any]],
+    plain: bool,
+    as_json: bool,
+    request_id: str | None,
+) -> None:
+    if not plain or len(texts) == 1:
+        for text, one in zip(texts, wanted, strict=True):
+            question: Any = text if plain else one
+            _show(text, holdout.ask(question, request_id=request_id), as_json, len(texts) > 1)
         return
-    if len(asked) == 1:
-        _show(asked[0], holdout.ask(asked[0], request_id=request_id), as_json, False)
-        return
-    starts = range(0, len(asked), _BATCH)
+    starts = range(0, len(texts), _BATCH)
     for start in track(starts, "Asking", console=console, transient=True, disable=as_json or not console.is_terminal):
-        some = asked[start : start + _BATCH]
+        some = texts[start : start + _BATCH]
         batch = None if request_id is None else f"{request_id}/{start // _BATCH}"
         try:
             answers = holdout.ask_many(some, request_id=batch)
         except eh.PrecisionExhausted as refusal:
             for text, paid in zip(some, refusal.answers, strict=False):
-                _show(text, paid, as_json, True)
+                if isinstance(paid, eh.Answer):
+                    _show(text, paid, as_json, True)
             raise
         for text, answer in zip(some, answers, strict=True):
             _show(text, answer, as_json, True)
 
 
-def _check_all(holdout: eh.Holdout, asked: list[str]) -> None:
+def _check_all(holdout: eh.Holdout, texts: list[str]) -> None:
     """Every mistake at once, before the first question is charged."""
     wrong = []
-    for number, text in enumerate(asked, 1):
+    for number, text in enumerate(texts, 1):
         try:
             holdout.check(text)
         except eh.QuestionError as error:
@@ -249,17 +224,15 @@ def _lines(file: Path) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
 
 
+@_with_options
 @guarded
 def try_(
     study: Study,
     questions: Annotated[list[str], typer.Argument(help="Questions to try on the public side.")],
-    what: As = What.share,
-    given: Given = None,
-    low: Low = None,
-    high: High = None,
-    level: Level = 0.5,
+    what: As = What.share,  # type: ignore[attr-defined]
     server: ServerAt = None,
     token: TokenIs = None,
+    **given: str | None,
 ) -> None:
     """Try questions on the public side alone: nothing is spent, no private row is needed.
 
@@ -267,29 +240,31 @@ def try_(
 
         everhold try study.everhold "age > 40 AND smoker"
     """
+    wanted = [_statistic(text, what.value, given) for text in questions]
     if server is not None:
         with remote(study, server, token) as found:
-            _try_all(found.rehearsal, questions, what, given, low, high, level)
+            _try_all(found.rehearsal, questions, wanted, _is_plain(what, given))
         return
-    _try_all(eh.Holdout.rehearse(study), questions, what, given, low, high, level)
+    _try_all(eh.Holdout.rehearse(study), questions, wanted, _is_plain(what, given))
 
 
-def _try_all(
-    rehearsal: Rehearsal | RemoteRehearsal, questions: list[str], what: What, given: str | None, low: float | None,
-    high: float | None, level: float,
-) -> None:  # fmt: skip
-    for text in questions:
-        if what is What.share and given is None:
+def _try_all(rehearsal: eh.Rehearsal, texts: list[str], wanted: list[Statistic[Any]], plain: bool) -> None:
+    for text, one in zip(texts, wanted, strict=True):
+        if plain:
             say(str(rehearsal.try_out(text)))
         else:
-            _show(text, _ask(rehearsal, text, what, given, low, high, level), False, len(questions) > 1)
+            _show(text, rehearsal.ask(one), False, len(texts) > 1)
 
 
-_SHELL_HELP = """Ask as in  age > 40 AND smoker
-  share Q | given G      among those for whom G is true
-  mean X [low high]      median X [low high]      quantile X LEVEL [low high]
-  histogram X            table X [by Y]           try Q      (nothing is spent)
-  schema  status  head  help  quit"""
+def _shell_help() -> str:
+    """How to ask in the shell, statistic by statistic."""
+    lines = ["Ask as in  age > 40 AND smoker, or for a statistic:"]
+    for kind in STATISTICS.values():
+        named = [one for one in parameters(kind) if one.positional]
+        words = [one.name.upper() if one.required else f"[{one.name.upper()}]" for one in named]
+        lines.append(f"  {kind.name:<12} {' ; '.join(words)}")
+    lines.append("Add | given SMOKER for a group, | low 10 | high 60 for a range, and so on.")
+    return "\n".join([*lines, "try Q (nothing is spent)  schema  status  head  help  quit"])
 
 
 @guarded
@@ -302,7 +277,7 @@ def shell(study: Study, data: Data = None, expect_head: ExpectHead = None) -> No
     """
     with _opened(study, data, expect_head) as holdout:
         _prepare_prompt(holdout, study)
-        say(f"{holdout}\n{_SHELL_HELP}")
+        say(f"{holdout}\n{_shell_help()}")
         while True:
             try:
                 line = input("everhold> ").strip()
@@ -325,10 +300,8 @@ def shell(study: Study, data: Data = None, expect_head: ExpectHead = None) -> No
 
 def _answer_line(holdout: eh.Holdout, line: str) -> None:
     word, _, rest = line.partition(" ")
-    body, _, given = (part.strip() for part in rest.partition("| given "))
-    group = given or None
     if line in ("help", "?"):
-        say(_SHELL_HELP)
+        say(_shell_help())
     elif line == "schema":
         say(repr(holdout.schema))
     elif line == "status":
@@ -336,20 +309,36 @@ def _answer_line(holdout: eh.Holdout, line: str) -> None:
     elif line == "head":
         say(holdout.head)
     elif word == "try" and rest:
-        say(str(holdout.try_out(rest)))
-    elif word in ("share", "histogram", "table") and rest:
-        _show(body, _ask(holdout, body, What(word), group, None, None, 0.5), False, False)
-    elif word in ("mean", "median", "variance", "quantile") and rest:
-        expression, numbers = _trailing_numbers(body)
-        level = numbers.pop(0) if word == "quantile" and numbers else 0.5
-        low, high = (numbers[0], numbers[1]) if len(numbers) == 2 else (None, None)
-        _show(expression, _ask(holdout, expression, What(word), group, low, high, level), False, False)
+        inner, _, more = rest.partition(" ")
+        if inner in STATISTICS and more:
+            _show(more, holdout.try_out(_shell_statistic(inner, more)), False, False)
+        else:
+            say(str(holdout.try_out(rest)))
+    elif word in STATISTICS and rest:
+        _show(rest, holdout.ask(_shell_statistic(word, rest)), False, False)
     else:
         _show(line, holdout.ask(line), False, False)
 
 
-def _trailing_numbers(text: str) -> tuple[str, list[float]]:
-    """`bmi 10 60` is the expression bmi and the numbers 10 and 60."""
+def _shell_statistic(name: str, text: str) -> Statistic[Any]:
+    """`bmi 10 60 | given smoker`: an expression, its range, a group; `bmi ; smoker ; NOT smoker`: two groups."""
+    body, *options = (part.strip() for part in text.split(" | "))
+    words = [part.strip() for part in body.split(" ; ")]
+    known = {one.name: one for one in parameters(STATISTICS[name])}
+    given: dict[str, Any] = {}
+    for option in options:
+        key, _, value = option.partition(" ")
+        given[key] = known[key].read(value) if key in known else value
+    words[-1], numbers = _trailing_numbers(words[-1], [one for one in known.values() if one.role.form != "expression"])
+    given |= numbers
+    leads = [one.name for one in known.values() if one.positional and one.name not in given]
+    if len(words) == 1 and " by " in body and "second" in known and not known["second"].required:
+        words = [part.strip() for part in words[0].split(" by ", 1)]
+    return statistic(name, {**dict(zip(leads, words, strict=False)), **given})
+
+
+def _trailing_numbers(text: str, places: list[Parameter]) -> tuple[str, dict[str, float]]:
+    """`bmi 10 60` is the expression bmi and the numbers 10 and 60: a level first, then the ends of a range."""
     words = text.split()
     numbers: list[float] = []
     while len(words) > 1:
@@ -358,7 +347,10 @@ def _trailing_numbers(text: str) -> tuple[str, list[float]]:
         except ValueError:
             break
         words.pop()
-    return " ".join(words), numbers
+    names = [one.name for one in places if one.role.form in ("real", "end")]
+    if not numbers or len(numbers) not in (len(names), len([one for one in places if one.role.form == "real"])):
+        return text, {}
+    return " ".join(words), dict(zip(names, numbers, strict=False))
 
 
 def _prepare_prompt(holdout: eh.Holdout, study: Path) -> None:
@@ -372,22 +364,7 @@ def _prepare_prompt(holdout: eh.Holdout, study: Path) -> None:
     if history.exists():
         readline.read_history_file(history)
     atexit.register(lambda: readline.write_history_file(history))
-    names = list(holdout.schema or {})
-    words = [
-        *names,
-        "AND",
-        "OR",
-        "NOT",
-        "IN",
-        "BETWEEN",
-        "LIKE",
-        "IS NULL",
-        "mean",
-        "median",
-        "quantile",
-        "table",
-        "share",
-    ]
+    words = [*holdout.schema, "AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS NULL", *STATISTICS]
 
     def complete(start: str, state: int) -> str | None:
         found = [word for word in words if word.lower().startswith(start.lower())]

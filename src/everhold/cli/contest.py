@@ -12,7 +12,7 @@ import typer
 import everhold as eh
 from everhold.cli.app import guarded, problem, say
 from everhold.cli.asking import AsJson, ServerAt, TokenIs
-from everhold.client.json_codec import submission_out
+from everhold.contest.board import Submission
 from everhold.contest.board_html import board_html
 from everhold.contest.contest import Contest
 
@@ -115,13 +115,23 @@ def _submitted(
     else:
         found = Contest(study).submit(entrant, predictions)
     if as_json:
-        typer.echo(json.dumps(submission_out(found)))
+        typer.echo(json.dumps(_flat(found)))
     elif found.state in REFUSED:
         problem(f"{found.state}: {found.reason} Nothing was charged.")
     else:
         say(f"{found.state}: {found.reason}" + ("" if found.score is None else f"\n{found.score}"))
     if found.state in REFUSED:
         raise typer.Exit(REFUSED[found.state])
+
+
+def _flat(found: Submission) -> dict[str, Any]:
+    """One level of names, for programs that tune themselves."""
+    shown = found.to_dict()
+    score = shown.pop("score")
+    if score is None:
+        return shown
+    names = ("low", "high", "round", "surprise", "spent", "metric", "bottom", "top")
+    return {**shown, "score": score["value"], **{name: score[name] for name in names}}
 
 
 @contest.command("submit")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from math import sqrt
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.progress import Progress
@@ -16,10 +15,10 @@ from rich.text import Text
 import everhold as eh
 from everhold.cli.app import AUDIT_FAILED, console, guarded, printable, say
 from everhold.cli.asking import AsJson, ExpectHead, ServerAt, Study, TokenIs, remote
-from everhold.client.json_codec import told_out
 from everhold.client.sync import RemoteStudy
-from everhold.ledger.reader import LoggedRound, read_study
+from everhold.ledger.reader import LoggedQuestion, LoggedRound, read_study
 from everhold.report.certificate import certificate_html, certificate_json, cite, guarantee
+from everhold.report.facts import study_facts
 from everhold.report.figure import session_svg
 
 __all__ = ["register"]
@@ -40,30 +39,14 @@ def status(study: Study, as_json: AsJson = False, server: ServerAt = None, token
             _server_status(found, server, as_json)
         return
     file = read_study(study)
-    width = sqrt(file.spent / (2.0 * file.study.rows))
-    facts = {
-        "questions": len(file.told),
-        "surprises": file.surprises,
-        "rows": file.study.rows,
-        "unit": file.study.unit,
-        "confidence": file.confidence,
-        "spent": file.spent,
-        "sampling_half_width": width,
-        "prior": file.study.prior,
-        "created": file.study.created,
-        "head": str(file.head),
-    }
+    facts = study_facts(
+        file.study, rounds=len(file.rounds), surprises=file.surprises, spent=file.spent, head=str(file.head)
+    )
     if as_json:
         typer.echo(json.dumps(facts))
         return
-    draws = "rows" if file.study.unit is None else "units"
-    say(
-        f"{file.path}: {len(file.told):,} questions, {file.surprises:,} surprises, {file.spent:.1f} nats spent\n"
-        f"{file.study.rows:,} private {draws}, confidence {file.confidence:g}, {file.study.prior}\n"
-        f"created {file.study.created}\n"
-        f"sampling error of a share near one half: ±{width:.4f} (the tolerance comes on top)\n"
-        f"head {file.head}\n{file.study.schema!r}",
-    )
+    _say_facts(str(file.path), facts)
+    say(repr(file.study.schema))
 
 
 def _server_status(study: RemoteStudy, server: str, as_json: bool) -> None:
@@ -71,62 +54,72 @@ def _server_status(study: RemoteStudy, server: str, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(facts))
         return
+    _say_facts(f"{facts['name']} at {server}", facts)
+    if facts["kind"] == "study":
+        say(repr(study.schema))
+
+
+def _say_facts(name: str, facts: dict[str, Any]) -> None:
     draws = "rows" if facts["unit"] is None else "units"
     say(
-        f"{facts['name']} at {server}: {facts['questions']:,} questions, {facts['surprises']:,} surprises, "
+        f"{name}: {facts['questions']:,} questions, {facts['surprises']:,} surprises, "
         f"{facts['spent']:.1f} nats spent\n"
         f"{facts['rows']:,} private {draws}, confidence {facts['confidence']:g}, {facts['prior']}\n"
         f"created {facts['created']}\n"
         f"sampling error of a share near one half: ±{facts['sampling_half_width']:.4f} (the tolerance comes on top)\n"
         f"head {facts['head']}",
     )
-    if facts["kind"] == "study":
-        say(repr(study.schema))
 
 
 @guarded
 def log(
     study: Study,
-    last: Annotated[int, typer.Option(help="How many rounds, the latest; 0 for all.")] = 20,
+    last: Annotated[int, typer.Option(help="How many questions, the latest; 0 for all.")] = 20,
     as_json: AsJson = False,
+    parts: Annotated[bool, typer.Option("--parts", help="Also the rounds that statistics were made of.")] = False,
     server: ServerAt = None,
     token: TokenIs = None,
 ) -> None:
-    """What was asked and answered.
+    """What was asked and answered, as it was asked.
 
     Example:
 
-        everhold log study.everhold --last 50
+        everhold log study.everhold --last 50 --parts
     """
     if server is not None:
         with remote(study, server, token) as found:
-            _show_log(list(found.log()), last, as_json)
+            _show_log(list(found.log()), last, as_json, parts)
         return
-    _show_log(read_study(study).told, last, as_json)
+    _show_log(read_study(study).questions, last, as_json, parts)
 
 
-def _show_log(all_told: Sequence[LoggedRound], last: int, as_json: bool) -> None:
-    told = all_told[-last:] if last > 0 else all_told
+def _show_log(asked: Sequence[LoggedQuestion], last: int, as_json: bool, parts: bool) -> None:
+    shown = asked[-last:] if last > 0 else asked
     if as_json:
-        for one in told:
-            typer.echo(json.dumps(told_out(one), ensure_ascii=False))
+        for one in shown:
+            typer.echo(one.to_json())
         return
     table = Table(box=None, header_style="bold")
     for heading in ("round", "answer", "interval", "", "question", "asked by", "time"):
         table.add_column(heading, justify="right" if heading in ("round", "answer") else "left", overflow="fold")
-    for one in told:
-        mark = "surprise" if one.answer.surprise else ""
-        when = one.time[:19].replace("T", " ")
-        cells = (f"{one.answer.round:,}", f"{one.answer.value:.4g}", str(one.answer.interval), mark)
-        table.add_row(*(Text(printable(cell)) for cell in (*cells, one.question, one.who or "", when)))
+    for one in shown:
+        _add_line(table, one, one.question, one.surprise)
+        for part in one.parts if parts and one.finding is not None else ():
+            _add_line(table, part, f"  {part.question}", part.answer.surprise)
     console.print(table)
-    if len(told) < len(all_told):
-        console.print(f"the last {len(told):,} of {len(all_told):,} rounds; --last 0 shows all", highlight=False)
+    if len(shown) < len(asked):
+        console.print(f"the last {len(shown):,} of {len(asked):,} questions; --last 0 shows all", highlight=False)
+
+
+def _add_line(table: Table, one: LoggedQuestion | LoggedRound, question: str, surprise: bool) -> None:
+    cells = (f"{one.round:,}", one.value_text, one.interval_text, "surprise" if surprise else "")
+    when = one.time[:19].replace("T", " ")
+    table.add_row(*(Text(printable(cell)) for cell in (*cells, question, one.who or "", when)))
 
 
 def _audited(study: Path, expect_head: str | None) -> eh.Audit:
     try:
-        total: int | None = len(read_study(study).told)
+        total: int | None = len(read_study(study).rounds)
     except eh.LedgerError:
         total = None
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -204,10 +197,10 @@ def plot(
     place = out or study.with_suffix(".svg")
     if place.suffix.lower() != ".svg":
         raise eh.SettingError(
-            f"{place} is no SVG file. Expected a name that ends in .svg; browsers and editors open it."
+            f"{place} is not an SVG file. Expected a name that ends in .svg; browsers and editors open it."
         )
     _require_free(place, study)
-    place.write_text(session_svg(file.told, title=f"{study.stem}: {len(file.told):,} questions"), encoding="utf-8")
+    place.write_text(session_svg(file.rounds, title=f"{study.stem}: {len(file.rounds):,} questions"), encoding="utf-8")
     say(f"Wrote {place}")
 
 

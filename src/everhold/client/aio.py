@@ -7,24 +7,31 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from everhold.client import calls
 from everhold.client.calls import Call, NotScored, as_csv
-from everhold.client.json_codec import submission_in
 from everhold.client.transport import Line
+from everhold.contest.board import Submission
 from everhold.data.schema import Schema
+from everhold.statistics.means import Compare, Difference, Mean, Share
+from everhold.statistics.quantiles import Median, Quantile
+from everhold.statistics.shortcuts import awaited
+from everhold.statistics.spread import Correlation, Variance
+from everhold.statistics.tables import Histogram, Table
 
 if TYPE_CHECKING:
     import httpx2
 
-    from everhold.contest.contest import Submission
-    from everhold.ledger.reader import LoggedRound
+    from everhold.ledger.reader import LoggedQuestion
+    from everhold.queries.answer import Answer, Preview
+    from everhold.statistics.statistic import Statistic
 
 __all__ = ["AsyncContest", "AsyncServer", "AsyncStudy", "connect_async"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def connect_async(
@@ -97,28 +104,48 @@ class AsyncStudy:
     def __init__(self, server: AsyncServer, name: str) -> None:
         self._server, self.name = server, name
 
-    ask = _later(calls.ask)
+    @overload
+    async def ask(self, question: str, *, request_id: str | None = None) -> Answer: ...
+
+    @overload
+    async def ask(self, question: Statistic[R], *, request_id: str | None = None) -> R: ...
+
+    async def ask(self, question: str | Statistic[R], *, request_id: str | None = None) -> Answer | R:
+        """As `Holdout.ask`: a yes/no question as text, or a statistic."""
+        found: Answer | R = await self._server._send(calls.ask(self.name, question, request_id=request_id))
+        return found
+
+    @overload
+    async def try_out(self, question: str) -> Preview: ...
+
+    @overload
+    async def try_out(self, question: Statistic[R]) -> R: ...
+
+    async def try_out(self, question: str | Statistic[R]) -> Preview | R:
+        """As `Holdout.try_out`: the public side alone, for nothing."""
+        found: Preview | R = await self._server._send(calls.try_out(self.name, question))
+        return found
+
     ask_many = _later(calls.ask_many)
-    try_out = _later(calls.try_out)
     check = _later(calls.check)
-    share = _later(calls.share)
-    mean = _later(calls.mean)
-    median = _later(calls.median)
-    quantile = _later(calls.quantile)
-    variance = _later(calls.variance)
-    correlation = _later(calls.correlation)
-    difference = _later(calls.difference)
-    compare = _later(calls.compare)
-    histogram = _later(calls.histogram)
-    table = _later(calls.table)
+    share = awaited(Share)
+    mean = awaited(Mean)
+    difference = awaited(Difference)
+    compare = awaited(Compare)
+    median = awaited(Median)
+    quantile = awaited(Quantile)
+    variance = awaited(Variance)
+    correlation = awaited(Correlation)
+    histogram = awaited(Histogram)
+    table = awaited(Table)
     status = _later(calls.status)
     audit = _later(calls.audit)
     certificate = _later(calls.certificate)
 
     async def log(
         self, *, contains: str | None = None, who: str | None = None, surprises: bool = False
-    ) -> AsyncIterator[LoggedRound]:
-        """What was asked and answered, page by page."""
+    ) -> AsyncIterator[LoggedQuestion]:
+        """What was asked and answered, as people asked it, page by page."""
         after: int | None = 0
         while after is not None:
             call = calls.log_page(self.name, after=after, contains=contains, who=who, surprises=surprises)
@@ -158,7 +185,7 @@ class AsyncContest:
         try:
             return await self._server._send(calls.submit(self.name, predictions))
         except NotScored as refusal:
-            return submission_in(refusal.submission)
+            return Submission.from_dict(refusal.submission)
 
     async def board(self) -> dict[str, Any]:
         """Where everybody stands."""

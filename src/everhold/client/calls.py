@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote
 
-from everhold.client.json_codec import found_in, preview_in, submission_in, told_in
-from everhold.contest.contest import Submission
+from everhold.contest.board import Submission
 from everhold.errors import (
     AccessDenied,
     EverholdError,
@@ -26,13 +25,17 @@ from everhold.errors import (
     SettingError,
 )
 from everhold.ledger.audit import Audit
-from everhold.ledger.reader import LoggedRound
+from everhold.ledger.reader import LoggedQuestion
 from everhold.queries.answer import Answer, Preview
-from everhold.statistics.finding import Comparison, Finding, Shares
+from everhold.statistics import is_statistic
+from everhold.statistics.finding import result_from_dict
+from everhold.statistics.parameters import arguments, parameters
+from everhold.statistics.statistic import Statistic
 
 __all__ = ["Call", "NotScored", "failed"]
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +73,12 @@ def _identified(request_id: str | None) -> str:
 # questions ------------------------------------------------------------------------------------------------------------
 
 
-def ask(study: str, question: str, *, request_id: str | None = None) -> Call[Answer]:
-    """As `Holdout.ask`, for a question given as text."""
+def ask(study: str, question: str | Statistic[Any], *, request_id: str | None = None) -> Call[Any]:
+    """As `Holdout.ask`, for a question given as text, or a statistic."""
+    if is_statistic(question):
+        return find(study, cast("Statistic[Any]", question), request_id=request_id)
     body = {"question": _text(question), "request_id": _identified(request_id)}
-    return Call("POST", _at(study, "/ask"), lambda told: cast(Answer, found_in(told)), body)
+    return Call("POST", _at(study, "/ask"), Answer.from_dict, body)
 
 
 def ask_many(study: str, questions: Iterable[str], *, request_id: str | None = None) -> Call[list[Answer]]:
@@ -84,13 +89,15 @@ def ask_many(study: str, questions: Iterable[str], *, request_id: str | None = N
     if not body["questions"]:
         raise QuestionError("no question came. Expected a list of them.")
     return Call(
-        "POST", _at(study, "/ask_many"), lambda told: [cast(Answer, found_in(one)) for one in told["answers"]], body
+        "POST", _at(study, "/ask_many"), lambda given: [Answer.from_dict(one) for one in given["answers"]], body
     )
 
 
-def try_out(study: str, question: str) -> Call[Preview]:
+def try_out(study: str, question: str | Statistic[Any]) -> Call[Any]:
     """As `Holdout.try_out`: the public side alone, for nothing."""
-    return Call("POST", _at(study, "/try_out"), preview_in, {"question": _text(question)})
+    if is_statistic(question):
+        return find(study, cast("Statistic[Any]", question), rehearse=True)
+    return Call("POST", _at(study, "/try_out"), Preview.from_dict, {"question": _text(question)})
 
 
 def check(study: str, question: str) -> Call[None]:
@@ -98,106 +105,15 @@ def check(study: str, question: str) -> Call[None]:
     return Call("POST", _at(study, "/try_out"), lambda _: None, {"question": _text(question)})
 
 
-def _derived(study: str, kind: str, request_id: str | None, rehearse: bool, given: dict[str, Any]) -> Call[Any]:
-    body = {name: value for name, value in given.items() if value is not None}
-    for name in ("question", "first", "second", "given"):
-        if name in body:
-            _text(body[name], name)
-    body["request_id"] = _identified(request_id)
+def find(study: str, statistic: Statistic[R], *, request_id: str | None = None, rehearse: bool = False) -> Call[R]:
+    """As `Holdout.ask` for a statistic; to rehearse it, on the public side alone."""
+    body = {**arguments(statistic), "request_id": _identified(request_id)}
+    for one in parameters(type(statistic)):
+        if one.role.form == "expression" and one.name in body:
+            _text(body[one.name], one.name)
     if rehearse:
         body["rehearse"] = True
-    return Call("POST", _at(study, f"/{kind}"), found_in, body)
-
-
-def share(
-    study: str, question: str, *, given: str | None = None, request_id: str | None = None, rehearse: bool = False
-) -> Call[Answer | Finding]:
-    """As `Holdout.share`."""
-    return _derived(study, "share", request_id, rehearse, {"question": question, "given": given})
-
-
-def mean(
-    study: str, question: str, *, low: float | None = None, high: float | None = None, given: str | None = None,
-    request_id: str | None = None, rehearse: bool = False,
-) -> Call[Finding]:  # fmt: skip
-    """As `Holdout.mean`."""
-    asked = {"question": question, "low": low, "high": high, "given": given}
-    return _derived(study, "mean", request_id, rehearse, asked)
-
-
-def median(
-    study: str, question: str, *, low: float | str | None = None, high: float | str | None = None, given: str | None = None,
-    request_id: str | None = None, rehearse: bool = False,
-) -> Call[Finding]:  # fmt: skip
-    """As `Holdout.median`."""
-    asked = {"question": question, "low": low, "high": high, "given": given}
-    return _derived(study, "median", request_id, rehearse, asked)
-
-
-def variance(
-    study: str, question: str, *, low: float | None = None, high: float | None = None, given: str | None = None,
-    request_id: str | None = None, rehearse: bool = False,
-) -> Call[Finding]:  # fmt: skip
-    """As `Holdout.variance`."""
-    asked = {"question": question, "low": low, "high": high, "given": given}
-    return _derived(study, "variance", request_id, rehearse, asked)
-
-
-def quantile(
-    study: str, question: str, level: float, *, low: float | str | None = None, high: float | str | None = None,
-    given: str | None = None, request_id: str | None = None, rehearse: bool = False,
-) -> Call[Finding]:  # fmt: skip
-    """As `Holdout.quantile`."""
-    asked = {"question": question, "level": level, "low": low, "high": high, "given": given}
-    return _derived(study, "quantile", request_id, rehearse, asked)
-
-
-def difference(
-    study: str, question: str, first: str, second: str, *, low: float | None = None, high: float | None = None,
-    request_id: str | None = None, rehearse: bool = False,
-) -> Call[Comparison]:  # fmt: skip
-    """As `Holdout.difference`."""
-    asked = {"question": question, "first": first, "second": second, "low": low, "high": high}
-    return _derived(study, "difference", request_id, rehearse, asked)
-
-
-def compare(
-    study: str, first: str, second: str, *, low: float | None = None, high: float | None = None,
-    given: str | None = None, request_id: str | None = None, rehearse: bool = False,
-) -> Call[Comparison]:  # fmt: skip
-    """As `Holdout.compare`."""
-    asked = {"first": first, "second": second, "low": low, "high": high, "given": given}
-    return _derived(study, "compare", request_id, rehearse, asked)
-
-
-def correlation(
-    study: str, first: str, second: str, *, first_range: Sequence[float] | None = None,
-    second_range: Sequence[float] | None = None, given: str | None = None, request_id: str | None = None,
-    rehearse: bool = False,
-) -> Call[Finding]:  # fmt: skip
-    """As `Holdout.correlation`."""
-    ranges = {"first_range": first_range, "second_range": second_range}
-    asked = {name: None if ends is None else list(ends) for name, ends in ranges.items()}
-    asked_of = {"first": first, "second": second, "given": given, **asked}
-    return _derived(study, "correlation", request_id, rehearse, asked_of)
-
-
-def histogram(
-    study: str, question: str, *, bins: int = 10, edges: Sequence[float] | None = None, given: str | None = None,
-    request_id: str | None = None, rehearse: bool = False,
-) -> Call[Shares]:  # fmt: skip
-    """As `Holdout.histogram`."""
-    asked = {"question": question, "bins": bins, "edges": None if edges is None else list(edges), "given": given}
-    return _derived(study, "histogram", request_id, rehearse, asked)
-
-
-def table(
-    study: str, first: str, second: str | None = None, *, bins: int = 5, given: str | None = None,
-    request_id: str | None = None, rehearse: bool = False,
-) -> Call[Shares]:  # fmt: skip
-    """As `Holdout.table`."""
-    asked = {"first": first, "second": second, "bins": bins, "given": given}
-    return _derived(study, "table", request_id, rehearse, asked)
+    return Call("POST", _at(study, f"/{statistic.name}"), lambda given: cast(R, result_from_dict(given)), body)
 
 
 # reading --------------------------------------------------------------------------------------------------------------
@@ -205,7 +121,7 @@ def table(
 
 def studies() -> Call[list[dict[str, Any]]]:
     """All studies that the token may see."""
-    return Call("GET", "/v1/studies", lambda told: list(told["studies"]))
+    return Call("GET", "/v1/studies", lambda given: list(given["studies"]))
 
 
 def study(study: str) -> Call[dict[str, Any]]:
@@ -218,28 +134,29 @@ def status(study: str) -> Call[dict[str, Any]]:
     return Call("GET", _at(study, "/status"), _standing)
 
 
-def _standing(told: dict[str, Any]) -> dict[str, Any]:
-    return {name: told[name] for name in ("questions", "surprises", "spent", "rows", "head")} | told
+def _standing(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: given[name] for name in ("questions", "surprises", "spent", "rows", "head")} | given
 
 
 def log_page(
     study: str, *, after: int = 0, limit: int = 500, contains: str | None = None, who: str | None = None,
     surprises: bool = False,
-) -> Call[tuple[list[LoggedRound], int | None]]:  # fmt: skip
+) -> Call[tuple[list[LoggedQuestion], int | None]]:  # fmt: skip
     """A page of the record, and where the next one begins."""
     given = {"after": after, "limit": limit, "contains": contains, "who": who, "surprises": surprises or None}
     parameters = {name: value for name, value in given.items() if value is not None}
-    return Call(
-        "GET", _at(study, "/log"), lambda told: ([told_in(one) for one in told["rounds"]], told["next"]),
-        parameters=parameters,
-    )  # fmt: skip
+
+    def read(page: dict[str, Any]) -> tuple[list[LoggedQuestion], int | None]:
+        return [LoggedQuestion.from_dict(one) for one in page["questions"]], page["next"]
+
+    return Call("GET", _at(study, "/log"), read, parameters=parameters)
 
 
 def audit(study: str) -> Call[Audit]:
     """Have the server replay the record. To check the server as well, download the file and audit that."""
     return Call(
         "GET", _at(study, "/audit"),
-        lambda told: Audit(told["rounds"], told["surprises"], 0, None if told["ok"] else str(told["found"])),
+        lambda given: Audit(given["rounds"], given["surprises"], 0, None if given["ok"] else str(given["found"])),
     )  # fmt: skip
 
 
@@ -270,7 +187,7 @@ def submit(name: str, predictions: bytes | str | Path) -> Call[Submission]:
     """Submit a CSV file: a `Path`, its bytes or its text. Sent again, the same predictions get the same score."""
     content = predictions.read_bytes() if isinstance(predictions, Path) else predictions
     content = content.encode() if isinstance(content, str) else content
-    return Call("POST", _at(name, "/submissions", kind="contests"), submission_in, content=content)
+    return Call("POST", _at(name, "/submissions", kind="contests"), Submission.from_dict, content=content)
 
 
 def as_csv(rules: dict[str, Any], predictions: Sequence[Any]) -> str:
@@ -287,9 +204,9 @@ def as_csv(rules: dict[str, Any], predictions: Sequence[Any]) -> str:
 # what went wrong ------------------------------------------------------------------------------------------------------
 
 
-def failed(status: int, told: Any) -> EverholdError:
-    """The error that a server tells, as the library would raise it."""
-    fault = told.get("error") if isinstance(told, dict) else None
+def failed(status: int, given: Any) -> EverholdError:
+    """The error that a server returned, as the library would raise it."""
+    fault = given.get("error") if isinstance(given, dict) else None
     if not isinstance(fault, dict) or not isinstance(fault.get("code"), str):
         return ServerError(f"the server answered with status {status}, and not as an everhold server does.")
     code, message, details = fault["code"], str(fault.get("message")), fault.get("details")
@@ -302,7 +219,7 @@ def failed(status: int, told: Any) -> EverholdError:
         refusal = PrecisionExhausted(
             message, **{name: details[name] for name in ("asked", "left", "needed", "more_rows")}
         )
-        refusal.answers = [found_in(one) for one in details["answers"]]
+        refusal.answers = [Answer.from_dict(one) for one in details["answers"]]
         return refusal
     kinds: dict[str, type[EverholdError]] = {
         "question": QuestionError,

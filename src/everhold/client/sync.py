@@ -6,24 +6,30 @@ import time
 from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from everhold.client import calls
 from everhold.client.calls import Call, NotScored, as_csv
-from everhold.client.json_codec import submission_in
 from everhold.client.transport import Line
+from everhold.contest.board import Submission
 from everhold.data.schema import Schema
 from everhold.errors import EverholdError
+from everhold.statistics.means import Compare, Difference, Mean, Share
+from everhold.statistics.quantiles import Median, Quantile
+from everhold.statistics.rehearsal import Rehearsal
+from everhold.statistics.shortcuts import asked
+from everhold.statistics.spread import Correlation, Variance
+from everhold.statistics.tables import Histogram, Table
 
 if TYPE_CHECKING:
     import httpx2
 
-    from everhold.contest.contest import Submission
-    from everhold.ledger.reader import LoggedRound
+    from everhold.ledger.reader import LoggedQuestion
+    from everhold.queries.answer import Answer, Preview
+    from everhold.statistics.statistic import Statistic
 
 __all__ = [
     "RemoteContest",
-    "RemoteRehearsal",
     "RemoteScorer",
     "RemoteStudy",
     "Server",
@@ -32,6 +38,7 @@ __all__ = [
 
 P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def connect(
@@ -118,17 +125,6 @@ def _now(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[
     return method
 
 
-def _trial(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[RemoteRehearsal, P], T]:
-    """A method that asks the public side alone."""
-
-    @wraps(build)
-    def method(self: RemoteRehearsal, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        kwargs["rehearse"] = True
-        return self._study._server._send(build(self._study.name, *args, **kwargs))
-
-    return method
-
-
 class RemoteStudy:
     """A study behind a server. Its answers are those that `Holdout` gives where the rows are."""
 
@@ -136,33 +132,53 @@ class RemoteStudy:
         self._server, self.name = server, name
         self._schema: Schema | None = None
 
-    ask = _now(calls.ask)
+    @overload
+    def ask(self, question: str, *, request_id: str | None = None) -> Answer: ...
+
+    @overload
+    def ask(self, question: Statistic[R], *, request_id: str | None = None) -> R: ...
+
+    def ask(self, question: str | Statistic[R], *, request_id: str | None = None) -> Answer | R:
+        """As `Holdout.ask`: a yes/no question as text, or a statistic."""
+        found: Answer | R = self._server._send(calls.ask(self.name, question, request_id=request_id))
+        return found
+
+    @overload
+    def try_out(self, question: str) -> Preview: ...
+
+    @overload
+    def try_out(self, question: Statistic[R]) -> R: ...
+
+    def try_out(self, question: str | Statistic[R]) -> Preview | R:
+        """As `Holdout.try_out`: the public side alone, for nothing."""
+        found: Preview | R = self._server._send(calls.try_out(self.name, question))
+        return found
+
     ask_many = _now(calls.ask_many)
-    try_out = _now(calls.try_out)
     check = _now(calls.check)
-    share = _now(calls.share)
-    mean = _now(calls.mean)
-    median = _now(calls.median)
-    quantile = _now(calls.quantile)
-    variance = _now(calls.variance)
-    correlation = _now(calls.correlation)
-    difference = _now(calls.difference)
-    compare = _now(calls.compare)
-    histogram = _now(calls.histogram)
-    table = _now(calls.table)
+    share = asked(Share)
+    mean = asked(Mean)
+    difference = asked(Difference)
+    compare = asked(Compare)
+    median = asked(Median)
+    quantile = asked(Quantile)
+    variance = asked(Variance)
+    correlation = asked(Correlation)
+    histogram = asked(Histogram)
+    table = asked(Table)
     status = _now(calls.status)
     audit = _now(calls.audit)
     certificate = _now(calls.certificate)
 
     @property
-    def rehearsal(self) -> RemoteRehearsal:
+    def rehearsal(self) -> Rehearsal:
         """The same questions on the public side alone: nothing is spent."""
-        return RemoteRehearsal(self)
+        return Rehearsal(self.try_out, self.try_out)
 
     def log(
         self, *, contains: str | None = None, who: str | None = None, surprises: bool = False
-    ) -> Iterator[LoggedRound]:
-        """What was asked and answered, page by page."""
+    ) -> Iterator[LoggedQuestion]:
+        """What was asked and answered, as people asked it, page by page."""
         after: int | None = 0
         while after is not None:
             call = calls.log_page(self.name, after=after, contains=contains, who=who, surprises=surprises)
@@ -211,28 +227,6 @@ class RemoteStudy:
         return f"RemoteStudy({self.name!r} at {self._server.url})"
 
 
-class RemoteRehearsal:
-    """Questions to the public side of a study behind a server."""
-
-    def __init__(self, study: RemoteStudy) -> None:
-        self._study = study
-
-    share = _trial(calls.share)
-    mean = _trial(calls.mean)
-    median = _trial(calls.median)
-    quantile = _trial(calls.quantile)
-    variance = _trial(calls.variance)
-    correlation = _trial(calls.correlation)
-    difference = _trial(calls.difference)
-    compare = _trial(calls.compare)
-    histogram = _trial(calls.histogram)
-    table = _trial(calls.table)
-
-    def try_out(self, question: str) -> Any:
-        """What the public side says of a question."""
-        return self._study.try_out(question)
-
-
 class RemoteContest:
     """A contest behind a server. The entrant is whom the token is for."""
 
@@ -254,7 +248,7 @@ class RemoteContest:
         try:
             return self._server._send(calls.submit(self.name, predictions))
         except NotScored as refusal:
-            return submission_in(refusal.submission)
+            return Submission.from_dict(refusal.submission)
 
     def board(self) -> dict[str, Any]:
         """Where everybody stands."""

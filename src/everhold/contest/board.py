@@ -1,15 +1,16 @@
-"""What a contest tells: its rules, what became of a submission, where everybody stands."""
+"""What a contest shows: its rules, what became of a submission, where everybody stands."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
-from everhold.learn.metrics import METRICS, Task
+import numpy as np
+
+from everhold.learn.metrics import METRICS, MetricContext, Task
+from everhold.learn.score import Score
 from everhold.queries.interval import Interval
-
-if TYPE_CHECKING:
-    from everhold.learn.score import Score
+from everhold.queries.result import JsonResult
 
 __all__ = ["Board", "Place", "Rules", "State", "Submission"]
 
@@ -28,7 +29,7 @@ class Rules:
         id_column, prediction_column: of a submission.
         most_bytes: a larger submission is refused.
         max_per_day: submissions of one entrant within 24 hours; None: any number.
-        ladder: tell an entrant only what is clearly better than its best so far.
+        ladder: show an entrant only what is clearly better than its best so far.
         seed, confidence, half_width: as for `eh.Holdout`.
     """
 
@@ -53,25 +54,31 @@ class Rules:
         return METRICS[self.metric].larger_is_better
 
     @property
+    def span(self) -> float:
+        """What a score of 1 on the scale of shares is worth in the metric's own units."""
+        low, high = (0.0, 1.0) if self.low is None or self.high is None else (self.low, self.high)
+        return METRICS[self.metric].span(MetricContext(np.empty(0), None, low, high, 0.5))
+
+    @property
     def reveals(self) -> str:
         """What the intervals are about."""
         return (
-            f"With probability {self.confidence:g} all intervals on this board hold together, whatever was submitted: each "
-            "holds the value that the submission would have on average, were the labels of these rows drawn anew."
+            f"With probability {self.confidence:g} all intervals on this board are valid at the same time, whatever was "
+            "submitted: each interval covers the expected score over a fresh draw of labels for these rows."
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(JsonResult):
     """What became of a submission.
 
     Attributes:
         entrant: who sent it.
         state: 'scored', 'repeated' (the same predictions were scored before), or why it was not.
         reason: in a sentence.
-        score: what is told; None where it was not scored.
+        score: what is returned; None where it was not scored.
         improved: whether it is the entrant's best so far, beyond doubt.
-        row, column: where a malformed one is at fault.
+        row, column: where a malformed one is wrong.
     """
 
     entrant: str
@@ -81,6 +88,19 @@ class Submission:
     improved: bool = False
     row: int | None = None
     column: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        names = ("entrant", "state", "reason", "improved", "row", "column")
+        score = None if self.score is None else self.score.to_dict()
+        return {**{name: getattr(self, name) for name in names}, "score": score}
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> Submission:
+        """The same again, equal to the bit."""
+        score = None if given["score"] is None else Score.from_dict(given["score"])
+        more = (given["improved"], given["row"], given["column"])
+        return cls(given["entrant"], given["state"], given["reason"], score, *more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +126,19 @@ class Board:
     unranked: tuple[tuple[str, str], ...]
     head: str
     spent: float
+
+    def to_dict(self, *, whole: bool = True) -> dict[str, Any]:
+        """Everything, ready for JSON; not whole: without what would reveal submissions that the ladder does not show."""
+        return {
+            "title": self.rules.title,
+            "metric": self.rules.metric,
+            "larger_is_better": self.rules.larger_is_better,
+            "places": [asdict(place) for place in self.places],
+            "unranked": [{"entrant": entrant, "reason": reason} for entrant, reason in self.unranked],
+            "reveals": self.rules.reveals,
+            "head": self.head if whole else None,
+            "spent": self.spent if whole else None,
+        }
 
     def __str__(self) -> str:
         lines = [

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING
 
 from everhold.queries.interval import Interval
 from everhold.report.interval_svg import interval_svg
+
+if TYPE_CHECKING:
+    from everhold.contest.board import Board
 
 __all__ = ["board_html", "board_table"]
 
@@ -20,7 +23,7 @@ _STYLE = (
 )
 
 
-def board_table(board: Any) -> str:
+def board_table(board: Board) -> str:
     """Ranks, intervals drawn to one scale, and who is not ranked and why."""
     places = board.places
     low = min((place.low for place in places), default=0.0)
@@ -43,7 +46,7 @@ def board_table(board: Any) -> str:
     )
 
 
-def board_html(board: Any) -> str:
+def board_html(board: Board) -> str:
     """A page that stands alone: the table, and what it all means."""
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from everhold.data.fingerprint import fingerprint_files, fingerprint_rows, row_h
 from everhold.data.source import as_source
 from everhold.data.units import by_unit
 from everhold.errors import DataError, QuestionError, SettingError
-from everhold.queries.expression.question import BoundedMean, Evaluated, Expression
+from everhold.queries.expression.question import BoundedMean, Expression, TextQuestion, itself
 from everhold.queries.grid import VALUE_ONE
 from everhold.queries.query import RowFunction, Values
 
@@ -94,14 +94,14 @@ class Sample:
 
     def check(self, query: Query) -> None:
         """Refuse a question that these rows cannot be asked, before anything is charged."""
-        if isinstance(query, Expression | BoundedMean | Evaluated):
+        if query.text:
             return
         if self._unit is not None:
             raise QuestionError(
                 "rows that belong together (unit=...) are averaged for questions given as text. Expected one, such as "
                 '"age > 40"; callables and arrays need rows that are draws of their own.'
             )
-        if self._table is None and isinstance(query, RowFunction):
+        if self._table is None and isinstance(itself(query), RowFunction):
             raise QuestionError(
                 "a callable needs the rows in memory, and these are read in place by DuckDB. Expected text, such as "
                 '"age > 40", or engine="memory".'
@@ -117,7 +117,7 @@ class Sample:
         """
         if part is not None:
             return self._total_over(query, scale, part)
-        if isinstance(query, Expression | BoundedMean | Evaluated):
+        if query.text:
             return self.totals([query])[0]
         self.check(query)
         rows: Any = {} if self._table is None else self._table
@@ -125,20 +125,20 @@ class Sample:
 
     def _total_over(self, query: Query, scale: Scale, part: NDArray[np.intp]) -> int:
         self.check(query)
+        query = itself(query)
         if isinstance(query, Values):
             query.on_sample({}, self.size, scale)  # faults are told whichever rows are read
             return replace(query, sample=np.asarray(query.sample)[part]).on_sample({}, len(part), scale)
         if self._table is None or self._table.units is not None:
             raise QuestionError("a mechanism that reads a part of the rows needs them in memory, and without units.")
         rows = self._table.take(part)
-        if isinstance(query, Expression | BoundedMean | Evaluated):
-            question = query.question if isinstance(query, Evaluated) else query
-            return MemoryEngine(rows).totals([question])[0] - VALUE_ONE * len(part)
+        if isinstance(query, Expression | BoundedMean):
+            return MemoryEngine(rows).totals([query])[0] - VALUE_ONE * len(part)
         return query.on_sample(rows, len(part), scale)
 
-    def totals(self, queries: Sequence[Expression | BoundedMean | Evaluated]) -> list[int]:
+    def totals(self, queries: Sequence[Query]) -> list[int]:
         """The same for many text questions, in one scan."""
-        questions = [query.question if isinstance(query, Evaluated) else query for query in queries]
+        questions = [cast(TextQuestion, itself(query)) for query in queries]
         return [steps - VALUE_ONE * self.size for steps in self._engine.totals(questions)]
 
     @property

@@ -94,6 +94,19 @@ class ColumnSchema:
         """Whether it holds its categories and nothing else."""
         return bool(self.categories) and self.others == "missing"
 
+    def to_dict(self) -> dict[str, Any]:
+        """What was declared, ready for JSON."""
+        low, high = self.ends_text
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "whole": self.whole,
+            "missing": self.missing,
+            "low": low if self.kind == "date" else self.low,
+            "high": high if self.kind == "date" else self.high,
+            "categories": list(self.categories),
+        }
+
     @property
     def ends_text(self) -> tuple[str, str]:
         """The ends of the range for people; empty where there is none."""

@@ -22,6 +22,7 @@ from everhold.games.world import WORLDS, World
 from everhold.ledger.replay import replay
 from everhold.queries.query import as_query
 from everhold.queries.rng import stream_rng
+from everhold.session.holdout import Holdout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from everhold.data.table import Table
     from everhold.queries.answer import Answer, Preview
     from everhold.queries.protocol import Mechanism
-    from everhold.session.holdout import Holdout
+    from everhold.session.session import Session
 
 __all__ = ["ANALYSTS", "CONTENDERS", "Analyst", "AnalystView", "Asked", "Game", "GameTerms", "MechanismFactory", "play"]
 
@@ -79,8 +80,8 @@ class GameTerms:
     seed: int
 
 
-MechanismFactory = Callable[[GameTerms], "Holdout"]
-"""Seats a mechanism: a holdout over the private rows."""
+MechanismFactory = Callable[[GameTerms], "Holdout | Session[Any]"]
+"""Seats a mechanism: a holdout, or a session with another mechanism, over the private rows."""
 
 ANALYSTS: Register[Analyst] = Register("analyst")
 CONTENDERS: Register[MechanismFactory] = Register("contender")
@@ -208,7 +209,8 @@ def play(
     place = WORLDS[world](seed) if isinstance(world, str) else world
     private = place.draw(stream_rng(seed, "game", "sample"), rows)
     prior = place.prior(stream_rng(seed, "game", "reference"), reference or rows)
-    holdout = seat(GameTerms(place, private, prior, rounds, confidence, seed))
+    made = seat(GameTerms(place, private, prior, rounds, confidence, seed))
+    holdout = made.session if isinstance(made, Holdout) else made
     public = prior.pool(stream_rng(seed, "game", "public")).rows
 
     def desk(try_out: Callable[[Any], Preview]) -> AnalystView:
@@ -237,7 +239,7 @@ def play(
     transcript = holdout.transcript
 
     def again() -> list[Answer]:
-        return _replayed(holdout._build(), transcript, program, desk, len(told))
+        return _replayed(holdout.first_state(), transcript, program, desk, len(told))
 
     return Game(
         analyst if isinstance(analyst, str) else getattr(analyst, "__name__", "analyst"),
@@ -263,7 +265,7 @@ def _unwrapped(asked: Any, world: World) -> tuple[Any, float]:
 
 
 def _replayed(
-    mechanism: Mechanism,
+    mechanism: Mechanism[Any],
     transcript: Any,
     program: Analyst,
     desk: Callable[[Callable[[Any], Preview]], AnalystView],

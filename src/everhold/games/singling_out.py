@@ -36,6 +36,7 @@ from everhold.priors.pool import Prior
 from everhold.priors.reference import Reference
 from everhold.queries.rng import stream_rng
 from everhold.session.holdout import Holdout
+from everhold.session.session import Session
 
 __all__ = ["Attack", "Keys", "Predicate", "Risk", "SuccessRate", "WeightClass", "composition", "riding", "single_out"]
 
@@ -108,7 +109,7 @@ class Predicate:
         return self.weight <= 1.0 / rows**2 if kind == "low" else self.weight >= 4.0 * log(rows) / rows
 
 
-def composition(holdout: Holdout, kind: WeightClass, rng: np.random.Generator) -> Predicate:
+def composition(holdout: Holdout | Session[Any], kind: WeightClass, rng: np.random.Generator) -> Predicate:
     """The composition attack: a chain of counts, each chosen by the answers before it.
 
     Args:
@@ -148,7 +149,7 @@ def composition(holdout: Holdout, kind: WeightClass, rng: np.random.Generator) -
     return Predicate(odd, tuple(found))
 
 
-def riding(holdout: Holdout, public: Table, rng: np.random.Generator, most: int) -> Predicate:
+def riding(holdout: Holdout | Session[Any], public: Table, rng: np.random.Generator, most: int) -> Predicate:
     """The riding attack: raise a threshold until the rows speak. For low weights.
 
     Args:

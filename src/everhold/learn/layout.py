@@ -14,7 +14,6 @@ from everhold.data.source import as_source
 from everhold.data.table import Table
 from everhold.errors import DataError, EverholdError, PriorError, QuestionError
 from everhold.priors.pool import Pool
-from everhold.priors.reference import Reference
 from everhold.queries.rng import stream_rng
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_COLUMNS",
     "LabelPrior",
-    "LaidOut",
     "Layout",
     "columns_of",
     "length",
@@ -152,31 +150,6 @@ def paired(columns: dict[str, NDArray[Any]], layout: Layout) -> dict[str, object
     for name, column in columns.items():
         table |= {f"{name} of {which}": column[layout.index[:, side]] for side, which in enumerate(("first", "second"))}
     return table
-
-
-class LaidOut(Reference):
-    """A prior that is laid out already: features with labels, or pairs of them.
-
-    Attributes:
-        compared: its features were compared with the private ones, before labels were laid out over them.
-    """
-
-    compared = True
-
-    def __init__(self, pool: Pool, density: float | None, description: str) -> None:
-        self._pool = pool
-        self.density = density
-        self._description = description
-        self._weighted = pool.weights is not None
-
-    @property
-    def table(self) -> Table:
-        """The rows."""
-        return self._pool.rows
-
-    def describe(self) -> str:
-        """One line for people."""
-        return self._description
 
 
 def row_digests(features: Any) -> NDArray[np.float64]:

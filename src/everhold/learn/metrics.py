@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from everhold.queries.answer import Answer
 
-__all__ = ["METRICS", "Metric", "MetricContext", "MetricValue", "Part", "find", "unit"]
+__all__ = ["METRICS", "Metric", "MetricContext", "MetricValue", "Part", "find"]
 
 Output = Literal["labels", "probabilities", "scores", "values"]
 Task = Literal["classification", "regression"]
@@ -96,6 +96,7 @@ class Metric:
         larger_is_better: which way it points.
         loss: for metrics that are plain means, the part that is asked: two models can be compared by its difference.
         pairs: whether it is about pairs of rows.
+        span: what 1 on the scale of the parts is worth in the metric's own units.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Metric:
     larger_is_better: bool = True
     loss: Callable[[MetricContext], Part] | None = None
     pairs: bool = False
+    span: Callable[[MetricContext], float] = lambda _: 1.0
 
 
 def _mean(part: Part) -> Program:
@@ -196,12 +198,6 @@ def _surprisal(kit: MetricContext) -> Part:
     return lambda out, y: np.clip(-np.log(np.clip(kit.of_label(out, y), kit.least, 1.0)) / top, 0.0, 1.0)
 
 
-def _log_loss(kit: MetricContext) -> Program:
-    told = yield from _mean(_surprisal(kit))
-    top = -log(kit.least)
-    return MetricValue(told.value * top, told.low * top, told.high * top, 0.0, top)
-
-
 def _absolute(kit: MetricContext) -> Part:
     return kit.off
 
@@ -210,9 +206,22 @@ def _squared(kit: MetricContext) -> Part:
     return lambda out, y: kit.off(out, y) ** 2
 
 
-def _in_units(part: Part, span: float) -> Program:
-    told = yield from _mean(part)
-    return MetricValue(told.value * span, told.low * span, told.high * span, 0.0, span)
+def _plain_mean(
+    name: str,
+    task: Task,
+    output: Output,
+    loss: Callable[[MetricContext], Part],
+    *,
+    larger_is_better: bool = False,
+    span: Callable[[MetricContext], float] = lambda _: 1.0,
+) -> Metric:
+    """A metric that is the mean of one part, in units of `span`."""
+
+    def program(kit: MetricContext) -> Program:
+        found, worth = (yield from _mean(loss(kit))), span(kit)
+        return MetricValue(found.value * worth, found.low * worth, found.high * worth, 0.0, worth)
+
+    return Metric(name, task, output, program, larger_is_better, loss, span=span)
 
 
 def _r2(kit: MetricContext) -> Program:
@@ -257,31 +266,17 @@ def _auc(kit: MetricContext) -> Program:
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("accuracy", "classification", "labels", lambda kit: _mean(_right(kit)), loss=_right),
-        Metric("error", "classification", "labels", lambda kit: _mean(_wrong(kit)), False, _wrong),
+        _plain_mean("accuracy", "classification", "labels", _right, larger_is_better=True),
+        _plain_mean("error", "classification", "labels", _wrong),
         Metric("balanced_accuracy", "classification", "labels", lambda kit: _found(kit.classes)),
         Metric("precision", "classification", "labels", _precision),
         Metric("recall", "classification", "labels", lambda kit: _found(kit.positives())),
         Metric("f1", "classification", "labels", _f1),
-        Metric("brier", "classification", "probabilities", lambda kit: _mean(_brier(kit)), False, _brier),
-        Metric("log_loss", "classification", "probabilities", _log_loss, False, _surprisal),
+        _plain_mean("brier", "classification", "probabilities", _brier),
+        _plain_mean("log_loss", "classification", "probabilities", _surprisal, span=lambda kit: -log(kit.least)),
         Metric("auc", "classification", "scores", _auc, pairs=True),
-        Metric(
-            "mean_absolute_error",
-            "regression",
-            "values",
-            lambda kit: _in_units(_absolute(kit), kit.high - kit.low),
-            False,
-            _absolute,
-        ),
-        Metric(
-            "mean_squared_error",
-            "regression",
-            "values",
-            lambda kit: _in_units(_squared(kit), (kit.high - kit.low) ** 2),
-            False,
-            _squared,
-        ),
+        _plain_mean("mean_absolute_error", "regression", "values", _absolute, span=lambda kit: kit.high - kit.low),
+        _plain_mean("mean_squared_error", "regression", "values", _squared, span=lambda kit: (kit.high - kit.low) ** 2),
         Metric("r2", "regression", "values", _r2),
     )
 }
@@ -301,12 +296,3 @@ def find(name: str, task: Task) -> Metric:
             f"there is no metric {name!r} for {task}.{did_you_mean(str(name), known)} There are: {', '.join(known)}."
         )
     return known[name]
-
-
-def unit(metric: Metric, kit: MetricContext) -> float:
-    """What a difference of 1 in the part is worth in the metric's own units."""
-    if metric.name == "log_loss":
-        return -log(kit.least)
-    if metric.name == "mean_absolute_error":
-        return kit.high - kit.low
-    return (kit.high - kit.low) ** 2 if metric.name == "mean_squared_error" else 1.0

@@ -1,35 +1,57 @@
-"""What is told of a model: a score, or the difference between two."""
+"""What is returned of a model: a score, or the difference between two."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.queries.answer import Answer
+from everhold.queries.result import ends_from, interval_html, number_or_null
+from everhold.statistics.finding import Finding
+
+if TYPE_CHECKING:
+    from typing import Self
 
 __all__ = ["Score", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Score(Answer):
+class Score(Finding):
     """A metric's value with an interval for the population, in the metric's own units.
 
     Attributes:
-        metric: which metric.
-        parts: the answers that it was made of.
         bottom, top: the range that it can lie in.
     """
 
-    metric: str = "accuracy"
-    parts: tuple[Answer, ...] = ()
     bottom: float = 0.0
     top: float = 1.0
 
     @classmethod
-    def of_share(cls, told: Answer, metric: str, span: float) -> Score:
+    def of_share(cls, answer: Answer, metric: str, span: float) -> Score:
         """A metric that is a plain mean: a share of its span."""
-        value, low, high = (span * end for end in (told.value, told.low, told.high))
-        return cls(value, low, high, told.surprise, told.round, told.spent, "share", metric, (told,), 0.0, span)
+        value, low, high = (span * end for end in (answer.value, answer.low, answer.high))
+        return cls(metric, value, low, high, (answer,), bottom=0.0, top=span)
+
+    @property
+    def metric(self) -> str:
+        """Which metric."""
+        return self.what
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        ends = {"bottom": number_or_null(self.bottom), "top": number_or_null(self.top)}
+        return {**Finding.to_dict(self), "kind": "score", "metric": self.metric, **ends}
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> Self:
+        """The same again, equal to the bit."""
+        return cls(given["metric"], *ends_from(given), **cls._more(given))
+
+    @staticmethod
+    def _more(given: dict[str, Any]) -> dict[str, Any]:
+        bottom, top = ends_from({"value": None, "low": given["bottom"], "high": given["top"]})[1:]
+        parts = tuple(Answer.from_dict(part) for part in given["parts"])
+        return {"parts": parts, "unit": given["unit"], "bottom": bottom, "top": top}
 
     def __str__(self) -> str:
         asked = "" if len(self.parts) == 1 else f"{len(self.parts)} questions, "
@@ -39,8 +61,12 @@ class Score(Answer):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
 
-    def _drawn(self) -> tuple[str, float, float]:
-        return f"{self.metric} ", self.bottom, self.top
+    def _repr_html_(self) -> str:
+        low = self.bottom if self.bottom > -1e300 else max(self.low, self.value - 1.0)
+        notes = f"round {self.round:,} · {self.spent:.1f} nats"
+        return interval_html(
+            f"{self.metric} ", self.value, self.interval, bottom=low, top=self.top, surprise=self.surprise, notes=notes
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -56,6 +82,15 @@ class Verdict(Score):
         if low > 0.0:
             return "better"
         return "worse" if high < 0.0 else "cannot tell yet"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        more = {"verdict": self.verdict, "larger_is_better": self.larger_is_better}
+        return {**Score.to_dict(self), "kind": "verdict", **more}
+
+    @staticmethod
+    def _more(given: dict[str, Any]) -> dict[str, Any]:
+        return {**Score._more(given), "larger_is_better": given["larger_is_better"]}
 
     def __str__(self) -> str:
         return f"{self.verdict}: {Score.__str__(self)}"

@@ -45,19 +45,20 @@ class Scorer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         test = self._test
-        if test._path is None:
+        if test.path is None:
             raise LedgerError(
                 "this test set is in memory only, and a scorer cannot be sent to other processes: two records for the same "
                 "rows would void the guarantee. Make it durable with TestSet(…, path='test.everhold'), or search with "
                 "n_jobs=1."
             )
-        test._share()
-        return _again, (str(test._path.absolute()), self.metric)
+        test.share()
+        return _again, (str(test.path), self.metric)
 
     def __repr__(self) -> str:
         return f"Scorer({self.metric}, {self._test!r})"
 
 
+_VERSION = 2  # of what `save_rows` writes
 _here: dict[str, TestSet] = {}
 """Test sets that this process has taken up, by the path of their study."""
 
@@ -69,7 +70,7 @@ def rows_file(path: Path) -> Path:
 
 def save_rows(path: Path, kept: dict[str, Any]) -> None:
     """Write them so that only the owner can read them."""
-    write_atomic(rows_file(path), pickle.dumps(kept), private=True)
+    write_atomic(rows_file(path), pickle.dumps({"rows": _VERSION, **kept}), private=True)
 
 
 def _again(path: str, metric: str) -> Scorer:
@@ -79,11 +80,11 @@ def _again(path: str, metric: str) -> Scorer:
         try:
             with rows_file(Path(path)).open("rb") as file:
                 kept = pickle.load(file)
+            if kept.pop("rows", None) != _VERSION:
+                raise LedgerError(f"{rows_file(Path(path))} was written by another everhold. Make the scorer again.")
         except FileNotFoundError:
             raise LedgerError(
                 f"the rows of {path} are not here: a scorer works on the machine and for the owner of its test set."
             ) from None
-        test = TestSet.__new__(TestSet)
-        test._restore(kept)
-        _here[path] = test
+        _here[path] = TestSet.shared(kept)
     return Scorer(_here[path], metric)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import numpy as np
 
@@ -31,7 +31,6 @@ from everhold.learn.identity import digest_of, model_digest
 from everhold.learn.label_model import label_chances
 from everhold.learn.layout import (
     LabelPrior,
-    LaidOut,
     columns_of,
     length,
     paired,
@@ -43,10 +42,11 @@ from everhold.learn.layout import (
     public_layout,
     row_digests,
 )
-from everhold.learn.metrics import Metric, MetricContext, Part, Task, find, unit
+from everhold.learn.metrics import Metric, MetricContext, Part, Task, find
 from everhold.learn.score import Score, Verdict
 from everhold.learn.scorer import Scorer, rows_file, save_rows
 from everhold.ledger.reader import read_study
+from everhold.priors.fixed import FixedPrior
 from everhold.queries.answer import Answer
 from everhold.queries.expression import expression
 from everhold.queries.expression.program import Batch, Columns
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["TestSet"]
+
+T = TypeVar("T")
 
 _DIGEST = "row digest"
 _ASKED_AGAIN = 200  # public rows that a model is asked about a second time
@@ -75,7 +77,7 @@ class TestSet:
     A model must say of each row what it would say of it alone, and nothing of it may have been fitted to the test rows.
     Where it fails on a test row, that row counts as predicted wrongly, and nothing else is told.
 
-    One object, or one path, for the same rows: a second record of them would void the guarantee.
+    Use exactly one TestSet (or path) per set of rows. A second one would void the guarantee of both.
 
     Args:
         X: features of the test rows, private: a matrix, a pandas or Polars frame, a mapping of columns.
@@ -180,8 +182,28 @@ class TestSet:
         if prior != "uniform" and known is None:
             raise PriorError(f"prior={prior!r} needs labelled public rows: reference=(X_train, y_train).")
         self._label, self._pairs = label, pairs
-        self._path = None if path is None else Path(path)
+        self._path = None if path is None else Path(path).absolute()
         self._seed = _seed(seed, self._path)
+        self._made = {
+            "X": X,
+            "y": y,
+            "reference": reference,
+            "task": task,
+            "prior": prior,
+            "path": self._path,
+            "classes": classes,
+            "low": low,
+            "high": high,
+            "positive": positive,
+            "least_probability": least_probability,
+            "pairs": pairs,
+            "label": label,
+            "confidence": confidence,
+            "half_width": half_width,
+            "known_rows": known_rows,
+            "seed": self._seed,
+            "overlap": overlap,
+        }
         chances = label_chances(self._public, known, self._kit, task) if prior == "baseline" else None
         own = np.asarray(known) if prior == "labelled" else None
         size = length(self._public)
@@ -213,7 +235,7 @@ class TestSet:
         }[prior]
         self.prior = f"{size:,} {what} {labels}{', in pairs' if self._pairs else ''}"
 
-    def _sides(self, labels: NDArray[Any], prior: str) -> tuple[Table, LaidOut]:
+    def _sides(self, labels: NDArray[Any], prior: str) -> tuple[Table, FixedPrior]:
         mine, theirs = columns_of(self._X, "X"), columns_of(self._public, "the reference")
         both = {name: mine[name] for name in mine if name in theirs}
         if self._label in both:
@@ -226,10 +248,15 @@ class TestSet:
         if not self._transductive and self._settings["overlap"] == "refuse":
             require_independent(Sample(Table(both)), Table(shared))
         density = 1.0 / len(self._kit.classes) if prior == "uniform" and self.task == "classification" else None
-        laid = LaidOut(pool_of(shared, self._theirs, self._label), density, self.prior)
+        laid = FixedPrior(pool_of(shared, self._theirs, self._label), density, self.prior, compared=True)
         if self._pairs:
             return Table(paired(both, self._mine), what="the test rows"), laid
         return Table({**both, self._label: labels}, what="the test rows"), laid
+
+    @property
+    def path(self) -> Path | None:
+        """Of a durable study; None in memory."""
+        return self._path
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -254,15 +281,8 @@ class TestSet:
     def _open(self) -> Holdout:
         if self._path is None:
             raise LedgerError("this test set is in memory only.")
-        deadline = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                held = Holdout.open(self._path, data=self._rows)
-                break
-            except LedgerBusy:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.005)
+        path = self._path
+        held = _patiently(lambda: Holdout.open(path, data=self._rows))
         difference = self._difference(held)
         if difference is not None:
             held.close()
@@ -274,8 +294,8 @@ class TestSet:
 
     def _difference(self, held: Holdout) -> str | None:
         """What a study that exists was made with, where that is not what is asked for now."""
-        kept, pool = held._public, self._prior.pool(np.random.default_rng(0))
-        if kept is None or kept.pool is None or held.settings is None:
+        kept, pool = held.public, self._prior.pool(np.random.default_rng(0))
+        if kept.pool is None:
             return "something else than a test set"
         if kept.pool.rows.size != pool.rows.size or set(kept.pool.rows) != set(pool.rows):
             return "other public rows"
@@ -291,18 +311,28 @@ class TestSet:
         return None
 
     @contextmanager
-    def _turn(self) -> Iterator[Holdout]:
-        """The holdout, for one score, one thread at a time. A shared test set is given up after each."""
+    def turn(self) -> Iterator[Holdout]:
+        """The holdout, for one score, one thread at a time. Between the turns of a shared test set others may ask."""
         with self._lock:
-            held = self._held
-            store = None if held is None else held._journal.store
-            if held is None or (store is not None and (store.closed or store.broken)):
-                held = self._open()
+            held = self._ready()
             try:
                 yield held
             finally:
                 if self._shared:
-                    self.release()
+                    held.pause()
+
+    def _ready(self) -> Holdout:
+        held = self._held
+        if held is None or not held.usable:
+            return self._open()
+        try:
+            _patiently(held.resume)
+        except LedgerBusy:
+            raise
+        except LedgerError:  # not the file it was: the whole of it is read again
+            held.close()
+            return self._open()
+        return held
 
     def release(self) -> None:
         """Give up the study's file, so that other processes may ask; the next score opens it again."""
@@ -311,29 +341,32 @@ class TestSet:
                 self._held.close()
                 self._held = None
 
-    def _share(self) -> None:
-        """Make ready for other processes: the rows into a file for the owner alone, the study given up between scores."""
+    def share(self) -> None:
+        """Make ready for other processes: the rows go into a file for the owner alone, and others may ask between scores."""
         if self._path is None:
             raise LedgerError("this test set is in memory only.")
         with self._lock:
             if not self._shared or not rows_file(self._path).exists():
-                kept = {
-                    name: value for name, value in vars(self).items() if name not in ("_held", "_lock", "exhausted")
-                }
-                save_rows(self._path, kept)
+                save_rows(self._path, self._made)
             self._shared = True
-            self.release()
+            if self._held is not None:
+                self._held.pause()
 
-    def _restore(self, kept: dict[str, Any]) -> None:
-        """In another process: everything but the open file, which is opened for each score."""
-        self.__dict__.update(kept)
-        self._held, self._lock, self._shared, self.exhausted = None, RLock(), True, None
+    @classmethod
+    def shared(cls, made: dict[str, Any]) -> TestSet:
+        """In another process: the same test set again, from what `share` kept."""
+        test = cls(**made)
+        with test._lock:
+            test._shared = True
+            if test._held is not None:
+                test._held.pause()
+        return test
 
     @property
     def holdout(self) -> Holdout:
-        """The holdout inside: everything that is ever told goes through it."""
+        """The holdout inside: every score goes through it."""
         with self._lock:
-            return self._held if self._held is not None else self._open()
+            return self._ready()
 
     # scores --------------------------------------------------------------------------------------------------------
 
@@ -388,16 +421,14 @@ class TestSet:
         known = digest_of("", mine, self._kit) if self._transductive else digest_of(mine, theirs, self._kit)
         return self._score(found, mine, theirs, given, known)
 
-    def _score_named(self, metric: Metric, predictions: NDArray[Any], name: str, who: str) -> Score:
-        """For a contest: one question for public features, known by its name, so that a repeat costs nothing."""
+    def score_named(self, held: Holdout, metric: Metric, predictions: NDArray[Any], name: str, who: str) -> Score:
+        """For a contest, in its turn: one question about public features, known by its name. A repeat costs nothing."""
         if metric.loss is None or not self._transductive:
             raise SettingError(f"{metric.name} cannot be asked by one question about public features.")
         part = metric.loss(self._kit)
         output = self._checked(predictions, length(self._X), metric, "the submission")
-        with self._turn() as held:
-            mine, theirs = (layout.evaluate(part, output, pairs=False) for layout in (self._mine, self._theirs))
-            told = _share(held, mine, theirs, name=name, who=who)
-        return Score.of_share(told, metric.name, unit(metric, self._kit))
+        mine, theirs = (layout.evaluate(part, output, pairs=False) for layout in (self._mine, self._theirs))
+        return Score.of_share(_share(held, mine, theirs, name=name, who=who), metric.name, metric.span(self._kit))
 
     def compare(self, first: Any, second: Any, metric: str | None = None, *, given: str | None = None) -> Verdict:
         """Is the first model better than the second? One question about the difference on the same rows.
@@ -426,16 +457,22 @@ class TestSet:
 
         places = np.arange(length(self._X)), np.arange(length(self._public))
         parts = half(ones[0], others[0]), half(ones[1], others[1])
-        with self._turn() as held:
+        with self.turn() as held:
             known = [self._known(one, public) for one, public in zip(digests, (ones[1], others[1]), strict=True)]
             name = None if None in known else f"{found.name} of {known[0]} minus {known[1]}"
             told = self._asked(held, parts[0], parts[1], places[0], places[1], given, pairs=False, name=name)
-        worth = unit(found, self._kit)
+        worth = found.span(self._kit)
         value, low, high = (worth * (2.0 * x - 1.0) for x in (told.value, told.low, told.high))
         return Verdict(
-            value, low, high, told.surprise, told.round, told.spent, "mean", found.name, (told,), -worth, worth,
-            found.larger_is_better,
-        )  # fmt: skip
+            found.name,
+            value,
+            low,
+            high,
+            (told,),
+            bottom=-worth,
+            top=worth,
+            larger_is_better=found.larger_is_better,
+        )
 
     def _require_pairs(self, metric: Metric) -> None:
         if metric.pairs and (not self._pairs or self._kit.positive is None):
@@ -447,7 +484,7 @@ class TestSet:
     def _score(self, metric: Metric, mine: Any, theirs: Any, given: str | None, known: str | None) -> Score:
         parts: list[Answer] = []
         program = metric.program(self._kit)
-        with self._turn() as held:
+        with self.turn() as held:
             try:
                 part = next(program)
                 while True:
@@ -457,10 +494,7 @@ class TestSet:
                     part = program.send(answer)
             except StopIteration as done:
                 told = done.value
-        return Score(
-            told.value, told.low, told.high, any(part.surprise for part in parts), max(part.round for part in parts),
-            max(part.spent for part in parts), "share", metric.name, tuple(parts), told.bottom, told.top,
-        )  # fmt: skip
+        return Score(metric.name, told.value, told.low, told.high, tuple(parts), bottom=told.bottom, top=told.top)
 
     def _asked(
         self,
@@ -496,7 +530,8 @@ class TestSet:
         return Answer(value, low, high, inside.surprise or rest.surprise, rest.round, rest.spent, "share")
 
     def _groups(self, held: Holdout, given: str) -> list[NDArray[np.bool_]]:
-        if self._pairs or held.schema is None or held._pool_rows is None:
+        public = held.session.public_rows
+        if self._pairs or public is None:
             raise QuestionError("subgroups (given=…) need features as columns, and single rows, not pairs.")
         question = expression(given, held.schema.kinds, held.schema.words)
         table = held.schema.conform(self._rows, what="the test rows")
@@ -504,7 +539,7 @@ class TestSet:
             np.unpackbits(Batch([question], Columns(rows)).values(rows.row_count)[0], count=rows.row_count).view(
                 np.bool_
             )
-            for rows in (table, held._pool_rows)
+            for rows in (table, public)
         ]
 
     def _metric(self, name: str | None) -> Metric:
@@ -613,6 +648,18 @@ class TestSet:
             f"<tr><th style='text-align:left'>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts.items()
         )
         return f"<table><caption>everhold test set</caption>{rows}</table>"
+
+
+def _patiently(work: Callable[[], T]) -> T:
+    """Do something for which this process has to wait for its turn."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return work()
+        except LedgerBusy:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
 
 
 def _share(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from everhold.errors import EverholdError
+from everhold.errors import EverholdError, LedgerError
 from everhold.ledger.rounds import Digest
+from everhold.ledger.walk import RoundMissing, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,29 +54,30 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def audit(mechanism: Mechanism, rounds: Iterable[Round]) -> Audit:
+def audit(mechanism: Mechanism[Any], rounds: Iterable[Round]) -> Audit:
     """Replay recorded rounds on a mechanism in its first state; stop at the first deviation."""
     done = surprises = unchecked = 0
-    for recorded in rounds:
-        expected = mechanism.rounds + 1
-        if recorded.number != expected:
-            return Audit(done, surprises, unchecked, f"round {expected} is missing; round {recorded.number} follows")
+
+    def deviates(what: str) -> Audit:
+        return Audit(done, surprises, unchecked, what)
+
+    again = walk(mechanism, rounds)
+    while True:
         try:
-            kept = recorded.question
-            proposal = mechanism.propose(recorded.reading if isinstance(kept, Digest) else kept)
-            answer = mechanism.answer(proposal, recorded.cell)
-            mechanism.absorb(proposal, recorded.cell, recorded.fit)
+            past, found = next(again)
+        except StopIteration:
+            return Audit(done, surprises, unchecked, None)
+        except RoundMissing as error:
+            return deviates(str(error))
+        except LedgerError:  # the record itself cannot be read
+            raise
         except EverholdError as error:
-            return Audit(done, surprises, unchecked, f"round {expected} cannot be replayed: {error}")
-        if proposal.reading != recorded.reading:
-            return Audit(
-                done, surprises, unchecked, f"the sketch's reading of round {expected} differs from the record"
-            )
-        if answer != recorded.answer:
-            return Audit(
-                done, surprises, unchecked, f"round {expected} replays as {answer}, recorded was {recorded.answer}"
-            )
+            return deviates(f"round {done + 1} cannot be replayed: {error}")
+        if found is None or found.proposal.reading != past.reading:
+            return deviates(f"the sketch's reading of round {past.number} differs from the record")
+        answer = found.answer.on(past.answer.scale)
+        if answer != past.answer:
+            return deviates(f"round {past.number} replays as {answer}, recorded was {past.answer}")
         done += 1
-        surprises += recorded.cell is not None
-        unchecked += isinstance(kept, Digest)
-    return Audit(done, surprises, unchecked, None)
+        surprises += past.cell is not None
+        unchecked += isinstance(past.question, Digest)

@@ -1,7 +1,8 @@
 """Records as text: typed, versioned, exact. A number survives because Python writes floats so that they read back equal.
 
 Kinds of records: 'study' (the configuration, first and once), 'round' (a question and its answer), 'repeat' (a request that
-was answered from an earlier round). A version that is not known here is refused.
+was answered from an earlier round), 'finding' (a statistic and its result, made of rounds). A version that is not known here
+is refused.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.errors import LedgerError, QuestionError
-from everhold.ledger.rounds import Digest, Recorded, Round
+from everhold.ledger.rounds import UNPARSED, Digest, Recorded, RecordedFinding, Round
 from everhold.ledger.store import Record
 from everhold.queries.answer import Answer
 from everhold.queries.expression import BoundedMean, Expression, bounded_mean, expression, number
@@ -26,10 +27,9 @@ if TYPE_CHECKING:
     from everhold.queries.expression.tree import Kind
     from everhold.queries.query import Query
 
-__all__ = ["AskedBy", "Entry", "Repeat", "kind_asked", "read_entry", "require_keys", "round_record"]
+__all__ = ["AskedBy", "Entry", "FindingEntry", "Repeat", "read_entry", "require_keys", "round_record"]
 
-UNPARSED = Digest("text")
-VERSIONS = {"study": 1, "round": 1, "repeat": 1}
+VERSIONS = {"study": 1, "round": 1, "repeat": 1, "finding": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,8 @@ class Entry:
     """A round as it is recorded."""
 
     round: Round
-    circumstance: AskedBy
+    asked_by: AskedBy
     written_by: int
-    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,16 @@ class Repeat:
     """A request that an earlier round had answered."""
 
     number: int
-    circumstance: AskedBy
+    asked_by: AskedBy
+    written_by: int
+
+
+@dataclass(frozen=True, slots=True)
+class FindingEntry:
+    """A statistic with its result as it is recorded."""
+
+    finding: RecordedFinding
+    asked_by: AskedBy
     written_by: int
 
 
@@ -113,6 +121,18 @@ def repeat_record(number: int, at: AskedBy) -> Record:
     return Record("repeat", VERSIONS["repeat"], dump({"round": number, **_when(at)}))
 
 
+def finding_record(finding: RecordedFinding, at: AskedBy) -> Record:
+    """A statistic with its result, ready to be written."""
+    body = {
+        "statistic": finding.statistic,
+        "arguments": finding.arguments,
+        "summary": finding.summary,
+        "rounds": list(finding.rounds),
+        **_when(at),
+    }
+    return Record("finding", VERSIONS["finding"], dump(body))
+
+
 def sqlite_version() -> int:
     """The library's version, as the header of its files has it."""
     major, minor, patch = sqlite3.sqlite_version_info
@@ -125,8 +145,8 @@ def _when(at: AskedBy) -> dict[str, Any]:
 
 def read_entry(
     record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all", "surprises"] = "all"
-) -> Entry | Repeat:
-    """A round or a repeat again, equal to what was written.
+) -> Entry | Repeat | FindingEntry:
+    """A round, a repeat or a finding again, equal to what was written.
 
     With `parse="surprises"` the text of quiet questions is not parsed again; `UNPARSED` stands for it.
     """
@@ -138,6 +158,10 @@ def read_entry(
         at = AskedBy(body["time"], body["who"], body["request"])
         if record.kind == "repeat":
             return Repeat(int(body["round"]), at, int(body["sqlite"]))
+        if record.kind == "finding":
+            parts = tuple(int(one) for one in body["rounds"])
+            found = RecordedFinding(body["statistic"], body["arguments"], body["summary"], parts)
+            return FindingEntry(found, at, int(body["sqlite"]))
         scale, numerator, denominator, draws = body["reading"]
         asked = (
             UNPARSED
@@ -165,7 +189,6 @@ def read_entry(
             ),
             at,
             int(body["sqlite"]),
-            str(body["asked"]["kind"]),
         )
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError, QuestionError) as error:
         raise LedgerError(f"a {record.kind} record of the ledger is not readable ({type(error).__name__}).") from None
@@ -173,6 +196,16 @@ def read_entry(
 
 _SHAPES: dict[str, dict[str, tuple[type, ...]]] = {
     "repeat": {"round": (int,), "time": (str,), "who": (str, type(None)), "request": (str,), "sqlite": (int,)},
+    "finding": {
+        "statistic": (str,),
+        "arguments": (dict,),
+        "summary": (dict,),
+        "rounds": (list,),
+        "time": (str,),
+        "who": (str, type(None)),
+        "request": (str, type(None)),
+        "sqlite": (int,),
+    },
     "round": {
         "round": (int,),
         "asked": (dict,),
@@ -242,11 +275,6 @@ def _require_name(asked: Query | Digest, name: str | None, identity: str | None)
         fine = fine and (name is None or not looks_like_text(name))
     if not fine:
         raise ValueError("a name that is not the question's")
-
-
-def kind_asked(past: Round) -> str:
-    """What kind of question a new round was, as the record names it."""
-    return str(_question(past.question)[0]["kind"])
 
 
 def _question(kept: Query | Digest) -> tuple[dict[str, Any], bytes | None]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from everhold.errors import LedgerError, ReplayError
-from everhold.ledger.codec import AskedBy, repeat_record, round_record
+from everhold.ledger.codec import AskedBy, finding_record, repeat_record, round_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from everhold.ledger.rounds import Round
+    from everhold.ledger.rounds import RecordedFinding, Round
     from everhold.ledger.store import Record, Store
 
 __all__ = ["Journal"]
@@ -30,6 +30,8 @@ class Journal:
         self._requests: dict[str, int] = {}
         self._times: list[AskedBy] = []
         self._waiting: list[Record] = []
+        self._findings: list[tuple[int, RecordedFinding, AskedBy]] = []
+        self._found: set[str] = set()
 
     @property
     def store(self) -> Store | None:
@@ -54,6 +56,24 @@ class Journal:
         if at.request is not None:
             self._requests[at.request] = round.number
 
+    def note_finding(self, finding: RecordedFinding, at: AskedBy) -> None:
+        """Add a statistic and its result, after the rounds that it was made of. The same one is recorded once."""
+        if finding.key in self._found:
+            return
+        if self._store is not None:
+            self._waiting.append(finding_record(finding, at))
+        self.restore_finding(finding, at)
+
+    def restore_finding(self, finding: RecordedFinding, at: AskedBy) -> None:
+        """A finding that is durable already."""
+        self._findings.append((len(self._rounds), finding, at))
+        self._found.add(finding.key)
+
+    @property
+    def findings(self) -> Sequence[tuple[int, RecordedFinding, AskedBy]]:
+        """Statistics that were asked: how many rounds there were then, what was found, and who asked."""
+        return self._findings
+
     def repeat(self, number: int, at: AskedBy) -> None:
         """Note that a request was answered from an earlier round."""
         if at.request is None or at.request in self._requests or not 1 <= number <= len(self._rounds):
@@ -69,7 +89,7 @@ class Journal:
         self._requests[request] = number
 
     def flush(self) -> None:
-        """Make everything durable that was committed. Nothing may be told before this returns.
+        """Make everything durable that was committed. No answer may be returned before this is done.
 
         Raises:
             LedgerError: it could not be written, now or earlier.
@@ -80,14 +100,16 @@ class Journal:
             self._waiting = []
 
     def require_open(self) -> None:
-        """Refuse to tell anything once a record could not be written, or the study was closed."""
+        """Refuse to return anything once a record could not be written, or the study was closed or paused."""
         if self._store is None:
             return
         if self._store.broken:
             raise LedgerError(
-                f"{self._store.path} could not be written, or was interrupted on the way: nothing more is told. Open the "
-                "study again; what was recorded is there."
+                f"{self._store.path} could not be written, or was interrupted on the way: no further answer is returned. "
+                "Open the study again; what was recorded is there."
             )
+        if self._store.paused:
+            raise LedgerError(f"{self._store.path} is paused, so that another process may ask. Resume it first.")
         if self._store.closed:
             raise LedgerError(f"{self._store.path} was closed. Open the study again to ask.")
 
@@ -105,7 +127,7 @@ class Journal:
         number = None if request is None else self._requests.get(request)
         return None if number is None else self._rounds[number - 1]
 
-    def circumstance(self, number: int) -> AskedBy:
+    def asked_by(self, number: int) -> AskedBy:
         """When round `number` was asked, and by whom."""
         return self._times[number - 1]
 

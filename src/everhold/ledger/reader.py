@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from everhold.bounds.concentration import confidence_nats
 from everhold.bounds.description_length import Code
 from everhold.errors import LedgerError, SettingError
-from everhold.ledger.codec import AskedBy, Repeat, read_entry
-from everhold.ledger.rounds import Round
+from everhold.ledger.codec import AskedBy, FindingEntry, Repeat, read_entry
 from everhold.ledger.store import Head, Store
 from everhold.ledger.study import Study
+from everhold.queries.answer import Answer
+from everhold.queries.interval import Interval
+from everhold.queries.result import JsonResult, ends_from, number_or_null
+from everhold.statistics.finding import Finding
 
 if TYPE_CHECKING:
-    from everhold.queries.answer import Answer
+    from everhold.ledger.rounds import RecordedFinding, Round
 
-__all__ = ["LoggedRound", "StudyFile", "read_study", "told_of"]
+__all__ = [
+    "LoggedFinding",
+    "LoggedQuestion",
+    "LoggedRound",
+    "StudyFile",
+    "logged_finding",
+    "logged_round",
+    "read_study",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +37,7 @@ class LoggedRound:
     """One round as people read it.
 
     Attributes:
+        answer: what was returned.
         question: its text, or a note that it was given by values.
         name: what it was called, as it was given.
     """
@@ -41,6 +54,219 @@ class LoggedRound:
         """Its number."""
         return self.answer.round
 
+    @property
+    def value_text(self) -> str:
+        """The answer for people."""
+        return f"{self.answer.value:.4g}"
+
+    @property
+    def interval_text(self) -> str:
+        """The interval for people, rounded outwards."""
+        return str(self.answer.interval)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that readers see, ready for JSON."""
+        more = {"time": self.time, "who": self.who, "request_id": self.request}
+        return {**self.answer.to_dict(), "question": self.question, **more}
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> LoggedRound:
+        """The same again, equal to the bit."""
+        more = (given["question"], given["time"], given["who"], given["request_id"])
+        return cls(Answer.from_dict(given), *more)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedFinding:
+    """A statistic as people asked it.
+
+    Attributes:
+        after: how many rounds there were when it was recorded.
+        question: what was asked, in words.
+        value, low, high: of a number; None where it has cells.
+        unit: 'number' or 'date'.
+        cells: of a table: label, value, low, high.
+        rounds: the rounds that it was made of.
+    """
+
+    after: int
+    question: str
+    statistic: str
+    arguments: dict[str, Any]
+    value: float | None
+    low: float | None
+    high: float | None
+    unit: str
+    cells: tuple[tuple[tuple[str, ...], float, float, float], ...]
+    rounds: tuple[int, ...]
+    time: str
+    who: str | None
+    request: str | None
+
+    @property
+    def estimate(self) -> Finding | None:
+        """Value and interval as a finding without parts; None of a table."""
+        if self.value is None or self.low is None or self.high is None:
+            return None
+        return Finding(self.question, self.value, self.low, self.high, (), "date" if self.unit == "date" else "number")
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedQuestion(JsonResult):
+    """One thing that somebody asked, as they asked it: a yes/no question, or a statistic with its parts.
+
+    Attributes:
+        number: its place in the log, the first being 1.
+        finding: the statistic; None where a single round is all.
+        parts: the rounds that it was made of; the round itself where there is no statistic.
+    """
+
+    number: int
+    finding: LoggedFinding | None
+    parts: tuple[LoggedRound, ...]
+
+    @property
+    def question(self) -> str:
+        """What was asked, in words."""
+        return self.parts[0].question if self.finding is None else self.finding.question
+
+    @property
+    def answer(self) -> Answer | None:
+        """The answer of a question that is a single round; None of a statistic."""
+        return self.parts[0].answer if self.finding is None else None
+
+    @property
+    def value(self) -> float | None:
+        """The estimate; None of a table, NaN where no row was seen that it could be about."""
+        return self.parts[0].answer.value if self.finding is None else self.finding.value
+
+    @property
+    def interval(self) -> Interval | None:
+        """The interval for the population; None of a table."""
+        if self.finding is None:
+            return self.parts[0].answer.interval
+        low, high = self.finding.low, self.finding.high
+        return None if low is None or high is None else Interval(low, high)
+
+    @property
+    def value_text(self) -> str:
+        """The estimate for people; of a table the number of its cells."""
+        if self.finding is None:
+            return self.parts[0].value_text
+        found = self.finding.estimate
+        return f"{len(self.finding.cells):,} cells" if found is None else found.value_text
+
+    @property
+    def interval_text(self) -> str:
+        """The interval for people, rounded outwards; empty of a table."""
+        if self.finding is None:
+            return self.parts[0].interval_text
+        found = self.finding.estimate
+        return "" if found is None else found.interval_text
+
+    @property
+    def surprise(self) -> bool:
+        """Whether any of its parts was a surprise."""
+        return any(part.answer.surprise for part in self.parts)
+
+    @property
+    def round(self) -> int:
+        """Its last round."""
+        return max(part.round for part in self.parts)
+
+    @property
+    def time(self) -> str:
+        """When it was asked."""
+        return self.parts[0].time if self.finding is None else self.finding.time
+
+    @property
+    def who(self) -> str | None:
+        """Who asked."""
+        return self.parts[0].who if self.finding is None else self.finding.who
+
+    @property
+    def request(self) -> str | None:
+        """The request id it was asked under."""
+        return self.parts[0].request if self.finding is None else self.finding.request
+
+    @property
+    def spent(self) -> float:
+        """The largest price that any of its parts was computed with."""
+        return max(part.answer.spent for part in self.parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON. A statistic has its parts underneath."""
+        found = self.finding
+        if found is None:
+            return {"number": self.number, **self.parts[0].to_dict(), "parts": []}
+        cells = [
+            {"label": list(label), "value": number_or_null(value), "low": low, "high": high}
+            for label, value, low, high in found.cells
+        ]
+        return {
+            "number": self.number,
+            "kind": "shares" if cells else "finding",
+            "question": found.question,
+            "statistic": found.statistic,
+            "arguments": found.arguments,
+            "value": None if found.value is None else number_or_null(found.value),
+            "low": None if found.low is None else number_or_null(found.low),
+            "high": None if found.high is None else number_or_null(found.high),
+            "unit": found.unit,
+            "cells": cells,
+            "surprise": self.surprise,
+            "round": self.round,
+            "spent": self.spent,
+            "time": self.time,
+            "who": self.who,
+            "request_id": self.request,
+            "after": found.after,
+            "parts": [part.to_dict() for part in self.parts],
+        }
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> LoggedQuestion:
+        """The same again, equal to the bit."""
+        if not given["parts"]:
+            return cls(given["number"], None, (LoggedRound.from_dict(given),))
+        parts = tuple(LoggedRound.from_dict(part) for part in given["parts"])
+        cells = tuple((tuple(cell["label"]), *ends_from(cell)) for cell in given["cells"])
+        ends: tuple[float | None, float | None, float | None] = (None, None, None) if cells else ends_from(given)
+        found = LoggedFinding(
+            given["after"],
+            given["question"],
+            given["statistic"],
+            given["arguments"],
+            *ends,
+            given["unit"],
+            cells,
+            tuple(part.round for part in parts),
+            given["time"],
+            given["who"],
+            given["request_id"],
+        )
+        return cls(given["number"], found, parts)
+
+
+def as_asked(rounds: Sequence[LoggedRound], findings: Iterable[LoggedFinding]) -> list[LoggedQuestion]:
+    """What was asked, as people asked it, in order: a statistic stands in the place of the rounds that it asked.
+
+    A round that a statistic used but somebody had asked before stands for itself as well.
+    """
+    found = list(findings)
+    inside = {
+        number
+        for one in found
+        for number in one.rounds
+        if (rounds[number - 1].time, rounds[number - 1].who) == (one.time, one.who)
+    }
+    placed: list[tuple[int, LoggedFinding | None, tuple[LoggedRound, ...]]] = [
+        (one.round, None, (one,)) for one in rounds if one.round not in inside
+    ]
+    placed += [(one.after, one, tuple(rounds[number - 1] for number in one.rounds)) for one in found]
+    placed.sort(key=lambda one: (one[0], one[1] is not None))
+    return [LoggedQuestion(number, finding, parts) for number, (_, finding, parts) in enumerate(placed, 1)]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StudyFile:
@@ -49,25 +275,32 @@ class StudyFile:
     Attributes:
         path: of the file.
         study: its configuration.
-        told: its rounds.
+        rounds: every round.
+        findings: the statistics that were asked, made of rounds.
         head: where it stands.
         spent: the price in nats that the next answer's interval would be computed with.
     """
 
     path: Path
     study: Study
-    told: tuple[LoggedRound, ...]
+    rounds: tuple[LoggedRound, ...]
+    findings: tuple[LoggedFinding, ...]
     head: Head
     spent: float
 
     @property
+    def questions(self) -> list[LoggedQuestion]:
+        """What was asked, as people asked it."""
+        return as_asked(self.rounds, self.findings)
+
+    @property
     def surprises(self) -> int:
         """How many rounds surprised."""
-        return sum(one.answer.surprise for one in self.told)
+        return sum(one.answer.surprise for one in self.rounds)
 
     @property
     def confidence(self) -> float:
-        """With which all intervals hold together."""
+        """The probability that all intervals are valid at the same time."""
         return float(self.study.settings["confidence"])
 
 
@@ -78,17 +311,23 @@ def read_study(path: str | Path) -> StudyFile:
     try:
         records = store.records()
         study = Study.read(next(records))
-        told: list[LoggedRound] = []
+        rounds: list[LoggedRound] = []
+        findings: list[LoggedFinding] = []
         code = Code()
         for record in records:
             entry = read_entry(record, study.schema.kinds, parse="surprises")
             if isinstance(entry, Repeat):
                 continue
-            told.append(told_of(entry.round, entry.circumstance, entry.kind))
+            if isinstance(entry, FindingEntry):
+                if not all(1 <= number <= len(rounds) for number in entry.finding.rounds):
+                    raise LedgerError("a finding in the ledger is made of rounds that are not there.")
+                findings.append(logged_finding(len(rounds), entry.finding, entry.asked_by))
+                continue
+            rounds.append(logged_round(entry.round, entry.asked_by))
             if entry.round.cell is not None:
                 code = code.after(round=entry.round.number, cell=entry.round.cell)
-        spent = confidence_nats(1.0 - float(study.settings["confidence"])) + code.nats(len(told) + 1)
-        return StudyFile(place, study, tuple(told), store.head, spent)
+        spent = confidence_nats(1.0 - float(study.settings["confidence"])) + code.nats(len(rounds) + 1)
+        return StudyFile(place, study, tuple(rounds), tuple(findings), store.head, spent)
     except StopIteration:
         raise LedgerError(f"{place} holds no record.") from None
     except (ArithmeticError, LookupError, RecursionError, SettingError, TypeError, ValueError) as error:
@@ -97,11 +336,38 @@ def read_study(path: str | Path) -> StudyFile:
         store.close()
 
 
-def told_of(past: Round, at: AskedBy, kind: str) -> LoggedRound:
-    """A round as people read it: yes/no questions as shares; a name that somebody gave to values is marked as one."""
-    answer = past.answer.as_share() if kind == "yes/no" else past.answer
-    if kind in ("yes/no", "mean"):
+def logged_round(past: Round, at: AskedBy) -> LoggedRound:
+    """A round as people read it. A name that somebody gave to values is marked as one."""
+    if past.is_text:
         question = str(past.name)
     else:
         question = "values given as arrays" if past.name is None else f"values named {past.name!r}"
-    return LoggedRound(answer, question, at.time, at.who, at.request, past.name)
+    return LoggedRound(past.answer, question, at.time, at.who, at.request, past.name)
+
+
+def logged_finding(after: int, found: RecordedFinding, at: AskedBy) -> LoggedFinding:
+    """A statistic with its result as people read it."""
+    short = found.summary
+    cells: list[tuple[tuple[str, ...], float, float, float]] = []
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    if short["kind"] == "shares":
+        cells = [(tuple(cell["label"]), *ends_from(cell)) for cell in short["cells"]]
+    else:
+        value, low, high = ends_from(short)
+    return LoggedFinding(
+        after,
+        short["what"],
+        found.statistic,
+        found.arguments,
+        value,
+        low,
+        high,
+        short.get("unit", "number"),
+        tuple(cells),
+        found.rounds,
+        at.time,
+        at.who,
+        at.request,
+    )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import ReplayError
+from everhold.ledger.walk import step as one_step
 from everhold.queries.protocol import QUIET
 from everhold.queries.query import as_query
 
@@ -30,13 +31,12 @@ Analyst = Callable[[], Generator[Any, "Answer", Any]]
 
 
 def replay(
-    mechanism: Mechanism,
+    mechanism: Mechanism[Any],
     transcript: Transcript,
     questions: Analyst | Iterable[Any],
     *,
     readings: Sequence[SketchValue] | None = None,
     read: Callable[[object], Query] = as_query,
-    told: Callable[[Query, Answer], Answer] = lambda _, answer: answer,
 ) -> list[Answer]:
     """All answers of a session, in the order they were given.
 
@@ -47,7 +47,6 @@ def replay(
         readings: what the sketch read in each recorded round, where a record is at hand: every question must then be one
             that was asked. Without it, a question that was never asked would be answered as if it had been quiet.
         read: how what somebody asks becomes a question.
-        told: how an answer is shown.
 
     Raises:
         ReplayError: the questions are not those of the record, or a recorded surprise was never reached.
@@ -59,15 +58,13 @@ def replay(
         query = read(question)
         if query.name is not None and query.name in named:
             return named[query.name]
-        proposal = mechanism.propose(query)
-        if readings is not None:
-            if proposal.round > len(readings):
-                raise ReplayError(f"the record ends after {len(readings)} rounds, but a further question came.")
-            if proposal.reading != readings[proposal.round - 1]:
-                raise ReplayError(f"the question of round {proposal.round} is not the one that was asked then.")
-        cell, fit = transcript.get(proposal.round, (QUIET, None))
-        answer = told(query, mechanism.answer(proposal, cell))
-        mechanism.absorb(proposal, cell, fit)
+        number = mechanism.rounds + 1
+        if readings is not None and number > len(readings):
+            raise ReplayError(f"the record ends after {len(readings)} rounds, but a further question came.")
+        found = one_step(mechanism, query, *transcript.get(number, (QUIET, None)))
+        if readings is not None and found.proposal.reading != readings[number - 1]:
+            raise ReplayError(f"the question of round {number} is not the one that was asked then.")
+        answer = found.answer.as_share() if query.yes_no else found.answer
         if query.name is not None:
             named[query.name] = answer
         return answer

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from everhold.errors import ReplayError
-from everhold.queries.expression.question import BoundedMean, Evaluated, Expression
+from everhold.queries.expression.question import itself
 from everhold.queries.grid import Packed
+from everhold.statistics.finding import Shares
+from everhold.statistics.parameters import arguments
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
     from everhold.queries.grid import GridValues, Scale
     from everhold.queries.protocol import Proposal, SketchValue
     from everhold.queries.query import Query, Rows
+    from everhold.statistics.finding import Finding
+    from everhold.statistics.statistic import Statistic
 
-__all__ = ["KEPT_BYTES", "Digest", "Recorded", "Round", "keep"]
+__all__ = ["KEPT_BYTES", "UNPARSED", "Digest", "Recorded", "RecordedFinding", "Round", "summary_of", "to_record"]
 
 KEPT_BYTES = 1024
 """Quiet questions given as arrays keep their public values up to this many bytes, and a digest beyond it."""
@@ -28,6 +33,10 @@ class Digest:
     sha256: str
 
 
+UNPARSED = Digest("text")
+"""Stands for the text of a quiet question where it need not be parsed again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """A question as the ledger kept it: its values on the public reference rows. It can be replayed, not asked."""
@@ -35,6 +44,8 @@ class Recorded:
     packed: Packed
     name: str | None = None
     repeatable: bool = field(default=False, init=False)
+    text: bool = field(default=False, init=False)
+    yes_no: bool = field(default=False, init=False)
 
     def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
         """The recorded values."""
@@ -49,10 +60,10 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round, for ever.
+    """One round.
 
     Attributes:
-        answer: what was told.
+        answer: what was returned, on the scale it was returned on.
         cell: None for a quiet round, else the cell of the surprise.
         fit: the sketch's coefficients after a surprise, on their grid; None after a quiet round.
         reading: what the sketch said, exactly.
@@ -71,12 +82,52 @@ class Round:
     identity: str | None = None
 
     @property
+    def is_text(self) -> bool:
+        """Whether the question was given as text."""
+        return self.question is UNPARSED or getattr(self.question, "text", False)
+
+    @property
     def number(self) -> int:
         """The round's number."""
         return self.answer.round
 
 
-def keep(query: Query, proposal: Proposal, *, surprise: bool, whole: bool) -> Query | Digest:
+@dataclass(frozen=True, slots=True)
+class RecordedFinding:
+    """A statistic that was asked, and its result: a function of the rounds it was made of.
+
+    Attributes:
+        statistic, arguments: what was asked.
+        summary: the result in short (`summary_of`).
+        rounds: the rounds that it was made of.
+    """
+
+    statistic: str
+    arguments: dict[str, Any]
+    summary: dict[str, Any]
+    rounds: tuple[int, ...]
+
+    @classmethod
+    def of(cls, asked: Statistic[Any], found: Finding | Shares) -> RecordedFinding:
+        """What the record holds of a statistic and its result."""
+        return cls(asked.name, arguments(asked), summary_of(found), tuple(part.round for part in found.parts))
+
+    @property
+    def key(self) -> str:
+        """What tells it from others: everything."""
+        return json.dumps([self.statistic, self.arguments, self.summary, self.rounds], sort_keys=True)
+
+
+def summary_of(found: Finding | Shares) -> dict[str, Any]:
+    """A result without its parts, ready for a record."""
+    whole = found.to_dict()
+    if isinstance(found, Shares):
+        names = ("label", "value", "low", "high")
+        return {**whole, "cells": [{name: cell[name] for name in names} for cell in whole["cells"]]}
+    return {name: whole[name] for name in ("kind", "what", "value", "low", "high", "unit")}
+
+
+def to_record(query: Query, proposal: Proposal, *, surprise: bool, whole: bool) -> Query | Digest:
     """What the record holds of a question.
 
     Its public values: always for a surprise, up to `KEPT_BYTES` for a quiet round, and a digest beyond. Where rows are
@@ -84,9 +135,8 @@ def keep(query: Query, proposal: Proposal, *, surprise: bool, whole: bool) -> Qu
     A question given as text is kept itself: it is small, and an audit evaluates it again.
     Values on private rows are never kept.
     """
-    if isinstance(query, Evaluated):
-        query = query.question
-    if isinstance(query, Expression | BoundedMean):
+    query = itself(query)
+    if query.text:
         return query
     if whole or proposal.values is None:
         return query

@@ -1,6 +1,6 @@
 """The durable ledger: one SQLite file a study, one writer, records chained by their hashes.
 
-A record is durable before anything in it is told: `append` returns after SQLite has synced the file and its folder. If
+A record is durable before anything in it is returned: `append` returns after SQLite has synced the file and its folder. If
 that fails nobody knows whether the record is there; the store then refuses everything, and reopening finds out.
 """
 
@@ -72,21 +72,23 @@ class Head:
         except ValueError:
             head = cls(0, b"")
         if head.records < 1 or len(head.hash) != 32:
-            raise LedgerError(f"{text!r} is no head of a ledger. Expected a number, a colon and 64 digits, as printed.")
+            raise LedgerError(
+                f"{text!r} is not a ledger head. Expected `<records>:<64 hex digits>`, as printed by `everhold status`."
+            )
         return head
 
 
 class Store:
     """A study's file.
 
-    Made by `Store.create` or `Store.open`; `close` gives up the lock. SketchValue does not need it.
+    Made by `Store.create` or `Store.open`; `close` gives up the lock. Reading does not need it.
     """
 
     def __init__(self, path: Path, *, write: bool, lock: int | None, data: bytes | None = None) -> None:
         self.path = path
         self._write = write
         self._lock = lock
-        self._broken = self._closed = False
+        self._broken = self._closed = self._paused = False
         self._pid = os.getpid()
         mode = "rw" if os.access(path, os.W_OK) else "ro"
         if data is None:
@@ -102,6 +104,7 @@ class Store:
             raise LedgerError(f"{path} cannot be opened as a study: {error}.") from None
         self._head = Head(0, _START)
         self._length = None if data is None else len(data)
+        self._place = None if data is not None else _place(path)
 
     @classmethod
     def create(cls, path: Path, first: Record, *, before: Callable[[], None] = lambda: None) -> Store:
@@ -175,8 +178,42 @@ class Store:
         """Whether the file was given up."""
         return self._closed
 
+    @property
+    def paused(self) -> bool:
+        """Whether another process may write."""
+        return self._paused
+
+    def pause(self) -> None:
+        """Let another process write; nothing is forgotten here."""
+        if self._lock is not None and not self._closed and os.getpid() == self._pid:
+            self._paused = True
+            _unlocked(self._lock)
+            self._lock = None
+
+    def resume(self) -> None:
+        """Write again. `new_records` has what other processes wrote meanwhile.
+
+        Raises:
+            LedgerBusy: another process is writing.
+            LedgerError: the file is not the one it was, or does not contain what was written here.
+        """
+        if not self._paused:
+            return
+        taken = _locked(self.path)
+        try:
+            last = self._con.execute("SELECT hash FROM record WHERE seq = ?", (self._head.records,)).fetchone()
+            if _place(self.path) != self._place or last != (self._head.hash,):
+                raise LedgerError(f"{self.path} was changed by somebody else. Open the study again.")
+        except sqlite3.Error as error:
+            _unlocked(taken)
+            raise LedgerError(f"{self.path} is damaged: {error}.") from None
+        except BaseException:
+            _unlocked(taken)
+            raise
+        self._lock, self._paused = taken, False
+
     def fail(self) -> None:
-        """Tell nothing more: something was interrupted between a decision and its record."""
+        """Return nothing more: something was interrupted between a decision and its record."""
         self._broken = True
         self.close()
 
@@ -187,12 +224,21 @@ class Store:
 
     @property
     def broken(self) -> bool:
-        """Whether a write failed, so that nothing more may be told."""
+        """Whether a write failed, so that nothing more may be returned."""
         return self._broken
 
     def records(self) -> Iterator[Record]:
         """All records in order, each checked against the chain."""
-        before, seq, read = _START, 0, 0
+        yield from self._records(Head(0, _START))
+        if not self._head.records:
+            raise LedgerError(f"{self.path} holds no record.")
+
+    def new_records(self) -> Iterator[Record]:
+        """The records that follow the head, each checked against the chain."""
+        yield from self._records(self._head)
+
+    def _records(self, after: Head) -> Iterator[Record]:
+        before, seq, read = after.hash, after.records, 0
         try:
             while True:
                 rows, read = self._some(seq, read)  # no lock is held between the pieces
@@ -210,8 +256,6 @@ class Store:
                     yield record
         except (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError) as error:
             raise LedgerError(f"{self.path} is damaged after record {seq}: {error}.") from None
-        if not seq:
-            raise LedgerError(f"{self.path} holds no record.")
 
     def _some(self, seq: int, read: int) -> tuple[list[tuple[object, ...]], int]:
         """The next records, and how many bytes have been read with them: no more than the file has.
@@ -235,9 +279,11 @@ class Store:
         """Make records durable, all or none. Returns when they are."""
         if self._broken or not self._write:
             raise LedgerError(
-                f"{self.path} {'could not be written before' if self._broken else 'is open for reading'}: nothing more is "
-                "told. Open the study again; what was recorded is there."
+                f"{self.path} {'could not be written before' if self._broken else 'is open for reading'}: no further "
+                "answer is returned. Open the study again; what was recorded is there."
             )
+        if self._paused:
+            raise LedgerError(f"{self.path} is paused, so that another process may ask. Resume it first.")
         try:
             seq, before = self._head.records, self._head.hash
             _patiently(self._con, "BEGIN IMMEDIATE")
@@ -250,12 +296,13 @@ class Store:
             _patiently(self._con, "COMMIT")
             self._head = Head(seq, before)
         except BaseException as error:
-            # Whether the commit happened is unknown: tell nothing, and let reopening find out.
+            # Whether the commit happened is unknown: return nothing, and let reopening find out.
             self._broken = True
             self.close()
             if isinstance(error, sqlite3.Error | OSError):
                 raise LedgerError(
-                    f"{self.path} could not be written ({error}). Nothing was told. Mend that and open the study again."
+                    f"{self.path} could not be written ({error}). No answer was returned. Fix the problem and reopen the "
+                    "study."
                 ) from None
             raise
 
@@ -267,6 +314,12 @@ class Store:
         if os.getpid() == self._pid:
             _unlocked(self._lock)
         self._lock = None
+
+
+def _place(path: Path) -> tuple[int, int]:
+    """Which file a path leads to."""
+    found = path.stat()
+    return found.st_dev, found.st_ino
 
 
 def _patiently(con: sqlite3.Connection, statement: str) -> None:

@@ -148,6 +148,10 @@ class AqaOgd:
         """Nothing is fitted: G follows from the rounds, cells and readings."""
         return ()
 
+    def prepare(self, query: Query) -> Query:
+        """The question as it is: every round has seeds of its own."""
+        return query
+
     def identity(self, query: Query) -> str:
         """A digest of the question's values on seeds drawn for this purpose alone."""
         drawn = _as_draws(self._draw(stream_rng(self._seed, "probe"), 2048))

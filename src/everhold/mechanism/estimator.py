@@ -18,6 +18,7 @@ from everhold.errors import QuestionError
 from everhold.mechanism.basis import Basis
 from everhold.mechanism.rules.rule import from_grid, to_grid
 from everhold.mechanism.sketch import Draws, Masses, Sketch, basis_on, masses_on, unchanged
+from everhold.queries.expression.question import Evaluated
 from everhold.queries.grid import VALUE_ONE, GridValues
 from everhold.queries.protocol import SketchValue
 from everhold.queries.rng import stream_rng
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from everhold.mechanism.rules.rule import Constraint, Rule
     from everhold.queries.query import Query
 
-__all__ = ["Draws", "Estimate", "Estimator", "FreshEstimator", "PoolEstimator", "past_values"]
+__all__ = ["Draws", "Estimate", "Estimator", "FreshEstimator", "PoolEstimator", "past_values", "prepared_on"]
 
 _PROBES = 2048  # rows that a question's identity is taken from where rows are drawn anew
 
@@ -59,6 +60,9 @@ class Estimator(Protocol):
     def prior(self, query: Query) -> float:
         """What the prior itself says, without anything that surprises taught."""
 
+    def prepare(self, query: Query) -> Query:
+        """The question, evaluated once where public rows are fixed."""
+
     def identity(self, query: Query) -> str:
         """A digest of the question's values on public rows that never change."""
 
@@ -81,6 +85,13 @@ def _estimate(values: GridValues, masses: Masses, draws: float) -> Estimate:
 def _prior_mean(query: Query, draws: Draws) -> float:
     values = query.on_reference(draws.rows, draws.size)
     return float(draws.normal_weights().dot(_signed(values)))
+
+
+def prepared_on(query: Query, draws: Draws) -> Query:
+    """A question with its values on fixed public rows. Whatever is wrong with it is found here."""
+    if isinstance(query, Evaluated):
+        return query
+    return Evaluated(query, query.on_reference(draws.rows, draws.size, verify=True).pack().unpack)
 
 
 def past_values(query: Query, draws: Draws) -> GridValues:
@@ -122,6 +133,10 @@ class PoolEstimator:
     def prior(self, query: Query) -> float:
         """The weighted mean over the pool."""
         return _prior_mean(query, self._draws)
+
+    def prepare(self, query: Query) -> Query:
+        """The question with its values on the pool."""
+        return prepared_on(query, self._draws)
 
     def identity(self, query: Query) -> str:
         """The digest of the values on the pool."""
@@ -228,6 +243,10 @@ class FreshEstimator:
     def prior(self, query: Query) -> float:
         """The weighted mean over rows drawn for this purpose."""
         return _prior_mean(query, self._draw(stream_rng(self._seed, "prior"), self._fit_rows))
+
+    def prepare(self, query: Query) -> Query:
+        """The question as it is: every round has rows of its own."""
+        return query
 
     def identity(self, query: Query) -> str:
         """The digest of the values on rows that are drawn for this purpose alone."""

@@ -119,6 +119,10 @@ class Everhold:
         """The sketch's coefficients, on their grid."""
         return self._state.sketch.fit
 
+    def prepare(self, query: Query) -> Query:
+        """The question, evaluated once where public rows are fixed."""
+        return self._estimator.prepare(query)
+
     def identity(self, query: Query) -> str:
         """A digest that tells questions apart by their values on public rows."""
         return self._estimator.identity(query)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from html import escape
+from typing import TYPE_CHECKING, Any
 
-from everhold.queries.grid import Scale
 from everhold.queries.interval import Interval
+from everhold.queries.result import JsonResult, interval_html
+
+if TYPE_CHECKING:
+    from everhold.queries.grid import Scale
 
 __all__ = ["Answer", "Preview"]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(JsonResult):
     """The answer to one question.
 
     All intervals of one session hold together with the session's confidence, whatever was asked and however the
@@ -47,6 +50,10 @@ class Answer:
         low, high = 0.5 * (1.0 + self.low), 0.5 * (1.0 + self.high)
         return replace(self, value=0.5 * (1.0 + self.value), low=low, high=high, scale="share")
 
+    def on(self, scale: Scale) -> Answer:
+        """The same answer on a scale: as a share, or as it is."""
+        return self.as_share() if scale == "share" else self
+
     def __float__(self) -> float:
         return self.value
 
@@ -57,30 +64,38 @@ class Answer:
     def __repr__(self) -> str:
         return f"Answer({self})"
 
-    def _drawn(self) -> tuple[str, float, float]:
-        """What stands before the value in a picture, and the ends of its axis."""
-        return ("", 0.0, 1.0) if self.scale == "share" else ("", -1.0, 1.0)
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {
+            "kind": "answer",
+            "value": self.value,
+            "low": self.low,
+            "high": self.high,
+            "surprise": self.surprise,
+            "round": self.round,
+            "spent": self.spent,
+            "scale": self.scale,
+        }
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> Answer:
+        """The same again, equal to the bit.
+
+        >>> answer = Answer(0.1, 0.05, 0.30000000000000004, False, 3, 5.1, "share")
+        >>> Answer.from_json(answer.to_json()) == answer
+        True
+        """
+        value, low, high, spent = (float(given[name]) for name in ("value", "low", "high", "spent"))
+        return cls(value, low, high, given["surprise"], given["round"], spent, given["scale"])
 
     def _repr_html_(self) -> str:
-        label, bottom, top = self._drawn()
-
-        def at(x: float) -> float:
-            return 200.0 * (min(max(x, bottom), top) - bottom) / (top - bottom)
-
-        colour = "#c2410c" if self.surprise else "#1d4ed8"
-        return (
-            f"<div style='font-family:sans-serif'>{escape(label)}<b>{self.value:.4g}</b> in {self.interval}"
-            f"{' &middot; surprise' if self.surprise else ''} &middot; round {self.round:,} &middot; "
-            f"{self.spent:.1f} nats<br>"
-            "<svg width='204' height='16' role='img' aria-label='interval'>"
-            "<line x1='2' x2='202' y1='8' y2='8' stroke='#999'/>"
-            f"<line x1='{2 + at(self.low):.1f}' x2='{2 + at(self.high):.1f}' y1='8' y2='8' stroke='{colour}' "
-            f"stroke-width='5'/><circle cx='{2 + at(self.value):.1f}' cy='8' r='4' fill='{colour}'/></svg></div>"
-        )
+        bottom = 0.0 if self.scale == "share" else -1.0
+        notes = f"round {self.round:,} · {self.spent:.1f} nats"
+        return interval_html("", self.value, self.interval, bottom=bottom, top=1.0, surprise=self.surprise, notes=notes)
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class Preview(JsonResult):
     """What the public side alone says of a question. Costs nothing and touches no private row.
 
     Attributes:
@@ -111,6 +126,16 @@ class Preview:
         return replace(
             self, prior=prior, sketch=sketch, low=low, high=high, tolerance=0.5 * self.tolerance, scale="share"
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {"kind": "preview", **{name: getattr(self, name) for name in self.__slots__}}
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> Preview:
+        """The same again, equal to the bit."""
+        numbers = {name: float(value) for name, value in given.items() if name not in ("kind", "scale")}
+        return cls(**numbers, scale=given["scale"])
 
     @property
     def interval(self) -> Interval:

@@ -12,7 +12,7 @@ A replay takes the same four steps with the cell and the coefficients read from 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,8 +69,11 @@ class Proposal(Protocol):
         """How far the private rows may be from the proposal before it counts as a surprise, on the [-1, 1] scale."""
 
 
-class Mechanism(Protocol):
-    """Something that answers questions: everhold's own way, the paper's, or a rival's."""
+P = TypeVar("P", bound=Proposal)
+
+
+class Mechanism(Protocol[P]):
+    """Something that answers questions: everhold's own way, the paper's, or a baseline's. `P` is its kind of proposal."""
 
     @property
     def fresh(self) -> bool:
@@ -92,25 +95,28 @@ class Mechanism(Protocol):
     def fit(self) -> tuple[int, ...]:
         """The sketch's coefficients after the last surprise, on their grid: what a record keeps."""
 
-    def propose(self, query: Query | SketchValue) -> Any:
+    def prepare(self, query: Query) -> Query:
+        """The question with its values on the public rows, evaluated once, where these rows are fixed; else as it is."""
+
+    def propose(self, query: Query | SketchValue) -> P:
         """Evaluate the question on the public side. Changes nothing: proposing twice gives the same.
 
         An audit may give the recorded reading of a quiet round instead, when the question itself was not kept.
         """
 
-    def part(self, proposal: Any) -> NDArray[np.intp] | None:
+    def part(self, proposal: P) -> NDArray[np.intp] | None:
         """Which private rows the total is taken over: their places, a function of public facts and coins; None: all."""
 
-    def decide(self, proposal: Any, total: int) -> int | None:
+    def decide(self, proposal: P, total: int) -> int | None:
         """Compare with the private total: `QUIET`, or the cell of a surprise."""
 
-    def absorb(self, proposal: Any, cell: int | None, fit: tuple[int, ...] | None = None) -> None:
+    def absorb(self, proposal: P, cell: int | None, fit: tuple[int, ...] | None = None) -> None:
         """End the round. After a surprise, learn from it, or take over the recorded `fit`.
 
         Once a cell is decided this charges for it whatever else fails, and changes everything or nothing.
         """
 
-    def answer(self, proposal: Any, cell: int | None) -> Answer:
+    def answer(self, proposal: P, cell: int | None) -> Answer:
         """What is told. A function of public facts and the cell."""
 
     def skip(self, rounds: int) -> None:

@@ -38,6 +38,14 @@ class Query(Protocol):
     def repeatable(self) -> bool:
         """Whether it can be evaluated on rows that are drawn anew, and again at a replay."""
 
+    @property
+    def text(self) -> bool:
+        """Whether it was given as text, so that engines evaluate it and its canonical text is its name."""
+
+    @property
+    def yes_no(self) -> bool:
+        """Whether it is a yes/no question given as text: its answer is a share, also where units average it."""
+
     def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
         """Values on public rows. Faults are told in full (QuestionError); `verify` looks for an unsteady question."""
 
@@ -59,6 +67,8 @@ class RowFunction:
     function: Callable[[Rows], ArrayLike]
     name: str | None = None
     repeatable: bool = field(default=True, init=False)
+    text: bool = field(default=False, init=False)
+    yes_no: bool = field(default=False, init=False)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RowFunction) and self.function is other.function and self.name == other.name
@@ -141,6 +151,8 @@ class Values:
     reference: ArrayLike = field(kw_only=True, repr=False)
     name: str | None = field(default=None, kw_only=True)
     repeatable: bool = field(default=False, init=False)
+    text: bool = field(default=False, init=False)
+    yes_no: bool = field(default=False, init=False)
 
     def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
         """The given reference values, checked."""

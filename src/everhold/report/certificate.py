@@ -34,7 +34,7 @@ def guarantee(study: Study) -> str:
 def cite(file: StudyFile) -> str:
     """How to cite a study."""
     return (
-        f"Answers from an everhold study of {len(file.told):,} question{'' if len(file.told) == 1 else 's'} with "
+        f"Answers from an everhold study of {len(file.rounds):,} question{'' if len(file.rounds) == 1 else 's'} with "
         f"{file.surprises:,} surprise{'' if file.surprises == 1 else 's'}, created "
         f"{file.study.created[:10]}, ledger head {file.head}; everhold {file.study.version}, after Huh, Efficient Adaptive "
         "Data Analysis over Dense Distributions."
@@ -56,7 +56,7 @@ def certificate_json(file: StudyFile, audit: Audit) -> dict[str, Any]:
         "prior": file.study.prior,
         "settings": file.study.settings,
         "schema": file.study.schema.to_toml(),
-        "questions": len(file.told),
+        "questions": len(file.rounds),
         "surprises": file.surprises,
         "spent": file.spent,
         "rounds": [
@@ -72,7 +72,7 @@ def certificate_json(file: StudyFile, audit: Audit) -> dict[str, Any]:
                 "time": one.time,
                 "who": one.who,
             }
-            for one in file.told
+            for one in file.rounds
         ],
     }
 
@@ -81,7 +81,7 @@ def certificate_html(file: StudyFile, audit: Audit) -> str:
     """A page that stands alone: no scripts, no other files."""
     verdict = "Every round replays bit for bit" if audit.ok else "The audit failed"
     facts = [
-        ("Questions", f"{len(file.told):,}"),
+        ("Questions", f"{len(file.rounds):,}"),
         ("Surprises", f"{file.surprises:,}"),
         ("Private " + ("rows" if file.study.unit is None else "units"), f"{file.study.rows:,}"),
         ("Confidence", f"{file.confidence:g}"),
@@ -90,14 +90,14 @@ def certificate_html(file: StudyFile, audit: Audit) -> str:
         ("Created", file.study.created),
         ("Ledger head", str(file.head)),
     ]
-    listed = file.told[-_SHOWN:]
+    listed = file.rounds[-_SHOWN:]
     rows = "".join(
         f"<tr{' class=s' if one.answer.surprise else ''}><td>{one.answer.round:,}</td>"
         f"<td><code>{escape(one.question)}</code></td><td>{one.answer.value:.4g}</td><td>{escape(str(one.answer.interval))}</td>"
         f"<td>{'surprise' if one.answer.surprise else ''}</td><td>{escape(one.who or '')}</td></tr>"
         for one in listed
     )
-    left = f"<p>The last {_SHOWN:,} of {len(file.told):,} rounds.</p>" if len(file.told) > _SHOWN else ""
+    left = f"<p>The last {_SHOWN:,} of {len(file.rounds):,} rounds.</p>" if len(file.rounds) > _SHOWN else ""
     table = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -121,7 +121,7 @@ th, td {{ border-color: #374151; }} .ok {{ color: #34d399; }} .bad {{ color: #f8
 <h1>Certificate of {escape(file.path.stem)}</h1>
 <p class="{"ok" if audit.ok else "bad"}"><strong>{verdict}.</strong> {escape(str(audit))}.</p>
 <p>{escape(guarantee(file.study))}</p>
-{session_svg(file.told, title="Answers with their intervals")}
+{session_svg(file.rounds, title="Answers with their intervals")}
 <h2>The study</h2><dl>{table}</dl>
 <h2>How to cite it</h2><p>{escape(cite(file))}</p>
 <h2>How to check it</h2><p>With the study's file and no private rows:

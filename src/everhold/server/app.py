@@ -1,4 +1,4 @@
-"""The application: routes for programs, pages for people, one front door."""
+"""The application: routes for programs, pages for people, one middleware around both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -19,9 +19,10 @@ from everhold.errors import EverholdError
 from everhold.server.api import api
 from everhold.server.errors import HTTPRefusal, error_response
 from everhold.server.middleware import RequestMiddleware
-from everhold.server.pages import SignIn, page_fault, pages
-from everhold.server.signins import Sessions
+from everhold.server.needs import Server, TokenOf
+from everhold.server.pages import page_fault, pages
 from everhold.server.state import ServerState
+from everhold.server.tokens import Token
 from everhold.version import VERSION
 
 if TYPE_CHECKING:
@@ -29,73 +30,85 @@ if TYPE_CHECKING:
 
 __all__ = ["make_app"]
 
+router = APIRouter(include_in_schema=False)
+
 _ABOUT = """Private rows behind a server: ask any number of questions, each chosen after seeing the earlier answers. Every
-answer carries an interval for the population, and all intervals of a study hold together with its confidence.
+answer carries an interval for the population, and all intervals of a study are valid at the same time with its confidence.
 
 Send a token with every request: `Authorization: Bearer evh_…`. Every error has one shape. A question that is asked again
 under its `request_id` gets the same answer, so retrying is safe."""
 
 
-def make_app(house: ServerState) -> ASGIApp:
-    """The whole server for a house; the house is closed when the server stops."""
+def make_app(server: ServerState) -> ASGIApp:
+    """The whole server for its state, which is closed when the server stops."""
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         yield
-        await run_in_threadpool(house.close)
+        await run_in_threadpool(server.close)
 
     app = FastAPI(
-        title="everhold", version=VERSION, description=_ABOUT, lifespan=life, docs_url=None, redoc_url=None,
-        redirect_slashes=False, openapi_url=None, license_info={"name": "Apache-2.0"},
+        title="everhold",
+        version=VERSION,
+        description=_ABOUT,
+        lifespan=life,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        openapi_url=None,
+        license_info={"name": "Apache-2.0"},
         openapi_tags=[
-            {"name": "ask", "description": "Questions. Each answer is in the ledger before it is told."},
-            {"name": "read", "description": "What was told, where a study stands, and how to check it."},
+            {"name": "ask", "description": "Questions. Each answer is in the ledger before it is returned."},
+            {"name": "read", "description": "What was asked, where a study stands, and how to check it."},
             {"name": "contests", "description": "Submissions and boards."},
             {"name": "tokens", "description": "Who may do what; for custodians."},
         ],
-    )  # fmt: skip
-    config = house.config
-    sessions = Sessions(house.tokens, hours=config.session_hours, secure=config.secure, public_url=config.public_url)
-    for kind in (EverholdError, RequestValidationError, HTTPException, SignIn, Exception):
+    )
+    app.state.server = server
+    for kind in (EverholdError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, _handled)
-    app.include_router(api(house))
-    app.include_router(pages(house, sessions), include_in_schema=False)
+    app.include_router(api())
+    app.include_router(pages())
+    app.include_router(router)
     app.mount("/static", StaticFiles(directory=Path(str(files("everhold.server") / "static"))), name="static")
+    return RequestMiddleware(app, server, _respond)
 
-    @app.get("/health", include_in_schema=False)
-    async def health() -> Response:
-        """Whether every study can be asked; for whoever watches the server."""
-        status = "ok" if house.sound else "degraded"
-        return JSONResponse({"status": status}, status_code=200 if house.sound else 503)
 
-    @app.get("/metrics", include_in_schema=False)
-    def metrics(request: Request) -> Response:
-        """Public values for Prometheus; for auditors and custodians."""
-        return PlainTextResponse(_metrics(house, request), media_type="text/plain; version=0.0.4")
+@router.get("/health")
+async def health(server: Server) -> Response:
+    """Whether every study can be asked; for monitoring."""
+    sound = server.sound
+    return JSONResponse({"status": "ok" if sound else "degraded"}, status_code=200 if sound else 503)
 
-    @app.get("/openapi.json", include_in_schema=False)
-    def description(request: Request) -> Response:
-        """The description of all routes, for whoever is signed in or has a token."""
-        if request.state.token is None and sessions.of(request) is None:
-            raise HTTPRefusal(401, "unknown_token", "a token is needed, or somebody who is signed in.")
-        return JSONResponse(app.openapi())
 
-    return RequestMiddleware(app, house)
+@router.get("/metrics")
+def metrics(token: TokenOf, server: Server) -> Response:
+    """Public values for Prometheus; for auditors and custodians."""
+    return PlainTextResponse(_metrics(server, token), media_type="text/plain; version=0.0.4")
+
+
+@router.get("/openapi.json")
+def description(request: Request) -> Response:
+    """The description of all routes, for people who are signed in or have a token."""
+    return JSONResponse(request.app.openapi())
 
 
 _PROGRAMS = ("/v1", "/metrics", "/openapi.json", "/health", "/static")
 
 
 async def _handled(request: Request, error: Exception) -> Response:
-    """For programs in the shape of all errors, for people as a page."""
+    return _respond(request, error)
+
+
+def _respond(request: Request, error: Exception) -> Response:
+    """An error: for programs in the one shape of all errors, for people as a page."""
     path = request.url.path
     if path in _PROGRAMS or path.startswith(tuple(f"{one}/" for one in _PROGRAMS)):
         return error_response(request, error)
     return page_fault(request, error)
 
 
-def _metrics(house: ServerState, request: Request) -> str:
-    token = request.state.token
+def _metrics(server: ServerState, token: Token) -> str:
     if not token.allows("audit"):
         raise HTTPRefusal(
             403, "not_allowed", f"metrics are for auditors and custodians, and this is an {token.scope}'s token."
@@ -109,16 +122,16 @@ def _metrics(house: ServerState, request: Request) -> str:
             shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
             lines.append(f"everhold_{name}{{{shown}}} {value}")
 
-    seen = {door.name: house.status(door, token) for door in house.seen_by(token)}
+    seen = {one.name: server.status(one, token) for one in server.seen_by(token)}
     for name, kind, about, key in (
         ("questions_total", "counter", "Questions answered.", "questions"),
         ("surprises_total", "counter", "Surprises among them.", "surprises"),
         ("spent_nats", "gauge", "The price so far.", "spent"),
     ):
         add(name, kind, about, [({"study": study}, status[key]) for study, status in seen.items()])
-    counts = sorted(house.counts.items()) if not token.studies else []
-    add("http_requests_total", "counter", "Requests by route and status.",
-        [({"route": route, "status": status}, count) for (route, status), count in counts])  # fmt: skip
+    counts = sorted(server.counts.items()) if not token.studies else []
+    requests = [({"route": route, "status": status}, count) for (route, status), count in counts]
+    add("http_requests_total", "counter", "Requests by route and status.", requests)
     return "\n".join(lines) + "\n"
 
 

@@ -2,113 +2,132 @@
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from everhold.contest.contest import Board, Contest, Submission
+from everhold.contest.contest import Contest, Mark
 from everhold.errors import EverholdError, LedgerError
-from everhold.ledger.reader import StudyFile, read_study
-from everhold.server.grid import slot
-from everhold.server.writer import Progress
+from everhold.ledger.reader import LoggedRound, StudyFile, logged_round, read_study
+from everhold.ledger.store import Head
+from everhold.server.study_writer import Progress
+from everhold.server.writer import Job, Published, Writer
 
 if TYPE_CHECKING:
+    from everhold.contest.board import Board, Submission
     from everhold.ledger.study import Study
+    from everhold.server.grid import Grid
 
 __all__ = ["ContestWriter"]
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What readers see of a contest, and what its files looked like then."""
+    """What readers see of a contest.
 
-    mark: tuple[tuple[int, int], ...]
+    Attributes:
+        board: where everybody stands.
+        file: makes the study as its file would be read.
+        mark: of the contest's files when this was taken, to find out what others have changed.
+    """
+
     board: Board
-    file: StudyFile
+    file: Callable[[], StudyFile]
+    mark: Mark
 
 
 class ContestWriter:
-    """A contest that many may enter at once.
+    """A contest that many may enter at once. It stays open: a submission costs the same however many came before.
 
     Args:
         path: of its study.
-        grid: in seconds; a submission is shown at a whole multiple of it after it came.
+        grid: when answers leave.
     """
 
-    def __init__(self, path: Path, *, grid: float = 0.0) -> None:
+    def __init__(self, path: Path, *, grid: Grid) -> None:
         self.path, self.name = path, path.stem
         self._grid = grid
         self.contest = Contest(path)
-        self.contest._opened()  # whether the labels are there is found out at once
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"contest {self.name}")
+        self.contest.open()  # whether the labels are there is found out at once
         self.broken = False
-        self._reading = Lock()
+        self._rounds: list[LoggedRound] = []
+        self.study: Study = read_study(path).study
         self._scoring = False
-        self._shown = self._look()
-        self._coming: deque[tuple[float, _View]] = deque()
+        self._looking = Lock()
+        self._published = Published(self._look(), grid)
+        self._writer = Writer(self.name, self._handle, grid.clock)
 
-    def submit(self, entrant: str, predictions: bytes, *, arrived: float | None = None) -> Future[Submission]:
-        """A submission in the queue."""
+    async def submit(self, entrant: str, predictions: bytes, *, arrived: float | None = None) -> Submission:
+        """Score a submission. It leaves on the grid, whatever becomes of it."""
+        async with self._grid.release(arrived):
+            work = partial(self.contest.submit, entrant, predictions)
+            found: Submission = await asyncio.wrap_future(self._writer.put(work, arrived))
+        return found
+
+    def _handle(self, jobs: list[Job[Any]]) -> None:
+        for job in jobs:
+            self._score(job)
+
+    def _score(self, job: Job[Any]) -> None:
+        self._scoring = True
         try:
-            return self._writer.submit(self._submit, entrant, predictions, arrived)
-        except RuntimeError:
-            raise LedgerError("the server is stopping.") from None
-
-    def _submit(self, entrant: str, predictions: bytes, arrived: float | None) -> Submission:
-        with self._reading:
-            self._scoring = True
-        try:
-            found = self.contest.submit(entrant, predictions)
-            self.broken = False
-            return found
-        except LedgerError:
-            self.broken = True
-            raise
-        finally:
-            self._publish(arrived)
-
-    def _publish(self, arrived: float | None) -> None:
-        """Let readers see what was scored, once its answer leaves; a file that cannot be read shows nothing new."""
-        view = None
-        with suppress(EverholdError):
-            view = self._look()
-        with self._reading:
-            leaves = slot(arrived, time.monotonic(), self._grid)
-            if view is not None:
-                self._coming.append((max(leaves, self._coming[-1][0]) if self._coming else leaves, view))
-            self._scoring = False
-
-    def _mark(self) -> tuple[tuple[int, int], ...]:
-        """What the contest's files look like now: as long as it stays, so does what they say."""
-        return tuple(_mark(self.path.with_name(self.path.name + tail)) for tail in ("", ".submissions.jsonl"))
+            try:
+                found = job.work()
+                self.broken = False
+            except LedgerError:
+                self.broken = True
+                raise
+            finally:
+                with suppress(EverholdError):  # a file that cannot be read shows nothing new
+                    self._published.show(self._look(), [job.arrived])
+                self._scoring = False
+        except BaseException as error:
+            job.future.set_exception(error)
+            return
+        job.future.set_result(found)
 
     def _look(self) -> _View:
-        return _View(self._mark(), self.contest.board(), read_study(self.path))
+        """The contest as it stands: from memory where this process wrote last, else from its file."""
+        mark = self.contest.mark()
+        if mark[0] != self.contest.last_mark[0]:
+            file = read_study(self.path)
+            return _View(self.contest.board(), lambda: file, mark)
+        board, held = self.contest.standing()
+        journal = held.journal
+        for number in range(len(self._rounds) + 1, len(journal) + 1):
+            self._rounds.append(logged_round(journal[number], journal.asked_by(number)))
+        count, head, spent = len(journal), Head.parse(held.head), held.spent
+
+        def file_so_far() -> StudyFile:
+            return StudyFile(self.path, self.study, tuple(self._rounds[:count]), (), head, spent)
+
+        return _View(board, file_so_far, mark)
 
     def _seen(self) -> _View:
         """What has left. A change by somebody else, in the shell, is seen when nobody is being scored here."""
-        with self._reading:
-            now = time.monotonic()
-            while self._coming and self._coming[0][0] <= now:
-                self._shown = self._coming.popleft()[1]
-            if not self._scoring and not self._coming and self._mark() != self._shown.mark:
-                self._shown = self._look()
-            return self._shown
+        with self._looking:
+            view = self._published.seen
+            idle = not self._scoring and not self._published.coming
+            if idle and self.contest.mark() != view.mark:
+                view = self._look()
+                self._published.show(view, [])
+            return view
 
-    stalled = False  # each submission is scored in a thread of its own
+    @property
+    def stalled(self) -> bool:
+        """Whether the writer has been at one submission for minutes."""
+        return self._writer.stalled
 
     def leaves(self) -> float:
-        """When all that is scored now will have left, on the monotonic clock."""
-        with self._reading:
-            now = time.monotonic()
-            if self._scoring:
-                return now + max(self._grid, 0.05)
-            return self._coming[-1][0] if self._coming else now
+        """When all that is scored now will have left, on the grid's clock."""
+        if self._scoring:
+            return self._grid.clock() + max(self._grid.step, 0.05)
+        return self._published.leaves()
 
     def board(self) -> Board:
         """Where everybody stands."""
@@ -116,26 +135,15 @@ class ContestWriter:
 
     def file(self) -> StudyFile:
         """The study behind it."""
-        return self._seen().file
+        return self._seen().file()
 
     @property
-    def study(self) -> Study:
-        """Its public facts."""
-        return self._shown.file.study
-
-    @property
-    def standing(self) -> Progress:
+    def progress(self) -> Progress:
         """Where it stands."""
         file = self.file()
-        return Progress(len(file.told), file.surprises, file.spent, str(file.head))
+        return Progress(len(file.rounds), 0, file.surprises, file.spent, str(file.head))
 
     def close(self) -> None:
         """Score what waits, then stop."""
-        self._writer.shutdown(wait=True)
-
-
-def _mark(place: Path) -> tuple[int, int]:
-    with suppress(FileNotFoundError):
-        found = place.stat()
-        return found.st_mtime_ns, found.st_size
-    return 0, 0
+        self._writer.close()
+        self.contest.close()

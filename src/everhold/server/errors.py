@@ -14,7 +14,6 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from everhold.client.json_codec import found_out
 from everhold.errors import (
     EverholdError,
     LedgerError,
@@ -72,13 +71,13 @@ def fault(
     details: dict[str, Any] | None = None,
     headers: dict[str, str] | None = None,
 ) -> JSONResponse:
-    """The shape."""
+    """The one shape of every error."""
     body = {"error": {"code": code, "message": message, "request_id": request_id, "details": details or {}}}
     return _Ascii(body, status_code=status, headers=headers)
 
 
 class _Ascii(JSONResponse):
-    """What people send comes back in messages: escaped, half characters can be told as well."""
+    """Text that people send comes back in messages: escaped, so that lone surrogates can be sent as well."""
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content, separators=(",", ":")).encode("ascii")
@@ -109,7 +108,7 @@ def http_error_of(error: Exception) -> tuple[int, str, str, dict[str, Any], dict
         )
     if isinstance(error, PrecisionExhausted):
         details = {"asked": error.asked, "left": error.left, "needed": error.needed, "more_rows": error.more_rows}
-        details["answers"] = [found_out(answer) for answer in error.answers if isinstance(answer, Answer)]
+        details["answers"] = [answer.to_dict() for answer in error.answers if isinstance(answer, Answer)]
         return 409, "precision_exhausted", str(error), details, {}
     if isinstance(error, RequestConflict):
         said = _OWN_ID.sub("'", str(error))  # as the caller wrote it
@@ -119,9 +118,9 @@ def http_error_of(error: Exception) -> tuple[int, str, str, dict[str, Any], dict
     if isinstance(error, Busy):
         return 429, "too_many", str(error), {}, {"Retry-After": "1"}
     if isinstance(error, LedgerError):
-        said = "the study cannot be asked now; what was recorded is safe. Tell its custodian, and ask again later."
+        said = "This study is temporarily unavailable. Recorded answers are safe. Contact the custodian or retry later."
         return 503, "unavailable", said, {}, {"Retry-After": "5"}
-    return 500, "unforeseen", "something unforeseen happened. Nothing that was not recorded was told.", {}, {}
+    return 500, "unforeseen", "Internal error. No unrecorded answer was returned.", {}, {}
 
 
 def _malformed(error: RequestValidationError) -> tuple[int, str, str, dict[str, Any], dict[str, str]]:
@@ -132,7 +131,7 @@ def _malformed(error: RequestValidationError) -> tuple[int, str, str, dict[str, 
             said = "the body is not a JSON object. Send one, with the header 'Content-Type: application/json'."
             return 422, "malformed", said, {"faults": [{"where": "body", "what": "not an object"}]}, {}
         if one["type"] == "json_invalid":
-            return 400, "malformed", "the body is no JSON. Expected an object, as /docs describes it.", {}, {}
+            return 400, "malformed", "the body is not JSON. Expected an object, as /docs describes it.", {}, {}
         where = ".".join(str(part) for part in one["loc"] if part != "body")
         faults.append({"where": where or "body", "what": str(one["msg"])})
     said = "; ".join(f"{one['where']}: {one['what']}" for one in faults[:3])

@@ -1,56 +1,85 @@
-"""From a form to a question, and from what was found to what a page shows."""
+"""From a form to a question, and from a result to what a page shows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from everhold.errors import QuestionError
+from everhold.ledger.reader import LoggedQuestion, LoggedRound
 from everhold.queries.answer import Answer
-from everhold.queries.expression.values import date_of
 from everhold.queries.interval import Interval
 from everhold.report.interval_svg import interval_svg
+from everhold.statistics import STATISTICS, statistic
 from everhold.statistics.finding import Comparison, Finding, Shares
+from everhold.statistics.parameters import Form, Parameter, parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from everhold.client.json_codec import Result
     from everhold.data.schema import ColumnSchema, Schema
-    from everhold.statistics.shortcuts import Asker
+    from everhold.statistics.finding import Result
+    from everhold.statistics.statistic import Statistic
 
-__all__ = ["KINDS", "WORDS", "AnswerCard", "QuestionForm", "bar", "described", "example", "vocabulary"]
+__all__ = [
+    "FIELDS",
+    "KINDS",
+    "WORDS",
+    "AnswerCard",
+    "FormField",
+    "QuestionForm",
+    "bar",
+    "described",
+    "example",
+    "vocabulary",
+]
 
-KINDS = {
-    "share": "Share",
-    "mean": "Mean",
-    "median": "Median",
-    "quantile": "Quantile",
-    "difference": "Difference of groups",
-    "compare": "Is it larger than",
-    "histogram": "Histogram",
-    "table": "Table",
-    "variance": "Variance",
-    "correlation": "Correlation with",
-}
+KINDS = {name: kind.title for name, kind in STATISTICS.items()}
 WORDS = ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS NULL", "IS NOT NULL", "CASE", "WHEN", "THEN", "ELSE", "END",
          "abs", "coalesce", "ln", "exp", "sqrt", "floor", "ceil", "round", "year", "month", "day", "lower", "upper",
          "length", "least", "greatest")  # fmt: skip
 
-_TAKES = {
-    "share": ("given",),
-    "mean": ("low", "high", "given"),
-    "median": ("low", "high", "given"),
-    "quantile": ("low", "high", "given", "level"),
-    "variance": ("low", "high", "given"),
-    "difference": ("low", "high"),
-    "compare": ("low", "high", "given"),
-    "correlation": ("given",),
-    "histogram": ("bins", "given"),
-    "table": ("bins", "given"),
-}
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """A field of the question box, beside the question itself.
+
+    Attributes:
+        name: in the form.
+        label, about: for people.
+        form: how it is written.
+        kinds: the statistics that have it.
+        default: what stands in it at first.
+    """
+
+    name: str
+    label: str
+    about: str
+    form: Form
+    kinds: tuple[str, ...]
+    default: str
+
+
+def _name(one: Parameter) -> str:
+    """The name of a field: parameters of one name that mean different things have different labels."""
+    slug = one.role.label.lower().replace(" ", "_")
+    return slug if one.name in slug else one.name
+
+
+def _fields() -> dict[str, FormField]:
+    found: dict[str, FormField] = {}
+    for kind, one in ((kind, one) for kind, made in STATISTICS.items() for one in parameters(made)[1:]):
+        name = _name(one)
+        known = found.get(name)
+        kinds = (*(() if known is None else known.kinds), kind)
+        found[name] = FormField(name, one.role.label, one.role.about, one.role.form, kinds, "")
+    return found
+
+
+FIELDS = _fields()
+"""Every field of the question box, by its name; the first parameter of a statistic is the question itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,54 +88,29 @@ class QuestionForm:
 
     kind: str = "share"
     question: str = ""
-    given: str = ""
-    low: str = ""
-    high: str = ""
-    level: str = "0.5"
-    second: str = ""
-    first_group: str = ""
-    second_group: str = ""
-    bins: str = ""
+    more: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> QuestionForm:
         """From what a browser sent; files and unknown fields do not count."""
-        known = {name: given.get(name) for name in cls.__slots__}
-        return cls(**{name: value.strip() for name, value in known.items() if isinstance(value, str)})
+        texts = {name: value.strip() for name, value in given.items() if isinstance(value, str)}
+        more = {name: texts[name] for name in FIELDS if texts.get(name)}
+        return cls(texts.get("kind", "share"), texts.get("question", ""), more)
 
-    def find(self, asker: Asker) -> Result:
-        """Ask it."""
-        if self.kind not in KINDS:
+    def statistic(self) -> Statistic[Any]:
+        """What it asks for."""
+        if self.kind not in STATISTICS:
             raise QuestionError(f"there is no kind of question {self.kind[:40]!r}. Expected one of {', '.join(KINDS)}.")
         if not self.question:
-            raise QuestionError("no question came. Type one, such as the examples below the box.")
-        found: Result = getattr(asker, self.kind)(**self._arguments())
-        return found
-
-    def _arguments(self) -> dict[str, Any]:
-        given: dict[str, Any] = {"question": self.question}
-        if self.kind in ("compare", "correlation", "table"):
-            given = {"first": self.question, "second": self.second or None}
-            if self.kind != "table" and not self.second:
-                raise QuestionError("with what is it compared? Fill in the field 'Second'.")
-        if self.kind == "difference":
-            if not (self.first_group and self.second_group):
-                raise QuestionError("a difference is between two groups. Fill in both, such as smoker and NOT smoker.")
-            given |= {"first": self.first_group, "second": self.second_group}
-        for name in _TAKES[self.kind]:
-            text = getattr(self, name)
-            if text:
-                given[name] = text if name == "given" else _number(text, name)
-        return given
-
-
-def _number(text: str, name: str) -> float | int | str:
-    if name in ("low", "high") and date_of(text) == date_of(text):
-        return text
-    try:
-        return int(text) if name == "bins" else float(text)
-    except ValueError:
-        raise QuestionError(f"{name} is {text[:40]!r}. Expected a number.") from None
+            raise QuestionError("the question is empty. Type one, such as the examples below the box.")
+        lead, *others = parameters(STATISTICS[self.kind])
+        given = {lead.name: self.question}
+        for one in others:
+            if text := self.more.get(_name(one)):
+                given[one.name] = one.read(text)
+            elif one.required:
+                raise QuestionError(f"the field {one.role.label!r} is empty. {one.role.about}")
+        return statistic(self.kind, given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,19 +147,30 @@ class AnswerCard:
         sentence = f"For the population: between {low}{unit} and {high}{unit}."
         verdict = ""
         if isinstance(found, Comparison):
-            yes = {"yes": "Yes, larger beyond doubt.", "no": "No, not larger.", "cannot tell": "Cannot tell from this."}
+            yes = {
+                "yes": "Yes: the whole interval is above 0.",
+                "no": "No: the whole interval is at or below 0.",
+                "cannot tell": "Cannot tell: the interval contains 0.",
+            }
             verdict = yes[found.verdict]
         many = 1 if isinstance(found, Answer) else len(found.parts)
         asked_of = f"Round {found.round:,}" if many == 1 else f"{many} questions, the last in round {found.round:,}"
         return cls(
-            title, value, sentence, Markup("") if _is_date(found) else _drawn(found, percent), verdict, "", [],
-            f"{asked_of}; priced at {found.spent:.1f} nats.", found.surprise,
-        )  # fmt: skip
+            title=title,
+            value=value,
+            sentence=sentence,
+            drawn=Markup("") if _is_date(found) else _drawn(found, percent),
+            verdict=verdict,
+            what="",
+            cells=[],
+            rounds=f"{asked_of}; priced at {found.spent:.1f} nats.",
+            surprise=found.surprise,
+        )
 
     @classmethod
     def _table(cls, found: Shares) -> AnswerCard:
         top = max((cell.high for cell in found.cells), default=1.0) or 1.0
-        shown, note = found._shown()
+        shown, note = found.notable()
         cells = [
             (
                 " × ".join(label),
@@ -187,10 +202,18 @@ def _drawn(found: Answer | Finding, percent: bool) -> Markup:
     return Markup(interval_svg(found.value, found.low, found.high, bottom=bottom, top=top, wide=560.0, ticks=ticks))
 
 
-def bar(answer: Answer) -> Markup:
-    """A round of the record, drawn small."""
-    bottom = 0.0 if answer.scale == "share" else -1.0
-    return Markup(interval_svg(answer.value, answer.low, answer.high, bottom=bottom, top=1.0, wide=120.0))
+def bar(one: LoggedQuestion | LoggedRound) -> Markup:
+    """A line of the log, drawn small; a statistic around its own interval."""
+    answer = one.answer
+    if answer is not None:
+        bottom = 0.0 if answer.scale == "share" else -1.0
+        return Markup(interval_svg(answer.value, answer.low, answer.high, bottom=bottom, top=1.0, wide=120.0))
+    found = one.finding.estimate if isinstance(one, LoggedQuestion) and one.finding is not None else None
+    if found is None or not found.seen or not 0.0 < found.high - found.low < inf:
+        return Markup("")
+    room = 0.25 * (found.high - found.low)
+    bottom, top = found.low - room, found.high + room
+    return Markup(interval_svg(found.value, found.low, found.high, bottom=bottom, top=top, wide=120.0))
 
 
 def example(column: ColumnSchema) -> str:

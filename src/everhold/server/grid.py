@@ -1,32 +1,53 @@
-"""The grid on which answers leave, so that time tells nothing: whole multiples of a step after a request came."""
+"""The grid on which answers leave, so that time reveals nothing: whole multiples of a step after a request arrived."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from math import ceil
 
-__all__ = ["on_grid", "slot"]
+__all__ = ["Grid"]
 
 
-def slot(arrived: float | None, now: float, grid: float) -> float:
-    """When an answer that is ready now leaves, in seconds of the monotonic clock; at once where there is no grid.
+class Grid:
+    """Moments at which answers leave.
 
-    >>> slot(10.0, 10.25, 0.5), slot(10.0, 10.75, 0.5), slot(None, 10.75, 0.5)
+    Args:
+        step: in seconds; 0: at once.
+        clock: seconds that only rise.
+        sleep: waits so many seconds.
+
+    >>> grid = Grid(0.5)
+    >>> grid.slot(10.0, 10.25), grid.slot(10.0, 10.75), grid.slot(None, 10.75)
     (10.5, 11.0, 10.75)
     """
-    if arrived is None or grid <= 0.0:
-        return now
-    return arrived + ceil((now - arrived) / grid) * grid
 
+    def __init__(
+        self,
+        step: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.step, self.clock, self._sleep = step, clock, sleep
 
-@asynccontextmanager
-async def on_grid(arrived: float, grid: float) -> AsyncIterator[None]:
-    """Leave on the grid, with an answer or an error."""
-    try:
-        yield
-    finally:
-        now = time.monotonic()
-        await asyncio.sleep(slot(arrived, now, grid) - now)
+    def slot(self, arrived: float | None, now: float) -> float:
+        """When an answer that is ready now leaves; at once where there is no grid."""
+        if arrived is None or self.step <= 0.0:
+            return now
+        return arrived + ceil((now - arrived) / self.step) * self.step
+
+    @asynccontextmanager
+    async def release(self, arrived: float | None) -> AsyncIterator[None]:
+        """Leave on the grid, with an answer or an error."""
+        try:
+            yield
+        finally:
+            now = self.clock()
+            await self._sleep(self.slot(arrived, now) - now)
+
+    async def until(self, moment: float) -> None:
+        """Wait for a moment."""
+        await self._sleep(max(0.0, moment - self.clock()))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import ceil
 from threading import Lock
 from typing import TypeVar
@@ -70,8 +71,9 @@ class Slots:
         self._for_one = for_one
         self._running: dict[str, int] = {}
 
-    async def run(self, key: str, work: Callable[[], T]) -> T:
-        """Run it in a thread when there is room; refuse whoever has too much under way."""
+    @contextmanager
+    def room(self, key: str) -> Iterator[None]:
+        """Count something that takes long; refuse a token that has too much under way."""
         if self._running.get(key, 0) >= self._for_one:
             raise HTTPRefusal(
                 429,
@@ -81,8 +83,13 @@ class Slots:
             )
         self._running[key] = self._running.get(key, 0) + 1
         try:
-            return await to_thread.run_sync(work, limiter=self._limiter)
+            yield
         finally:
             self._running[key] -= 1
             if not self._running[key]:
                 del self._running[key]
+
+    async def run(self, key: str, work: Callable[[], T]) -> T:
+        """Run it in a thread when there is room."""
+        with self.room(f"{key} in a thread"):
+            return await to_thread.run_sync(work, limiter=self._limiter)

@@ -1,6 +1,7 @@
-"""The front door: every request gets an id, a token check where one is needed, a limit on its body, and a line in the log.
+"""What happens to every request before and after its route: an id, a check of who sends it, a limit on its body, a log line.
 
-It stands before all routes, so that whoever has no token is sent away before a body is read.
+Nothing is open but a short list of paths. Requests without a token or a sign-in are refused before their body is read, also
+where a new route forgets to ask.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-import time
 import traceback
 from collections import Counter
 from datetime import UTC, datetime
@@ -16,21 +16,24 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 
 from everhold.errors import EverholdError
 from everhold.server.contest_writer import ContestWriter
-from everhold.server.errors import HTTPRefusal, fault, http_error_of
+from everhold.server.errors import HTTPRefusal, fault
 from everhold.server.state import ServerState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["RequestMiddleware"]
+__all__ = ["OPEN", "RequestMiddleware", "SignInFirst"]
 
 _MOST_OF_ONE = 200  # requests of one token, or of one address without a token, at once
 _MOST_SUBMITTING = 3  # submissions of one at once: each is held in memory
-_STRANGERS_SECONDS, _STRANGERS_BYTES = 15.0, 10_000  # for whoever has not signed in yet
+_ANONYMOUS_SECONDS, _ANONYMOUS_BYTES = 15.0, 10_000  # for people who have not signed in yet
 _SEND_SECONDS = 120.0
 _ID = re.compile(r"[\x21-\x7e]{1,128}")
 _SUBMISSION = re.compile(r"/(?:v1/)?contests/([^/]+)/submissions")
@@ -40,11 +43,20 @@ _CSP = (
 )
 
 
+OPEN = ("/health", "/sign-in", "/static/")
+"""Paths that need neither a token nor a sign-in; one that ends in a slash stands for all below it."""
+_PROGRAMS = ("/v1", "/metrics")  # a token, and never a cookie
+
+
+class SignInFirst(EverholdError):
+    """Somebody has to sign in before this page is shown."""
+
+
 class RequestMiddleware:
     """An ASGI application around another."""
 
-    def __init__(self, app: ASGIApp, house: ServerState) -> None:
-        self.app, self.house = app, house
+    def __init__(self, app: ASGIApp, server: ServerState, respond: Callable[[Request, Exception], Response]) -> None:
+        self.app, self.server, self._respond = app, server, respond
         self._active: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,58 +67,59 @@ class RequestMiddleware:
         headers = Headers(scope=scope)
         given = headers.get("x-request-id", "")
         state = scope.setdefault("state", {})
-        state["started"] = time.monotonic()
+        state["started"] = self.server.clock()
         state["time"] = _now()
         state["request_id"] = given if _ID.fullmatch(given) else secrets.token_hex(8)
-        state["token"], state["note"] = None, {}
-        passing = _Exchange(self.house, scope, receive, send, _limit(self.house, scope["path"]))
-        passing.whole = not _has_body(headers)
+        state["token"], state["signin"], state["note"] = None, None, {}
+        exchange = _Exchange(self.server, scope, receive, send, _limit(self.server, scope["path"]))
+        exchange.whole = not _has_body(headers)
         counted: list[str] = []
         try:
-            self._check(scope, headers, passing)
+            self._check(scope, headers, exchange)
             self._count(scope, counted)
-            await self.app(scope, passing.receive, passing.send)
+            await self.app(scope, exchange.receive, exchange.send)
         except EverholdError as refusal:
-            status, code, message, _, more = http_error_of(refusal)
-            await passing.refuse(status, code, message, more)
+            if exchange.status == 0:
+                await self._respond(Request(scope), refusal)(scope, receive, exchange.send)
         except ClientDisconnect:
-            passing.status = 499
+            exchange.status = 499
         except TimeoutError:
-            passing.status = passing.status or 408
+            exchange.status = exchange.status or 408
         except asyncio.CancelledError:  # the server stops, and waits no longer
             said = "the server is stopping. Ask again under the same request id when it is back."
-            await passing.refuse(503, "unavailable", said, {"Retry-After": "5"})
+            await exchange.refuse(503, "unavailable", said, {"Retry-After": "5"})
         except Exception as error:
-            # What an unforeseen error says may hold anything: the log gets its kind and place alone.
+            # The text of an unforeseen error may hold anything: the log gets its kind and place alone.
             frames = traceback.extract_tb(error.__traceback__)[-6:]
             place = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames]
             state["note"] = {"unforeseen": type(error).__name__, "at": place}
-            await passing.refuse(
-                500, "unforeseen", "something unforeseen happened. Nothing that was not recorded was told.", {}
-            )
+            await exchange.refuse(500, "unforeseen", "Internal error. No unrecorded answer was returned.", {})
         finally:
             for key in counted:
                 self._active[key] -= 1
                 if not self._active[key]:
                     del self._active[key]
-            self._log(scope, passing.status)
+            self._log(scope, exchange.status)
 
-    def _check(self, scope: Scope, headers: Headers, passing: _Exchange) -> None:
-        path = scope["path"]
-        if (
-            path == "/v1"
-            or path.startswith("/v1/")
-            or path == "/metrics"
-            or (path == "/openapi.json" and _bearer(headers))
-        ):
-            token = self.house.admit(_bearer(headers), _address(scope))
-            scope["state"]["token"] = token
-            self.house.rate.require(token.id)
+    def _check(self, scope: Scope, headers: Headers, exchange: _Exchange) -> None:
+        path, state = scope["path"], scope["state"]
+        if not _below(path, OPEN):
+            bearer, address = _bearer(headers), _address(scope)
+            if _below(path, _PROGRAMS) or (path == "/openapi.json" and bearer is not None):
+                state["token"] = self.server.admit(bearer, address)
+            else:
+                state["signin"] = self.server.signins.of(Request(scope))
+                if state["signin"] is None:
+                    if path == "/openapi.json":
+                        self.server.admit(None, address)
+                    raise SignInFirst
+                state["token"] = state["signin"].token
+            self.server.rate.require(state["token"].id)
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or len(length) > 18:
-            raise HTTPRefusal(400, "malformed", "Content-Length is no number.")
-        if int(length) > passing.most:
-            raise HTTPRefusal(413, "too_large", f"the body has {int(length):,} bytes; {passing.most:,} are allowed.")
+            raise HTTPRefusal(400, "malformed", "Content-Length is not a number.")
+        if int(length) > exchange.most:
+            raise HTTPRefusal(413, "too_large", f"the body has {int(length):,} bytes; {exchange.most:,} are allowed.")
 
     def _count(self, scope: Scope, counted: list[str]) -> None:
         """So many at once for one token or address; static files and health do not count."""
@@ -129,11 +142,11 @@ class RequestMiddleware:
         state, route = scope["state"], scope.get("route")
         where = getattr(route, "path", "?")
         key = (str(where), str(status))
-        self.house.counts[key] = self.house.counts.get(key, 0) + 1
+        self.server.counts[key] = self.server.counts.get(key, 0) + 1
         if scope["path"].startswith(("/static/", "/health")) and status < 400:
             return
         token = state["token"]
-        self.house.note(
+        self.server.note(
             request_id=state["request_id"],
             client=_address(scope),
             token=None if token is None else token.id,
@@ -148,11 +161,11 @@ class RequestMiddleware:
 class _Exchange:
     """One request on its way: its body counted, its response given the headers that every response has."""
 
-    def __init__(self, house: ServerState, scope: Scope, receive: Receive, send: Send, most: int) -> None:
-        self._house, self._scope, self._receive, self._send = house, scope, receive, send
+    def __init__(self, server: ServerState, scope: Scope, receive: Receive, send: Send, most: int) -> None:
+        self._server, self._scope, self._receive, self._send = server, scope, receive, send
         self.most, self._came = most, 0
-        patience = _STRANGERS_SECONDS if scope["path"] == "/sign-in" else house.config.body_seconds
-        self.whole, self._deadline = False, time.monotonic() + min(patience, house.config.body_seconds)
+        patience = _ANONYMOUS_SECONDS if scope["path"] == "/sign-in" else server.config.body_seconds
+        self.whole, self._deadline = False, server.clock() + min(patience, server.config.body_seconds)
         self.status = 0
 
     async def receive(self) -> Message:
@@ -160,7 +173,7 @@ class _Exchange:
         if self.whole:
             return await self._receive()
         try:
-            async with asyncio.timeout(max(0.0, self._deadline - time.monotonic())):
+            async with asyncio.timeout(max(0.0, self._deadline - self._server.clock())):
                 message = await self._receive()
         except TimeoutError:
             raise HTTPException(408, "the body did not come in time.") from None
@@ -185,9 +198,9 @@ class _Exchange:
             headers["Content-Security-Policy"] = _CSP
             if not self.whole:  # what is left of the body is not read: the connection ends with the response
                 headers["Connection"] = "close"
-            if self._house.config.secure:
+            if self._server.config.secure:
                 headers["Strict-Transport-Security"] = "max-age=31536000"
-        async with asyncio.timeout(_SEND_SECONDS):  # whoever does not read is not waited for
+        async with asyncio.timeout(_SEND_SECONDS):  # drop clients that stop reading
             await self._send(message)
 
     async def refuse(self, status: int, code: str, message: str, headers: dict[str, str]) -> None:
@@ -195,6 +208,15 @@ class _Exchange:
         if self.status == 0:
             response = fault(self._scope["state"]["request_id"], status, code, message, headers=headers)
             await response(self._scope, self._receive, self.send)
+
+
+def _below(path: str, places: tuple[str, ...]) -> bool:
+    """Whether a path is one of these places, or below one of them.
+
+    >>> [_below(path, ("/v1", "/static/")) for path in ("/v1", "/v1/studies", "/v10", "/static/page.css")]
+    [True, True, False, True]
+    """
+    return any(path == one or path.startswith(one.rstrip("/") + "/") for one in places)
 
 
 def _now() -> str:
@@ -215,11 +237,11 @@ def _address(scope: Scope) -> str:
     return str(client[0]) if client else "?"
 
 
-def _limit(house: ServerState, path: str) -> int:
+def _limit(server: ServerState, path: str) -> int:
     if path == "/sign-in":
-        return min(_STRANGERS_BYTES, house.config.max_body_bytes)
+        return min(_ANONYMOUS_BYTES, server.config.max_body_bytes)
     if (found := _SUBMISSION.fullmatch(path)) is not None:
-        door = house.doors.get(found[1])
-        if isinstance(door, ContestWriter):
-            return max(house.config.max_body_bytes, door.contest.rules.most_bytes + 100_000)
-    return house.config.max_body_bytes
+        one = server.served.get(found[1])
+        if isinstance(one, ContestWriter):
+            return max(server.config.max_body_bytes, one.contest.rules.most_bytes + 100_000)
+    return server.config.max_body_bytes

@@ -1,4 +1,4 @@
-"""A server that runs until it is told to stop, and then ends what it has begun."""
+"""A server that runs until it gets a signal to stop, and then ends what it has begun."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class _Connection(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn, which says when it listens, and which ends when it is told to, whatever runs."""
+    """Uvicorn, which says when it listens, and which ends after a signal, whatever runs."""
 
     ready: Callable[[str], None] = staticmethod(lambda _: None)
     last_seconds: float = 60.0
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop; what has not ended by itself after some seconds is cut off. Nothing is lost: what was told is recorded."""
+        """Stop; what has not ended by itself after some seconds is cut off. Returned answers are recorded."""
         if not self.should_exit:
             watch = Timer(self.last_seconds, os._exit, [0])
             watch.daemon = True
@@ -101,14 +101,14 @@ def run(config: Config, *, say: Callable[[str], None], ready: Callable[[str], No
     """Open the studies and serve them. SIGTERM or Ctrl-C: requests under way are answered, then all is closed."""
     listening = _listen(config)
     try:
-        house = ServerState(config, say=say)
+        state = ServerState(config, say=say)
     except BaseException:
         listening.close()
         raise
     sys.setswitchinterval(_SWITCH_SECONDS)
     _Connection.header_seconds = float(config.header_seconds)
     settings = uvicorn.Config(
-        make_app(house),
+        make_app(state),
         host=config.host,
         port=config.port,
         log_level="warning",
@@ -130,4 +130,4 @@ def run(config: Config, *, say: Callable[[str], None], ready: Callable[[str], No
     try:
         server.run(sockets=[listening])
     finally:
-        house.close()
+        state.close()

@@ -1,10 +1,18 @@
-"""What goes over the wire, described: every body that is taken, every answer that is given, with examples."""
+"""The shapes of HTTP: every body that is taken, every answer that is returned, with examples."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import sys
+from collections.abc import Generator, Sequence
+from typing import Annotated, Any, Literal, Union, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model
+
+from everhold.queries.answer import Answer
+from everhold.statistics.declared import Declared
+from everhold.statistics.finding import Comparison, Finding, Shares
+from everhold.statistics.parameters import Form, parameters
+from everhold.statistics.statistic import Batch, Statistic
 
 __all__ = [
     "AnswerOut",
@@ -14,50 +22,39 @@ __all__ = [
     "AuditOut",
     "BoardOut",
     "Body",
+    "CellOut",
     "ColumnOut",
-    "Compare",
     "ComparisonOut",
     "ContestOut",
-    "Correlation",
-    "Difference",
     "Fault",
     "FindingOut",
-    "Histogram",
     "LogOut",
-    "Mean",
     "PlaceOut",
     "PreviewOut",
-    "Quantile",
-    "Quiet",
+    "QuestionOut",
     "RoundOut",
-    "Share",
+    "ScoreOut",
     "SharesOut",
+    "StatisticBody",
     "StatusOut",
     "StudiesOut",
     "StudyOut",
     "SubmissionOut",
-    "TableOf",
     "TokenMade",
     "TokenNew",
     "TokenOut",
     "TokensOut",
     "TryOut",
-    "Variance",
+    "result_schema",
+    "statistic_body",
 ]
 
 Question = Annotated[str, Field(max_length=4_000, description="A yes/no question, such as age > 40 AND smoker.")]
-Number = Annotated[str, Field(max_length=4_000, description="A column or an expression with numbers, such as bmi.")]
-Given = Annotated[str | None, Field(max_length=4_000, description="Only rows for which this is true.")]
 RequestId = Annotated[
     str,
     StringConstraints(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+$"),
-    Field(description="Asked again under the same id, the same answer is given and nothing is charged."),
+    Field(description="Asked again under the same id, the same answer is returned and nothing is charged."),
 ]
-Date = Annotated[str, Field(max_length=40, description="Of a date column: 2024-05-01.")]
-Low = Annotated[
-    float | Date | None, Field(description="Lower end of the range that is considered; the schema's if left out.")
-]
-High = Annotated[float | Date | None, Field(description="Upper end of it.")]
 
 
 class Body(BaseModel):
@@ -93,131 +90,83 @@ class TryOut(Body):
     question: Question
 
 
-class Quiet(Body):
-    """What derived questions share."""
+class StatisticBody(Body):
+    """What all statistics share."""
 
     request_id: RequestId | None = None
     rehearse: bool = Field(default=False, description="Ask the public side alone: nothing is spent.")
 
     def arguments(self) -> dict[str, Any]:
-        """For the method of the same name."""
+        """The statistic's own arguments."""
         return self.model_dump(exclude={"request_id", "rehearse"}, exclude_none=True)
 
 
-class Share(Quiet):
-    """The share that answers yes, of all or of a group."""
-
-    model_config = _example(question="smoker", given="age > 40")
-    question: Question
-    given: Given = None
-
-
-class Mean(Quiet):
-    """A mean, or a median."""
-
-    model_config = _example(question="bmi", low=10.0, high=60.0, given="smoker")
-    question: Number
-    low: Low = None
-    high: High = None
-    given: Given = None
+_FORMS: dict[Form, Any] = {
+    "expression": Annotated[str, Field(max_length=4_000)],
+    "end": float | Annotated[str, Field(max_length=40)],
+    "real": float,
+    "count": Annotated[int, Field(ge=1, le=1_000)],
+    "edges": Annotated[list[float | Annotated[str, Field(max_length=40)]], Field(max_length=1_001)],
+    "range": Annotated[list[float], Field(min_length=2, max_length=2)],
+}
 
 
-class Variance(Mean):
-    """A variance."""
+def statistic_body(kind: type[Statistic[Any]]) -> type[StatisticBody]:
+    """The body that asks for a statistic, from its own description."""
+    fields: dict[str, Any] = {}
+    for one in parameters(kind):
+        form = _FORMS[one.role.form]
+        about = Field(description=one.role.about) if one.required else Field(one.default, description=one.role.about)
+        fields[one.name] = (form if one.required else form | None, about)
+    made: type[StatisticBody] = create_model(kind.__name__, __base__=StatisticBody, __doc__=kind.__doc__, **fields)
+    made.model_config["json_schema_extra"] = {"examples": [dict(kind.example)]}
+    return made
 
 
-class Quantile(Mean):
-    """A quantile."""
-
-    model_config = _example(question="bmi", level=0.9, low=10.0, high=60.0)
-    level: float = Field(description="Strictly between 0 and 1.")
-
-
-class Difference(Quiet):
-    """How much more of something there is in one group than in another."""
-
-    model_config = _example(question="smoker", first="city = 'York'", second="city = 'Leeds'")
-    question: Question
-    first: Question
-    second: Question
-    low: Low = None
-    high: High = None
+def result_schema(kind: type[Statistic[Any]]) -> Any:
+    """What a statistic returns, from the type of its steps."""
+    hints = get_type_hints(kind.steps, globalns={**vars(sys.modules[kind.__module__]), **_RESULTS, **_LATER})
+    found = get_args(hints["return"])[2]
+    schemas = [_SCHEMAS[one] for one in (get_args(found) or (found,))]
+    return Union[tuple(schemas)]  # noqa: UP007
 
 
-class Compare(Quiet):
-    """Is the first larger than the second?"""
-
-    model_config = _example(first="smoker", second="age > 80")
-    first: Question
-    second: Question
-    low: Low = None
-    high: High = None
-    given: Given = None
+# returned -------------------------------------------------------------------------------------------------------------
 
 
-class Correlation(Quiet):
-    """The correlation of two numbers."""
-
-    model_config = _example(first="age", second="bmi")
-    first: Number
-    second: Number
-    first_range: list[float] | None = Field(default=None, min_length=2, max_length=2)
-    second_range: list[float] | None = Field(default=None, min_length=2, max_length=2)
-    given: Given = None
-
-
-class Histogram(Quiet):
-    """Shares by bins or categories."""
-
-    model_config = _example(question="age", bins=8)
-    question: Number
-    bins: int = Field(default=10, ge=1, le=1_000)
-    edges: list[float] | None = Field(default=None, max_length=1_001)
-    given: Given = None
-
-
-class TableOf(Quiet):
-    """Shares by the values of one column, or of two together."""
-
-    model_config = _example(first="city", second="smoker")
-    first: Number
-    second: Number | None = None
-    bins: int = Field(default=5, ge=1, le=1_000)
-    given: Given = None
-
-
-# told -----------------------------------------------------------------------------------------------------------------
-
-
-class _Told(BaseModel):
+class _Returned(BaseModel):
     value: float | None = Field(description="The estimate; null where no row was seen that it could be about.")
-    low: float = Field(description="Lower end of the interval for the population.")
-    high: float = Field(description="Upper end.")
-    surprise: bool = Field(description="Whether the public sketch was off and the private rows spoke.")
+    low: float | None = Field(description="Lower end of the interval for the population; null: open.")
+    high: float | None = Field(description="Upper end; null: open.")
+    surprise: bool = Field(
+        description="Whether the sketch was off by more than the tolerance: the answer uses private data."
+    )
     round: int = Field(description="The number of the question in its study.")
     spent: float = Field(description="The price in nats that the interval was computed with.")
 
 
-class AnswerOut(_Told):
+class AnswerOut(_Returned):
     """An answer."""
 
     kind: Literal["answer"]
     scale: Literal["share", "mean"]
 
 
-class FindingOut(_Told):
+class FindingOut(_Returned):
     """A number made of several answers."""
 
     kind: Literal["finding"]
     what: str
+    unit: Literal["number", "date"]
     parts: list[AnswerOut]
 
 
-class ComparisonOut(_Told):
+class ComparisonOut(_Returned):
     """A difference, and what it says."""
 
     kind: Literal["comparison"]
     what: str
+    unit: Literal["number", "date"]
     verdict: Literal["yes", "no", "cannot tell"]
     parts: list[AnswerOut]
 
@@ -247,6 +196,7 @@ class AskedMany(BaseModel):
 class PreviewOut(BaseModel):
     """What the public side alone says of a question."""
 
+    kind: Literal["preview"]
     prior: float
     sketch: float
     low: float
@@ -257,22 +207,54 @@ class PreviewOut(BaseModel):
     surprise_costs: float
 
 
-class RoundOut(_Told):
+class RoundOut(AnswerOut):
     """A round of the record."""
 
     question: str
-    scale: Literal["share", "mean"]
     time: str
     who: str | None
     request_id: str | None
 
 
-class LogOut(BaseModel):
-    """A page of the record."""
+class CellOut(BaseModel):
+    """A cell of a table."""
 
-    rounds: list[RoundOut]
+    label: list[str]
+    value: float | None
+    low: float
+    high: float
+
+
+class QuestionOut(BaseModel):
+    """A question as it was asked: a round, or a statistic with its parts."""
+
+    number: int = Field(description="Its place in the log.")
+    kind: Literal["answer", "finding", "shares"]
+    question: str
+    value: float | None
+    low: float | None
+    high: float | None
+    surprise: bool
+    round: int
+    spent: float
+    time: str
+    who: str | None
+    request_id: str | None
+    parts: list[RoundOut] = Field(description="The rounds that a statistic was made of.")
+    scale: Literal["share", "mean"] | None = None
+    statistic: str | None = None
+    arguments: dict[str, Any] | None = None
+    unit: Literal["number", "date"] | None = None
+    cells: list[CellOut] | None = None
+    after: int | None = None
+
+
+class LogOut(BaseModel):
+    """A page of the log."""
+
+    questions: list[QuestionOut]
     next: int | None = Field(description="Give it as `after` for the next page; null at the end.")
-    total: int = Field(description="All rounds of the study.")
+    total: int = Field(description="All questions of the study.")
 
 
 class ColumnOut(BaseModel):
@@ -382,6 +364,18 @@ class ContestOut(BaseModel):
     ids: list[str]
 
 
+class ScoreOut(_Returned):
+    """A metric's value, in its own units."""
+
+    kind: Literal["score"]
+    what: str
+    metric: str
+    unit: Literal["number", "date"]
+    bottom: float | None = Field(description="The smallest value that the metric can have.")
+    top: float | None = Field(description="The largest.")
+    parts: list[AnswerOut]
+
+
 class SubmissionOut(BaseModel):
     """What became of a submission."""
 
@@ -391,14 +385,7 @@ class SubmissionOut(BaseModel):
     improved: bool
     row: int | None
     column: str | None
-    metric: str | None = None
-    score: float | None = None
-    low: float | None = None
-    high: float | None = None
-    round: int | None = None
-    surprise: bool | None = None
-    spent: float | None = None
-    top: float | None = Field(default=None, description="The largest value that the metric can have.")
+    score: ScoreOut | None
 
 
 class TokenNew(Body):
@@ -447,3 +434,8 @@ class Fault(BaseModel):
     """Every error has this shape."""
 
     error: _FaultBody
+
+
+_SCHEMAS = {Answer: AnswerOut, Finding: FindingOut, Comparison: ComparisonOut, Shares: SharesOut}
+_RESULTS = {one.__name__: one for one in _SCHEMAS}
+_LATER = {"Batch": Batch, "Declared": Declared, "Generator": Generator, "Sequence": Sequence}

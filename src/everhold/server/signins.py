@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from everhold.server.tokens import Token, Tokens
 
-__all__ = ["Session", "Sessions"]
+__all__ = ["SignIn", "SignIns"]
 
 _NOT_HERE = "this did not come from a page of this server. Load the page again."
 
@@ -33,7 +33,7 @@ _MOST_OF_ONE = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SignIn:
     """Somebody who is signed in."""
 
     token: Token
@@ -47,7 +47,7 @@ class _Kept:
     ends: float
 
 
-class Sessions:
+class SignIns:
     """All who are signed in. They are forgotten when the server stops."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Sessions:
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
     def start(self, secret: str, response: Response) -> Token | None:
-        """Sign in with a token's secret; None if it is none that is live."""
+        """Sign in with a token's secret; None if it is not a live one."""
         token = self._tokens.find(secret)
         if token is None:
             return None
@@ -93,7 +93,7 @@ class Sessions:
         for name in mine[: max(0, len(mine) - _MOST_OF_ONE + 1)]:
             del self._kept[name]
 
-    def of(self, request: Request) -> Session | None:
+    def of(self, request: Request) -> SignIn | None:
         """Who a request comes from."""
         name = _hashed(request.cookies.get(self.cookie, ""))
         kept = self._kept.get(name)
@@ -103,7 +103,7 @@ class Sessions:
         if token is None or self._clock() > kept.ends:
             self._kept.pop(name, None)
             return None
-        return Session(token, kept.csrf)
+        return SignIn(token, kept.csrf)
 
     def require_same_site(self, request: Request) -> None:
         """Refuse what a browser says another site has sent."""
@@ -114,11 +114,11 @@ class Sessions:
         if site not in ("same-origin", "none") or elsewhere:
             raise HTTPRefusal(403, "not_from_here", _NOT_HERE)
 
-    def require_form(self, request: Request, session: Session, given: str | None) -> None:
+    def require_form(self, request: Request, signin: SignIn, given: str | None) -> None:
         """Refuse a change that does not come from a page of this server."""
         self.require_same_site(request)
         came = request.headers.get("x-csrf-token") or given or ""
-        if not hmac.compare_digest(came.encode(), session.csrf.encode()):
+        if not hmac.compare_digest(came.encode(), signin.csrf.encode()):
             raise HTTPRefusal(403, "not_from_here", _NOT_HERE)
 
     def end(self, request: Request, response: Response) -> None:

@@ -1,53 +1,73 @@
-"""Everything a server holds: studies at their desks, contests, tokens, rates, and the record of who asked what."""
+"""Everything a server holds: studies and contests with their writers, tokens, rates, and the record of who asked what."""
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from math import sqrt
 from threading import Lock
 from typing import IO, Any
 
 from everhold.errors import EverholdError, SettingError, did_you_mean
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import StudyFile
-from everhold.queries.query import Query
 from everhold.report.certificate import guarantee
+from everhold.report.facts import study_facts
 from everhold.server.config import Config, StudyAt
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.errors import HTTPRefusal
+from everhold.server.grid import Grid
 from everhold.server.limits import Slots, TokenBucket
+from everhold.server.signins import SignIns
+from everhold.server.study_writer import Caller, StudyWriter
 from everhold.server.tokens import Token, Tokens
-from everhold.server.writer import Caller, StudyWriter
 from everhold.session.holdout import Holdout
 
 __all__ = ["Served", "ServerState"]
 
 
 Served = StudyWriter | ContestWriter
-_AT_ONCE = 2_000  # characters of questions that are parsed without a thread
 
 
 class ServerState:
-    """What a server holds, from its start to its stop."""
+    """What a server holds, from its start to its stop.
 
-    def __init__(self, config: Config, *, say: Callable[[str], None] = lambda _: None) -> None:
+    Args:
+        config: its settings.
+        say: is called with what happens while it starts.
+        clock: seconds that only rise, for rates and for the grid.
+        grid: when answers leave; by the configuration when left out.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        say: Callable[[str], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+        grid: Grid | None = None,
+    ) -> None:
         if not config.studies:
             raise SettingError(
                 "no study was named. Expected one: everhold serve study.everhold, or [[study]] in the file."
             )
         self.config = config
         self.tokens = Tokens(config.tokens)
-        self.tokens.all()  # a file that cannot be read is told now
-        self.rate = TokenBucket(per_minute=config.requests_per_minute, burst=config.burst)
-        strangers = config.anonymous_per_minute
-        self.turns = Slots(in_all=16, for_one=4)
-        self.strangers = TokenBucket(per_minute=strangers, burst=max(1, strangers // 2))
-        self.doors: dict[str, Served] = {}
+        self.tokens.all()  # a file that cannot be read is reported now
+        self.clock = clock
+        self.grid = Grid(config.grid_ms / 1000.0, clock=clock) if grid is None else grid
+        self.rate = TokenBucket(per_minute=config.requests_per_minute, burst=config.burst, clock=clock)
+        anonymous = config.anonymous_per_minute
+        self.slots = Slots(in_all=16, for_one=4)
+        self.anonymous = TokenBucket(per_minute=anonymous, burst=max(1, anonymous // 2), clock=clock)
+        self.signins = SignIns(
+            self.tokens, hours=config.session_hours, secure=config.secure, public_url=config.public_url, clock=clock
+        )
+        self.served: dict[str, Served] = {}
         self._log: IO[str] | None = None
         self._writing, self._auditing = Lock(), Lock()
         self._audits: dict[str, tuple[StudyFile, Audit]] = {}
@@ -55,12 +75,24 @@ class ServerState:
         try:
             for one in config.studies:
                 say(f"Opening {one.path} …")
-                self.doors[one.path.stem] = _door(one, config)
+                self.served[one.path.stem] = self._opened(one)
             if config.log is not None:
                 self._log = config.log.open("a", encoding="utf-8", errors="replace")
         except BaseException:
             self.close()
             raise
+
+    def _opened(self, one: StudyAt) -> Served:
+        if one.path.with_name(one.path.name + ".contest.json").exists():
+            return ContestWriter(one.path, grid=self.grid)
+        return StudyWriter(
+            one.path,
+            grid=self.grid,
+            slots=self.slots,
+            data=one.data,
+            most_questions=self.config.most_questions,
+            question_seconds=self.config.question_seconds,
+        )
 
     # who and what --------------------------------------------------------------------------------------------------
 
@@ -68,7 +100,7 @@ class ServerState:
         """The token that comes with a request, if it is one."""
         token = None if secret is None else self.tokens.find(secret)
         if token is None:
-            self.strangers.require(address)
+            self.anonymous.require(address)
             raise _unknown()
         return token
 
@@ -87,35 +119,23 @@ class ServerState:
             self.rate.require(token.id, questions / 10.0)
 
         name = None if request_id is None else f"{token.id}:{kind}:{request_id}"
-        return Caller(token.name, name, state.time, state.started, permit)
+        return Caller(token.id, token.name, name, state.time, state.started, permit)
 
-    async def ready(self, desk: StudyWriter, token: Token, questions: Sequence[str]) -> list[Query]:
-        """Questions parsed, and large ones evaluated on the public rows, outside the writer's thread.
-
-        What is small altogether is done at once; anything else in a thread, so that the event loop goes on.
-        """
-        if sum(len(question) for question in questions) > _AT_ONCE:
-            return await self.turns.run(token.id, lambda: desk.prepared([desk.parsed(one) for one in questions]))
-        parsed = [desk.parsed(question) for question in questions]
-        if desk.is_light(parsed):
-            return parsed
-        return await self.turns.run(token.id, lambda: desk.prepared(parsed))
-
-    def door(self, name: str, token: Token, what: str) -> Served:
+    def find(self, name: str, token: Token, what: str) -> Served:
         """A study or contest that the token allows to 'ask', 'read', 'audit' or 'manage'."""
         if not token.allows(what, name):
             reach = ", ".join(token.studies) or "all studies"
             raise HTTPRefusal(
                 403, "not_allowed", f"this token does not allow that: its scope is {token.scope}, for {reach}."
             )
-        found = self.doors.get(name)
+        found = self.served.get(name)
         if found is None:
             raise HTTPRefusal(404, "no_such_study", "there is no study of that name here. GET /v1/studies lists them.")
         return found
 
     def study(self, name: str, token: Token, what: str) -> StudyWriter:
         """A study that can be asked."""
-        found = self.door(name, token, what)
+        found = self.find(name, token, what)
         if not isinstance(found, StudyWriter):
             raise HTTPRefusal(
                 409, "a_contest", "this is a contest: it takes submissions and shows a board, not questions."
@@ -124,60 +144,54 @@ class ServerState:
 
     def contest(self, name: str, token: Token, what: str) -> ContestWriter:
         """A contest."""
-        found = self.door(name, token, what)
+        found = self.find(name, token, what)
         if not isinstance(found, ContestWriter):
             raise HTTPRefusal(409, "no_contest", "this is a study: it takes questions, and has no board.")
         return found
 
     def seen_by(self, token: Token) -> list[Served]:
         """All that a token may read."""
-        return [door for name, door in self.doors.items() if token.allows("read", name)]
+        return [one for name, one in self.served.items() if token.allows("read", name)]
 
-    # what is told --------------------------------------------------------------------------------------------------
+    # what is shown --------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def sees_all(door: Served, token: Token) -> bool:
+    def sees_all(served: Served, token: Token) -> bool:
         """Whether a token may see what each submission did: with a ladder that is for auditors."""
-        return isinstance(door, StudyWriter) or not door.contest.rules.ladder or token.allows("audit", door.name)
+        return isinstance(served, StudyWriter) or not served.contest.rules.ladder or token.allows("audit", served.name)
 
     @classmethod
-    def status(cls, door: Served, token: Token) -> dict[str, Any]:
+    def status(cls, served: Served, token: Token) -> dict[str, Any]:
         """Where a study stands: public facts, coins and the record."""
-        standing = door.standing
-        hidden = (
-            {} if cls.sees_all(door, token) else dict.fromkeys(("surprises", "spent", "sampling_half_width", "head"))
-        )
-        study = door.study
-        return {
-            "name": door.name,
-            "kind": "study" if isinstance(door, StudyWriter) else "contest",
-            "questions": standing.rounds,
-            "surprises": standing.surprises,
-            "rows": study.rows,
-            "unit": study.unit,
-            "confidence": float(study.settings["confidence"]),
+        at, study = served.progress, served.study
+        facts = {
+            "name": served.name,
+            "kind": "study" if isinstance(served, StudyWriter) else "contest",
+            **study_facts(study, rounds=at.rounds, surprises=at.surprises, spent=at.spent, head=at.head),
             "half_width": study.settings["half_width"],
-            "spent": standing.spent,
-            "lasts": door.lasts if isinstance(door, StudyWriter) else None,
-            "sampling_half_width": sqrt(standing.spent / (2.0 * study.rows)),
-            "prior": study.prior,
-            "created": study.created,
-            "head": standing.head,
+            "lasts": served.lasts if isinstance(served, StudyWriter) else None,
             "guarantee": guarantee(study),
-            **hidden,
         }
+        if not cls.sees_all(served, token):
+            facts |= dict.fromkeys(("surprises", "spent", "sampling_half_width", "head"))
+        return facts
 
-    def audited(self, door: Served) -> tuple[StudyFile, Audit]:
-        """The study as it stands, and what a replay of it found; one replay at a time, kept until the study has grown."""
+    def audited(self, served: Served) -> tuple[StudyFile, Audit]:
+        """The study as it stands, and the result of replaying it; one replay at a time, kept until the study has grown."""
         with self._auditing:
-            file = door.file()
-            if (kept := self._audits.get(door.name)) is not None and kept[0].head == file.head:
+            file = served.file()
+            if (kept := self._audits.get(served.name)) is not None and kept[0].head == file.head:
                 return kept
-            found = Holdout.audit_file(door.path, expect_head=str(file.head))
-            if found.ok and found.rounds > len(file.told):  # it has grown meanwhile; what is shown was replayed
-                found = replace(found, rounds=len(file.told), surprises=file.surprises)
-            self._audits[door.name] = (file, found)
+            found = Holdout.audit_file(served.path, expect_head=str(file.head))
+            if found.ok and found.rounds > len(file.rounds):  # it has grown meanwhile; what is shown was replayed
+                found = replace(found, rounds=len(file.rounds), surprises=file.surprises)
+            self._audits[served.name] = (file, found)
             return file, found
+
+    def may_read_record(self, name: str, token: Token) -> Served:
+        """The record of a study is for its readers; that of a contest, which holds submissions, for auditors."""
+        found = self.find(name, token, "read")
+        return found if isinstance(found, StudyWriter) else self.find(name, token, "audit")
 
     # tokens --------------------------------------------------------------------------------------------------------
 
@@ -192,8 +206,8 @@ class ServerState:
         """A new token, which reaches no further than its maker's."""
         self._require_custodian(custodian)
         for study in studies:
-            if study not in self.doors or not _within((study,), custodian.studies):
-                known = [one for one in self.doors if _within((one,), custodian.studies)]
+            if study not in self.served or not _within((study,), custodian.studies):
+                known = [one for one in self.served if _within((one,), custodian.studies)]
                 raise SettingError(f"there is no study {study[:80]!r} here for this token.{did_you_mean(study, known)}")
         if not _within(tuple(studies), custodian.studies):
             raise SettingError(f"name the studies it is for: {', '.join(custodian.studies)}.")
@@ -209,7 +223,7 @@ class ServerState:
     def _require_custodian(token: Token) -> None:
         if not token.allows("manage"):
             raise HTTPRefusal(
-                403, "not_allowed", f"tokens are a custodian's to manage, and this is an {token.scope}'s."
+                403, "not_allowed", f"only custodians manage tokens, and this is an {token.scope}'s token."
             )
 
     @property
@@ -219,7 +233,7 @@ class ServerState:
             self.tokens.all()
         except EverholdError:
             return False
-        return not any(door.broken or door.stalled for door in self.doors.values())
+        return not any(one.broken or one.stalled for one in self.served.values())
 
     # the record of requests ----------------------------------------------------------------------------------------
 
@@ -234,9 +248,9 @@ class ServerState:
 
     def close(self) -> None:
         """Answer what waits, and give up the studies."""
-        for door in self.doors.values():
+        for one in self.served.values():
             with suppress(EverholdError):
-                door.close()
+                one.close()
         if self._log is not None:
             self._log.close()
 
@@ -245,8 +259,8 @@ def _unknown() -> HTTPRefusal:
     return HTTPRefusal(
         401,
         "unknown_token",
-        "a token is needed, and this is none that is live. Send it as 'Authorization: Bearer evh_…'; the custodian of the "
-        "data makes tokens.",
+        "Missing, expired or revoked token. Send a token as 'Authorization: Bearer evh_…'; the custodian of the data makes "
+        "tokens.",
         headers={"WWW-Authenticate": 'Bearer realm="everhold"'},
     )
 
@@ -254,15 +268,3 @@ def _unknown() -> HTTPRefusal:
 def _within(studies: tuple[str, ...], limits: tuple[str, ...]) -> bool:
     """Whether a token for these studies (none: all) reaches no further than those."""
     return not limits or (bool(studies) and set(studies) <= set(limits))
-
-
-def _door(one: StudyAt, config: Config) -> Served:
-    if one.path.with_name(one.path.name + ".contest.json").exists():
-        return ContestWriter(one.path, grid=config.grid_ms / 1000.0)
-    return StudyWriter(
-        one.path,
-        data=one.data,
-        grid=config.grid_ms / 1000.0,
-        most_questions=config.most_questions,
-        question_seconds=config.question_seconds,
-    )

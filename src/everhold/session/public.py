@@ -17,40 +17,11 @@ from everhold.queries.rng import stream_rng
 
 if TYPE_CHECKING:
     from everhold.data.table import Table
-    from everhold.queries.protocol import Mechanism
     from everhold.session.settings import Settings
 
-__all__ = ["KeptPrior", "Public", "build"]
+__all__ = ["Public", "build"]
 
 _LOOK_AT = 2048  # fresh rows that a schema is proposed from
-
-
-class KeptPrior:
-    """A prior that a study kept: its rows, whatever they were made from."""
-
-    fresh = False
-
-    def __init__(self, pool: Pool, density: float | None, description: str) -> None:
-        self._pool = pool
-        self.density = density
-        self._description = description
-
-    def pool(self, rng: np.random.Generator) -> Pool:
-        """The rows themselves."""
-        return self._pool
-
-    def draw(self, rng: np.random.Generator, size: int) -> Pool:
-        """`size` rows with replacement, by weight."""
-        return Pool(
-            self._pool.rows.take(rng.choice(self._pool.size, size=size, p=self._pool.weights)), None, float(size)
-        )
-
-    def describe(self) -> str:
-        """One line for people."""
-        return self._description
-
-    def __repr__(self) -> str:
-        return f"KeptPrior({self._description})"
 
 
 class Public:
@@ -95,7 +66,7 @@ def _draws(pool: Pool) -> Draws:
     return Draws(pool.rows, pool.size, pool.weights, pool.draws)
 
 
-def build(rows: int, public: Public, settings: Settings) -> Mechanism:
+def build(rows: int, public: Public, settings: Settings) -> Everhold:
     """Everhold's mechanism in its first state."""
     rule = settings.make_rule(public.density)
     estimator: PoolEstimator | FreshEstimator

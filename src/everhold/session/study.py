@@ -1,31 +1,153 @@
-"""What anybody can do with a study's file alone: take up its public side, and audit it."""
+"""A study's life on disk: create, open, rehearse and audit a file."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-from everhold.errors import EverholdError, LedgerError
+from everhold.data.sample import EngineName, Sample
+from everhold.data.source import as_source
+from everhold.errors import DataError, EverholdError, LedgerError
 from everhold.ledger.audit import Audit, audit
-from everhold.ledger.codec import Repeat, read_entry
-from everhold.ledger.rounds import Round
+from everhold.ledger.codec import Entry, FindingEntry, Repeat, read_entry
+from everhold.ledger.journal import Journal
+from everhold.ledger.rounds import RecordedFinding, Round
 from everhold.ledger.sqlite_format import check_pages
 from everhold.ledger.store import Head, Record, Store
-from everhold.ledger.study import Study
+from everhold.ledger.study import Secret, Study
+from everhold.priors.fixed import FixedPrior
 from everhold.priors.pool import Pool, Prior
-from everhold.session.public import KeptPrior, Public, build
+from everhold.priors.split import Split
+from everhold.queries.answer import Answer
+from everhold.queries.rng import stream_rng
+from everhold.session.public import Public, build
+from everhold.session.session import now
 from everhold.session.settings import Settings
+from everhold.session.setup import Setup
+from everhold.statistics import statistic
+from everhold.statistics.declared import Declared
+from everhold.statistics.statistic import Batch, run
+from everhold.version import VERSION
 
-__all__ = ["audit_study", "expected_records", "kept_public"]
+__all__ = ["audit_study", "create_study", "open_study", "rehearse_study", "require_new"]
 
 
-def kept_public(study: Study, settings: Settings) -> tuple[Public, Prior]:
+def require_new(place: Path) -> None:
+    """Refuse to write over a study."""
+    if place.exists():
+        raise LedgerError(f"{place} exists already. Open it with Holdout.open, or choose another name.")
+
+
+def create_study(place: Path, setup: Setup, data: object) -> None:
+    """Write a new study's file and key, and record the session in it from now on."""
+    public, sample = setup.public, setup.session.sample
+    if public.pool is None:
+        raise LedgerError(
+            "a durable study keeps its public rows: use a prior with fixed rows, such as Sampler(size=...)."
+        )
+    secret = Secret.new(_location(data))
+    study = Study(
+        settings=setup.settings.to_dict(),
+        schema=public.schema,
+        rows=sample.size,
+        unit=setup.unit,
+        split=setup.split,
+        reference=public.pool.rows,
+        weights=public.pool.weights,
+        draws=public.pool.draws,
+        density=public.density,
+        prior=setup.prior.describe(),
+        fingerprint=sample.fingerprint(bytes.fromhex(secret.key)),
+        created=now(),
+        version=VERSION,
+        binding=sample.binding,
+    )
+    setup.session.make_durable(Journal(Store.create(place, study.record(), before=lambda: secret.save(place))))
+
+
+def open_study(
+    place: Path, data: object, expect_head: str | None, engine: EngineName, memory_limit: str | None
+) -> Setup:
+    """A study's session as its record left it, for asking."""
+    store = Store.open(place, write=True)
+    try:
+        study, settings, records = _begin(store, expect_head)
+        sample = _bound_sample(study, settings, Secret.load(store.path), store.path, data, engine, memory_limit)
+        return _restored(study, settings, sample, records, store, Journal(store))
+    except BaseException:
+        store.close()
+        raise
+
+
+def rehearse_study(place: Path) -> Setup:
+    """A study's session without its private rows: the public side can be tried, and nothing can be asked."""
+    store = Store.open(place, write=False)
+    try:
+        study, settings, records = _begin(store, None)
+        return _restored(study, settings, Sample(study.rows), records, store, Journal())
+    finally:
+        store.close()
+
+
+def _begin(store: Store, expect_head: str | None) -> tuple[Study, Settings, Iterator[Record]]:
+    """The first record of a study, and the records that follow."""
+    records = _expected_records(store, expect_head)
+    study = Study.read(next(records))
+    return study, Settings.from_dict(study.settings), records
+
+
+def _restored(
+    study: Study, settings: Settings, sample: Sample, records: Iterator[Record], store: Store, journal: Journal
+) -> Setup:
+    public, prior = _kept_public(study, settings)
+    setup = Setup.over(sample, public, settings, prior, study.unit, study.split, journal)
+    kinds = public.schema.kinds
+    setup.session.restore((read_entry(record, kinds, parse="surprises") for record in records), store.path)
+    return setup
+
+
+def _kept_public(study: Study, settings: Settings) -> tuple[Public, Prior]:
     """The public side of a study, as it kept it."""
-    prior = KeptPrior(Pool(study.reference, study.weights, study.draws), study.density, study.prior)
+    prior = FixedPrior(Pool(study.reference, study.weights, study.draws), study.density, study.prior)
     return Public(prior, settings.seed, study.schema, study.unit), prior
 
 
-def expected_records(store: Store, expect_head: str | None) -> Iterator[Record]:
+def _bound_sample(
+    study: Study,
+    settings: Settings,
+    secret: Secret,
+    place: Path,
+    data: object,
+    engine: EngineName,
+    memory_limit: str | None,
+) -> Sample:
+    """The private rows that a study was made for, and no others."""
+    if data is None and secret.data is None:
+        raise DataError(
+            "the study was made from rows in memory. Expected them again: Holdout.open(path, data=...), or --data FILE."
+        )
+    rows = as_source(secret.data if data is None else data, what="the private table", private=True)
+    if study.split is not None:
+        _, rows = Split(study.split).divide(rows, stream_rng(settings.seed, "split"), study.unit)
+    if engine == "auto":  # as it was when the study was made
+        engine = "duckdb" if study.binding == "files" else "memory"
+    sample = Sample(rows, schema=study.schema, unit=study.unit, engine=engine, memory_limit=memory_limit)
+    if sample.size != study.rows or sample.fingerprint(bytes.fromhex(secret.key)) != study.fingerprint:
+        raise LedgerError(
+            f"these are not the rows that {place} was made for. Expected the same rows, in any order (in the same "
+            "order where a part of them was split off, and the same files where they are read in place); other rows "
+            "need a study of their own."
+        )
+    return sample
+
+
+def _location(data: object) -> str | None:
+    """Where to find the rows again, if they are in files."""
+    return str(Path(data).absolute()) if isinstance(data, str | Path) else None
+
+
+def _expected_records(store: Store, expect_head: str | None) -> Iterator[Record]:
     """All records; refused at the end if the ledger does not contain a head that was noted before."""
     wanted = None if expect_head is None else Head.parse(expect_head)
     if wanted is not None:
@@ -36,51 +158,28 @@ def expected_records(store: Store, expect_head: str | None) -> Iterator[Record]:
             older = store.head.records < wanted.records
             raise LedgerError(
                 f"{store.path} {'ends before' if older else 'does not contain'} the expected head {str(wanted)[:20]}…: "
-                f"it is {'an older copy' if older else 'another history'}. Find the one that holds it; answers given since "
-                "then would be asked twice."
+                f"it is {'an older copy' if older else 'another history'}. Use the newer file: continuing from this copy "
+                "would answer the same questions a second time."
             )
     return store.records()
 
 
+# audit ----------------------------------------------------------------------------------------------------------------
+
+
 def audit_study(place: Path, *, expect_head: str | None = None, progress: Callable[[int], None] | None = None) -> Audit:
-    """Check a study's file: its chain, its bytes, and every round again. `Holdout.audit_file` says more."""
+    """Check a study's file: its chain, its bytes, every round and every finding again. `Holdout.audit_file` says more."""
     try:
         store, data = Store.snapshot(place)
     except LedgerError as error:
         return Audit(0, 0, 0, str(error))
     try:
-        records = expected_records(store, expect_head)
-        study = Study.read(next(records))
-        settings = Settings.from_dict(study.settings)
-        public, _ = kept_public(study, settings)
-        count, written, told = 1, 0, 0
-        requests: dict[str, int] = {}
-
-        def rounds() -> Iterator[Round]:
-            nonlocal count, written, told
-            for record in records:
-                entry = read_entry(record, study.schema.kinds)
-                count, written = count + 1, entry.written_by
-                request = entry.circumstance.request
-                if request is not None and request in requests:
-                    raise LedgerError(f"request id {request!r} was answered twice.")
-                if isinstance(entry, Repeat):
-                    if not 1 <= entry.number <= told:
-                        raise LedgerError(
-                            f"a repeat in the ledger belongs to round {entry.number}, which is not there."
-                        )
-                    requests[str(request)] = entry.number
-                    continue
-                told += 1
-                if request is not None:
-                    requests[request] = entry.round.number
-                if progress is not None:
-                    progress(entry.round.number)
-                yield entry.round
-
-        found = audit(build(study.rows, public, settings), rounds())
+        study, settings, records = _begin(store, expect_head)
+        public, _ = _kept_public(study, settings)
+        record = _Record(study, records, progress or (lambda _: None))
+        found = audit(build(study.rows, public, settings), record.rounds())
         if found.ok:
-            check_pages(place, data, records=count, written_by=written or study.written_by)
+            check_pages(place, data, records=record.count, written_by=record.written_by or study.written_by)
     except LedgerError as error:
         return Audit(0, 0, 0, str(error))
     except (ArithmeticError, EverholdError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -88,3 +187,55 @@ def audit_study(place: Path, *, expect_head: str | None = None, progress: Callab
     finally:
         store.close()
     return found
+
+
+class _Record:
+    """The records of a study on their way to an audit: what is not a round is checked here."""
+
+    def __init__(self, study: Study, records: Iterator[Record], progress: Callable[[int], None]) -> None:
+        self._study, self._records, self._progress = study, records, progress
+        self._declared = Declared(study.schema, most_cells=10**9)
+        self._requests: set[str] = set()
+        self._answers: dict[str | None, Answer] = {}
+        self._done = 0
+        self.count, self.written_by = 1, 0
+
+    def rounds(self) -> Iterator[Round]:
+        """Every round, in order."""
+        for record in self._records:
+            entry = read_entry(record, self._study.schema.kinds)
+            self.count, self.written_by = self.count + 1, entry.written_by
+            if isinstance(entry, FindingEntry):
+                self._check_finding(entry.finding)
+                continue
+            self._check_request(entry)
+            if isinstance(entry, Repeat):
+                continue
+            self._done += 1
+            self._progress(entry.round.number)
+            if entry.round.is_text:
+                self._answers[entry.round.name] = entry.round.answer
+            yield entry.round
+
+    def _check_request(self, entry: Entry | Repeat) -> None:
+        request = entry.asked_by.request
+        if request is not None and request in self._requests:
+            raise LedgerError(f"request id {request!r} was answered twice.")
+        if isinstance(entry, Repeat) and not 1 <= entry.number <= self._done:
+            raise LedgerError(f"a repeat in the ledger belongs to round {entry.number}, which is not there.")
+        if request is not None:
+            self._requests.add(request)
+
+    def _check_finding(self, kept: RecordedFinding) -> None:
+        """The same statistic from the recorded answers gives the same result, bit for bit."""
+
+        def answers(batch: Batch) -> list[Answer]:
+            missing = [query.name for query in batch if query.name not in self._answers]
+            if missing:
+                raise LedgerError(f"a recorded {kept.statistic} rests on a question that is not there: {missing[0]}.")
+            return [self._answers[query.name] for query in batch]
+
+        asked = statistic(kept.statistic, kept.arguments)
+        found: Any = run(asked.steps(self._declared), answers)
+        if isinstance(found, Answer) or RecordedFinding.of(asked, found).key != kept.key:
+            raise LedgerError(f"a recorded {kept.statistic} does not follow from its rounds.")

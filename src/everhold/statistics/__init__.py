@@ -1,16 +1,52 @@
-"""What people ask for: each statistic a value with its steps."""
+"""What people ask for: each statistic a value with its steps.
+
+A statistic is a frozen dataclass in a file of this folder, with `name`, `title`, `example` and `steps`. It is found here by
+itself, and every interface offers it: Python, rehearsal, command line, HTTP, page, client and MCP.
+"""
 
 from __future__ import annotations
 
-from everhold.statistics.base import Statistic
-from everhold.statistics.means import Compare, Difference, Mean, Share
-from everhold.statistics.quantiles import Quantile
-from everhold.statistics.spread import Correlation, Variance
-from everhold.statistics.tables import Histogram, Table
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, cast
 
-__all__ = ["STATISTICS"]
+from everhold.errors import QuestionError, did_you_mean
+from everhold.statistics.parameters import made
+from everhold.statistics.statistic import Statistic
 
-STATISTICS: dict[str, type[Statistic]] = {
-    one.name: one for one in (Share, Mean, Quantile, Difference, Compare, Histogram, Table, Variance, Correlation)
-}
+__all__ = ["STATISTICS", "is_statistic", "statistic"]
+
+
+def _found() -> dict[str, type[Statistic[Any]]]:
+    found: dict[str, type[Statistic[Any]]] = {}
+    for module in (import_module(f"{__name__}.{one.name}") for one in iter_modules(__path__)):
+        for thing in vars(module).values():
+            own = isinstance(thing, type) and thing.__module__ == module.__name__ and is_dataclass(thing)
+            if own and hasattr(thing, "steps") and hasattr(thing, "name"):
+                found[thing.name] = cast("type[Statistic[Any]]", thing)
+    return found
+
+
+STATISTICS: dict[str, type[Statistic[Any]]] = _found()
 """Every statistic by its name."""
+
+
+def is_statistic(question: object) -> bool:
+    """Whether something that was asked is a statistic."""
+    return type(question) is STATISTICS.get(getattr(type(question), "name", ""))
+
+
+def statistic(name: str, given: Mapping[str, Any]) -> Statistic[Any]:
+    """The statistic of that name, from arguments that a program sent.
+
+    >>> statistic("mean", {"question": "bmi", "low": 10, "high": 60})
+    Mean(question='bmi', low=10, high=60, given=None)
+    """
+    if name not in STATISTICS:
+        raise QuestionError(
+            f"there is no statistic {name[:40]!r}.{did_you_mean(name, STATISTICS)} Expected one of "
+            f"{', '.join(STATISTICS)}."
+        )
+    return made(STATISTICS[name], given)

@@ -1,4 +1,4 @@
-"""What is told when a question is made of several: a value, an interval that holds if its parts do, and the parts."""
+"""The result of a question that is made of several: a value, an interval that is valid if its parts are, and the parts."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from html import escape
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, Literal
 
+from everhold.queries.answer import Answer
 from everhold.queries.interval import Interval
+from everhold.queries.result import JsonResult, ends_from, number_or_null
 
 if TYPE_CHECKING:
-    from everhold.queries.answer import Answer
+    from typing import Self
 
-__all__ = ["Comparison", "Finding", "Shares"]
+__all__ = ["Comparison", "Finding", "Result", "Shares", "result_from_dict"]
 
 _REST = {"(missing)", "(other)"}
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(JsonResult):
     """A number made of several answers.
 
     Its interval is derived from theirs and holds whenever they do: with the session's confidence, together with every
@@ -83,6 +85,26 @@ class Finding:
         """The largest price that any of its parts was computed with."""
         return max((part.spent for part in self.parts), default=0.0)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {
+            "kind": "finding",
+            "what": self.what,
+            "value": number_or_null(self.value),
+            "low": number_or_null(self.low),
+            "high": number_or_null(self.high),
+            "unit": self.unit,
+            "surprise": self.surprise,
+            "round": self.round,
+            "spent": self.spent,
+            "parts": [part.to_dict() for part in self.parts],
+        }
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> Self:
+        """The same again, equal to the bit."""
+        return cls(given["what"], *ends_from(given), _parts(given), given["unit"])
+
     def __float__(self) -> float:
         return self.value
 
@@ -110,12 +132,16 @@ class Comparison(Finding):
             return "yes"
         return "no" if self.high <= 0.0 else "cannot tell"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {**Finding.to_dict(self), "kind": "comparison", "verdict": self.verdict}
+
     def __str__(self) -> str:
         return f"{self.verdict}; {Finding.__str__(self)}"
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class Shares(JsonResult):
     """Shares by one or two columns.
 
     >>> from everhold.queries.answer import Answer
@@ -143,12 +169,33 @@ class Shares:
                 return cell
         raise KeyError(f"{label!r}; there are {', '.join(' × '.join(one) for one in self.labels)}")
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        cells = [{"label": list(label), **cell.to_dict()} for label, cell in self]
+        return {"kind": "shares", "what": self.what, "cells": cells}
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> Shares:
+        """The same again, equal to the bit."""
+        labels = tuple(tuple(cell["label"]) for cell in given["cells"])
+        cells = tuple((Answer if cell["kind"] == "answer" else Finding).from_dict(cell) for cell in given["cells"])
+        return cls(given["what"], labels, cells)
+
+    @property
+    def parts(self) -> tuple[Answer, ...]:
+        """The answers that it was made of."""
+        found = {}
+        for cell in self.cells:
+            for part in (cell,) if isinstance(cell, Answer) else cell.parts:
+                found[part.round] = part
+        return tuple(found.values())
+
     @property
     def surprises(self) -> int:
         """How many cells were surprises."""
         return sum(cell.surprise for cell in self.cells)
 
-    def _shown(self) -> tuple[list[tuple[tuple[str, ...], Answer | Finding]], str]:
+    def notable(self) -> tuple[list[tuple[tuple[str, ...], Answer | Finding]], str]:
         """The cells worth a line, and a note on missing and other values of which there are none to speak of."""
         rare = [cell for label, cell in self if set(label) & _REST and cell.value < 0.0005]
         shown = [(label, cell) for label, cell in self if not (set(label) & _REST and cell.value < 0.0005)]
@@ -161,7 +208,7 @@ class Shares:
         )
 
     def __repr__(self) -> str:
-        cells, note = self._shown()
+        cells, note = self.notable()
         rows = [(" × ".join(label), _percent(cell), str(cell.interval)) for label, cell in cells]
         wide = max([len(self.what), *(len(row[0]) for row in rows)])
         share = max([5, *(len(row[1]) for row in rows)])
@@ -177,10 +224,34 @@ class Shares:
             f"<rect x='0' y='2' height='10' width='{200 * _drawn(cell) / top:.1f}' fill='#93c5fd'/>"
             f"<line x1='{200 * cell.low / top:.1f}' x2='{200 * cell.high / top:.1f}' y1='7' y2='7' stroke='#1d4ed8' "
             "stroke-width='2'/></svg></td></tr>"
-            for label, cell in self._shown()[0]
+            for label, cell in self.notable()[0]
         )
         head = f"<tr><th>{escape(self.what)}</th><th>share</th><th>interval</th><th></th></tr>"
-        return f"<table>{head}{rows}</table><p>{escape(self._shown()[1])}</p>"
+        return f"<table>{head}{rows}</table><p>{escape(self.notable()[1])}</p>"
+
+
+Result = Answer | Finding | Shares
+
+
+def _parts(given: dict[str, Any]) -> tuple[Answer, ...]:
+    return tuple(Answer.from_dict(part) for part in given["parts"])
+
+
+def result_from_dict(given: dict[str, Any]) -> Result:
+    """A result of any kind from JSON, equal to the bit.
+
+    >>> part = Answer(0.1, 0.05, 0.30000000000000004, False, 3, 5.1, "share")
+    >>> found = Comparison("is a larger than b", float("nan"), -1.0, 1.0, (part,))
+    >>> result_from_dict(found.to_dict()).to_json() == found.to_json()
+    True
+    """
+    kinds: dict[str, type[Answer | Finding | Comparison | Shares]] = {
+        "answer": Answer,
+        "finding": Finding,
+        "comparison": Comparison,
+        "shares": Shares,
+    }
+    return kinds[given["kind"]].from_dict(given)
 
 
 def _percent(cell: Answer | Finding) -> str:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from math import nan
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from everhold.bounds import derived
-from everhold.queries.expression import bounded_mean, conjunction, question_of
 from everhold.queries.expression.canonical import canonical
-from everhold.queries.expression.tree import Call, Case, Logic, Node, Number
+from everhold.queries.expression.tree import Call, Case, Node
+from everhold.queries.expression.tree import Number as NumberNode
 from everhold.statistics.finding import Comparison, Finding
+from everhold.statistics.linear import cut, mean_steps, ratio_steps
+from everhold.statistics.parameters import Condition, Given, High, Low, Number, Role
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
-    from everhold.statistics.base import Batch
     from everhold.statistics.declared import Declared, Ends
+    from everhold.statistics.statistic import Batch
 
-__all__ = ["Compare", "Difference", "Mean", "Share", "cut", "mean_steps", "ratio_steps"]
-
-Part = Generator["Batch", "Sequence[Answer]", tuple[float, "Ends", tuple["Answer", ...]]]
-"""Steps of a number between 0 and 1: estimate, interval, parts."""
+__all__ = ["Compare", "Difference", "Mean", "Share"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +31,11 @@ class Share:
     """
 
     name: ClassVar[str] = "share"
-    question: str
-    given: str | None = None
+    title: ClassVar[str] = "Share"
+    example: ClassVar[Mapping[str, Any]] = {"question": "smoker", "given": "age > 40"}
+    question: Condition
+    _: KW_ONLY
+    given: Given = None
 
     def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Answer | Finding]:
         """One question, or two."""
@@ -60,10 +61,13 @@ class Mean:
     """
 
     name: ClassVar[str] = "mean"
-    question: str
-    low: float | None = None
-    high: float | None = None
-    given: str | None = None
+    title: ClassVar[str] = "Mean"
+    example: ClassVar[Mapping[str, Any]] = {"question": "bmi", "low": 10.0, "high": 60.0, "given": "smoker"}
+    question: Number
+    _: KW_ONLY
+    low: Low = None
+    high: High = None
+    given: Given = None
 
     def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Finding]:
         """The place of the mean within the range, then in its own units."""
@@ -85,11 +89,18 @@ class Difference:
     """
 
     name: ClassVar[str] = "difference"
-    question: str
-    first: str
-    second: str
-    low: float | None = None
-    high: float | None = None
+    title: ClassVar[str] = "Difference of groups"
+    example: ClassVar[Mapping[str, Any]] = {
+        "question": "smoker",
+        "first": "city = 'York'",
+        "second": "city = 'Leeds'",
+    }
+    question: Annotated[str, Role("expression", "Question", "A yes/no question, or a number such as bmi.")]
+    first: Annotated[str, Role("expression", "First group", "The first group, a yes/no question.")]
+    second: Annotated[str, Role("expression", "Second group", "The second group, a yes/no question.")]
+    _: KW_ONLY
+    low: Low = None
+    high: High = None
 
     def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Comparison]:
         """The two groups, one after the other."""
@@ -121,11 +132,14 @@ class Compare:
     """
 
     name: ClassVar[str] = "compare"
-    first: str
-    second: str
-    low: float | None = None
-    high: float | None = None
-    given: str | None = None
+    title: ClassVar[str] = "Is it larger than"
+    example: ClassVar[Mapping[str, Any]] = {"first": "smoker", "second": "age > 80"}
+    first: Annotated[str, Role("expression", "First", "A yes/no question, or a number such as bmi.")]
+    second: Annotated[str, Role("expression", "Second", "What it is compared with, of the same kind.")]
+    _: KW_ONLY
+    low: Low = None
+    high: High = None
+    given: Given = None
 
     def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Comparison]:
         """The mean of the difference."""
@@ -144,31 +158,6 @@ class Compare:
         return Comparison(what, ends[0] + (ends[1] - ends[0]) * value, *derived.rescaled(interval, *ends), parts)
 
 
-def ratio_steps(tree: Node, group: Node) -> Part:
-    """A/(A + B): yes and given, no and given."""
-    no = conjunction(Logic("not", (tree,)), group)
-    answers = yield [question_of(conjunction(tree, group)), question_of(no)]
-    return _ratio(answers)
-
-
-def mean_steps(declared: Declared, tree: Node, ends: Ends, group: Node | None) -> Part:
-    """The mean's place between the ends."""
-    if group is None and not declared.can_be_missing(tree):
-        answer = (yield [bounded_mean(tree, *ends)])[0].as_share()
-        return answer.value, (answer.low, answer.high), (answer,)
-    both = [bounded_mean(tree, *ends, given=group, reverse=reverse) for reverse in (False, True)]
-    answers = yield both
-    return _ratio([answer.as_share() for answer in answers])
-
-
-def _ratio(parts: Sequence[Answer]) -> tuple[float, Ends, tuple[Answer, ...]]:
-    """A/(A + B) from the answers about A and B; no estimate where no row of the group was seen."""
-    a, b = (max(part.value, 0.0) for part in parts)
-    low, high = derived.ratio((parts[0].low, parts[0].high), (parts[1].low, parts[1].high))
-    value = min(max(a / (a + b), low), high) if a + b > 0.0 else nan
-    return value, (low, high), tuple(parts)
-
-
 def _in_units(what: str, found: tuple[float, Ends, tuple[Answer, ...]], ends: Ends) -> Finding:
     """A place within a range, in the range's own units."""
     value, interval, parts = found
@@ -177,9 +166,4 @@ def _in_units(what: str, found: tuple[float, Ends, tuple[Answer, ...]], ends: En
 
 def _as_number(tree: Node) -> Node:
     """1 for yes, 0 for all else."""
-    return Case(((tree, Number(1.0)),), Number(0.0), "number")
-
-
-def cut(tree: Node, ends: Ends) -> Node:
-    """A number cut off at a range."""
-    return Call("least", (Call("greatest", (tree, Number(ends[0])), "number"), Number(ends[1])), "number")
+    return Case(((tree, NumberNode(1.0)),), NumberNode(0.0), "number")

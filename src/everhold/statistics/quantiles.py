@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from math import nan
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from everhold.errors import QuestionError, require_number
 from everhold.queries.expression import question_of
-from everhold.queries.expression.tree import Column, Logic, Node, Number, Test
+from everhold.queries.expression.tree import Column, Logic, Node, Test
+from everhold.queries.expression.tree import Number as NumberNode
 from everhold.statistics.finding import Finding
-from everhold.statistics.means import ratio_steps
+from everhold.statistics.linear import ratio_steps
+from everhold.statistics.parameters import Given, High, Level, Low, Number
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
-    from everhold.statistics.base import Batch
     from everhold.statistics.declared import Declared, Ends
+    from everhold.statistics.statistic import Batch
 
-__all__ = ["Quantile"]
+__all__ = ["Median", "Quantile"]
 
 _SECOND = 1e6  # in microseconds: how finely quantiles of dates are told apart
 _HALVINGS = 14  # of the range: 1/16,384 of it
+
+
+@dataclass(frozen=True, slots=True)
+class Median:
+    """The middle of a number or a date: the quantile at one half, by about 40 questions."""
+
+    name: ClassVar[str] = "median"
+    title: ClassVar[str] = "Median"
+    example: ClassVar[Mapping[str, Any]] = {"question": "bmi", "low": 10.0, "high": 60.0}
+    question: Number
+    _: KW_ONLY
+    low: Low = None
+    high: High = None
+    given: Given = None
+
+    def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Finding]:
+        """As the quantile."""
+        return Quantile(self.question, 0.5, low=self.low, high=self.high, given=self.given).steps(declared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +53,14 @@ class Quantile:
     """
 
     name: ClassVar[str] = "quantile"
-    question: str
-    level: float = 0.5
-    low: float | str | None = None
-    high: float | str | None = None
-    given: str | None = None
+    title: ClassVar[str] = "Quantile"
+    example: ClassVar[Mapping[str, Any]] = {"question": "bmi", "level": 0.9, "low": 10.0, "high": 60.0}
+    question: Number
+    level: Level
+    _: KW_ONLY
+    low: Low = None
+    high: High = None
+    given: Given = None
 
     def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Finding]:
         """The estimate first, then the ends of the interval."""
@@ -57,7 +80,8 @@ class Quantile:
         lowest = (yield from search.run(2))[0]
         highest = (yield from search.run(1))[1]
         least = ends[0] if lowest is None else min(lowest, highest)
-        what = f"{self.level:g} quantile of {self.question}{declared.cut_to(self.question, ends, date=date)}"
+        called = "median" if self.level == 0.5 else f"{self.level:g} quantile"
+        what = f"{called} of {self.question}{declared.cut_to(self.question, ends, date=date)}"
         what += "" if self.given is None else f" given {self.given}"
         parts = tuple(search.parts.values())
         return Finding(what, min(max(value, least), highest), least, highest, parts, "date" if date else "number")
@@ -85,7 +109,7 @@ class _Search:
         """The share at or below t among those that count: estimate and interval."""
         if t in self.known:
             return self.known[t]
-        test: Node = Test("<=", (self.tree, Number(t, self.tree.kind)))
+        test: Node = Test("<=", (self.tree, NumberNode(t, self.tree.kind)))
         if self.middle is not None and t >= self.middle:
             test = Logic("or", (test, Test("null", (self.tree,))))
         if self.group is None:

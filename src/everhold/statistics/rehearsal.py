@@ -2,41 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from everhold.queries.answer import Answer
-from everhold.statistics.shortcuts import Asker
+from everhold.statistics.means import Compare, Difference, Mean, Share
+from everhold.statistics.quantiles import Median, Quantile
+from everhold.statistics.shortcuts import asked
+from everhold.statistics.spread import Correlation, Variance
+from everhold.statistics.tables import Histogram, Table
 
 if TYPE_CHECKING:
-    from everhold.data.schema import Schema
     from everhold.queries.answer import Preview
-    from everhold.queries.expression import BoundedMean, Expression
+    from everhold.statistics.statistic import Statistic
 
 __all__ = ["Rehearsal", "as_answer"]
 
+R = TypeVar("R")
+
 
 def as_answer(preview: Preview) -> Answer:
-    """What a quiet answer would be."""
+    """The answer that would be returned if nothing surprised."""
     return Answer(preview.sketch, preview.low, preview.high, False, 0, preview.spent, preview.scale)
 
 
-class Rehearsal(Asker):
-    """Answers as they would be if every part were quiet: what the sketch says, with the interval it would carry."""
+class Rehearsal:
+    """Answers as they would be if no part were a surprise: the sketch's value, with the interval it would carry.
 
-    def __init__(self, preview: Callable[[Expression | BoundedMean], Preview], schema: Schema) -> None:
-        self._preview = preview
-        self._schema = schema
+    Args:
+        ask: a statistic on the public side.
+        try_out: a yes/no question on the public side.
+    """
+
+    def __init__(self, ask: Callable[[Statistic[Any]], Any], try_out: Callable[[str], Preview]) -> None:
+        self._ask, self._try_out = ask, try_out
+
+    @overload
+    def ask(self, question: str) -> Answer: ...
+
+    @overload
+    def ask(self, question: Statistic[R]) -> R: ...
+
+    def ask(self, question: str | Statistic[R]) -> Answer | R:
+        """What `holdout.ask` would return if nothing surprised: a yes/no question as text, or a statistic."""
+        found: Answer | R = self._ask(Share(question) if isinstance(question, str) else question)
+        return found
 
     def try_out(self, question: str) -> Preview:
-        """What the public side says of a question, and what a surprise would cost."""
-        return self._preview(self._yes_no(question))
+        """What the public side says of a yes/no question, and what a surprise would cost."""
+        return self._try_out(question)
 
-    def _declared(self) -> Schema:
-        return self._schema
-
-    def _ask_parts(self, queries: Sequence[Expression | BoundedMean]) -> list[Answer]:
-        return [as_answer(self._preview(query)) for query in queries]
+    share = asked(Share)
+    mean = asked(Mean)
+    difference = asked(Difference)
+    compare = asked(Compare)
+    median = asked(Median)
+    quantile = asked(Quantile)
+    variance = asked(Variance)
+    correlation = asked(Correlation)
+    histogram = asked(Histogram)
+    table = asked(Table)
 
     def __repr__(self) -> str:
         return "Rehearsal(ask on the public side: nothing is spent)"

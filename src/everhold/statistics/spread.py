@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from everhold.bounds import derived
 from everhold.errors import QuestionError
 from everhold.queries.expression.canonical import canonical
-from everhold.queries.expression.tree import Call, Node, Number
+from everhold.queries.expression.tree import Call, Node
+from everhold.queries.expression.tree import Number as NumberNode
 from everhold.queries.expression.values import SMALLEST
 from everhold.statistics.finding import Finding
-from everhold.statistics.means import cut, mean_steps
+from everhold.statistics.linear import cut, mean_steps
+from everhold.statistics.parameters import Given, High, Low, Number, Range, Role
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
-    from everhold.statistics.base import Batch
     from everhold.statistics.declared import Declared, Ends
-    from everhold.statistics.means import Part
+    from everhold.statistics.linear import Part
+    from everhold.statistics.statistic import Batch
 
 __all__ = ["Correlation", "Variance"]
 
@@ -28,10 +30,13 @@ class Variance:
     """The variance of a number, in squares of its units. Its mean is asked first, then squares around that."""
 
     name: ClassVar[str] = "variance"
-    question: str
-    low: float | None = None
-    high: float | None = None
-    given: str | None = None
+    title: ClassVar[str] = "Variance"
+    example: ClassVar[Mapping[str, Any]] = {"question": "bmi", "low": 10.0, "high": 60.0}
+    question: Number
+    _: KW_ONLY
+    low: Low = None
+    high: High = None
+    given: Given = None
 
     def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Finding]:
         """Mean and squares."""
@@ -50,11 +55,19 @@ class Correlation:
     """The correlation of two numbers, over rows that have both."""
 
     name: ClassVar[str] = "correlation"
-    first: str
-    second: str
-    first_range: tuple[float, float] | None = None
-    second_range: tuple[float, float] | None = None
-    given: str | None = None
+    title: ClassVar[str] = "Correlation with"
+    example: ClassVar[Mapping[str, Any]] = {"first": "age", "second": "bmi"}
+    first: Annotated[str, Role("expression", "First", "A number, such as age.")]
+    second: Annotated[str, Role("expression", "Second", "The number that it is correlated with, such as bmi.")]
+    _: KW_ONLY
+    first_range: Annotated[Range, Role("range", "Range of the first", "The range of the first number.")] = None
+    second_range: Annotated[Range, Role("range", "Range of the second", "The range of the second number.")] = None
+    given: Given = None
+
+    def __post_init__(self) -> None:
+        for name in ("first_range", "second_range"):
+            if isinstance(ends := getattr(self, name), list):
+                object.__setattr__(self, name, tuple(ends))
 
     def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Finding]:
         """The moments of both, then squares of their sum and of their difference.
@@ -76,7 +89,7 @@ class Correlation:
             length = (ends[1] - ends[0]) * one.scale
             if length < SMALLEST:
                 raise QuestionError("a range is too narrow for a correlation. Expected one of at least 1e-27.")
-            factors.append(Call("/", (_shifted(tree, ends, one.shift), Number(length)), "number"))
+            factors.append(Call("/", (_shifted(tree, ends, one.shift), NumberNode(length)), "number"))
             reach.append(((ends[0] - one.shift) / length, (ends[1] - one.shift) / length))
         plus = yield from _square(declared, factors, reach, "+", group)
         minus = yield from _square(declared, factors, reach, "-", group)
@@ -142,7 +155,7 @@ def _square(declared: Declared, factors: list[Call], reach: list[Ends], sign: st
 
 def _shifted(tree: Node, ends: Ends, shift: float) -> Node:
     """x - c, x cut off at its range."""
-    return Call("-", (cut(tree, ends), Number(shift)), "number")
+    return Call("-", (cut(tree, ends), NumberNode(shift)), "number")
 
 
 def _squared(tree: Node) -> Node:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from math import nan, prod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from everhold.bounds import derived
 from everhold.errors import QuestionError
@@ -14,11 +14,12 @@ from everhold.queries.expression.canonical import canonical
 from everhold.queries.expression.tree import Logic, Node, Test
 from everhold.statistics.bins import bins_of, label_tests
 from everhold.statistics.finding import Finding, Shares
+from everhold.statistics.parameters import Bins, Edges, Given, Role
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
-    from everhold.statistics.base import Batch
     from everhold.statistics.declared import Declared
+    from everhold.statistics.statistic import Batch
 
 __all__ = ["Histogram", "Table"]
 
@@ -37,10 +38,17 @@ class Histogram:
     """
 
     name: ClassVar[str] = "histogram"
-    question: str
-    bins: int = 10
-    edges: Sequence[float | str] | None = None
-    given: str | None = None
+    title: ClassVar[str] = "Histogram"
+    example: ClassVar[Mapping[str, Any]] = {"question": "age", "bins": 8}
+    question: Annotated[str, Role("expression", "Column", "A column, or an expression with numbers.")]
+    _: KW_ONLY
+    bins: Bins = 10
+    edges: Edges = None
+    given: Given = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.edges, list):  # so that it can be a key
+            object.__setattr__(self, "edges", tuple(self.edges))
 
     def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Shares]:
         """One question a bin."""
@@ -53,10 +61,13 @@ class Table:
     """Shares by the values of one column, or of two together."""
 
     name: ClassVar[str] = "table"
-    first: str
-    second: str | None = None
-    bins: int = 5
-    given: str | None = None
+    title: ClassVar[str] = "Table"
+    example: ClassVar[Mapping[str, Any]] = {"first": "city", "second": "smoker"}
+    first: Annotated[str, Role("expression", "Column", "A column, or a yes/no question.")]
+    second: Annotated[str | None, Role("expression", "Second", "A second column, for a table of two.")] = None
+    _: KW_ONLY
+    bins: Bins = 5
+    given: Given = None
 
     def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Shares]:
         """One question a cell."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import log, pi, sqrt
+from typing import Any
 
 from everhold.baselines import (
     Empirical,
@@ -20,11 +21,12 @@ from everhold.games.play import CONTENDERS, GameTerms
 from everhold.priors.pool import Pool
 from everhold.queries.rng import stream_rng
 from everhold.session.holdout import Holdout
+from everhold.session.session import Session
 
 __all__ = ["seated"]
 
 
-def seated(seat: GameTerms, policy: Policy, public: Pool | None = None) -> Holdout:
+def seated(seat: GameTerms, policy: Policy, public: Pool | None = None) -> Session[Any]:
     """A rival at the table; its public rows are the game's, or an explicit domain."""
     rows = seat.prior.pool(stream_rng(seat.seed, "pool")) if public is None else public
     return Holdout.with_mechanism(
@@ -33,44 +35,44 @@ def seated(seat: GameTerms, policy: Policy, public: Pool | None = None) -> Holdo
 
 
 @CONTENDERS.add("empirical mean")
-def empirical(seat: GameTerms) -> Holdout:
+def empirical(seat: GameTerms) -> Session[Any]:
     """The sample's own means."""
     return seated(seat, Empirical())
 
 
 @CONTENDERS.add("rounded mean")
-def rounded(seat: GameTerms) -> Holdout:
+def rounded(seat: GameTerms) -> Session[Any]:
     """The sample's means, rounded to two hundredths."""
     return seated(seat, Empirical(step=0.02))
 
 
 @CONTENDERS.add("sample splitting")
-def splitting(seat: GameTerms) -> Holdout:
+def splitting(seat: GameTerms) -> Session[Any]:
     """Fresh rows for every question."""
     return seated(seat, Splitting(rounds=seat.rounds, seed=seat.seed))
 
 
 @CONTENDERS.add("subsampling")
-def subsampling(seat: GameTerms) -> Holdout:
+def subsampling(seat: GameTerms) -> Session[Any]:
     """A tenth of the rows anew for every question."""
     return seated(seat, Subsampling(size=max(1, seat.private.size // 10), seed=seat.seed))
 
 
 @CONTENDERS.add("Gaussian noise")
-def gaussian(seat: GameTerms) -> Holdout:
+def gaussian(seat: GameTerms) -> Session[Any]:
     """Noise for the narrowest guarantee."""
     return seated(seat, GaussianNoise(rounds=seat.rounds, seed=seat.seed))
 
 
 @CONTENDERS.add("Thresholdout")
-def thresholdout(seat: GameTerms) -> Holdout:
+def thresholdout(seat: GameTerms) -> Session[Any]:
     """As in the published experiment: Gaussian noise, T = 4/√n, σ = 1/√n. Nothing is guaranteed for these settings."""
     error = seat.private.size**-0.5
     return seated(seat, Thresholdout(4.0 * error, error, shape="gaussian", seed=seat.seed))
 
 
 @CONTENDERS.add("Thresholdout, proved")
-def thresholdout_proved(seat: GameTerms) -> Holdout:
+def thresholdout_proved(seat: GameTerms) -> Session[Any]:
     """With the settings of its theorem, for twenty questions that overfit."""
     delta = 1.0 - seat.confidence
     policy = Thresholdout.proved(
@@ -80,18 +82,18 @@ def thresholdout_proved(seat: GameTerms) -> Holdout:
 
 
 @CONTENDERS.add("Guess and Check, empirical")
-def guess_and_check(seat: GameTerms) -> Holdout:
+def guess_and_check(seat: GameTerms) -> Session[Any]:
     """±0.1, guesses are the public rows' means."""
     return seated(seat, GuessAndCheck(half_width=0.1, seed=seat.seed))
 
 
 @CONTENDERS.add("Guess and Check, Gaussian")
-def guess_and_check_gaussian(seat: GameTerms) -> Holdout:
+def guess_and_check_gaussian(seat: GameTerms) -> Session[Any]:
     """±0.1, guesses with a little noise, so that they overfit less."""
     return seated(seat, GuessAndCheck(half_width=0.1, deviation=0.02, seed=seat.seed))
 
 
-def narrow(seat: GameTerms, errors: float) -> Holdout:
+def narrow(seat: GameTerms, errors: float) -> Session[Any]:
     """The narrowest half-width at which T right guesses pass: so many standard errors, and the price of no failure."""
     n, public = seat.private.size, seat.prior.pool(stream_rng(seat.seed, "pool"))
     nats = log(2.0 * (pi**2 / 6.0) ** 2 * seat.rounds**2 / (1.0 - seat.confidence))
@@ -100,26 +102,26 @@ def narrow(seat: GameTerms, errors: float) -> Holdout:
 
 
 @CONTENDERS.add("Guess and Check, set to 3 errors")
-def guess_and_check_three(seat: GameTerms) -> Holdout:
+def guess_and_check_three(seat: GameTerms) -> Session[Any]:
     """As narrow as guesses that are off by three standard errors allow."""
     return narrow(seat, 3.0)
 
 
 @CONTENDERS.add("Guess and Check, set to 4 errors")
-def guess_and_check_four(seat: GameTerms) -> Holdout:
+def guess_and_check_four(seat: GameTerms) -> Session[Any]:
     """As narrow as guesses that are off by four standard errors allow: what everhold's tolerance leaves for noise."""
     return narrow(seat, 4.0)
 
 
 @CONTENDERS.add("multiplicative weights")
-def multiplicative_weights(seat: GameTerms) -> Holdout:
+def multiplicative_weights(seat: GameTerms) -> Session[Any]:
     """Over the explicit domain, with a threshold and noise as used in practice, for which nothing is guaranteed."""
     policy = MultiplicativeWeights(rounds=seat.rounds, threshold=0.04, deviation=0.002, seed=seat.seed)
     return seated(seat, policy, seat.world.domain())
 
 
 @CONTENDERS.add("multiplicative weights, proved")
-def multiplicative_weights_proved(seat: GameTerms) -> Holdout:
+def multiplicative_weights_proved(seat: GameTerms) -> Session[Any]:
     """Over the explicit domain, with the settings of its theorem."""
     domain, delta = seat.world.domain(), 1.0 - seat.confidence
     policy = MultiplicativeWeights.proved(
@@ -129,6 +131,6 @@ def multiplicative_weights_proved(seat: GameTerms) -> Holdout:
 
 
 @CONTENDERS.add("Ladder")
-def ladder(seat: GameTerms) -> Holdout:
+def ladder(seat: GameTerms) -> Session[Any]:
     """For losses only: its answers are about the best question so far."""
     return seated(seat, Ladder(step=min(max(seat.private.size**-0.5, 1e-4), 0.5)))

@@ -9,6 +9,7 @@ from everhold.mechanism.aqa_ogd import AqaOgd
 from everhold.mechanism.rules import Gradient
 from everhold.mechanism.tolerance import Anytime
 from everhold.session.holdout import Holdout
+from everhold.session.session import Session
 
 __all__ = ["aqa_ogd", "everhold"]
 
@@ -48,7 +49,7 @@ def paper_step(seat: GameTerms) -> Holdout:
     return everhold(seat, rule=Gradient(step="paper", start_at=0.0))
 
 
-def aqa_ogd(seat: GameTerms, accuracy: float = 0.4) -> Holdout:
+def aqa_ogd(seat: GameTerms, accuracy: float = 0.4) -> Session[Any]:
     """The paper's Algorithm 1, corrected, ε on the [-1, 1] scale."""
     return Holdout.with_mechanism(
         seat.private,
@@ -65,5 +66,5 @@ def aqa_ogd(seat: GameTerms, accuracy: float = 0.4) -> Holdout:
 
 
 @CONTENDERS.add("AQA-OGD")
-def _aqa_ogd(seat: GameTerms) -> Holdout:
+def _aqa_ogd(seat: GameTerms) -> Session[Any]:
     return aqa_ogd(seat)

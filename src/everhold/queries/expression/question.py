@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 
     from everhold.queries.expression.tree import Node
     from everhold.queries.grid import Scale
-    from everhold.queries.query import Rows
+    from everhold.queries.query import Query, Rows
 
-__all__ = ["BoundedMean", "Evaluated", "Expression", "TextQuestion", "Units", "size_of_query"]
+__all__ = ["BoundedMean", "Evaluated", "Expression", "TextQuestion", "Units", "itself", "size_of_query"]
 
 
 class Units(Protocol):
@@ -87,6 +88,7 @@ class Expression:
     tree: Node
     name: str
     repeatable: bool = field(default=True, init=False)
+    text: bool = field(default=True, init=False)
     yes_no: bool = field(default=True, init=False)
     given: Node | None = field(default=None, init=False)
     low: float = field(default=0.0, init=False)
@@ -118,6 +120,7 @@ class BoundedMean:
     given: Node | None = None
     reverse: bool = False
     repeatable: bool = field(default=True, init=False)
+    text: bool = field(default=True, init=False)
     yes_no: bool = field(default=False, init=False)
 
     def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
@@ -131,28 +134,60 @@ class BoundedMean:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluated:
-    """A question whose values on the fixed public rows are there already, from a scan for a whole batch."""
+    """A question whose values on the fixed public rows are there already: it is prepared once, however it is asked.
 
-    question: Expression | BoundedMean
-    packed: NDArray[Any]
-    units: Units | None = None
-    repeatable: bool = field(default=True, init=False)
+    Attributes:
+        question: the question itself.
+        grid: makes its public values from what was kept of them.
+    """
+
+    question: Query
+    grid: Callable[[], GridValues]
+
+    @classmethod
+    def from_scan(
+        cls, question: Expression | BoundedMean, kept: NDArray[Any], rows: int, units: Units | None
+    ) -> Evaluated:
+        """A text question after a scan of the public rows: bits where it is yes/no, steps where it is a number."""
+
+        def grid() -> GridValues:
+            values = np.unpackbits(kept, count=rows).view(np.bool_) if question.yes_no else kept
+            return as_grid(values, units)
+
+        return cls(question, grid)
 
     @property
-    def name(self) -> str:
+    def name(self) -> str | None:
         """The question's own name."""
         return self.question.name
 
+    @property
+    def repeatable(self) -> bool:
+        """As the question itself."""
+        return self.question.repeatable
+
+    @property
+    def text(self) -> bool:
+        """As the question itself."""
+        return self.question.text
+
+    @property
+    def yes_no(self) -> bool:
+        """As the question itself."""
+        return self.question.yes_no
+
     def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
-        """What the scan found."""
-        if not self.question.yes_no:
-            return as_grid(self.packed, self.units)
-        count = size if self.units is None else rows.row_count  # type: ignore[attr-defined]
-        return as_grid(np.unpackbits(self.packed, count=count).view(np.bool_), self.units)
+        """The values that were kept."""
+        return self.grid()
 
     def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
         """As the question itself."""
         return self.question.on_sample(rows, size, scale)
+
+
+def itself(query: Query) -> Query:
+    """A question without the values that were kept of it."""
+    return query.question if isinstance(query, Evaluated) else query
 
 
 def size_of_query(query: object) -> int:

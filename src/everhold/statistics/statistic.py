@@ -6,35 +6,41 @@ a holdout, a rehearsal on the public side, a server's writer, or a replay.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
     from everhold.queries.expression import BoundedMean, Expression
     from everhold.statistics.declared import Declared
-    from everhold.statistics.finding import Finding, Shares
 
-__all__ = ["Statistic", "Steps", "arun", "run"]
+__all__ = ["Batch", "Statistic", "Steps", "arun", "run"]
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 Batch = Sequence["Expression | BoundedMean"]
-Steps = Generator[Batch, "Sequence[Answer]", "Answer | Finding | Shares"]
+Steps = Generator[Batch, "Sequence[Answer]", R]
 
 
-class Statistic(Protocol):
-    """What people ask for.
+class Statistic(Protocol[R_co]):
+    """What people ask for: a frozen dataclass in this folder, found by its `name` in every interface.
 
     Attributes:
         name: what it is called in every interface.
+        title: what people read in a list of statistics.
+        example: arguments that show how it is asked for.
     """
 
     name: ClassVar[str]
+    title: ClassVar[str]
+    example: ClassVar[Mapping[str, Any]]
 
-    def steps(self, declared: Declared) -> Steps:
-        """How to ask for it, given the declared columns."""
+    def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], R_co]:
+        """Ask for it, given the declared columns."""
 
 
-def run(steps: Steps, ask: Callable[[Batch], Sequence[Answer]]) -> Answer | Finding | Shares:
+def run(steps: Steps[R], ask: Callable[[Batch], Sequence[Answer]]) -> R:
     """Ask until the result is there. An error of `ask` is raised where the question was asked."""
     try:
         batch = next(steps)
@@ -46,11 +52,11 @@ def run(steps: Steps, ask: Callable[[Batch], Sequence[Answer]]) -> Answer | Find
                 raise
             batch = steps.send(answers)
     except StopIteration as done:
-        result: Answer | Finding | Shares = done.value
+        result: R = done.value
         return result
 
 
-async def arun(steps: Steps, ask: Callable[[Batch], Awaitable[Sequence[Answer]]]) -> Answer | Finding | Shares:
+async def arun(steps: Steps[R], ask: Callable[[Batch], Awaitable[Sequence[Answer]]]) -> R:
     """The same where answers are awaited."""
     try:
         batch = next(steps)
@@ -62,5 +68,5 @@ async def arun(steps: Steps, ask: Callable[[Batch], Awaitable[Sequence[Answer]]]
                 raise
             batch = steps.send(answers)
     except StopIteration as done:
-        result: Answer | Finding | Shares = done.value
+        result: R = done.value
         return result

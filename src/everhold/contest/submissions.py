@@ -1,0 +1,103 @@
+"""The log of submissions beside a contest's study: what was sent, and what became of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from everhold.errors import LedgerError
+
+__all__ = ["SubmissionLog"]
+
+_MOST_NOTED = 1_000  # submissions of one entrant that were not scored
+
+
+class SubmissionLog:
+    """A file with a line for each submission, read as it grows.
+
+    Attributes:
+        highest: the largest round whose score was returned.
+        unscored: of each entrant with one, why the last submission that was not scored was not.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._one = RLock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._entries: list[dict[str, Any]] = []
+        self._refused: dict[str, int] = {}
+        self._read_to = 0
+        self.highest = 0
+        self.unscored: dict[str, str] = {}
+
+    def add(self, entrant: str, state: str, reason: str, number: int | None) -> None:
+        """Write a line, durably."""
+        with self._one:
+            self._read()
+            if number is None and self._refused.get(entrant, 0) >= _MOST_NOTED:
+                return  # enough is known of it; the file would grow without end
+            entry = {
+                "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "entrant": entrant,
+                "state": state,
+                "reason": reason,
+                "round": number,
+            }
+            line = (json.dumps(entry, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+            try:
+                self._append(line)
+            except OSError as error:
+                raise LedgerError(f"{self._path} cannot be written ({error.strerror}).") from None
+
+    def _append(self, line: bytes) -> None:
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            size = os.fstat(fd).st_size
+            if size and os.pread(fd, 1, size - 1) != b"\n":
+                line = b"\n" + line  # the last line was cut off
+            os.write(fd, line)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def read(self) -> list[dict[str, Any]]:
+        """Every line so far; only what is new is read."""
+        with self._one:
+            self._read()
+            return list(self._entries)
+
+    def _read(self) -> None:
+        try:
+            with self._path.open("rb") as file:
+                if file.seek(0, os.SEEK_END) < self._read_to:  # another file, or cut off
+                    self._forget()
+                file.seek(self._read_to)
+                text = file.read()
+        except FileNotFoundError:
+            self._forget()
+            return
+        except OSError as error:
+            raise LedgerError(f"{self._path} cannot be read ({error.strerror}).") from None
+        whole = text.rfind(b"\n") + 1  # a line that is being written is read next time
+        self._read_to += whole
+        for line in text[:whole].decode("utf-8", "replace").splitlines():
+            self._take(line)
+
+    def _take(self, line: str) -> None:
+        try:
+            entry = json.loads(line)
+        except ValueError:  # a line that was cut off by a crash; the ledger has the score
+            return
+        if isinstance(entry, dict) and {"entrant", "state", "reason", "round"} <= entry.keys():
+            self._entries.append(entry)
+            if isinstance(entry["round"], int):
+                self.highest = max(self.highest, entry["round"])
+            else:
+                self._refused[entry["entrant"]] = self._refused.get(entry["entrant"], 0) + 1
+            self.unscored[entry["entrant"]] = f"{entry['state']}: {entry['reason']}"

@@ -1,0 +1,93 @@
+"""What a ledger says of a contest, counted round by round, so that a submission costs the same however many came before."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from everhold.contest.board import Place
+from everhold.learn.score import Score
+
+if TYPE_CHECKING:
+    from everhold.contest.board import Rules
+    from everhold.ledger.reader import LoggedRound
+
+__all__ = ["MARK", "Entrant", "Tally", "beyond_doubt"]
+
+MARK = "submission"
+
+
+def beyond_doubt(one: Score, other: Score, sign: float) -> bool:
+    """Whether the first is better: the intervals do not overlap."""
+    return one.low > other.high if sign > 0 else one.high < other.low
+
+
+@dataclass(slots=True)
+class Entrant:
+    """An entrant's submissions so far.
+
+    Attributes:
+        sent: how many were scored.
+        times: when, in order.
+        shown: the scores that the entrant may know, with their times: with the ladder only clear improvements.
+        best: the best of those.
+    """
+
+    sent: int = 0
+    times: list[str] = field(default_factory=list)
+    shown: list[tuple[Score, str]] = field(default_factory=list)
+    best: tuple[Score, str] | None = None
+
+
+class Tally:
+    """Entrants and their scores, by the ledger alone."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self.sign = 1.0 if rules.larger_is_better else -1.0
+        self.entrants: dict[str, Entrant] = {}
+        self.names: dict[str, int] = {}
+        self.rounds = 0
+
+    def add(self, rounds: Iterable[LoggedRound]) -> None:
+        """Count the rounds that follow."""
+        for one in rounds:
+            self.rounds += 1
+            if one.who is None or one.name is None or not one.name.startswith(MARK):
+                continue
+            self.names.setdefault(one.name, one.round)
+            score = Score.of_share(one.answer.as_share(), self._rules.metric, self._rules.span)
+            mine = self.entrants.setdefault(one.who, Entrant())
+            mine.sent += 1
+            mine.times.append(one.time)
+            # What was shown before was a clear improvement each time, so that the last one is the one to beat.
+            if not self._rules.ladder or not mine.shown or beyond_doubt(score, mine.shown[-1][0], self.sign):
+                mine.shown.append((score, one.time))
+                if mine.best is None or self.sign * score.value > self.sign * mine.best[0].value:
+                    mine.best = score, one.time
+
+    def places(self) -> list[Place]:
+        """The board's lines: a rank is one more than the number of entrants who are better beyond doubt."""
+        best = {name: one.best for name, one in self.entrants.items() if one.best is not None}
+        if self.sign > 0:
+            ends = sorted(score.low for score, _ in best.values())
+            ahead = {name: len(ends) - bisect_right(ends, score.high) for name, (score, _) in best.items()}
+        else:
+            ends = sorted(score.high for score, _ in best.values())
+            ahead = {name: bisect_left(ends, score.low) for name, (score, _) in best.items()}
+        places = [
+            Place(
+                1 + ahead[name],
+                name,
+                score.value,
+                score.low,
+                score.high,
+                score.round,
+                self.entrants[name].sent,
+                when,
+            )
+            for name, (score, when) in best.items()
+        ]
+        return sorted(places, key=lambda place: (place.rank, -self.sign * place.value, place.round))

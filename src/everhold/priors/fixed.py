@@ -1,0 +1,54 @@
+"""A prior whose rows are there already: kept by a study, or laid out by a test set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from everhold.priors.pool import Pool
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from everhold.data.table import Table
+
+__all__ = ["FixedPrior"]
+
+
+class FixedPrior:
+    """Rows, their density and a line about where they come from.
+
+    Args:
+        pool: the rows.
+        density: λ, where one is known.
+        description: one line for people.
+        compared: whether the rows were compared with the private ones already.
+    """
+
+    fresh = False
+
+    def __init__(self, pool: Pool, density: float | None, description: str, *, compared: bool = False) -> None:
+        self._pool = pool
+        self.density = density
+        self.compared = compared
+        self._description = description
+
+    @property
+    def table(self) -> Table:
+        """The rows."""
+        return self._pool.rows
+
+    def pool(self, rng: np.random.Generator) -> Pool:
+        """The rows with their weights."""
+        return self._pool
+
+    def draw(self, rng: np.random.Generator, size: int) -> Pool:
+        """`size` rows with replacement, by weight."""
+        places = rng.choice(self._pool.size, size=size, p=self._pool.weights)
+        return Pool(self._pool.rows.take(places), None, float(size))
+
+    def describe(self) -> str:
+        """One line for people."""
+        return self._description
+
+    def __repr__(self) -> str:
+        return f"FixedPrior({self._description})"

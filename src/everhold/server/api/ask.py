@@ -1,0 +1,89 @@
+"""Questions: one, several, tried out, and a route for each statistic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
+
+from everhold.server.errors import HTTPRefusal
+from everhold.server.needs import Server, StudyFor, TokenOf
+from everhold.server.schemas import (
+    AnswerOut,
+    Ask,
+    AskedMany,
+    AskMany,
+    PreviewOut,
+    StatisticBody,
+    TryOut,
+    result_schema,
+    statistic_body,
+)
+from everhold.statistics import STATISTICS, statistic
+from everhold.statistics.statistic import Statistic
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["ask"])
+
+
+@router.post("/studies/{name}/ask", summary="Ask one question", response_model=AnswerOut)
+async def ask(study: StudyFor.ASK, token: TokenOf, server: Server, body: Ask, request: Request) -> Response:
+    """The share of the population that answers yes, with an interval. It is recorded before it is returned."""
+    request.state.note = {"question": body.question}
+    caller = server.caller(request.state, token, "ask", body.request_id)
+    return JSONResponse((await study.ask(caller, body.question)).to_dict())
+
+
+@router.post("/studies/{name}/ask_many", summary="Ask several questions", response_model=AskedMany)
+async def ask_many(study: StudyFor.ASK, token: TokenOf, server: Server, body: AskMany, request: Request) -> Response:
+    """All are checked before the first is charged, and recorded at once."""
+    most = server.config.most_questions
+    if len(body.questions) > most:
+        raise HTTPRefusal(413, "too_large", f"there are {len(body.questions):,} questions; a batch may have {most:,}.")
+    server.rate.require(token.id, len(body.questions) / 10.0)
+    request.state.note = {"questions": body.questions}
+    caller = server.caller(request.state, token, "ask_many", body.request_id)
+    answers = await study.ask_many(caller, body.questions)
+    return JSONResponse({"answers": [answer.to_dict() for answer in answers]})
+
+
+@router.post("/studies/{name}/try_out", summary="Try a question on the public side", response_model=PreviewOut)
+async def try_out(study: StudyFor.READ, token: TokenOf, server: Server, body: TryOut, request: Request) -> Response:
+    """Costs nothing and reads no private row."""
+    caller = server.caller(request.state, token, "try_out", None)
+    return JSONResponse((await study.try_out(caller, body.question)).to_dict())
+
+
+def _add(kind: type[Statistic[Any]]) -> None:
+    """The route of a statistic, from its own description."""
+
+    async def find(
+        study: StudyFor.READ, token: TokenOf, server: Server, body: StatisticBody, request: Request
+    ) -> Response:
+        wanted = statistic(kind.name, body.arguments())
+        caller = server.caller(request.state, token, kind.name, body.request_id)
+        request.state.note = {"asked": kind.name, **body.arguments()}
+        if body.rehearse:
+            found = await study.rehearse(caller, wanted)
+        else:
+            server.study(study.name, token, "ask")
+            found = await study.find(caller, wanted)
+        return JSONResponse(found.to_dict())
+
+    find.__annotations__["body"] = statistic_body(kind)
+    about = (kind.__doc__ or "").strip()
+    router.add_api_route(
+        f"/studies/{{name}}/{kind.name}",
+        find,
+        methods=["POST"],
+        summary=about.partition("\n")[0].partition(".")[0],
+        description=f"{about}\n\nParts are recorded one by one; the interval is valid whenever theirs are.",
+        response_model=result_schema(kind),
+        operation_id=kind.name,
+    )
+
+
+for _kind in STATISTICS.values():
+    _add(_kind)

@@ -1,0 +1,100 @@
+"""What was asked, by pages: filtered, and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from everhold.ledger.reader import LoggedQuestion
+
+__all__ = ["LogFilter", "as_csv"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogFilter:
+    """Which questions to show: by their text, by who asked, surprises only."""
+
+    contains: str | None = None
+    who: str | None = None
+    surprises: bool = False
+
+    def keeps(self, one: LoggedQuestion) -> bool:
+        """Whether a question passes."""
+        if self.contains and self.contains.casefold() not in one.question.casefold():
+            return False
+        return (not self.who or one.who == self.who) and (not self.surprises or one.surprise)
+
+    def page(self, asked: Sequence[LoggedQuestion], after: int, limit: int) -> tuple[list[LoggedQuestion], int | None]:
+        """Up to `limit` questions later than `after`, and where the next page starts."""
+        found: list[LoggedQuestion] = []
+        for place in range(min(after, len(asked)), len(asked)):
+            if self.keeps(asked[place]):
+                if len(found) == limit:
+                    return found, found[-1].number
+                found.append(asked[place])
+        return found, None
+
+    def all(self, asked: Iterable[LoggedQuestion]) -> list[LoggedQuestion]:
+        """Every question that passes."""
+        return [one for one in asked if self.keeps(one)]
+
+
+_HEAD = (
+    "number",
+    "part_of",
+    "round",
+    "question",
+    "value",
+    "low",
+    "high",
+    "surprise",
+    "spent",
+    "time",
+    "who",
+    "request_id",
+)
+
+
+def as_csv(asked: Iterable[LoggedQuestion]) -> str:
+    """Questions as CSV: a statistic is followed by its parts, and a table by its cells.
+
+    A text that a spreadsheet would take for a formula gets a quote before it.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_HEAD)
+    for one in asked:
+        ends = one.interval
+        numbers = ("", "", "") if ends is None or one.value is None else (one.value, ends.low, ends.high)
+        whom = (one.time, one.who or "", one.request or "")
+        writer.writerow(_line(one.number, "", one.round, one.question, numbers, one.surprise, one.spent, whom))
+        if one.finding is None:
+            continue
+        for label, *cell in one.finding.cells:
+            writer.writerow(_line("", one.number, "", " × ".join(label), cell, "", "", ("", "", "")))
+        for part in one.parts:
+            answer, whom = part.answer, (part.time, part.who or "", part.request or "")
+            numbers = (answer.value, answer.low, answer.high)
+            line = ("", one.number, answer.round, part.question, numbers, answer.surprise, answer.spent, whom)
+            writer.writerow(_line(*line))
+    return out.getvalue()
+
+
+def _line(
+    number: object,
+    part_of: object,
+    round: object,  # noqa: A002
+    question: str,
+    numbers: Sequence[object],
+    surprise: object,
+    spent: object,
+    whom: Sequence[str],
+) -> list[object]:
+    values = [repr(one) if isinstance(one, float) else one for one in (*numbers, surprise, spent)]
+    return [number, part_of, round, _plain(question), *values, *(_plain(text) for text in whom)]
+
+
+def _plain(text: str) -> str:
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

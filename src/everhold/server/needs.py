@@ -1,0 +1,94 @@
+"""What routes depend on: the server's state, the token of a request, the study or contest it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Request
+
+from everhold.server.contest_writer import ContestWriter
+from everhold.server.signins import SignIn
+from everhold.server.state import Served, ServerState
+from everhold.server.study_writer import StudyWriter
+from everhold.server.tokens import Token
+
+__all__ = ["ContestFor", "Record", "ServedFor", "Server", "SignedIn", "StudyFor", "TokenOf"]
+
+Name = Annotated[str, Path(max_length=200, description="The study's name: its file's stem.", examples=["patients"])]
+
+
+async def _server(request: Request) -> ServerState:
+    state: ServerState = request.app.state.server
+    return state
+
+
+Server = Annotated[ServerState, Depends(_server)]
+
+
+async def _token(request: Request, server: Server) -> Token:
+    """The token of a request, if it is still live: a body may have taken its time."""
+    return server.still(request.state.token)
+
+
+TokenOf = Annotated[Token, Depends(_token)]
+
+
+async def _signed_in(request: Request, server: Server) -> SignIn:
+    """Who is signed in on the page, if the token is still live."""
+    server.still(request.state.token)
+    found: SignIn = request.state.signin
+    return found
+
+
+SignedIn = Annotated[SignIn, Depends(_signed_in)]
+
+
+def _studied(what: str) -> Callable[..., Coroutine[Any, Any, StudyWriter]]:
+    async def found(name: Name, token: TokenOf, server: Server) -> StudyWriter:
+        return server.study(name, token, what)
+
+    return found
+
+
+def _contested(what: str) -> Callable[..., Coroutine[Any, Any, ContestWriter]]:
+    async def found(name: Name, token: TokenOf, server: Server) -> ContestWriter:
+        return server.contest(name, token, what)
+
+    return found
+
+
+def _found(what: str) -> Callable[..., Coroutine[Any, Any, Served]]:
+    async def found(name: Name, token: TokenOf, server: Server) -> Served:
+        return server.find(name, token, what)
+
+    return found
+
+
+async def _record(name: Name, token: TokenOf, server: Server) -> Served:
+    return server.may_read_record(name, token)
+
+
+class StudyFor:
+    """A study that the token allows to ask or to read."""
+
+    ASK = Annotated[StudyWriter, Depends(_studied("ask"))]
+    READ = Annotated[StudyWriter, Depends(_studied("read"))]
+
+
+class ContestFor:
+    """A contest that the token allows to enter or to read."""
+
+    ASK = Annotated[ContestWriter, Depends(_contested("ask"))]
+    READ = Annotated[ContestWriter, Depends(_contested("read"))]
+
+
+class ServedFor:
+    """A study or a contest that the token allows to read or to audit."""
+
+    READ = Annotated[Served, Depends(_found("read"))]
+    AUDIT = Annotated[Served, Depends(_found("audit"))]
+
+
+Record = Annotated[Served, Depends(_record)]
+"""A study or a contest whose record the token may read."""

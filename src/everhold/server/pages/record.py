@@ -1,0 +1,116 @@
+"""The history of a study and its certificate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+
+from everhold.ledger.audit import Audit
+from everhold.ledger.reader import StudyFile
+from everhold.report.certificate import certificate_html, certificate_json, cite
+from everhold.server.log import LogFilter, as_csv
+from everhold.server.needs import Record, Server, SignedIn
+from everhold.server.pages.rendering import render
+from everhold.server.state import Served, ServerState
+from everhold.server.tokens import Token
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+_PAGE = 50
+
+
+def _filter(request: Request) -> LogFilter:
+    given = request.query_params
+    return LogFilter(given.get("contains") or None, given.get("who") or None, given.get("surprises") == "true")
+
+
+def _download(name: str) -> dict[str, str]:
+    return {"Content-Disposition": f"attachment; filename={name}"}
+
+
+@router.get("/studies/{name}/history")
+def history(served: Record, signin: SignedIn, server: Server, request: Request, page: int = 1) -> Response:
+    """What was asked, the latest first, with parts underneath."""
+    asked, wanted = served.file().questions, _filter(request)
+    found = wanted.all(asked)
+    found.reverse()
+    pages = max(1, -(-len(found) // _PAGE))
+    page = min(max(page, 1), pages)
+    given = {"contains": wanted.contains or "", "who": wanted.who or ""}
+    given |= {"surprises": "true"} if wanted.surprises else {}
+    return render(
+        "history.html",
+        session=signin,
+        here="studies",
+        status=server.status(served, signin.token),
+        wanted=wanted,
+        questions=found[(page - 1) * _PAGE : page * _PAGE],
+        count=len(found),
+        total=len(asked),
+        page=page,
+        pages=pages,
+        people=sorted({one.who for one in asked if one.who}),
+        query=urlencode(given, errors="replace"),
+    )
+
+
+@router.get("/studies/{name}/history.csv")
+def history_csv(served: Record, request: Request) -> Response:
+    """The same as CSV."""
+    found = _filter(request).all(served.file().questions)
+    return PlainTextResponse(as_csv(found), media_type="text/csv", headers=_download("history.csv"))
+
+
+@router.get("/studies/{name}/history.json")
+def history_json(served: Record, request: Request) -> Response:
+    """The same as JSON."""
+    found = _filter(request).all(served.file().questions)
+    return JSONResponse([one.to_dict() for one in found], headers=_download("history.json"))
+
+
+@router.get("/studies/{name}/certificate")
+def certificate(served: Record, signin: SignedIn, server: Server) -> Response:
+    """The certificate's page, which has the study audited."""
+    return render("certificate.html", session=signin, here="studies", status=server.status(served, signin.token))
+
+
+async def _replayed(
+    server: ServerState, served: Served, token: Token, make: Callable[[StudyFile, Audit], Response]
+) -> Response:
+    server.rate.require(token.id, 10.0)
+    return await server.slots.run(token.id, lambda: make(*server.audited(served)))
+
+
+@router.get("/studies/{name}/certificate/audited")
+async def audited(served: Record, signin: SignedIn, server: Server) -> Response:
+    """The result of the audit, as a part of the page."""
+
+    def shown(file: StudyFile, found: Audit) -> Response:
+        return render("audited.html", audit=found, cite=cite(file), head=str(file.head), name=served.name)
+
+    return await _replayed(server, served, signin.token, shown)
+
+
+@router.get("/studies/{name}/certificate/page")
+async def certificate_page(served: Record, signin: SignedIn, server: Server) -> Response:
+    """The certificate, as a page that stands alone."""
+    return await _replayed(
+        server, served, signin.token, lambda file, found: HTMLResponse(certificate_html(file, found))
+    )
+
+
+@router.get("/studies/{name}/certificate.json")
+async def certificate_data(served: Record, signin: SignedIn, server: Server) -> Response:
+    """The certificate, for programs."""
+
+    def written(file: StudyFile, found: Audit) -> Response:
+        text = json.dumps(certificate_json(file, found), ensure_ascii=False, indent=1)
+        return PlainTextResponse(text, media_type="application/json", headers=_download("certificate.json"))
+
+    return await _replayed(server, served, signin.token, written)

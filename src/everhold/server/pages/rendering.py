@@ -1,0 +1,105 @@
+"""Templates, errors as pages, and forms with their second secret."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import Request
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from everhold.server.errors import HTTPRefusal, http_error_of
+from everhold.server.forms import bar
+from everhold.server.middleware import SignInFirst
+from everhold.server.state import ServerState
+from everhold.version import VERSION
+
+__all__ = ["PageFault", "form_of", "page_fault", "render"]
+
+_TITLES = {
+    400: "That cannot be read",
+    401: "Who are you?",
+    403: "Not allowed",
+    404: "Nothing here",
+    409: "Not possible",
+    413: "Too large",
+    422: "The question cannot be answered",
+    429: "Too many at once",
+    503: "Not now",
+}
+_THEN = {
+    422: "Nothing was charged. Your text is still in the box: change it and ask again.",
+    409: "Nothing was charged for this.",
+    429: "Wait a moment, then go on.",
+    503: "Recorded answers are safe. Contact the custodian, or try again later.",
+}
+
+_templates = Environment(
+    loader=FileSystemLoader(str(files("everhold.server") / "templates")),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_templates.globals.update(version=VERSION, bar=bar)
+
+
+@dataclass(frozen=True, slots=True)
+class PageFault:
+    """An error as a page shows it.
+
+    Attributes:
+        title, message: what is wrong, and what was expected.
+        place: where in the question, drawn.
+        then: what to do.
+        status: of the response.
+    """
+
+    title: str
+    message: str
+    place: str
+    then: str
+    status: int
+
+    @classmethod
+    def of(cls, error: Exception) -> PageFault:
+        """From any error that a route may raise."""
+        status, _, message, _, _ = http_error_of(error)
+        if status == 404:
+            message = "there is no page or study at this address, or it has another name."
+        said, _, place = (message[:1].upper() + message[1:]).partition("\n")
+        return cls(_TITLES.get(status, "Something went wrong"), said, place, _THEN.get(status, ""), status)
+
+
+def render(template: str, /, *, code: int = 200, **values: Any) -> HTMLResponse:
+    """A page, or a part of one."""
+    values = {"session": None, "here": "", "fault": None, "oob": False, **values}
+    return HTMLResponse(_templates.get_template(template).render(**values), status_code=code)
+
+
+def page_fault(request: Request, error: Exception) -> Response:
+    """An error as a page."""
+    if isinstance(error, SignInFirst):
+        to = "/sign-in?next=" + quote(request.url.path, safe="/")
+        if request.headers.get("hx-request"):
+            return Response(status_code=401, headers={"HX-Redirect": to})
+        return RedirectResponse(to, status_code=303)
+    fault = PageFault.of(error)
+    headers = error.headers if isinstance(error, HTTPRefusal) else {}
+    name = "answer.html" if request.headers.get("hx-request") else "fault.html"
+    found = render(name, code=fault.status, fault=fault, found=None, request_id=request.state.request_id)
+    found.headers.update(headers)
+    return found
+
+
+async def form_of(request: Request, server: ServerState) -> dict[str, Any]:
+    """The fields that a page of this server sent, or a refusal."""
+    async with request.form(max_files=1, max_fields=50) as form:
+        given = {name: value if isinstance(value, str) else await value.read() for name, value in form.items()}
+    csrf = given.get("csrf")
+    server.signins.require_form(request, request.state.signin, csrf if isinstance(csrf, str) else None)
+    server.still(request.state.token)  # the body may have taken its time
+    return given

@@ -1,0 +1,108 @@
+"""A study's page: ask, try while typing, see the answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
+from markupsafe import Markup
+from starlette.responses import RedirectResponse, Response
+
+from everhold.errors import EverholdError
+from everhold.report.figure import session_svg
+from everhold.server.forms import FIELDS, KINDS, AnswerCard, QuestionForm, described, example, vocabulary
+from everhold.server.needs import ServedFor, Server, SignedIn, StudyFor
+from everhold.server.pages.rendering import PageFault, form_of, render
+from everhold.server.signins import SignIn
+from everhold.server.state import ServerState
+from everhold.server.study_writer import StudyWriter
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+_RECENT = 8
+_DRAWN = 400
+
+
+def _about(server: ServerState, study: StudyWriter, signin: SignIn, request: Request) -> dict[str, Any]:
+    """What a study's page shows beside the answer."""
+    status, file, schema = server.status(study, signin.token), study.file(), study.schema
+    columns = [
+        {"name": name, "kind": one.kind, "declared": described(one), "example": example(one)}
+        for name, one in ((name, schema[name]) for name in schema)
+    ]
+    drawn = session_svg(file.rounds, lasts=status["lasts"], most_drawn=_DRAWN) if file.rounds else ""
+    public = server.config.public_url
+    return {
+        "session": signin,
+        "here": "studies",
+        "status": status,
+        "columns": columns,
+        "words": vocabulary(schema),
+        "figure": Markup(drawn),
+        "recent": list(reversed(file.questions[-_RECENT:])),
+        "kinds": KINDS,
+        "fields": list(FIELDS.values()),
+        "may_ask": signin.token.allows("ask", study.name),
+        "url": public.rstrip("/") if public is not None else str(request.base_url).rstrip("/"),
+    }
+
+
+@router.get("/studies/{name}")
+def study(
+    served: ServedFor.READ, signin: SignedIn, server: Server, request: Request, question: str = "", kind: str = "share"
+) -> Response:
+    """The question box, the figure, the last questions, the columns."""
+    if not isinstance(served, StudyWriter):
+        return RedirectResponse(f"/contests/{quote(served.name, safe='')}", status_code=303)
+    form = QuestionForm(kind if kind in KINDS else "share", question)
+    return render("study.html", **_about(server, served, signin, request), form=form, found=None)
+
+
+@router.get("/studies/{name}/check")
+async def check(study: StudyFor.READ, signin: SignedIn, server: Server, request: Request) -> Response:
+    """What the public side says of a question while it is typed."""
+    form = QuestionForm.read(request.query_params)
+    if not form.question:
+        return render("check.html", said="")
+    caller = server.caller(request.state, signin.token, form.kind, None)
+    try:
+        found = await study.rehearse(caller, form.statistic())
+    except EverholdError as error:
+        return render("check.html", fault=PageFault.of(error))
+    return render("check.html", said=_previewed(AnswerCard.of(found, form.question)))
+
+
+@router.post("/studies/{name}/ask")
+async def ask(study: StudyFor.ASK, signin: SignedIn, server: Server, request: Request) -> Response:
+    """The answer to the question box."""
+    form = QuestionForm.read(await form_of(request, server))
+    request.state.note = {"asked": form.kind, "question": form.question}
+    caller = server.caller(request.state, signin.token, form.kind, None)
+    found, fault = None, None
+    try:
+        found = AnswerCard.of(await study.find(caller, form.statistic()), form.question)
+    except EverholdError as error:
+        fault = _paid(PageFault.of(error), len(caller.paid))
+    about = await run_in_threadpool(_about, server, study, signin, request)
+    template = "answered.html" if request.headers.get("hx-request") else "study.html"
+    return render(template, code=200 if fault is None else fault.status, **about, form=form, found=found, fault=fault)
+
+
+def _paid(fault: PageFault, parts: int) -> PageFault:
+    """A question of several parts may be refused after some of them were answered."""
+    if not parts:
+        return fault
+    many = "part was" if parts == 1 else "parts were"
+    return replace(fault, then=f"{parts} {many} answered before that, and stand in the history.")
+
+
+def _previewed(card: AnswerCard) -> str:
+    if card.cells:
+        return f"Can be asked: {len(card.cells)} shares. On the public side: {card.cells[0][0]} {card.cells[0][1]}, …"
+    said = card.sentence.removeprefix("For the population: ")
+    return f"Can be asked. The public side says {card.value}; if nothing surprises: {said}"

@@ -1,0 +1,374 @@
+"""One study behind one writer thread: many may ask at once.
+
+Questions that wait together are answered in one turn (`Holdout.ask_each`): one scan of the rows, one record on the disk,
+each as if it had been asked alone, in the order of arrival. Everything here that depends on private rows leaves on the
+grid, so that no route can forget it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, RequestConflict
+from everhold.ledger.codec import AskedBy
+from everhold.ledger.reader import LoggedFinding, LoggedRound, StudyFile, logged_finding, logged_round, read_study
+from everhold.ledger.store import Head
+from everhold.mechanism.tolerance import FixedPrecision
+from everhold.queries.expression.question import size_of_query
+from everhold.queries.request import Request
+from everhold.server.writer import Job, Published, Writer
+from everhold.session.holdout import Holdout
+from everhold.session.settings import Settings
+from everhold.statistics.declared import Declared
+from everhold.statistics.rehearsal import as_answer
+from everhold.statistics.statistic import Batch, Statistic, arun
+
+if TYPE_CHECKING:
+    from everhold.data.schema import Schema
+    from everhold.ledger.study import Study
+    from everhold.queries.answer import Answer, Preview
+    from everhold.queries.query import Query
+    from everhold.server.grid import Grid
+    from everhold.server.limits import Slots
+
+__all__ = ["Caller", "Progress", "StudyWriter"]
+
+R = TypeVar("R")
+
+_PREVIEWS = 16  # of a rehearsal, that are made in one turn
+_PIECE = 1_000_000_000  # parts times private rows that are evaluated in one turn: a second or so
+_SHORT = 2_000  # characters of questions that are parsed without a thread
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a study is durable, and where it stands there."""
+
+    rounds: int
+    findings: int
+    surprises: int
+    spent: float
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, for the record, and when.
+
+    Attributes:
+        key: whose limits count.
+        who: a name.
+        request_id: of the whole question; its parts have `<id>/1`, `<id>/2` ….
+        time: of arrival, for the record.
+        arrived: the same on the grid's clock; None: no grid.
+        permit: is called with the number of questions that come next; it may refuse them.
+        paid: answers to parts that were recorded, also where a later one was refused.
+    """
+
+    key: str = ""
+    who: str | None = None
+    request_id: str | None = None
+    time: str | None = None
+    arrived: float | None = None
+    permit: Callable[[int], None] = lambda _: None
+    paid: list[Answer] = field(default_factory=list)
+
+    def request(self, question: str | Query, part: int | None = None) -> Request:
+        """One question of this caller."""
+        named = self.request_id is not None and part is not None
+        return Request(question, f"{self.request_id}/{part}" if named else self.request_id, self.who, self.time)
+
+
+class StudyWriter:
+    """A study that many may ask at once.
+
+    Args:
+        path: of the study.
+        data: the private rows, where they are not at the place that the key file remembers.
+        grid: when answers leave.
+        slots: for work that takes a thread.
+        most_questions: of one batch or table.
+        question_seconds: how long a question may take on the public rows.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        grid: Grid,
+        slots: Slots,
+        data: str | None = None,
+        most_questions: int = 1_000,
+        question_seconds: float = 20.0,
+    ) -> None:
+        self.path, self.name = path, path.stem
+        self._grid, self._slots = grid, slots
+        self._most, self._seconds = most_questions, question_seconds
+        self._holdout = Holdout.open(path, data=data)
+        try:
+            file = read_study(path)
+        except BaseException:
+            self._holdout.close()
+            raise
+        self.study: Study = file.study
+        self._rounds: list[LoggedRound] = list(file.rounds)
+        self._findings: list[LoggedFinding] = list(file.findings)
+        self._published = Published(self._progress(), grid)
+        self._last_head = self._holdout.head
+        self._writer = Writer(self.name, self._handle, grid.clock)
+
+    # asking --------------------------------------------------------------------------------------------------------
+
+    async def ask(self, caller: Caller, question: str) -> Answer:
+        """The answer to a yes/no question."""
+        async with self._grid.release(caller.arrived):
+            query = (await self._ready(caller, [question]))[0]
+            answer: Answer = await self._do(caller.request(query), caller)
+        await self._shown(answer.round)
+        return answer
+
+    async def ask_many(self, caller: Caller, questions: Sequence[str]) -> list[Answer]:
+        """Answers in order. All questions are checked before the first is charged."""
+        async with self._grid.release(caller.arrived):
+            queries = await self._ready(caller, questions)
+            asked = {"request_id": caller.request_id, "who": caller.who, "time": caller.time}
+            answers: list[Answer] = []
+            for piece in self._pieces(queries):
+                work = partial(self._holdout.ask_many, piece, first=len(answers) + 1, **asked)
+                try:
+                    answers += await self._do(work, caller)
+                except PrecisionExhausted as refusal:
+                    refusal.answers = [*answers, *refusal.answers]
+                    raise
+        await self._shown(max(answer.round for answer in answers))
+        return answers
+
+    async def find(self, caller: Caller, statistic: Statistic[R]) -> R:
+        """A statistic. Its parts go through the queue, and other questions may come between them."""
+        try:
+            async with self._grid.release(caller.arrived):
+                with self._slots.room(caller.key):
+                    found = await arun(statistic.steps(self._declared), partial(self._parts, caller))
+                    at = AskedBy(caller.time or "", caller.who, caller.request_id)
+                    await self._do(partial(self._holdout.record_finding, statistic, found, at), caller)
+        finally:
+            await self._shown(max((one.round for one in caller.paid), default=0))
+        return found
+
+    async def try_out(self, caller: Caller, question: str) -> Preview:
+        """What the public side says of a yes/no question."""
+        async with self._grid.release(caller.arrived):
+            query = (await self._ready(caller, [question]))[0]
+            preview: Preview = await self._do(partial(self._holdout.try_out, query), caller)
+        return preview
+
+    async def rehearse(self, caller: Caller, statistic: Statistic[R]) -> R:
+        """A statistic on the public side alone."""
+        async with self._grid.release(caller.arrived):
+            with self._slots.room(caller.key):
+                return await arun(statistic.steps(self._declared), partial(self._previews, caller))
+
+    async def _parts(self, caller: Caller, batch: Batch) -> list[Answer]:
+        caller.permit(len(batch))
+        queries = await self._prepared(caller, batch)
+        requests = [caller.request(query, len(caller.paid) + place) for place, query in enumerate(queries, 1)]
+        found: list[Answer | EverholdError] = []
+        if len(requests) == 1:  # beside the questions of others
+            found.append(await self._or_error(requests[0], caller))
+        else:
+            for piece in self._pieces(queries):
+                some = requests[len(found) : len(found) + len(piece)]
+                found += await self._do(partial(self._holdout.ask_each, some), caller)
+        answers = [one for one in found if not isinstance(one, EverholdError)]
+        caller.paid.extend(answers)
+        if refused := [one for one in found if isinstance(one, EverholdError)]:
+            raise _explained(refused[0], caller.paid)
+        return answers
+
+    async def _or_error(self, request: Request, caller: Caller) -> Answer | EverholdError:
+        try:
+            answer: Answer = await self._do(request, caller)
+            return answer
+        except EverholdError as error:
+            if isinstance(error, LedgerError) and not isinstance(error, RequestConflict):
+                raise
+            return error
+
+    async def _previews(self, caller: Caller, batch: Batch) -> list[Answer]:
+        caller.permit(len(batch))
+        found: list[Answer] = []
+        for start in range(0, len(batch), _PREVIEWS):
+            some = await self._prepared(caller, batch[start : start + _PREVIEWS])
+            found += await self._do(partial(_previewed, self._holdout, some), caller)
+        return found
+
+    async def _do(self, work: Request | Callable[[], Any], caller: Caller) -> Any:
+        return await asyncio.wrap_future(self._writer.put(work, caller.arrived))
+
+    async def _ready(self, caller: Caller, questions: Sequence[str]) -> list[Query]:
+        """Questions parsed, and large ones evaluated on the public rows, outside the writer's thread.
+
+        What is small altogether is done at once; anything else in a thread, so that the event loop goes on.
+        """
+        session = self._holdout.session
+        if sum(len(question) for question in questions) > _SHORT:
+            queries = await self._slots.run(caller.key, lambda: [session.query(one) for one in questions])
+        else:
+            queries = [session.query(question) for question in questions]
+        return await self._prepared(caller, queries)
+
+    async def _prepared(self, caller: Caller, queries: Sequence[Query]) -> list[Query]:
+        session = self._holdout.session
+        if session.is_light(queries):
+            return list(queries)
+        return await self._slots.run(caller.key, lambda: session.prepared(queries, seconds=self._seconds))
+
+    def _pieces(self, queries: Sequence[Query]) -> list[list[Query]]:
+        """A batch cut into pieces of some seconds' work at the most, so that others get their turn in between."""
+        pieces: list[list[Query]] = [[]]
+        left = _PIECE
+        for query in queries:
+            work = size_of_query(query) * self.study.rows
+            if pieces[-1] and work > left:
+                pieces.append([])
+                left = _PIECE
+            pieces[-1].append(query)
+            left -= work
+        return pieces
+
+    @property
+    def _declared(self) -> Declared:
+        return Declared(self.schema, self._most)
+
+    # reading -------------------------------------------------------------------------------------------------------
+
+    @property
+    def schema(self) -> Schema:
+        """The declared columns."""
+        return self.study.schema
+
+    @property
+    def progress(self) -> Progress:
+        """Where the study stands, as far as its answers have left."""
+        return self._published.seen
+
+    def leaves(self) -> float:
+        """When all that is durable now will have left, on the grid's clock."""
+        return self._published.leaves()
+
+    async def _shown(self, number: int) -> None:
+        """Wait until a round is visible to readers, so that clients read their own writes."""
+        while self.progress.rounds < number and not self.broken:
+            await self._grid.until(max(self.leaves(), self._grid.clock() + 0.001))
+
+    @property
+    def broken(self) -> bool:
+        """Whether a record could not be written, so that nothing more is returned until the study is opened again."""
+        return self._holdout.session.broken
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the writer has been at one turn for minutes."""
+        return self._writer.stalled
+
+    @property
+    def lasts(self) -> float | None:
+        """The price in nats at which a promised precision will be used up; None where nothing was promised."""
+        settings = Settings.from_dict(self.study.settings)
+        contract = settings.contract()
+        if not isinstance(contract, FixedPrecision):
+            return None
+        rows = self.study.rows - settings.known_rows
+        return contract.lasts(rows=rows, draws=self.study.draws, known=2.0 * settings.known_rows / rows)
+
+    def file(self) -> StudyFile:
+        """The study as its file would be read, as far as its answers have left, without reading it."""
+        at = self.progress
+        rounds, findings = tuple(self._rounds[: at.rounds]), tuple(self._findings[: at.findings])
+        return StudyFile(self.path, self.study, rounds, findings, Head.parse(at.head), at.spent)
+
+    def _progress(self) -> Progress:
+        held = self._holdout
+        return Progress(held.rounds, len(held.journal.findings), held.surprises, held.spent, held.head)
+
+    # the writer's thread -------------------------------------------------------------------------------------------
+
+    def _handle(self, jobs: list[Job[Any]]) -> None:
+        asks: list[Job[Any]] = []
+        work = 0
+        for job in jobs:
+            if isinstance(job.work, Request):
+                asks.append(job)
+                work += size_of_query(job.work.question) * self.study.rows
+                if work <= _PIECE:
+                    continue
+            self._answer(asks)
+            asks, work = [], 0
+            if not isinstance(job.work, Request):
+                self._run(job)
+        self._answer(asks)
+
+    def _answer(self, asks: list[Job[Any]]) -> None:
+        if not asks:
+            return
+        try:
+            found = self._holdout.ask_each([one.work for one in asks])
+            self._publish([one.arrived for one in asks])
+        except BaseException as error:  # nobody gets an answer
+            for one in asks:
+                one.future.set_exception(error)
+            return
+        for one, answer in zip(asks, found, strict=True):
+            if isinstance(answer, EverholdError):
+                one.future.set_exception(answer)
+            else:
+                one.future.set_result(answer)
+
+    def _run(self, job: Job[Any]) -> None:
+        try:
+            try:
+                found = job.work()
+            finally:
+                if not self.broken:
+                    self._publish([job.arrived])  # also where a batch was refused on its way
+        except BaseException as error:
+            job.future.set_exception(error)
+            return
+        job.future.set_result(found)
+
+    def _publish(self, arrived: Sequence[float | None]) -> None:
+        """Let readers see what has become durable, once the last of its answers leaves."""
+        journal = self._holdout.journal
+        for number in range(len(self._rounds) + 1, len(journal) + 1):
+            self._rounds.append(logged_round(journal[number], journal.asked_by(number)))
+        self._findings += [logged_finding(*one) for one in journal.findings[len(self._findings) :]]
+        if self._holdout.head != self._last_head:
+            self._last_head = self._holdout.head
+            self._published.show(self._progress(), arrived)
+
+    def close(self) -> None:
+        """Answer what waits, then release the study."""
+        self._writer.close()
+        self._holdout.close()
+
+    def __repr__(self) -> str:
+        return f"StudyWriter({self.name}, {self.progress.rounds:,} questions)"
+
+
+def _previewed(held: Holdout, queries: Sequence[Query]) -> list[Answer]:
+    return [as_answer(held.try_out(query)) for query in queries]
+
+
+def _explained(refusal: EverholdError, paid: list[Answer]) -> EverholdError:
+    """A refusal says what was paid for before it."""
+    if isinstance(refusal, PrecisionExhausted):
+        refusal.answers = list(paid)
+    elif isinstance(refusal, RequestConflict) and paid:
+        said = str(refusal).removesuffix(" Nothing was charged.")
+        return RequestConflict(f"{said} {len(paid)} parts of this one were answered, and stay recorded.")
+    return refusal

@@ -1,0 +1,99 @@
+"""When two questions are one: by their names, their values on public rows, and the request ids they were asked under."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from everhold.errors import QuestionError, RequestConflict
+from everhold.ledger.rounds import Digest, Recorded
+from everhold.queries.expression.canonical import looks_like_text
+
+if TYPE_CHECKING:
+    from everhold.ledger.journal import Journal
+    from everhold.ledger.rounds import Round
+    from everhold.queries.protocol import Mechanism, Proposal
+    from everhold.queries.query import Query
+
+__all__ = ["identity", "require_batch", "require_name", "require_same", "require_text", "require_writable"]
+
+
+def identity(mechanism: Mechanism[Any], query: Query, proposal: Proposal | None = None) -> str | None:
+    """What makes a named question that question: its canonical text, or its values on public rows."""
+    if query.text or query.name is None:
+        return query.name
+    if proposal is not None and proposal.values is not None and not mechanism.fresh:
+        return proposal.values.pack().digest
+    return mechanism.identity(query)
+
+
+def require_same(mechanism: Mechanism[Any], query: Query, earlier: Round) -> None:
+    """Refuse a name that belongs to another question."""
+    if identity(mechanism, query) != earlier.identity:
+        raise QuestionError(
+            f"the name {query.name!r} belongs to a question with other values on the reference (round "
+            f"{earlier.number}). Expected one name for one question: choose another."
+        )
+
+
+def require_round(mechanism: Mechanism[Any], query: Query, earlier: Round, request_id: str | None) -> None:
+    """Refuse a request id that belongs to another question."""
+    if not _is_round(mechanism, query, earlier):
+        raise RequestConflict(
+            f"request id {request_id!r} belongs to another question (round {earlier.number}). Expected a new id for a new "
+            "question. Nothing was charged."
+        )
+
+
+def _is_round(mechanism: Mechanism[Any], query: Query, earlier: Round) -> bool:
+    """Whether this is the question that was answered then."""
+    if query.name is not None or earlier.name is not None:
+        return query.name == earlier.name and identity(mechanism, query) == earlier.identity
+    kept = earlier.question
+    digest = kept.sha256 if isinstance(kept, Digest) else kept.packed.digest if isinstance(kept, Recorded) else None
+    if digest is None:
+        return query == kept  # a callable over rows that are drawn anew
+    return mechanism.identity(query) == digest
+
+
+def require_batch(
+    mechanism: Mechanism[Any], journal: Journal, queries: Sequence[Query], requests: Sequence[str | None]
+) -> None:
+    """One name for one question, and one request id, before anything of a batch is charged."""
+    seen: dict[str, str | None] = {}
+    for query, request_id in zip(queries, requests, strict=True):
+        earlier = journal.requested(request_id)
+        if earlier is not None:
+            require_round(mechanism, query, earlier, request_id)
+        elif (named := journal.named(query.name)) is not None:
+            require_same(mechanism, query, named)
+        if query.name is not None and not query.text:
+            values = identity(mechanism, query)
+            if seen.setdefault(query.name, values) != values:
+                raise QuestionError(f"two different questions of the batch are called {query.name!r}. Rename one.")
+
+
+def require_name(query: Query) -> None:
+    """Refuse a name that cannot be written, or that could be taken for a question given as text."""
+    require_writable(query.name, "the name")
+    if query.name is not None and looks_like_text(query.name) and not query.text:
+        raise QuestionError(
+            f"the name {query.name[:60]!r} could be taken for a question given as text. Expected a name that begins "
+            "with a letter, and with none of TRUE, FALSE, NULL, CASE, MEAN and NOT."
+        )
+
+
+def require_text(value: str | None, what: str) -> str | None:
+    """A short text for the record, or None."""
+    if value is not None and (not isinstance(value, str) or not 0 < len(value) <= 200):
+        raise QuestionError(f"{what} is {value!r}. Expected a text of up to 200 letters.")
+    require_writable(value, what)
+    return value
+
+
+def require_writable(value: str | None, what: str) -> None:
+    """A record is UTF-8: what cannot be written so is refused before anything is read."""
+    try:
+        (value or "").encode()
+    except UnicodeEncodeError:
+        raise QuestionError(f"{what} contains a lone surrogate and cannot be encoded as UTF-8.") from None

@@ -1,0 +1,123 @@
+"""What a holdout is made of, put together: private rows, the public side, settings, one session over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.data.overlap import require_independent
+from everhold.data.sample import EngineName, Sample
+from everhold.data.schema import Schema
+from everhold.data.source import Frame, as_source
+from everhold.data.table import Table
+from everhold.errors import PriorError
+from everhold.ledger.journal import Journal
+from everhold.priors.pool import Prior
+from everhold.priors.reference import Reference
+from everhold.priors.split import Split
+from everhold.queries.rng import stream_rng
+from everhold.session.public import Public, build
+from everhold.session.session import Session
+
+if TYPE_CHECKING:
+    from everhold.mechanism.everhold import Offer
+    from everhold.session.settings import Settings
+
+__all__ = ["Setup", "set_up"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setup:
+    """A session with everything that it was made from.
+
+    Attributes:
+        session: the private rows, the mechanism and the record.
+        public: the public side, made ready.
+        settings: of the session.
+        prior: as it was given.
+        unit: the column that groups rows.
+        split: the public fraction, where the reference was split off the private table.
+    """
+
+    session: Session[Offer]
+    public: Public
+    settings: Settings
+    prior: Prior
+    unit: str | None
+    split: float | None
+
+    @classmethod
+    def over(
+        cls,
+        sample: Sample,
+        public: Public,
+        settings: Settings,
+        prior: Prior,
+        unit: str | None,
+        split: float | None,
+        journal: Journal | None = None,
+    ) -> Setup:
+        """A session in its first state over these rows."""
+        session = Session(
+            sample,
+            lambda: build(sample.size, public, settings),
+            kinds=public.schema.kinds,
+            words=public.schema.words,
+            public_rows=None if public.pool is None else public.pool.rows,
+            journal=journal,
+        )
+        return cls(session, public, settings, prior, unit, split)
+
+
+def set_up(
+    data: object,
+    prior: Prior | Split | None,
+    settings: Settings,
+    *,
+    schema: Schema | str | Path | None,
+    unit: str | None,
+    engine: EngineName,
+    memory_limit: str | None,
+) -> Setup:
+    """A new session, from what a user gives."""
+    if not isinstance(prior, Prior | Split):
+        given = "missing" if prior is None else f"of type {type(prior).__name__}"
+        raise PriorError(
+            f"the prior is {given}. Expected prior=eh.Reference(table), eh.Labels(...), eh.Marginals(...) or "
+            "eh.Sampler(...): public rows, or a way to draw them; or eh.Split(0.5). For a file write "
+            "prior=eh.Reference('last_year.csv')."
+        )
+    rows = as_source(data, what="the private table", private=True)
+    split = None
+    if isinstance(prior, Split):
+        split = prior.fraction
+        shown, rows = prior.divide(rows, stream_rng(settings.seed, "split"), unit)
+        prior = Reference(shown.table())
+    declared = Schema.load(schema) if schema is not None and not isinstance(schema, Schema) else schema
+    public = Public(prior, settings.seed, declared, unit)
+    if declared is None:
+        _require_same_columns(rows, public.columns)
+    sample = Sample(rows, schema=public.schema, unit=unit, engine=engine, memory_limit=memory_limit)
+    compare = settings.overlap == "refuse" and split is None and not getattr(prior, "compared", False)
+    if compare and public.pool is not None:
+        require_independent(sample, public.pool.rows)
+    return Setup.over(sample, public, settings, prior, unit, split)
+
+
+def _require_same_columns(rows: Any, public: Table) -> None:
+    """Every question must make sense on both sides. Names and kinds only; both are public."""
+    difference: str | None
+    if isinstance(rows, Frame):
+        difference = public.check_like(rows.table())
+    else:
+        shape = Table({name: np.zeros(1) for name in rows.usable}) if rows.usable else public
+        names = Table({name: np.zeros(1) for name in public}) if len(public) else shape
+        difference = names.check_like(shape)
+    if difference is not None:
+        raise PriorError(
+            f"the prior {difference} Expected the same columns on both sides, so that every question can be asked of "
+            "both: rename or drop columns, choose another prior, or declare the columns to use with schema=..."
+        )

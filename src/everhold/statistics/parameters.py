@@ -1,0 +1,195 @@
+"""The parameters of statistics, described once: from them every interface makes its options, fields and schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+
+from everhold.errors import QuestionError, did_you_mean
+from everhold.queries.expression.values import date_of
+
+if TYPE_CHECKING:
+    from everhold.statistics.statistic import Statistic
+
+__all__ = [
+    "Bins",
+    "Condition",
+    "Edges",
+    "Form",
+    "Given",
+    "High",
+    "Level",
+    "Low",
+    "Number",
+    "Parameter",
+    "Range",
+    "Role",
+    "arguments",
+    "made",
+    "parameters",
+]
+
+Form = Literal["expression", "end", "real", "count", "edges", "range"]
+"""How a parameter is written: a question as text; an end of a range, which is a number or a date; a number; a whole number;
+numbers or dates between commas; two numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a parameter is for.
+
+    Attributes:
+        form: how it is written.
+        label: beside a field of a form.
+        about: a sentence for people.
+    """
+
+    form: Form
+    label: str
+    about: str
+
+
+Condition = Annotated[str, Role("expression", "Question", "A yes/no question, such as age > 40 AND smoker.")]
+Number = Annotated[str, Role("expression", "Number", "A column or an expression with numbers, such as bmi.")]
+Given = Annotated[str | None, Role("expression", "Only rows where", "Only rows for which this is true.")]
+Low = Annotated[
+    float | str | None,
+    Role(
+        "end", "Range from", "Lower end of the range that is considered, a number or a date; the schema's if left out."
+    ),
+]
+High = Annotated[float | str | None, Role("end", "to", "Upper end of the range that is considered.")]
+Level = Annotated[float, Role("real", "Level", "The level of a quantile, strictly between 0 and 1.")]
+Bins = Annotated[int, Role("count", "Bins", "How many bins a number or a date is divided into.")]
+Edges = Annotated[Sequence[float | str] | None, Role("edges", "Edges", "Ends of the bins, rising, such as 10, 20, 30.")]
+Range = Annotated[
+    Sequence[float] | None, Role("range", "Range", "The range of a number that is considered, such as 10, 60.")
+]
+
+_KINDS: dict[Form, tuple[type, ...]] = {
+    "expression": (str,),
+    "end": (float, int, str),
+    "real": (float, int),
+    "count": (int,),
+    "edges": (list, tuple),
+    "range": (list, tuple),
+}
+_TYPES: dict[Form, Any] = {
+    "expression": str,
+    "end": float | str,
+    "real": float,
+    "count": int,
+    "edges": list[float | str],
+    "range": list[float],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a statistic.
+
+    Attributes:
+        name: as in Python.
+        role: what it is for.
+        required: whether it must be given.
+        positional: whether Python takes it by its place, and the command line as a word of its own.
+        default: where it is not required.
+    """
+
+    name: str
+    role: Role
+    required: bool
+    positional: bool
+    default: Any
+
+    @property
+    def type(self) -> Any:
+        """What a program sends for it."""
+        return _TYPES[self.role.form]
+
+    def read(self, text: str) -> Any:
+        """From what a person typed.
+
+        >>> from everhold.statistics import STATISTICS
+        >>> {one.name: one for one in parameters(STATISTICS["histogram"])}["edges"].read("10, 20, 30")
+        (10.0, 20.0, 30.0)
+        """
+        form, text = self.role.form, text.strip()
+        if form == "expression":
+            return text
+        if form in ("edges", "range"):
+            return tuple(self._number(part.strip(), dates=form == "edges") for part in text.split(","))
+        if form == "count":
+            try:
+                return int(text)
+            except ValueError:
+                raise QuestionError(f"{self.name} is {text[:40]!r}. Expected a whole number.") from None
+        return self._number(text, dates=form == "end")
+
+    def _number(self, text: str, *, dates: bool) -> float | str:
+        try:
+            return float(text)
+        except ValueError:
+            if dates and date_of(text) == date_of(text):
+                return text
+            expected = "a number, or a date such as 2024-05-01" if dates else "a number"
+            raise QuestionError(f"{self.name} is {text[:40]!r}. Expected {expected}.") from None
+
+    def check(self, value: Any, statistic: str) -> Any:
+        """A value that a program sent, of the right kind."""
+        value = value.item() if hasattr(value, "item") else value
+        if isinstance(value, bool) or not isinstance(value, _KINDS[self.role.form]):
+            raise QuestionError(
+                f"{self.name} of a {statistic} is a {type(value).__name__}. {self.role.about} Nothing was charged."
+            )
+        return tuple(value) if isinstance(value, list) else value
+
+
+def parameters(kind: type[Statistic[Any]]) -> tuple[Parameter, ...]:
+    """The parameters of a statistic, in the order of Python's own signature.
+
+    >>> from everhold.statistics import STATISTICS
+    >>> [one.name for one in parameters(STATISTICS["quantile"]) if one.positional]
+    ['question', 'level']
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple(_parameter(one, hints[one.name]) for one in fields(kind))  # type: ignore[arg-type]
+
+
+def _parameter(one: Field[Any], hint: Any) -> Parameter:
+    role = next(note for note in reversed(hint.__metadata__) if isinstance(note, Role))
+    required = one.default is MISSING
+    return Parameter(one.name, role, required, not one.kw_only, None if required else one.default)
+
+
+def made(kind: type[Statistic[Any]], given: Mapping[str, Any]) -> Statistic[Any]:
+    """A statistic from what a program sent. Whatever does not fit is refused before anything is charged."""
+    known = {one.name: one for one in parameters(kind)}
+    for name in given:
+        if name not in known:
+            raise QuestionError(
+                f"a {kind.name} takes no {str(name)[:40]!r}.{did_you_mean(str(name), known)} Expected none but "
+                f"{', '.join(known)}. Nothing was charged."
+            )
+    for one in known.values():
+        if one.required and given.get(one.name) in (None, ""):
+            raise QuestionError(f"a {kind.name} needs {one.name!r}. {one.role.about} Nothing was charged.")
+    return kind(**{name: known[name].check(value, kind.name) for name, value in given.items() if value is not None})
+
+
+def arguments(statistic: Statistic[Any]) -> dict[str, Any]:
+    """What a statistic was made with, ready for JSON; what was left out stays out.
+
+    >>> from everhold.statistics.means import Mean
+    >>> arguments(Mean("bmi", low=10, high=60))
+    {'question': 'bmi', 'low': 10, 'high': 60}
+    """
+    found = {one.name: getattr(statistic, one.name) for one in parameters(type(statistic))}
+    return {name: _plain(value) for name, value in found.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    return value.item() if hasattr(value, "item") else value
