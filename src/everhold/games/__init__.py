@@ -1,11 +1,11 @@
 """Who tries to break it: any analyst against any mechanism in a world whose truth is known."""
 
-from everhold.games import analysts, contenders, worlds
+from everhold.games import analysts, mechanisms, worlds
 from everhold.games.play import ANALYSTS, CONTENDERS, AnalystView, Asked, Game, GameTerms, play
 from everhold.games.registry import discover, load
 from everhold.games.world import WORLDS, World, atoms_of
 
-for _folder in (worlds, contenders, analysts):
+for _folder in (worlds, mechanisms, analysts):
     discover(_folder)
 
 __all__ = [

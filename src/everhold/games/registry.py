@@ -1,6 +1,6 @@
 """Who plays: analysts, contenders and worlds by name, each added by one file that says so.
 
-A file in `games/analysts`, `games/contenders` or `games/worlds` registers what it defines; `load` does the same for a file
+A file in `games/analysts`, `games/mechanisms` or `games/worlds` registers what it defines; `load` does the same for a file
 of your own, and `make bench-paper ALSO=FILE` plays what it adds against everybody.
 """
 
