@@ -1,4 +1,4 @@
-"""Questions as text, made ready to be asked."""
+"""Text questions as `Query` objects."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ __all__ = ["BoundedMean", "Evaluated", "Expression", "TextQuestion", "Units", "s
 
 
 class Units(Protocol):
-    """Rows grouped by the unit they belong to: one draw each."""
+    """Rows grouped by the unit they belong to; each unit is one draw."""
 
     def __len__(self) -> int:
         """The number of units."""
 
     def average(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Mean steps within each unit, rounded to whole ones."""
+        """The mean of the steps within each unit, rounded to whole steps."""
 
 
 class TextQuestion(Protocol):
-    """What engines evaluate: a typed tree, and how its value becomes steps from 0 to STEPS."""
+    """The form that engines evaluate: a typed tree, and how its value maps to steps from 0 to STEPS."""
 
     @property
     def tree(self) -> Node:
-        """What is evaluated on each row."""
+        """The expression to evaluate on each row."""
 
     @property
     def yes_no(self) -> bool:
@@ -44,15 +44,15 @@ class TextQuestion(Protocol):
 
     @property
     def given(self) -> Node | None:
-        """Rows on which this is not true have 0 steps."""
+        """A condition; rows on which it is not true have 0 steps."""
 
     @property
     def low(self) -> float:
-        """The value that has 0 steps; what is below has none either."""
+        """The value with 0 steps; smaller values have 0 steps too."""
 
     @property
     def high(self) -> float:
-        """The value that has all STEPS."""
+        """The value with STEPS steps; larger values have STEPS too."""
 
     @property
     def reverse(self) -> bool:
@@ -68,7 +68,7 @@ def _values(question: TextQuestion, rows: Rows, size: int) -> GridValues:
 
 
 def as_grid(values: NDArray[Any], units: Units | None) -> GridValues:
-    """Booleans or steps of every row as values on the grid, averaged within units where there are some."""
+    """Booleans or steps of every row as values on the grid, averaged within units if there are any."""
     if units is not None:
         steps = values.astype(np.float64)
         return GridValues("mean", units.average(steps * STEPS if values.dtype == np.bool_ else steps) - VALUE_ONE)
@@ -82,7 +82,7 @@ def _total(question: TextQuestion, rows: Rows, size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A yes/no question as text. Its canonical text is its name: asked again, it returns the recorded answer."""
+    """A yes/no question as text. Its name is its canonical text, so asking it again returns the recorded answer."""
 
     tree: Node
     name: str
@@ -104,11 +104,11 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class BoundedMean:
-    """A number between two ends, as text: 0 steps at `low`, all of them at `high`, cut off outside, 0 where missing.
+    """A number as text, clipped to a range: 0 steps at `low`, STEPS at `high`, 0 steps if missing.
 
     Attributes:
         given: only rows on which this is true count; the others have 0 steps.
-        reverse: count from the high end: the two directions together are the share of rows that count.
+        reverse: count from the high end; the two directions add up to the share of rows that count.
     """
 
     tree: Node
@@ -121,7 +121,7 @@ class BoundedMean:
     yes_no: bool = field(default=False, init=False)
 
     def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
-        """Its place between the ends, on every row."""
+        """Its position between the ends, on every row."""
         return _values(self, rows, size)
 
     def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
@@ -131,7 +131,7 @@ class BoundedMean:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluated:
-    """A question whose values on the fixed public rows are there already, from a scan for a whole batch."""
+    """A question whose values on the fixed public rows were already computed, by a scan for a whole batch."""
 
     question: Expression | BoundedMean
     packed: NDArray[Any]
@@ -140,23 +140,23 @@ class Evaluated:
 
     @property
     def name(self) -> str:
-        """The question's own name."""
+        """The name of the wrapped question."""
         return self.question.name
 
     def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
-        """What the scan found."""
+        """The values that the scan computed."""
         if not self.question.yes_no:
             return as_grid(self.packed, self.units)
         count = size if self.units is None else rows.row_count  # type: ignore[attr-defined]
         return as_grid(np.unpackbits(self.packed, count=count).view(np.bool_), self.units)
 
     def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
-        """As the question itself."""
+        """The exact total on private rows, from the wrapped question."""
         return self.question.on_sample(rows, size, scale)
 
 
 def size_of_query(query: object) -> int:
-    """How many parts a text question has, its group included; 1 for any other."""
+    """The number of parts of a text question, including its condition; 1 for any other question."""
     question = query.question if isinstance(query, Evaluated) else query
     if not isinstance(question, Expression | BoundedMean):
         return 1
