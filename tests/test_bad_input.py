@@ -179,14 +179,14 @@ def test_tables_that_cannot_be_used(name):
 
 
 def test_a_prior_with_other_columns():
-    with pytest.raises(eh.PriorError, match="has a column 'smokers' that the private table has not"):
+    with pytest.raises(eh.PriorError, match="has a column 'smokers' that is not in the private table"):
         eh.Holdout(table(), prior=eh.Reference({**table(), "smokers": table()["smoker"]}))
     other = table(seed=1)
     other["smokers"] = other.pop("smoker")
     with pytest.raises(eh.PriorError, match=r"has no column 'smoker'.*Did you mean 'smokers'"):
         eh.Holdout(table(), prior=eh.Reference(other))
     kinds = table(seed=1) | {"age": np.array(["old"] * 200)}
-    with pytest.raises(eh.PriorError, match="has text in column 'age' where the private table has numbers"):
+    with pytest.raises(eh.PriorError, match="has text in column 'age', but the private table has numbers"):
         eh.Holdout(table(), prior=eh.Reference(kinds))
 
 

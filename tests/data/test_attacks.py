@@ -156,7 +156,7 @@ class TestFilesOfAllKinds:
         ("text", "says"),
         [
             ("a,b\r1,2\r", "carriage returns"),
-            ("Age,age\n1,2\n", "but for capitals"),
+            ("Age,age\n1,2\n", "ignoring case"),
             ('"a;b;c",d\n1,2\n', None),
             ('"a\tb","c\nd"\n1,2\n', None),
         ],
