@@ -138,7 +138,9 @@ def parse(
         return complain(
             text, tree.at, f"this is {_WORDS[tree.kind]}. Expected a number{' or a date' if want == 'ordered' else ''}."
         )
-    return complain(text, tree.at, f"the question is {_WORDS[tree.kind]}. Expected a yes/no expression: compare it, as in x > 0.")
+    return complain(
+        text, tree.at, f"the question is {_WORDS[tree.kind]}. Expected a yes/no expression: compare it, as in x > 0."
+    )
 
 
 class _Parser:
