@@ -13,21 +13,21 @@ __all__ = ["session_svg"]
 
 _WIDE, _LEFT, _RIGHT = 900, 60, 20
 _TOP, _HIGH, _GAP, _PRICE = 34, 300, 46, 110
-_MOST = 2000  # rounds that are drawn; of more, every surprise and an even part of the others
+_MOST = 2000  # rounds to draw; of more, every surprise and evenly spaced others
 
 
 def session_svg(
     told: Sequence[LoggedRound], *, title: str = "", lasts: float | None = None, most_drawn: int = _MOST
 ) -> str:
-    """A picture of all rounds that stands alone and follows the reader's colour scheme.
+    """A self-contained picture of all rounds that follows the reader's colour scheme.
 
-    Shares are drawn from 0 to 1; means of numbers, which live on [-1, 1], at (1 + mean)/2.
+    Shares are drawn from 0 to 1; means of numbers, which are in [-1, 1], at (1 + mean)/2.
 
     Args:
         told: the rounds.
-        title: above it.
+        title: the title above the picture.
         lasts: the price at which a promised precision is used up, drawn as a line above the price so far.
-        most_drawn: rounds that are drawn; of more, every surprise and an even part of the others.
+        most_drawn: the largest number of rounds to draw; of more, every surprise and evenly spaced others.
     """
     drawn = _thinned(told, most_drawn)
     last = max([one.answer.round for one in told], default=1)
