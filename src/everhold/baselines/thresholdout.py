@@ -118,7 +118,7 @@ class Thresholdout:
         return around(value, inf if self.promise is None else 2.0 * self.promise.half_width, turn)
 
     def learn(self, turn: Turn, cell: int | None) -> int:
-        """Count."""
+        """The number of answers that used the private data, after this round."""
         spent: int = turn.memory
         return spent + (cell is not QUIET)
 

@@ -239,7 +239,7 @@ def main(argv: list[str] | None = None) -> None:
     for name, (plain, held) in traces.items():
         for who, trace in (("plain holdout", plain), ("everhold", held)):
             inside = trace.low[-1] <= trace.truth[-1] <= trace.high[-1]
-            verdict = "[green]holds[/green]" if inside else "[red]misses the truth[/red]"
+            verdict = "[green]covers the truth[/green]" if inside else "[red]misses the truth[/red]"
             table.add_row(
                 name,
                 who,

@@ -70,7 +70,7 @@ class Anytime:
 
     Args:
         share: τ as a share of the interval's sampling half-width w.
-        noise: τ is at least this many standard deviations, so that chance alone seldom causes a surprise.
+        noise: τ is at least this many standard deviations, so that chance alone rarely causes a surprise.
         cells: Δ as a multiple of τ.
     """
 

@@ -95,18 +95,18 @@ def _rule(height: float, kind: str = "s-line") -> str:
     return f'<line class="{kind}" {ends} stroke-width="{0.5 if kind == "s-line" else 1.5}"/>'
 
 
-def _summary(told: Sequence[LoggedRound]) -> str:
-    surprises = sum(one.answer.surprise for one in told)
+def _summary(rounds: Sequence[LoggedRound]) -> str:
+    surprises = sum(one.answer.surprise for one in rounds)
     return (
-        f"{len(told):,} answers with their intervals over rounds, {surprises:,} of them surprises, and the price below"
+        f"{len(rounds):,} answers with their intervals over rounds, {surprises:,} of them surprises, and the price below"
     )
 
 
-def _thinned(told: Sequence[LoggedRound], most: int) -> list[LoggedRound]:
-    if len(told) <= most:
-        return list(told)
-    step = len(told) / most
+def _thinned(rounds: Sequence[LoggedRound], most: int) -> list[LoggedRound]:
+    if len(rounds) <= most:
+        return list(rounds)
+    step = len(rounds) / most
     kept = {int(place * step) for place in range(most)} | {
-        place for place, one in enumerate(told) if one.answer.surprise
+        place for place, one in enumerate(rounds) if one.answer.surprise
     }
-    return [told[place] for place in sorted(kept)]
+    return [rounds[place] for place in sorted(kept)]
