@@ -97,9 +97,7 @@ def _rule(height: float, kind: str = "s-line") -> str:
 
 def _summary(rounds: Sequence[LoggedRound]) -> str:
     surprises = sum(one.answer.surprise for one in rounds)
-    return (
-        f"{len(rounds):,} answers with their intervals over rounds, {surprises:,} of them surprises, and the price below"
-    )
+    return f"{len(rounds):,} answers with their intervals over rounds, {surprises:,} of them surprises, and the price below"
 
 
 def _thinned(rounds: Sequence[LoggedRound], most: int) -> list[LoggedRound]:
