@@ -34,7 +34,7 @@ QUESTIONS = {
     "nothing": (lambda r: None, "shape"),
     "unknown column": (lambda r: r["smokr"], "Did you mean 'smoker'"),
     "raises": (lambda r: 1 / 0, "ZeroDivisionError"),
-    "changes": (lambda r: np.random.default_rng().random(len(r["age"])) < 0.5, "second time"),
+    "changes": (lambda r: np.random.default_rng().random(len(r["age"])) < 0.5, "second call"),
     "a column as an attribute": (lambda r: r.smoker, "smoker"),
     "not a question": (42, "callable"),
     "text with a misspelt column": ("agee > 40", "Did you mean 'age'"),
@@ -44,7 +44,7 @@ QUESTIONS = {
     "sample outside": (eh.Values(sample=np.full(200, 1.5), reference=np.zeros(200)), r"outside \[-1, 1\]"),
     "sample NaN": (eh.Values(sample=np.full(200, np.nan), reference=np.zeros(200)), "missing"),
     "sample of text": (eh.Values(sample=np.full(200, "x"), reference=np.zeros(200)), "type"),
-    "two kinds": (eh.Values(sample=np.ones(200, bool), reference=np.zeros(200)), "same question on both sides"),
+    "two kinds": (eh.Values(sample=np.ones(200, bool), reference=np.zeros(200)), "same type on both sides"),
     "no sample": (eh.Values(reference=np.zeros(200)), "sample"),
 }
 
@@ -179,14 +179,14 @@ def test_tables_that_cannot_be_used(name):
 
 
 def test_a_prior_with_other_columns():
-    with pytest.raises(eh.PriorError, match="has a column 'smokers' that the private table has not"):
+    with pytest.raises(eh.PriorError, match="has a column 'smokers' that is not in the private table"):
         eh.Holdout(table(), prior=eh.Reference({**table(), "smokers": table()["smoker"]}))
     other = table(seed=1)
     other["smokers"] = other.pop("smoker")
     with pytest.raises(eh.PriorError, match=r"has no column 'smoker'.*Did you mean 'smokers'"):
         eh.Holdout(table(), prior=eh.Reference(other))
     kinds = table(seed=1) | {"age": np.array(["old"] * 200)}
-    with pytest.raises(eh.PriorError, match="has text in column 'age' where the private table has numbers"):
+    with pytest.raises(eh.PriorError, match="has text in column 'age', but the private table has numbers"):
         eh.Holdout(table(), prior=eh.Reference(kinds))
 
 

@@ -2,21 +2,21 @@
 
 EverholdError
 ├── SettingError (ValueError)      a number or option out of its range: confidence, density, half-width, rows …
-├── DataError (ValueError)         the private table cannot be used as it was given
+├── DataError (ValueError)         the private table cannot be used as it is
 ├── PriorError (ValueError)        the public prior cannot be used, or does not fit the table
 ├── QuestionError (ValueError)     a question cannot be answered as it was asked; nothing was charged
-├── PrecisionExhausted             a fixed-precision holdout declines: asked, left and short by are in it
+├── PrecisionExhausted             a fixed-precision holdout declines; it carries `asked`, `left` and `needed`
 ├── LedgerError                    the record of a session cannot be continued here, or would be forked
 │   ├── LedgerBusy                 another process is asking; wait for it
-│   └── RequestConflict            a request id that belongs to another question; nothing was charged
-├── ServerError                    a server cannot be reached, or declines
-│   └── AccessDenied               it does not know the token, or the token does not allow this
-├── ReplayError                    a transcript does not belong to what it is replayed with
+│   └── RequestConflict            a request id is already used for another question; nothing was charged
+├── ServerError                    a server cannot be reached, or refuses the request
+│   └── AccessDenied               the server does not know the token, or the token does not allow this
+├── ReplayError                    a transcript does not match the questions, coins or settings of the replay
 └── MissingExtra (ImportError)     an optional part is not installed; the message names the extra
 
-SchemaWarning (UserWarning)        a proposed schema that its owner should look at
+SchemaWarning (UserWarning)        a point of a proposed schema that its owner should check
 
-A message says what was expected, what came and what to do next. It carries public values only, never a private row.
+A message says what is wrong, what was expected and what to do next. It carries public values only, never a private row.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ __all__ = [
 
 
 class EverholdError(Exception):
-    """The root of every error of everhold's own."""
+    """The base class of all errors that everhold raises."""
 
 
 class SettingError(EverholdError, ValueError):
-    """A number or an option lies outside its range."""
+    """A number or an option is out of range."""
 
 
 class DataError(EverholdError, ValueError):
-    """The private table cannot be used as it was given."""
+    """The private table cannot be used as it is."""
 
 
 class PriorError(EverholdError, ValueError):
@@ -67,51 +67,51 @@ class PriorError(EverholdError, ValueError):
 
 
 class QuestionError(EverholdError, ValueError):
-    """A question cannot be answered as it was asked. Nothing was charged for it."""
+    """A question cannot be answered as asked. Nothing was charged."""
 
 
 class PrecisionExhausted(EverholdError):
-    """A fixed-precision holdout cannot promise its half-width any more, and declines to answer.
+    """A fixed-precision holdout can no longer promise its half-width, and declines to answer.
 
-    It is a function of the transcript alone: declining tells nothing new about the private rows.
+    The refusal is a function of the transcript alone, so it reveals nothing new about the private rows.
     """
 
     def __init__(self, message: str, *, asked: float, left: float, needed: float, more_rows: int | None) -> None:
         super().__init__(message)
         self.asked = asked
-        """The half-width that was promised, on the [-1, 1] scale."""
+        """The promised half-width, on the [-1, 1] scale."""
         self.left = left
-        """What is left of it for the sketch's tolerance once sampling error is paid for."""
+        """The part of it that remains for the sketch's tolerance after the sampling error."""
         self.needed = needed
-        """The smallest tolerance that noise alone does not break."""
+        """The smallest tolerance that noise alone does not exceed."""
         self.more_rows = more_rows
-        """How many more private rows would have carried on; None when no number of rows would."""
+        """How many more private rows would have been enough; None if no number of rows would be."""
         self.answers: list[object] = []
-        """In a batch: the answers given before this refusal."""
+        """In a batch: the answers returned before this refusal."""
 
 
 class LedgerError(EverholdError):
-    """The record of a session cannot be continued here: a second, forked or copied one would void the guarantee."""
+    """The record of a session cannot be continued here: a second, forked or copied record would void the guarantee."""
 
 
 class LedgerBusy(LedgerError):
-    """Another process has the study open for asking: wait until it is done."""
+    """Another process has the study open for asking: wait until it closes it."""
 
 
 class RequestConflict(LedgerError):
-    """A request id belongs to another question already. Nothing was charged."""
+    """The request id is already used for another question. Nothing was charged."""
 
 
 class ServerError(EverholdError):
-    """A server cannot be reached, or declines for a reason of its own."""
+    """A server cannot be reached, or refuses the request."""
 
 
 class AccessDenied(ServerError):
-    """A server does not know the token, or the token does not allow this."""
+    """The server does not know the token, or the token does not allow this request."""
 
 
 class ReplayError(EverholdError):
-    """A transcript does not belong to the questions, coins or settings it is replayed with."""
+    """A transcript does not match the questions, coins or settings of the replay."""
 
 
 class MissingExtra(EverholdError, ImportError):
@@ -122,11 +122,11 @@ class MissingExtra(EverholdError, ImportError):
 
 
 class SchemaWarning(UserWarning):
-    """Something about a proposed schema that its owner should look at. Made of public rows alone."""
+    """A point of a proposed schema that its owner should check. Derived from public rows alone."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Suggest a near spelling, as a sentence to append; empty when none is near.
+    """A sentence to append that suggests the nearest spelling; empty if no known word is near.
 
     >>> did_you_mean("smokr", ["age", "smoker"])
     " Did you mean 'smoker'?"
@@ -136,7 +136,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def near_word(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The known word that is nearest in spelling, whatever the capitals; None when none is near.
+    """The known word nearest in spelling, ignoring case; None if no known word is near.
 
     >>> near_word("YORK", ["Leeds", "York"]), near_word("Bath", ["Leeds", "York"])
     ('York', None)
@@ -147,12 +147,12 @@ def near_word(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | Non
 
 
 def require_number(value: object, what: str) -> None:
-    """Refuse what is not a real number, before it is compared with anything."""
+    """Raise SettingError unless the value is a real number. Call it before comparing the value with anything."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise SettingError(f"{what} is {value!r}, of type {type(value).__name__}. Expected a number.")
 
 
 def require_whole(value: object, what: str) -> None:
-    """Refuse what is not a whole number."""
+    """Raise SettingError unless the value is a whole number."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise SettingError(f"{what} is {value!r}, of type {type(value).__name__}. Expected a whole number.")

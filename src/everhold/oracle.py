@@ -1,8 +1,8 @@
 """The statistical-query oracle: known features, unknown labels, φ(x, y) in [-1, 1] answered within a tolerance.
 
-A learner that talks to an unknown labelling only through such answers is a statistical-query algorithm (Kearns 1998).
-The paper's Theorem DSQ answers [-1, 1]-valued φ by averaging Boolean questions; everhold needs no such detour (the
-direct route), and offers both.
+A learner that uses an unknown labelling only through such answers is a statistical-query algorithm (Kearns 1998).
+The paper's Theorem DSQ answers [-1, 1]-valued φ by averaging Boolean questions; everhold can also ask φ itself (the
+direct route).
 """
 
 from __future__ import annotations
@@ -50,21 +50,20 @@ _FEATURES, _LABEL = "x", "y"
 
 
 class SQOracle:
-    """Answers φ(x, y) in [-1, 1] within `tolerance`, for any number of adaptive questions, or declines.
+    """Answers φ(x, y) in [-1, 1] within `tolerance`, for any number of adaptive questions, or refuses.
 
     Args:
-        features: what is known of the features: rows without labels (a matrix, a mapping of columns or a frame), a
-            sampler `draw(rng, size)` of such rows, or a prior.
-        sample: the labelled sample (X, y), private.
-        tolerance: τ of the oracle: answers are within it of the population value, all of them together with
-            probability `confidence`.
+        features: the public features: rows without labels (a matrix, a mapping of columns or a frame), a sampler
+            `draw(rng, size)` of such rows, or a prior.
+        sample: the private labelled sample (X, y).
+        tolerance: τ of the oracle: with probability `confidence`, all answers are within it of the population values.
         classes: the possible labels.
         confidence: probability that all answers are within the tolerance.
         route: 'direct' asks φ itself; 'boolean' averages yes/no questions sign(φ - U), U uniform, as in the paper.
-        rounds: T, needed by the Boolean route and by AQA-OGD, which fix it in advance.
+        rounds: T, required by the Boolean route and by AQA-OGD, which fix it in advance.
         mechanism: 'everhold', or the paper's 'aqa-ogd' (Boolean route only).
-        pool: how many feature rows to draw from a sampler; None draws fresh ones every round.
-        seed: of the coins.
+        pool: how many feature rows to draw from a sampler; None draws new ones every round.
+        seed: the seed of the coins.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.choice([-1.0, 1.0], size=(20_000, 5)); y = X[:, 0]
@@ -93,20 +92,22 @@ class SQOracle:
         if rounds is not None:
             require_whole(rounds, "rounds")
         if not (isinstance(sample, tuple) and len(sample) == 2):
-            raise SettingError("sample is the pair (X, y): features and labels of the private rows.")
+            raise SettingError("expected sample=(X, y): the features and labels of the private rows.")
         if not 0.0 < tolerance < 2.0:
-            raise SettingError(f"the tolerance lies between 0 and 2 on the [-1, 1] scale, not at {tolerance!r}")
+            raise SettingError(
+                f"the tolerance is {tolerance!r}. Expected a number between 0 and 2, on the [-1, 1] scale."
+            )
         if not 0.0 < confidence < 1.0:
-            raise SettingError(f"confidence lies strictly between 0 and 1, not at {confidence!r}")
+            raise SettingError(f"confidence is {confidence!r}. Expected a number strictly between 0 and 1.")
         if route not in get_args(Route) or mechanism not in get_args(MechanismName):
             raise SettingError(
                 f"the route is 'direct' or 'boolean' and the mechanism 'everhold' or 'aqa-ogd', not {route!r} and "
                 f"{mechanism!r}"
             )
         if mechanism == "aqa-ogd" and route != "boolean":
-            raise SettingError("AQA-OGD answers yes/no questions only: choose route='boolean' with it.")
+            raise SettingError("AQA-OGD answers yes/no questions only. Use route='boolean' with it.")
         if route == "boolean" and (rounds is None or rounds < 1):
-            raise SettingError("the Boolean route fixes the number of questions in advance: give rounds=...")
+            raise SettingError("the Boolean route fixes the number of questions in advance. Pass rounds=...")
         self.tolerance = tolerance
         self.route: Route = route
         self._seed = fresh_seed() if seed is None else seed
@@ -117,7 +118,7 @@ class SQOracle:
         private = self._private(sample)
         if not bool(np.isin(private[_LABEL], np.array(list(classes))).all()):
             raise DataError(
-                f"the sample has labels that are not among the classes {list(classes)!r}. Give the labels that occur, as in "
+                f"the sample has labels that are not among the classes {list(classes)!r}. Pass all possible labels, as in "
                 "classes=[0, 1]."
             )
         self._batch = 1 if route == "direct" else ceil(8.0 / tolerance**2 * log(4.0 * self._horizon / self._failure))
@@ -145,7 +146,7 @@ class SQOracle:
                 confidence=kept,
                 half_width=inner / 2.0,
                 seed=self._seed,
-                overlap="allow",  # features may be those of the sample: only labels are hidden
+                overlap="allow",  # features may be those of the sample: only labels are private
             ).session
 
     def ask(self, phi: Phi) -> Answer:
@@ -155,10 +156,10 @@ class SQOracle:
             phi: vectorised: `phi(x, y)` takes features and labels of many rows and returns numbers in [-1, 1].
 
         Raises:
-            PrecisionExhausted: the sample is too small for another answer of this tolerance.
+            PrecisionExhausted: the sample is too small for another answer with this tolerance.
         """
         if not callable(phi):
-            raise QuestionError(f"φ is a function of (x, y), not {type(phi).__name__}")
+            raise QuestionError(f"φ is of type {type(phi).__name__}. Expected a function of (x, y).")
 
         def numbers(rows: Rows) -> NDArray[np.float64]:
             values = np.asarray(phi(self._features_of(rows), rows[_LABEL]), dtype=np.float64)
@@ -169,13 +170,13 @@ class SQOracle:
         if self.route == "direct":
             return self.holdout.ask(numbers)
         if self._asked >= self._horizon:
-            raise QuestionError(f"all {self._horizon:,} questions that were planned for have been asked (rounds=...).")
+            raise QuestionError(f"all {self._horizon:,} planned questions (rounds=...) have been asked.")
         answer = self._average(numbers)
         self._asked += 1
         if answer.interval.half_width > self.tolerance:
             raise PrecisionExhausted(
-                f"the sample is too small: ±{answer.interval.half_width:.3g} is all that can be said, ±{self.tolerance:g} "
-                "was asked for.",
+                f"the sample is too small: it allows ±{answer.interval.half_width:.3g}, but the tolerance is "
+                f"±{self.tolerance:g}.",
                 asked=self.tolerance,
                 left=0.0,
                 needed=answer.interval.half_width,
@@ -187,7 +188,7 @@ class SQOracle:
         return f"SQOracle(within ±{self.tolerance:g}, {self.route} route, {self.holdout!r})"
 
     def _average(self, numbers: Callable[[Rows], NDArray[np.float64]]) -> Answer:
-        """The mean of B answers to sign(φ - U_j); Hoeffding adds τ/2 for the chance of the thresholds."""
+        """The mean of B answers to sign(φ - U_j); Hoeffding adds τ/2 for the random thresholds."""
         thresholds = stream_rng(self._seed, "boolean", self.holdout.rounds).uniform(-1.0, 1.0, self._batch)
         answers = [
             self.holdout.ask(lambda rows, threshold=threshold: numbers(rows) > threshold) for threshold in thresholds
@@ -228,11 +229,11 @@ class SQOracle:
         if isinstance(features, Mapping) or hasattr(features, "columns"):
             if not self._columns:
                 raise PriorError(
-                    "the features have named columns and the sample has not. Expected the same on both sides."
+                    "the features have named columns, but the sample does not. Expected the same on both sides."
                 )
             return features
         if self._columns:
-            raise PriorError("the sample has named columns and the features have not. Expected the same on both sides.")
+            raise PriorError("the sample has named columns, but the features do not. Expected the same on both sides.")
         return {_FEATURES: np.asarray(features)}
 
 

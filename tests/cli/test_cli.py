@@ -166,7 +166,7 @@ class TestMistakes:
             (
                 ["create", "new.everhold", "--data", "patients.csv"],
                 4,
-                "--prior FILE or from --split 0.5, and neither came",
+                "--prior FILE or from --split 0.5, but neither was given",
             ),
             (
                 ["create", "new.everhold", "--data", "patient.csv", "--prior", "last_year.csv"],

@@ -53,7 +53,7 @@ def test_a_copy_that_refuses_is_said_to_have_been_asked_nothing(tmp_path):
     place = _study(tmp_path, seed=1, half_width=0.03)
     told = CliRunner().invoke(app, ["risk", str(place), "--games", "1"])
     assert told.exit_code == 0
-    assert "nothing was attacked" in told.stdout
+    assert "this attack was not tested" in told.stdout
     told = CliRunner().invoke(app, ["risk", str(place), "--games", "1", "--json"])
     silent = [one for one in json.loads(told.stdout)["attacks"] if one["against"] == "this study"]
     assert all(one["questions"] == 0 and one["risk"] is None for one in silent)

@@ -156,7 +156,7 @@ class TestFilesOfAllKinds:
         ("text", "says"),
         [
             ("a,b\r1,2\r", "carriage returns"),
-            ("Age,age\n1,2\n", "but for capitals"),
+            ("Age,age\n1,2\n", "ignoring case"),
             ('"a;b;c",d\n1,2\n', None),
             ('"a\tb","c\nd"\n1,2\n', None),
         ],
@@ -186,12 +186,12 @@ class TestQuestions:
         ("text", "says"),
         [
             ("my age > 5", 'double quotes: "my age"'),
-            ("0 < x < 1", "joined by AND"),
-            ("NULL IN (1, 2)", "NULL is in no list"),
-            ("x = '\ud800'", "half of a character"),
+            ("0 < x < 1", "comparisons with AND"),
+            ("NULL IN (1, 2)", "no on every row"),
+            ("x = '\ud800'", "lone surrogate"),
             ("x > '5'", "without quotes"),
-            ('"my city" > 5', "declare it so"),
-            ("x IS TRUE", "stands alone"),
+            ('"my city" > 5', "declare the column as a number"),
+            ("x IS TRUE", "column alone"),
         ],
     )
     def test_hints(self, text, says):

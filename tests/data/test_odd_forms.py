@@ -64,7 +64,7 @@ def test_list_columns_are_left_out_and_not_compared():
 
 
 def test_units_have_one_name_a_row():
-    with pytest.raises(DataError, match="several values a row"):
+    with pytest.raises(DataError, match="several values in each row"):
         Sample({"x": [1.0, 2.0], "u": np.zeros((2, 2))}, schema=NUMBER, unit="u")
 
 
@@ -88,7 +88,7 @@ def test_names_that_come_twice_are_refused(tmp_path, names):
     nested = pa.table({"a": pa.array([{"x": 1, "y": [2]}]), "x": [1.0]})
     pq.write_table(nested, tmp_path / "nested.parquet")
     for source in (table, str(tmp_path / "t.parquet")):
-        with pytest.raises(DataError, match="more than capitals"):
+        with pytest.raises(DataError, match="in more than case"):
             Sample(source, schema=NUMBER)
     assert Sample(str(tmp_path / "nested.parquet"), schema=NUMBER).size == 1
 

@@ -128,11 +128,11 @@ class TestMistakesOnTheWay:
         [
             ("peple.csv", None, "Did you mean 'people.csv'"),
             ("nothing-*.csv", None, "no file matches"),
-            ("notes.docx", "x", "neither CSV nor Parquet"),
+            ("notes.docx", "x", "not named like a CSV or Parquet"),
             ("broken.parquet", "not parquet", "could not be read"),
             ("empty.csv", "a,b\n", "no rows"),
             ("void.csv", "", "no first line"),
-            ("twice.csv", "a,a\n1,2\n", "two columns called 'a'"),
+            ("twice.csv", "a,a\n1,2\n", "two columns named 'a'"),
             ("nameless.csv", "a,\n1,2\n", "without a name"),
             ("ragged.csv", "a,b\n1,2\n1,2,3\n", "could not be read as CSV"),
         ],
@@ -144,7 +144,7 @@ class TestMistakesOnTheWay:
             as_table(str(folder / name))
 
     def test_mixed_files(self, folder):
-        with pytest.raises(DataError, match="CSV and Parquet files together"):
+        with pytest.raises(DataError, match="both CSV and Parquet files"):
             as_table([str(folder / "people.csv"), str(folder / "people.parquet")])
 
     def test_other_columns(self, folder):
@@ -205,7 +205,7 @@ class TestSchema:
             ('format = 1\n[columns.a]\nkind = "number"\nlow = 1\n', "both"),
             ('format = 1\n[columns.a]\nkind = "number"\nlow = 2\nhigh = 1\n', "low < high"),
             ('format = 1\n[columns.a]\nkind = "text"\ncategorys = ["a"]\n', "Did you mean 'categories'"),
-            ('format = 1\n[columns.a]\nkind = "text"\ncategories = [1]\n', "no text"),
+            ('format = 1\n[columns.a]\nkind = "text"\ncategories = [1]\n', "not text"),
             ('format = 1\n[columns.a]\nkind = "text"\nmissing = "no"\n', "Expected a bool"),
             ("format = 1\n[columns.a\n", "not valid TOML"),
         ],
@@ -364,12 +364,12 @@ class TestUnits:
         held = eh.Holdout(self.rows(0), prior=eh.Reference({"ill": np.arange(200) % 3 == 0}), unit="who", schema=schema)
         assert held.size == 400
         assert 0.35 in held.ask("ill").interval
-        with pytest.raises(DataError, match=r"no column 'whoo' to tell units by. Did you mean 'who'"):
+        with pytest.raises(DataError, match=r"no column 'whoo' to group rows by \(unit=\). Did you mean 'who'"):
             eh.Holdout(self.rows(0), prior=eh.Reference({"ill": [True, False]}), unit="whoo", schema=schema)
 
     def test_callables_and_fresh_rows_are_refused(self):
         held = eh.Holdout(self.rows(0), prior=eh.Reference(self.rows(1)), unit="who", seed=0)
-        with pytest.raises(eh.QuestionError, match="given as text"):
+        with pytest.raises(eh.QuestionError, match="only text questions"):
             held.ask(lambda rows: rows["ill"])
         with pytest.raises(SettingError, match="fixed rows"):
             eh.Holdout(

@@ -298,7 +298,7 @@ def make_csv_case(rng: random.Random, folder: Path) -> Case:
 
 
 def _require_named(refusal: DataError) -> None:
-    if "holds no value that can be read as" not in str(refusal):
+    if "has no value that can be read as" not in str(refusal):
         raise refusal
 
 

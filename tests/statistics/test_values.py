@@ -7,8 +7,8 @@ import pytest
 
 import everhold as eh
 from everhold.statistics import STATISTICS
-from everhold.statistics.statistic import arun, run
 from everhold.statistics.declared import Declared
+from everhold.statistics.statistic import arun, run
 from tests.statistics.golden import people
 
 VALUES = [

@@ -1,4 +1,4 @@
-"""Rivals in the same socket as everhold's own mechanism, each with its published guarantee where it has one."""
+"""Baseline mechanisms with the same protocol as everhold's own, each with its published guarantee if it has one."""
 
 from everhold.baselines.exact import Empirical, Subsampling
 from everhold.baselines.gaussian import GaussianNoise

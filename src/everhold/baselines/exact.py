@@ -1,8 +1,8 @@
-"""Rivals that tell plain means: of all rows, or of a random part of them anew for every question.
+"""Baselines that return plain means: of all rows, or of a new random part for every question.
 
-They have no published guarantee with numbers in it against adaptive questions. What can be proved of them is everhold's own
-theorem (`docs/theory/validity.md`) with every answer charged in full: an answer is one of so many values, so it costs the
-logarithm of their number, and after a few hundred questions the interval says nothing.
+They have no published guarantee with explicit constants against adaptive questions. Everhold's theorem
+(`docs/theory/validity.md`) applies, with every answer charged in full: an answer is one of finitely many values and costs
+the logarithm of their number, so after a few hundred questions the interval is trivial.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["Empirical", "Subsampling"]
 
 @dataclass(frozen=True, slots=True)
 class _Charged:
-    """What the answers so far can have said, in nats."""
+    """The price of the answers so far, in nats."""
 
     nats: float = 0.0
 
@@ -50,38 +50,38 @@ def _ends(centre: float, slack: float, turn: Turn, rows: int) -> tuple[float, fl
 
 @dataclass(frozen=True, slots=True)
 class Empirical:
-    """The mean of the private rows, as it is or rounded.
+    """The mean of the private rows, exact or rounded.
 
     Args:
-        step: answers are rounded to multiples of it, on the share scale; None tells the exact mean.
+        step: answers are rounded to multiples of it, on the share scale; None returns the exact mean.
     """
 
     step: float | None = None
 
     def __post_init__(self) -> None:
         if self.step is not None and not 0.0 < self.step <= 0.5:
-            raise SettingError(f"the step of rounded answers lies in (0, 0.5] on the share scale, not at {self.step!r}")
+            raise SettingError(f"the step is {self.step!r}. Expected a number in (0, 0.5], on the share scale.")
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Its name in tables."""
         return "empirical mean" if self.step is None else f"rounded mean (±{self.step / 2:g})"
 
     guarantee = "every answer charged in full (everhold's theorem)"
 
     def begin(self, site: BaselineContext) -> _Charged:
-        """Nothing told yet."""
+        """No answer has been charged yet."""
         return _Charged()
 
     def allow(self, memory: _Charged, t: int, site: BaselineContext) -> None:
-        """It never refuses."""
+        """Never refuses."""
 
     def guess(self, memory: _Charged, values: GridValues, t: int, site: BaselineContext) -> Fraction:
-        """The public rows' own mean; it plays no part in the answer."""
+        """The mean of the public rows; the answer does not depend on it."""
         return public_mean(values, site)
 
     def part(self, t: int, site: BaselineContext) -> None:
-        """All rows."""
+        """None: every answer is over all rows."""
 
     def decide(self, turn: Turn, mean: Fraction) -> int:
         """The total, or the number of the nearest step."""
@@ -98,7 +98,7 @@ class Empirical:
         return IntervalAnswer(centre, *_ends(centre, slack, turn, turn.site.rows))
 
     def learn(self, turn: Turn, cell: int | None) -> _Charged:
-        """Charge for one of all the values that the answer could have had."""
+        """Charge the logarithm of the number of values that the answer could have had."""
         return _Charged(turn.memory.nats + ln(float(self._values(turn.scale, turn.site.rows))))
 
     def _values(self, scale: Scale, rows: int) -> int:
@@ -111,20 +111,20 @@ class Empirical:
         return _price(memory, t, site)
 
     def tolerance(self, memory: _Charged, site: BaselineContext) -> float:
-        """The rows speak every time."""
+        """0: every answer uses the private data."""
         return 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Subsampling:
-    """The mean of a random part of the rows, drawn anew for every question.
+    """The mean of a random part of the rows, drawn again for every question.
 
-    Blanc, *Subsampling Suffices for Adaptive Data Analysis* (STOC 2023): no noise is needed where every answer rests on few
-    rows. The theorem's constants are not published; the interval here is everhold's theorem for the rows read.
+    Blanc, *Subsampling Suffices for Adaptive Data Analysis* (STOC 2023): no noise is needed if every answer uses few rows.
+    The theorem's constants are not published; the interval here is everhold's theorem for the rows that are read.
 
     Args:
-        size: rows a question.
-        seed: of the coins.
+        size: the number of rows for each question.
+        seed: the seed of the coins.
     """
 
     size: int
@@ -133,28 +133,28 @@ class Subsampling:
 
     def __post_init__(self) -> None:
         if self.size < 1:
-            raise SettingError(f"a part has at least 1 row, not {self.size!r}")
+            raise SettingError(f"the size of a part is {self.size!r}. Expected at least 1 row.")
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Its name in tables."""
         return "subsampling"
 
     def begin(self, site: BaselineContext) -> _Charged:
-        """Nothing told yet."""
+        """No answer has been charged yet."""
         if self.size > site.rows:
-            raise SettingError(f"a part of {self.size:,} rows cannot be drawn from {site.rows:,}.")
+            raise SettingError(f"a part has {self.size:,} rows, but there are only {site.rows:,}. Use a smaller size=.")
         return _Charged()
 
     def allow(self, memory: _Charged, t: int, site: BaselineContext) -> None:
-        """It never refuses."""
+        """Never refuses."""
 
     def guess(self, memory: _Charged, values: GridValues, t: int, site: BaselineContext) -> Fraction:
-        """The public rows' own mean; it plays no part in the answer."""
+        """The mean of the public rows; the answer does not depend on it."""
         return public_mean(values, site)
 
     def part(self, t: int, site: BaselineContext) -> NDArray[np.intp]:
-        """A random part, by coins that belong to the round."""
+        """A random part, from the coins of the round."""
         drawn = stream_rng(self.seed, "subsample", t).choice(site.rows, self.size, replace=False, shuffle=False)
         return np.asarray(drawn, dtype=np.intp)
 
@@ -168,7 +168,7 @@ class Subsampling:
         return IntervalAnswer(centre, *_ends(centre, 0.0, turn, self.size))
 
     def learn(self, turn: Turn, cell: int | None) -> _Charged:
-        """Charge for one of all the values that the answer could have had."""
+        """Charge the logarithm of the number of values that the answer could have had."""
         values = self.size + 1 if turn.scale == "share" else 2 * VALUE_ONE * self.size + 1
         return _Charged(turn.memory.nats + ln(float(values)))
 
@@ -177,5 +177,5 @@ class Subsampling:
         return _price(memory, t, site)
 
     def tolerance(self, memory: _Charged, site: BaselineContext) -> float:
-        """The rows speak every time."""
+        """0: every answer uses the private data."""
         return 0.0

@@ -1,4 +1,4 @@
-"""Gaussian noise on every answer: differential privacy's way to adaptive questions."""
+"""Gaussian noise on every answer: the differential-privacy approach to adaptive questions."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _noise = lru_cache(maxsize=64)(gaussian_noise)
 
 @dataclass(frozen=True, slots=True)
 class GaussianNoise:
-    """The mean of all rows plus Gaussian noise, its size chosen for the narrowest guarantee over T questions.
+    """The mean of all rows plus Gaussian noise; its size gives the narrowest guarantee over T questions.
 
     Args:
         rounds: T, fixed in advance.
-        transfer: by which theorem privacy on the sample becomes accuracy on the population.
-        deviation: the noise's standard deviation on the [-1, 1] scale, instead of the chosen one; nothing is guaranteed
+        transfer: the theorem that turns privacy on the sample into accuracy on the population.
+        deviation: the noise's standard deviation on the [-1, 1] scale, instead of the computed one; there is no guarantee
             then.
-        seed: of the noise. Whoever knows it sees through the noise.
+        seed: the seed of the noise. Keep it secret: it allows removing the noise.
     """
 
     rounds: int
@@ -51,20 +51,20 @@ class GaussianNoise:
     def __post_init__(self) -> None:
         require_whole(self.rounds, "rounds")
         if self.rounds < 1:
-            raise SettingError(f"the number of rounds is at least 1, not {self.rounds!r}")
+            raise SettingError(f"the number of rounds is {self.rounds!r}. Expected at least 1.")
 
     name = "Gaussian noise"
 
     @property
     def guarantee(self) -> str:
-        """What its intervals rest on."""
+        """The basis of its intervals, in one line."""
         if self.deviation is not None:
             return "none"
         by = "Jung et al. 2020" if self.transfer == "jung" else "Rogers et al. 2020"
         return f"differential privacy, transferred ({by})"
 
     def setting(self, site: BaselineContext) -> Noise:
-        """The noise, and the half-width that it guarantees."""
+        """The noise, and its guaranteed half-width."""
         if self.deviation is not None:
             return Noise(self.deviation, inf)
         return _noise(
@@ -72,36 +72,36 @@ class GaussianNoise:
         )
 
     def begin(self, site: BaselineContext) -> None:
-        """Nothing to remember."""
+        """None: it keeps no state."""
 
     def allow(self, memory: None, t: int, site: BaselineContext) -> None:
-        """Refuse beyond T."""
+        """Refuse after T questions."""
         if t > self.rounds:
-            raise refuse(f"the noise was made for {self.rounds:,} questions.", asked=min(self.setting(site).width, 2.0))
+            raise refuse(f"the noise is set for {self.rounds:,} questions.", asked=min(self.setting(site).width, 2.0))
 
     def guess(self, memory: None, values: GridValues, t: int, site: BaselineContext) -> Fraction:
-        """The public rows' own mean; it plays no part in the answer."""
+        """The mean of the public rows; the answer does not depend on it."""
         return public_mean(values, site)
 
     def part(self, t: int, site: BaselineContext) -> None:
-        """All rows."""
+        """None: every answer is over all rows."""
 
     def decide(self, turn: Turn, mean: Fraction) -> int:
-        """Mean plus noise."""
+        """The private mean plus noise, on the answer grid."""
         noise = stream_rng(self.seed, "gaussian", turn.round).normal(0.0, self.setting(turn.site).deviation)
         return on_answer_grid(float(mean) + noise)
 
     def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
-        """The noisy answer, and the one half-width of them all."""
+        """The noisy answer, with the same half-width for all answers."""
         return around((cell or 0) / ANSWER_ONE, self.setting(turn.site).width, turn)
 
     def learn(self, turn: Turn, cell: int | None) -> None:
-        """Nothing is learnt."""
+        """None: it keeps no state."""
 
     def nats(self, memory: None, t: int, site: BaselineContext) -> float:
-        """The guarantee is not made of nats."""
+        """0: its guarantee is not counted in nats."""
         return 0.0
 
     def tolerance(self, memory: None, site: BaselineContext) -> float:
-        """The rows speak every time."""
+        """0: every answer uses the private data."""
         return 0.0

@@ -1,6 +1,6 @@
 """Guess and Check (Rogers, Roth, Smith, Srebro, Thakkar and Woodworth 2020): guess from one part, check on the other.
 
-The nearest relative of everhold: a short record of failed guesses is all that the checking rows say, and a union bound
+This is the baseline closest to everhold: the checking rows reveal only a short record of failed guesses, and a union bound
 over records makes every answer valid. It learns nothing from a failure, and the half-width is fixed.
 """
 
@@ -25,12 +25,12 @@ __all__ = ["GuessAndCheck"]
 
 _PI_SQUARED_SIXTH = 1.6449340668482264
 _NO_ANSWER = -1
-"""The cell of a failed guess that could not be answered: the end of the session."""
+"""The cell of a failed guess that could not be answered; it ends the session."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Failures:
-    """How many guesses failed, what their answers can have said in nats, and whether one could not be answered."""
+    """The number of failed guesses, the price of their answers in nats, and whether one could not be answered."""
 
     count: int = 0
     nats: float = 0.0
@@ -39,18 +39,18 @@ class _Failures:
 
 @dataclass(frozen=True, slots=True)
 class GuessAndCheck:
-    """Guesses are means of the public rows, with Gaussian noise or without; every guess is checked on the private ones.
+    """Guesses are means of the public rows, with or without Gaussian noise; each is checked on the private rows.
 
     Round t with f failures before it has `β_t = β · c_{t-1} · c_f / (C(t-1, f) Π k_i)`, `c_x = 6/(π²(x+1)²)`, k_i the number
-    of values that the answer to the i-th failure can have. A guess g
-    passes when both g - τ and g + τ lie outside the Chernoff interval of the private mean at level β_t/2; a failed guess is
-    answered by the private mean rounded to multiples of γ, the largest that `τ ≥ γ + sqrt(ln(2/β_t)/(2n))` allows. When
-    there is none, that question gets no answer (the interval says nothing), and nothing is answered after it.
+    of values that the answer to the i-th failure can have. A guess g passes if both g - τ and g + τ are outside the Chernoff
+    interval of the private mean at level β_t/2. After a failed guess, the answer is the private mean rounded to multiples of
+    γ, the largest that `τ ≥ γ + sqrt(ln(2/β_t)/(2n))` allows. If there is none, that question gets the trivial interval, and
+    the session ends.
 
     Args:
         half_width: τ, on the share scale.
-        deviation: standard deviation of the guesses' noise on the share scale; 0 guesses the public rows' plain mean.
-        seed: of the noise.
+        deviation: standard deviation of the guesses' noise on the share scale; 0 guesses the plain mean of the public rows.
+        seed: the seed of the noise.
     """
 
     half_width: float = 0.1
@@ -60,13 +60,15 @@ class GuessAndCheck:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.half_width < 1.0:
-            raise SettingError(f"the half-width lies between 0 and 1 on the share scale, not at {self.half_width!r}")
+            raise SettingError(
+                f"the half-width is {self.half_width!r}. Expected a number between 0 and 1 (share scale)."
+            )
         if not self.deviation >= 0.0:
-            raise SettingError(f"the noise is at least 0, not {self.deviation!r}")
+            raise SettingError(f"the deviation of the noise is {self.deviation!r}. Expected at least 0.")
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Its name in tables."""
         return f"Guess and Check ({'Gaussian' if self.deviation else 'empirical'})"
 
     def begin(self, site: BaselineContext) -> _Failures:
@@ -79,7 +81,7 @@ class GuessAndCheck:
         return ln(2.0 / site.failure_probability) + series + ln_binomial(t - 1, memory.count) + memory.nats
 
     def _step(self, memory: _Failures, t: int, site: BaselineContext) -> Fraction:
-        """γ on the share scale, on a grid of 2⁻³⁰, rounded down; at most 0 when nothing is left."""
+        """γ on the share scale, on a grid of 2⁻³⁰, rounded down; at most 0 if none is possible."""
         left = self.half_width - sqrt(self.nats(memory, t, site) / (2.0 * site.rows))
         return Fraction(floor(left * 2**30 - 1), 2**30)
 
@@ -87,12 +89,12 @@ class GuessAndCheck:
         """Refuse once a failed guess could not be answered."""
         if memory.over:
             raise refuse(
-                f"±{self.half_width:g} cannot be kept for another question after {memory.count:,} failed guesses.",
+                f"±{self.half_width:g} is not possible for another question after {memory.count:,} failed guesses.",
                 asked=2.0 * self.half_width,
             )
 
     def guess(self, memory: _Failures, values: GridValues, t: int, site: BaselineContext) -> Fraction:
-        """The public rows' mean, with noise, on a grid."""
+        """The mean of the public rows, with noise, on a grid."""
         mean = public_mean(values, site)
         if self.deviation == 0.0:
             return mean
@@ -100,10 +102,10 @@ class GuessAndCheck:
         return Fraction(round(min(max(noisy, -1.0), 1.0) * 2**20), 2**20)
 
     def part(self, t: int, site: BaselineContext) -> None:
-        """All rows."""
+        """None: every answer is over all rows."""
 
     def decide(self, turn: Turn, mean: Fraction) -> int | None:
-        """Quiet when the guess is within τ of the population by the private rows' own interval; else their mean, rounded."""
+        """Quiet if the private rows' interval is within τ of the guess; otherwise their rounded mean."""
         guess, v, n = (turn.guess + 1) / 2, float((mean + 1) / 2), turn.site.rows
         radius = turn.nats / n
         if all(self._beyond(v, float(guess) + side * self.half_width, radius, side) for side in (-1, 1)):
@@ -113,9 +115,9 @@ class GuessAndCheck:
 
     @staticmethod
     def _beyond(v: float, end: float, radius: float, side: int) -> bool:
-        """Whether a population mean at or beyond `end` is ruled out by the private mean v."""
+        """Whether the private mean v excludes a population mean at or beyond `end`."""
         if not 0.0 < end < 1.0:
-            return True  # nothing lies there
+            return True  # no mean can be there
         return (v - end) * side < 0.0 and binary_kl(v, end) >= radius
 
     def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
@@ -141,5 +143,5 @@ class GuessAndCheck:
         return _Failures(memory.count + 1, memory.nats + ln(float(values)))
 
     def tolerance(self, memory: _Failures, site: BaselineContext) -> float:
-        """How far off a guess may be at least."""
+        """How far the private mean may be from a guess that is certain to pass."""
         return 2.0 * self.half_width

@@ -1,4 +1,4 @@
-"""The Ladder (Blum and Hardt 2015): a leaderboard that moves only when a submission is clearly better."""
+"""The Ladder (Blum and Hardt 2015): a leaderboard that changes only if a submission is clearly better."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Ladder"]
 
 @dataclass(frozen=True, slots=True)
 class _Best:
-    """The best loss told so far, as a number of steps, and the price of having told it."""
+    """The best loss returned so far, as a number of steps, and the price of the improvements."""
 
     steps: int | None = None
     code: Code = field(default_factory=Code)
@@ -30,14 +30,14 @@ class _Best:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """Answers a loss by the best one so far, unless it is better by more than a step; then by itself, rounded to steps.
+    """Returns the best loss so far, unless the new loss is better by more than a step; then the new one, rounded to steps.
 
-    The value told is the *best* loss, not that of the question. The interval is for the question asked: its private mean is
-    no more than a step below the best, or it is known to half a step; with everhold's theorem, every improvement charged.
+    The returned value is the *best* loss, not that of the question. The interval is for the question asked: its private mean
+    is at most a step below the best, or it is known to half a step; by everhold's theorem, with every improvement charged.
 
     Args:
         step: η, on the share scale; by their theorem about (ln(kn)/n)^(1/3).
-        best: what nothing has to beat before the first submission.
+        best: the loss to beat for the first submission.
     """
 
     step: float = 0.01
@@ -47,36 +47,36 @@ class Ladder:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.step <= 0.5:
-            raise SettingError(f"the step lies in (0, 0.5] on the share scale, not at {self.step!r}")
+            raise SettingError(f"the step is {self.step!r}. Expected a number in (0, 0.5], on the share scale.")
 
     def begin(self, site: BaselineContext) -> _Best:
-        """No submission yet."""
+        """The state before the first submission."""
         return _Best()
 
     def allow(self, memory: _Best, t: int, site: BaselineContext) -> None:
-        """It never refuses."""
+        """Never refuses."""
 
     def _share(self, memory: _Best) -> Fraction:
         return Fraction(self.best) if memory.steps is None else memory.steps * Fraction(self.step)
 
     def guess(self, memory: _Best, values: GridValues, t: int, site: BaselineContext) -> Fraction:
-        """The best so far."""
+        """The best loss so far."""
         if values.scale != "share":
-            raise QuestionError("the Ladder ranks losses: ask a yes/no question, whether a prediction is wrong.")
+            raise QuestionError("the Ladder ranks losses. Expected a yes/no question: whether a prediction is wrong.")
         return 2 * min(self._share(memory), Fraction(1)) - 1
 
     def part(self, t: int, site: BaselineContext) -> None:
-        """All rows."""
+        """None: every answer is over all rows."""
 
     def decide(self, turn: Turn, mean: Fraction) -> int | None:
-        """Quiet unless the loss is below the best by more than a step; else its nearest step."""
+        """Quiet unless the loss is below the best by more than a step; then its nearest step."""
         loss = (mean + 1) / 2
         if turn.memory.steps is not None and loss >= self._share(turn.memory) - Fraction(self.step):
             return QUIET
         return floor(loss / Fraction(self.step) + Fraction(1, 2))
 
     def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
-        """The best loss so far, and where the loss asked about lies."""
+        """The best loss so far, with an interval for the loss that was asked."""
         step = Fraction(self.step)
         if cell is QUIET:
             best = self._share(turn.memory)
@@ -88,7 +88,7 @@ class Ladder:
         return IntervalAnswer(2.0 * min(float(best), 1.0) - 1.0, 2.0 * low - 1.0, 2.0 * high - 1.0)
 
     def learn(self, turn: Turn, cell: int | None) -> _Best:
-        """A new best is charged for its round and for being one of so many steps."""
+        """Charge a new best for its round and for its value, one of finitely many steps."""
         memory: _Best = turn.memory
         if cell is QUIET:
             return memory
@@ -96,9 +96,9 @@ class Ladder:
         return _Best(cell, memory.code.surprised(turn.round, ln(float(steps))))
 
     def nats(self, memory: _Best, t: int, site: BaselineContext) -> float:
-        """The price of the improvements."""
+        """The price of the improvements so far."""
         return confidence_nats(site.failure_probability) + memory.code.nats(t)
 
     def tolerance(self, memory: _Best, site: BaselineContext) -> float:
-        """A step, once there is something to beat."""
+        """One step, once there is a best loss."""
         return 0.0 if memory.steps is None else 2.0 * self.step

@@ -1,6 +1,6 @@
 """Private multiplicative weights (Hardt and Rothblum 2010): a weight for every point of an explicit domain.
 
-The sketch is a table of the whole domain, so its time and memory grow with the domain: that is what everhold's does not.
+The sketch is a table of the whole domain, so its time and memory grow with the domain, unlike everhold's.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["MultiplicativeWeights"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Weights:
-    """Weights over the domain as whole numbers, their logarithms, and how often they were updated."""
+    """Weights over the domain as whole numbers, their logarithms, and the number of updates."""
 
     masses: NDArray[np.float64] = field(repr=False)
     logs: NDArray[np.float64] = field(repr=False)
@@ -46,7 +46,7 @@ class _Weights:
 
     @property
     def whole(self) -> int:
-        """Σ masses."""
+        """The sum of the masses."""
         return int(self.masses.sum())
 
 
@@ -58,18 +58,18 @@ def _weights(logs: NDArray[np.float64], updates: int) -> _Weights:
 
 @dataclass(frozen=True, slots=True)
 class MultiplicativeWeights:
-    """Answers from weights over all public rows, the domain; where they are off, a noisy answer and an update.
+    """Answers from weights over all public rows, the domain; if they are off, a noisy answer and an update.
 
     Args:
         rounds: T, fixed in advance.
-        threshold: how far off before an update, on the share scale.
+        threshold: the error that causes an update, on the share scale.
         deviation: scale of the Laplace noise on the threshold, on the share scale; twice that on comparisons.
-        answers: scale of the Laplace noise on answers; as on the threshold when left out.
-        rate: η, how far an update goes; a quarter of the threshold when left out.
-        budget: the most updates; `4 ln N/a²` with a half the threshold, when left out.
-        promise: what is guaranteed, for which rows; None: nothing. `proved` makes it.
-        domain: how many points it is guaranteed for.
-        seed: of the noise.
+        answers: scale of the Laplace noise on answers; None: as on the threshold.
+        rate: η, the size of an update; None: a quarter of the threshold.
+        budget: the largest number of updates; None: `4 ln N/a²`, with a half the threshold.
+        promise: the guarantee, and for which rows; None: no guarantee. `proved` sets it.
+        domain: the number of points of the guarantee.
+        seed: the seed of the noise.
     """
 
     rounds: int
@@ -85,13 +85,13 @@ class MultiplicativeWeights:
 
     def __post_init__(self) -> None:
         if not (self.threshold > 0.0 and self.deviation >= 0.0):
-            raise SettingError("the threshold is positive and the noise at least 0.")
+            raise SettingError("expected a positive threshold and noise of at least 0.")
 
     @classmethod
     def proved(
         cls, *, rows: int, rounds: int, domain: int, failure_probability: float = 0.05, seed: int = 0
     ) -> MultiplicativeWeights:
-        """With the published guarantee, for the smallest half-width that `rows` allow over a domain of so many points.
+        """Settings with the published guarantee, for the smallest half-width that `rows` allow over `domain` points.
 
         Threshold 2a, rate a/2, `c = 4 ln N/a²` updates; noise by Dwork and Roth's NumericSparse with (ε, δ): scale
         `sqrt(32 c ln(2/δ))/(ε₁n)` on the threshold, twice that on comparisons, and with ε₂ on answers.
@@ -110,18 +110,19 @@ class MultiplicativeWeights:
 
     @property
     def guarantee(self) -> str:
-        """What its intervals rest on."""
+        """The basis of its intervals, in one line."""
         if self.promise is None:
             return "none with these settings"
         return "differential privacy over an explicit domain, transferred (Hardt and Rothblum 2010, Jung et al. 2020)"
 
     def begin(self, site: BaselineContext) -> _Weights:
-        """The prior."""
+        """The weights of the prior."""
         if self.promise is not None:
             self.promise.check(site)
             if self.domain is not None and site.public.size > self.domain:
                 raise SettingError(
-                    f"these settings are proved for {self.domain:,} points, not for {site.public.size:,}."
+                    f"these settings are proved for {self.domain:,} points, but there are {site.public.size:,}. Use "
+                    "MultiplicativeWeights.proved(...) for this domain."
                 )
         base = np.zeros(site.public.size) if site.public.weights is None else np.log(site.public.weights + 1e-300)
         return _weights(base, 0)
@@ -133,22 +134,22 @@ class MultiplicativeWeights:
         return max(1, int(4.0 * log(max(site.public.size, 2)) / alpha**2))
 
     def allow(self, memory: _Weights, t: int, site: BaselineContext) -> None:
-        """Refuse beyond the rounds or the updates that were planned for."""
+        """Refuse after the planned number of rounds or updates."""
         if t > self.rounds:
-            raise refuse(f"the settings were made for {self.rounds:,} questions.", asked=2.0 * self.threshold)
+            raise refuse(f"the settings are for {self.rounds:,} questions.", asked=2.0 * self.threshold)
         if memory.updates >= self._budget(site):
             raise refuse(f"all {memory.updates:,} updates are used up.", asked=2.0 * self.threshold)
 
     def guess(self, memory: _Weights, values: GridValues, t: int, site: BaselineContext) -> Fraction:
-        """The weights' answer: a pass over the whole domain."""
+        """The answer of the weights, from a pass over the whole domain."""
         whole = memory.whole
         return Fraction(values.dot(memory.masses, whole), whole * VALUE_ONE)
 
     def part(self, t: int, site: BaselineContext) -> None:
-        """All rows."""
+        """None: every answer is over all rows."""
 
     def decide(self, turn: Turn, mean: Fraction) -> int | None:
-        """Quiet while the noisy difference stays within the noisy threshold; else the noisy mean."""
+        """Quiet if the noisy difference is within the noisy threshold; otherwise the noisy mean."""
         threshold = 2.0 * self.threshold + self._noise("threshold", turn.memory.updates, self.deviation)
         off = abs(float(mean - turn.guess)) + self._noise("comparison", turn.round, 2.0 * self.deviation)
         if off <= threshold:
@@ -172,11 +173,11 @@ class MultiplicativeWeights:
         rate = self.threshold / 4.0 if self.rate is None else self.rate
         values = turn.values.array * 2.0 - 1.0 if turn.values.scale == "share" else turn.values.array / VALUE_ONE
         sign = 1.0 if cell / ANSWER_ONE > float(turn.guess) else -1.0
-        # e^(±ηf) for f = (1 + φ)/2 in [0, 1]: the half that does not depend on φ falls out
+        # e^(±ηf) for f = (1 + φ)/2 in [0, 1]: the half that does not depend on φ cancels
         return _weights(memory.logs + sign * 0.5 * rate * values, memory.updates + 1)
 
     def nats(self, memory: _Weights, t: int, site: BaselineContext) -> float:
-        """The guarantee is not made of nats."""
+        """0: its guarantee is not counted in nats."""
         return 0.0
 
     def tolerance(self, memory: _Weights, site: BaselineContext) -> float:

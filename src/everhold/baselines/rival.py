@@ -1,10 +1,10 @@
-"""A rival in everhold's socket: what every one of them shares, so that each is one file with its idea alone.
+"""Baselines with everhold's protocol. The shared parts are here, so that each baseline is one file with only its idea.
 
-A *policy* says what a rival does with a question: what it reads off the public rows, which private rows it looks at, when
-and what it lets out, and what it guarantees. `Rival` is the mechanism made of it: rounds, records, replays and refusals.
+A *policy* defines what a baseline does with a question: its guess from the public rows, which private rows it reads, when
+and how the answer uses them, and its guarantee. `Rival` is the mechanism for a policy: rounds, records, replays, refusals.
 
-The cell of a round holds all that the private rows said, noise included; so a transcript replays without the rows and
-without the noise, like everhold's own.
+The cell of a round contains everything that depends on the private rows, noise included, so a transcript replays without
+the rows and without the noise, like everhold's own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ANSWER_ONE = 2**20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BaselineContext:
-    """Where a policy works: n private rows, the public rows, δ."""
+    """What a policy can use: the number n of private rows, the public rows, δ."""
 
     rows: int
     public: Draws
@@ -54,16 +54,16 @@ class BaselineContext:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Turn:
-    """What is public of one round.
+    """The public part of one round.
 
     Attributes:
-        round: its number, the first being 1.
-        scale: how the question's answer is read.
-        guess: what the policy would answer without the private rows, on the [-1, 1] scale.
-        memory: what the policy keeps from round to round.
-        site: where it works.
-        query, values: the question and its values on the public rows; None where a recorded reading stands for them.
-        nats: the price that the answer's interval is computed with, for policies that have one.
+        round: its number, starting at 1.
+        scale: the scale of the question's answer.
+        guess: the policy's answer without the private rows, on the [-1, 1] scale.
+        memory: the policy's state before the round.
+        site: the context of the policy.
+        query, values: the question and its values on the public rows; None if a recorded reading replaces them.
+        nats: the price used for the answer's interval, for policies that have one.
     """
 
     round: int
@@ -78,18 +78,18 @@ class Turn:
 
     @property
     def reading(self) -> SketchValue:
-        """The guess, as records keep it."""
+        """The guess, in the form that records store."""
         return SketchValue(self.scale, self.guess.numerator, self.guess.denominator, self.site.public.draws)
 
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What settings were proved for: at least so many rows, at most so much confidence.
+    """What settings are proved for: at least this many rows, and at least this failure probability.
 
     Attributes:
         rows: n of the theorem.
         failure_probability: its δ.
-        half_width: what it then guarantees, on the share scale.
+        half_width: the guaranteed half-width, on the share scale.
     """
 
     rows: int
@@ -97,17 +97,17 @@ class Promise:
     half_width: float
 
     def check(self, site: BaselineContext) -> None:
-        """Refuse rows that the theorem does not speak of."""
+        """Raise SettingError for rows or a δ that the theorem does not cover."""
         if site.rows < self.rows or site.failure_probability < self.failure_probability * (1.0 - 1e-12):
             raise SettingError(
-                f"these settings are proved for {self.rows:,} rows and δ = {self.failure_probability:g}, and there are "
-                f"{site.rows:,} rows and δ = {site.failure_probability:g}. Make them for these."
+                f"these settings are proved for {self.rows:,} rows and δ = {self.failure_probability:g}, but there are "
+                f"{site.rows:,} rows and δ = {site.failure_probability:g}. Compute the settings for these."
             )
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalAnswer:
-    """What is told: a value and an interval, on the [-1, 1] scale."""
+    """The answer of a policy: a value and an interval, on the [-1, 1] scale."""
 
     value: float
     low: float
@@ -115,59 +115,59 @@ class IntervalAnswer:
 
 
 class Policy(Protocol):
-    """The idea of a rival. Everything but `decide` is a function of public facts and cells."""
+    """The idea of a baseline. Everything except `decide` is a function of public facts and cells."""
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Its name in tables."""
 
     @property
     def guarantee(self) -> str:
-        """What its intervals rest on, in one line."""
+        """The basis of its intervals, in one line."""
 
     def begin(self, site: BaselineContext) -> Any:
-        """What is remembered before the first round."""
+        """The state before the first round."""
 
     def allow(self, memory: Any, t: int, site: BaselineContext) -> None:
-        """Raise PrecisionExhausted where round t goes beyond what was planned for."""
+        """Raise PrecisionExhausted if round t is beyond the plan."""
 
     def guess(self, memory: Any, values: GridValues, t: int, site: BaselineContext) -> Fraction:
-        """What would be answered from the public rows alone."""
+        """The answer from the public rows alone."""
 
     def part(self, t: int, site: BaselineContext) -> NDArray[np.intp] | None:
-        """Which private rows round t reads; None: all."""
+        """Indices of the private rows that round t reads; None: all rows."""
 
     def decide(self, turn: Turn, mean: Fraction) -> int | None:
-        """What the private rows say, as a whole number, or QUIET. `mean` is over the rows read."""
+        """The data-dependent part of the answer as a whole number, or QUIET. `mean` is over the rows that are read."""
 
     def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
-        """The answer."""
+        """The value and interval to return."""
 
     def learn(self, turn: Turn, cell: int | None) -> Any:
-        """What is remembered after the round."""
+        """The state after the round."""
 
     def nats(self, memory: Any, t: int, site: BaselineContext) -> float:
-        """The price of the next interval; 0 where the guarantee is not made of nats."""
+        """The price of the next interval; 0 if the guarantee is not counted in nats."""
 
     def tolerance(self, memory: Any, site: BaselineContext) -> float:
-        """How far the rows may be from the guess before they speak; 0 where they always do."""
+        """How far the private mean may be from the guess before the answer uses it; 0 if it always does."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _State:
     memory: Any
     round: int = 0
-    spoken: int = 0
+    surprises: int = 0
 
 
 class Rival:
-    """A mechanism made of a policy.
+    """The mechanism of a policy.
 
     Args:
-        policy: the idea.
+        policy: the idea of the baseline.
         rows: n, the number of private rows.
         public: the public rows: a prior's pool.
-        failure_probability: δ, over all intervals of the session together.
+        failure_probability: δ, for all intervals of the session together.
 
     >>> import numpy as np, everhold as eh
     >>> from everhold.baselines import GaussianNoise, Rival
@@ -184,9 +184,11 @@ class Rival:
     def __init__(self, policy: Policy, *, rows: int, public: Any, failure_probability: float = 0.05) -> None:
         require_whole(rows, "rows")
         if rows < 1:
-            raise SettingError(f"the number of private rows is at least 1, not {rows!r}")
+            raise SettingError(f"the number of private rows is {rows!r}. Expected at least 1.")
         if not 0.0 < failure_probability < 1.0:
-            raise SettingError(f"a failure probability lies strictly between 0 and 1, not at {failure_probability!r}")
+            raise SettingError(
+                f"the failure probability is {failure_probability!r}. Expected a number strictly between 0 and 1."
+            )
         self.policy = policy
         self._site = BaselineContext(
             rows, Draws(public.rows, public.size, public.weights, public.draws), failure_probability
@@ -200,12 +202,12 @@ class Rival:
 
     @property
     def surprises(self) -> int:
-        """In how many of them the private rows spoke."""
-        return self._state.spoken
+        """How many of the answers used the private data."""
+        return self._state.surprises
 
     @property
     def spent(self) -> float:
-        """The price of the next answer's interval, where the policy has one."""
+        """The price in nats of the next answer's interval, if the policy has one."""
         return self.policy.nats(self._state.memory, self._state.round + 1, self._site)
 
     def prepare(self, query: Query) -> Query:
@@ -217,7 +219,7 @@ class Rival:
         return self._values(query).pack().digest
 
     def propose(self, query: Query | SketchValue) -> Turn:
-        """The question on the public rows, or a refusal."""
+        """Evaluate the question on the public rows, or raise PrecisionExhausted."""
         state, site, t = self._state, self._site, self._state.round + 1
         self.policy.allow(state.memory, t, site)
         nats, tolerance = self.spent, self.policy.tolerance(state.memory, site)
@@ -229,37 +231,37 @@ class Rival:
         return Turn(t, values.scale, guess, state.memory, site, query, values, nats, tolerance)
 
     def part(self, proposal: Turn) -> NDArray[np.intp] | None:
-        """Which rows are read."""
+        """Indices of the private rows that the round reads; None: all rows."""
         return self.policy.part(proposal.round, self._site)
 
     def decide(self, proposal: Turn, total: int) -> int | None:
-        """What the rows say."""
+        """The data-dependent part of the answer as a whole number, or QUIET."""
         part = self.part(proposal)
         read = self._site.rows if part is None else len(part)
         return self.policy.decide(proposal, Fraction(total, VALUE_ONE * read))
 
     def absorb(self, proposal: Turn, cell: int | None, fit: tuple[int, ...] | None = None) -> None:
-        """End the round."""
+        """End the round and update the policy's state."""
         state = self._state
         if proposal.round != state.round + 1:
-            raise SettingError(f"the proposal is for round {proposal.round}, but round {state.round + 1} comes next.")
+            raise SettingError(f"the proposal is for round {proposal.round}, but the next round is {state.round + 1}.")
         if cell is not QUIET and proposal.values is None:
-            raise ReplayError(f"the rows spoke in round {proposal.round}, but its question was not kept.")
-        self._state = _State(self.policy.learn(proposal, cell), proposal.round, state.spoken + (cell is not QUIET))
+            raise ReplayError(f"round {proposal.round} used the private data, but its question was not recorded.")
+        self._state = _State(self.policy.learn(proposal, cell), proposal.round, state.surprises + (cell is not QUIET))
 
     def skip(self, rounds: int) -> None:
-        """Take over so many quiet rounds from a record."""
+        """Count `rounds` quiet rounds read from a record."""
         self._state = replace(self._state, round=self._state.round + rounds)
 
     def answer(self, proposal: Turn, cell: int | None) -> Answer:
-        """What is told, on the scale of the question."""
-        told = self.policy.tell(proposal, cell)
-        value, low, high = (min(max(x, -1.0), 1.0) for x in (told.value, told.low, told.high))
+        """The answer to return, on the scale of the question."""
+        found = self.policy.tell(proposal, cell)
+        value, low, high = (min(max(x, -1.0), 1.0) for x in (found.value, found.low, found.high))
         answer = Answer(value, low, high, cell is not QUIET, proposal.round, proposal.nats, "mean")
         return answer.as_share() if proposal.scale == "share" else answer
 
     def preview(self, query: Query) -> Preview:
-        """What the public side says of a question, for nothing."""
+        """What the public side alone predicts for a question, free of charge."""
         turn = self.propose(query)
         quiet = self.answer(turn, QUIET) if turn.tolerance > 0.0 else None
         prior = float(_mean(self._values(query), self._site.public))
@@ -279,7 +281,7 @@ class Rival:
 
 
 def _mean(values: GridValues, public: Draws) -> Fraction:
-    """The mean over the public rows, by weight where they have one."""
+    """The mean over the public rows, weighted if they have weights."""
     if public.weights is None:
         return Fraction(values.total, VALUE_ONE * public.size)
     numbers = values.array * 2.0 - 1.0 if values.scale == "share" else values.array / VALUE_ONE
@@ -287,23 +289,23 @@ def _mean(values: GridValues, public: Draws) -> Fraction:
 
 
 def public_mean(values: GridValues, site: BaselineContext) -> Fraction:
-    """What the public rows say of a question."""
+    """The mean of a question over the public rows."""
     return _mean(values, site.public)
 
 
 def on_answer_grid(value: float) -> int:
-    """A noisy answer as a cell, kept within [-2, 2]."""
+    """A noisy answer as a cell, clipped to [-2, 2]."""
     return round(min(max(value, -2.0), 2.0) * ANSWER_ONE)
 
 
 def around(value: float, width: float, turn: Turn) -> IntervalAnswer:
-    """A value with one half-width to either side, widened by what grids can have moved it."""
+    """A value with one half-width to either side, widened by the rounding error of the grids."""
     slack = 1.0 / ANSWER_ONE + (2.0**-15 if turn.scale == "mean" else 0.0)
     return IntervalAnswer(value, value - width - slack, value + width + slack)
 
 
 def refuse(what: str, *, asked: float) -> PrecisionExhausted:
-    """The refusal of a rival whose plan is used up."""
+    """The error of a baseline whose plan is used up."""
     return PrecisionExhausted(
-        f"{what} Answers given so far keep their guarantee.", asked=asked, left=0.0, needed=asked, more_rows=None
+        f"{what} Answers returned so far keep their guarantee.", asked=asked, left=0.0, needed=asked, more_rows=None
     )

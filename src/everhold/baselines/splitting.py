@@ -1,4 +1,4 @@
-"""Sample splitting: fresh rows for every question, and nothing to be afraid of, until the rows are used up."""
+"""Sample splitting: fresh rows for every question, until the rows are used up."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Splitting"]
 
 @lru_cache(maxsize=8)
 def _dealt(rows: int, seed: int) -> NDArray[np.intp]:
-    """The rows in an order that has nothing to do with what is in them."""
+    """The rows in a random order, independent of their content."""
     return np.asarray(stream_rng(seed, "splitting").permutation(rows), dtype=np.intp)
 
 
@@ -34,14 +34,14 @@ def _dealt(rows: int, seed: int) -> NDArray[np.intp]:
 class Splitting:
     """⌊n/T⌋ rows for each of T questions.
 
-    Every question meets rows that nothing told so far depends on, so its interval is that of a question fixed in advance,
-    with δ/T each (Chernoff's bound and a union bound).
+    No earlier answer depends on the rows of a question, so its interval is that of a question fixed in advance, with δ/T
+    each (Chernoff's bound and a union bound).
 
-    Rows are dealt out by lot, so that they may come in any order.
+    The rows are assigned at random, so their order in the table does not matter.
 
     Args:
-        rounds: T, how many questions the rows are divided among.
-        seed: of the lot.
+        rounds: T, the number of questions to divide the rows among.
+        seed: the seed of the random order.
     """
 
     rounds: int
@@ -52,18 +52,18 @@ class Splitting:
     def __post_init__(self) -> None:
         require_whole(self.rounds, "rounds")
         if self.rounds < 1:
-            raise SettingError(f"the number of rounds is at least 1, not {self.rounds!r}")
+            raise SettingError(f"the number of rounds is {self.rounds!r}. Expected at least 1.")
 
     def begin(self, site: BaselineContext) -> None:
-        """Nothing to remember."""
+        """None: it keeps no state."""
 
     def allow(self, memory: None, t: int, site: BaselineContext) -> None:
         """Refuse once the rows are used up."""
         if t > min(self.rounds, site.rows):
-            raise refuse(f"the rows were divided among {min(self.rounds, site.rows):,} questions.", asked=2.0)
+            raise refuse(f"the rows are divided among {min(self.rounds, site.rows):,} questions.", asked=2.0)
 
     def guess(self, memory: None, values: GridValues, t: int, site: BaselineContext) -> Fraction:
-        """The public rows' own mean; it plays no part in the answer."""
+        """The mean of the public rows; the answer does not depend on it."""
         return public_mean(values, site)
 
     def part(self, t: int, site: BaselineContext) -> NDArray[np.intp]:
@@ -86,12 +86,12 @@ class Splitting:
         return IntervalAnswer(centre, *((2.0 * low - 1.0, 2.0 * high - 1.0) if turn.scale == "share" else (low, high)))
 
     def learn(self, turn: Turn, cell: int | None) -> None:
-        """Nothing is learnt."""
+        """None: it keeps no state."""
 
     def nats(self, memory: None, t: int, site: BaselineContext) -> float:
         """`ln(2T/δ)`."""
         return ln(2.0 * self.rounds / site.failure_probability)
 
     def tolerance(self, memory: None, site: BaselineContext) -> float:
-        """The rows speak every time."""
+        """0: every answer uses the private data."""
         return 0.0

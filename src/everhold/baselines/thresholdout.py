@@ -1,4 +1,4 @@
-"""Thresholdout (Dwork, Feldman, Hardt, Pitassi, Reingold and Roth 2015): the training set answers while it agrees."""
+"""Thresholdout (Dwork, Feldman, Hardt, Pitassi, Reingold and Roth 2015): answers from the training set while it agrees."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ Shape = Literal["laplace", "gaussian"]
 
 @dataclass(frozen=True, slots=True)
 class Thresholdout:
-    """Answers from the public rows, its training set, unless the private ones differ by more than a noisy threshold.
+    """Answers from the public rows, its training set, unless the private rows differ by more than a noisy threshold.
 
     Args:
         threshold: T, on the share scale.
         deviation: σ, the scale of the noise, on the share scale: answers get σ, the threshold 2σ, comparisons 4σ.
-        budget: B, how often the private rows may be needed; None: always.
-        rounds: the number of questions that the guarantee is for.
-        promise: what is guaranteed, for which rows; None: nothing. `proved` makes it.
+        budget: B, how many answers may use the private data; None: no limit.
+        rounds: the number of questions of the guarantee.
+        promise: the guarantee, and for which rows; None: no guarantee. `proved` sets it.
         shape: 'laplace', as it is proved, or 'gaussian', as in the published experiment: noise σ on comparisons and
             answers, none on the threshold itself.
-        seed: of the noise.
+        seed: the seed of the noise.
     """
 
     threshold: float = 0.04
@@ -56,15 +56,15 @@ class Thresholdout:
 
     def __post_init__(self) -> None:
         if not (self.threshold > 0.0 and self.deviation > 0.0):
-            raise SettingError("the threshold and the noise are positive.")
+            raise SettingError("expected a positive threshold and positive noise.")
         if self.shape not in get_args(Shape):
-            raise SettingError(f"the noise is 'laplace' or 'gaussian', not {self.shape!r}")
+            raise SettingError(f"the shape of the noise is {self.shape!r}. Expected 'laplace' or 'gaussian'.")
 
     @classmethod
     def proved(
         cls, *, rows: int, rounds: int, budget: int, failure_probability: float = 0.05, seed: int = 0
     ) -> Thresholdout:
-        """Set as the theorem wants it: T = 3τ/4, σ = τ/(96 ln(4m/β)), for the smallest τ that `rows` allow."""
+        """Settings of the theorem: T = 3τ/4, σ = τ/(96 ln(4m/β)), for the smallest τ that `rows` allow."""
         tau = thresholdout_width(rows, rounds=rounds, budget=budget, failure_probability=failure_probability) / 2.0
         sigma = tau / (96.0 * log(4.0 * rounds / failure_probability))
         return cls(0.75 * tau, sigma, budget, rounds, Promise(rows, failure_probability, tau), "laplace", seed)
@@ -73,30 +73,30 @@ class Thresholdout:
 
     @property
     def guarantee(self) -> str:
-        """What its intervals rest on."""
+        """The basis of its intervals, in one line."""
         if self.promise is None:
             return "none with these settings"
         return f"at most {self.budget} questions that overfit the training rows (Dwork et al. 2015)"
 
     def begin(self, site: BaselineContext) -> int:
-        """How often the private rows were needed."""
+        """0: no answer has used the private data yet."""
         if self.promise is not None:
             self.promise.check(site)
         return 0
 
     def allow(self, memory: int, t: int, site: BaselineContext) -> None:
-        """Refuse once the budget or the rounds are used up."""
+        """Refuse after the budget or the rounds are used up."""
         if self.budget is not None and memory >= self.budget:
             raise refuse(f"the budget of {self.budget:,} answers that overfit is used up.", asked=2 * self.threshold)
         if self.rounds is not None and t > self.rounds:
-            raise refuse(f"the settings were made for {self.rounds:,} questions.", asked=2 * self.threshold)
+            raise refuse(f"the settings are for {self.rounds:,} questions.", asked=2 * self.threshold)
 
     def guess(self, memory: int, values: GridValues, t: int, site: BaselineContext) -> Fraction:
         """The training set's answer."""
         return public_mean(values, site)
 
     def part(self, t: int, site: BaselineContext) -> None:
-        """All rows."""
+        """None: every answer is over all rows."""
 
     def _noise(self, what: str, number: int, scale: float) -> float:
         rng = stream_rng(self.seed, "thresholdout", what, number)
@@ -105,7 +105,7 @@ class Thresholdout:
         return 2.0 * float(rng.normal(0.0, self.deviation))
 
     def decide(self, turn: Turn, mean: Fraction) -> int | None:
-        """Quiet within the noisy threshold, else a noisy mean of the private rows. The threshold is renewed each time."""
+        """Quiet within the noisy threshold; otherwise a noisy mean of the private rows, and then a new threshold noise."""
         renewed = self._noise("threshold", turn.memory, 2.0) if self.shape == "laplace" else 0.0
         threshold = 2.0 * self.threshold + renewed
         if abs(float(mean - turn.guess)) <= threshold + self._noise("comparison", turn.round, 4.0):
@@ -118,12 +118,12 @@ class Thresholdout:
         return around(value, inf if self.promise is None else 2.0 * self.promise.half_width, turn)
 
     def learn(self, turn: Turn, cell: int | None) -> int:
-        """Count."""
+        """The number of answers that used the private data, after this round."""
         spent: int = turn.memory
         return spent + (cell is not QUIET)
 
     def nats(self, memory: int, t: int, site: BaselineContext) -> float:
-        """The guarantee is not made of nats."""
+        """0: its guarantee is not counted in nats."""
         return 0.0
 
     def tolerance(self, memory: int, site: BaselineContext) -> float:

@@ -1,1 +1,1 @@
-"""Theorems as pure functions of numbers: no clock, no data, no coins."""
+"""Bounds as pure functions of numbers, without clock, data or coins."""

@@ -1,8 +1,8 @@
 """From a price to a width: Chernoff's bound for means of [0, 1]-valued draws, and its inversion.
 
-With probability 1-δ, at every round at once, `kl(x ‖ p) ≤ C/n`: x the sample's mean on the share scale, p the
-population's, C the price (`description_length`), n the rows. Everything here is a search for the p that this allows,
-and every search returns the end that cannot overclaim. See `docs/theory/intervals.md`.
+With probability 1-δ, simultaneously in every round, `kl(x ‖ p) ≤ C/n`: x is the sample's mean on the share scale, p the
+population's, C the price (`description_length`), n the number of rows. The functions here search for the p that this
+allows, and every search returns the endpoint that cannot overclaim. See `docs/theory/intervals.md`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ __all__ = [
 ]
 
 SHARE_GRID = 2.0**-32
-"""Ends of intervals lie on this grid of shares, rounded outwards."""
+"""Ends of intervals are on this grid of shares, rounded outwards."""
 
 _STEPS = 2**32
-_BLUR = 2e-15  # more than floating point can be wrong by in kl
+_BLUR = 2e-15  # larger than the floating-point error of kl
 
 
 def confidence_nats(failure_probability: float) -> float:
-    """`ln(2/δ)`: the part of the price that confidence costs; 2 for the two sides of an interval.
+    """`ln(2/δ)`: the part of the price that pays for confidence; 2 for the two sides of an interval.
 
     >>> round(confidence_nats(0.05), 4)
     3.6889
@@ -58,7 +58,7 @@ def hoeffding_width(nats: float, rows: float) -> float:
 
 
 def hoeffding_rows(nats: float, width: float) -> int:
-    """The inverse of `hoeffding_width`, rounded up: rows that make the width at most `width`.
+    """The inverse of `hoeffding_width`, rounded up: the rows for which the width is at most `width`.
 
     >>> hoeffding_rows(50.0, 0.1)
     10000
@@ -73,7 +73,7 @@ def hoeffding_rows(nats: float, width: float) -> int:
 
 
 def binary_kl(x: float, p: float) -> float:
-    """Relative entropy `kl(x ‖ p)` of two coins, in nats, the same bits on every machine; `inf` where p rules x out.
+    """Relative entropy `kl(x ‖ p)` of two coins, in nats, the same bits on every machine; `inf` if p excludes x.
 
     >>> binary_kl(0.5, 0.5), binary_kl(0.0, 0.0), binary_kl(1.0, 0.0)
     (0.0, 0.0, inf)
@@ -92,7 +92,7 @@ def binary_kl(x: float, p: float) -> float:
 def kl_lower(x: float, radius: float) -> float:
     """The lower end: no p below the returned value has `kl(x ‖ p) ≤ radius` (and p ≤ x).
 
-    Searched on `SHARE_GRID` and rounded outwards by one step more than floating point could be wrong by.
+    Searched on `SHARE_GRID` and rounded outwards by one step more than the floating-point error.
 
     >>> kl_lower(0.0, 0.1), 0.4 < kl_lower(0.5, 0.02) < 0.401
     (0.0, True)
@@ -101,7 +101,7 @@ def kl_lower(x: float, radius: float) -> float:
     if x == 0.0:
         return 0.0
     # The boundary m: kl at (m-1)/2^32 exceeds the radius, kl at m/2^32 does not. A fast guess, then exact steps, so
-    # that the result does not depend on the machine that guessed.
+    # that the result does not depend on the machine.
     top = floor(x * _STEPS)
     m = min(max(round(_guess(x, radius) * _STEPS), 0), top)
     m = _boundary(lambda i: _inside(x, i / _STEPS, radius), m, 0, top)
@@ -118,9 +118,9 @@ def kl_upper(x: float, radius: float) -> float:
 
 
 def kl_interval(low: float, high: float, radius: float) -> tuple[float, float]:
-    """All population shares allowed when the sample's share is only known to lie in [low, high].
+    """All population shares that are possible if the sample's share is only known to be in [low, high].
 
-    If the share x lies in [low, high] and `kl(x ‖ p) ≤ radius`, then p lies in the returned interval: below low,
+    If the share x is in [low, high] and `kl(x ‖ p) ≤ radius`, then p is in the returned interval: for p below low,
     kl(low ‖ p) ≤ kl(x ‖ p), and likewise above high.
 
     >>> a, b = kl_interval(0.4, 0.6, 0.0)
@@ -133,10 +133,10 @@ def kl_interval(low: float, high: float, radius: float) -> tuple[float, float]:
 
 
 def known_rows_range(low: float, high: float, rows: int, known: int) -> tuple[float, float, int]:
-    """What [low, high] for all rows says of the share among the rows the analyst does not know.
+    """The range of the share among the rows that the analyst does not know, from [low, high] for all rows.
 
-    Of `rows`, `known` may be anything: the others' share lies in [(n·low - m)/(n-m), n·high/(n-m)]. Returns that
-    range and n - m, which then take the place of [low, high] and n.
+    Of `rows`, `known` may have any values: the share of the others is in [(n·low - m)/(n-m), n·high/(n-m)]. Returns that
+    range and n - m, which then replace [low, high] and n.
 
     >>> known_rows_range(0.5, 0.5, 100, 0)
     (0.5, 0.5, 100)
@@ -146,7 +146,7 @@ def known_rows_range(low: float, high: float, rows: int, known: int) -> tuple[fl
     if known == 0:
         return low, high, rows
     left = rows - known
-    slack = 4e-16  # what the divisions can lose
+    slack = 4e-16  # the rounding error of the divisions
     return max(0.0, (rows * low - known) / left - slack), min(1.0, rows * high / left + slack), left
 
 
@@ -155,7 +155,7 @@ def _inside(x: float, p: float, radius: float) -> bool:
 
 
 def _boundary(inside: Callable[[int], bool], m: int, bottom: int, top: int) -> int:
-    """The smallest whole number in [bottom, top] that is inside, walking from m in doubling steps, then halving."""
+    """The smallest whole number in [bottom, top] that is inside: doubling steps from m, then bisection."""
     if inside(m):
         step, high = 1, m
         while (low := max(high - step, bottom - 1)) >= bottom and inside(low):
@@ -176,7 +176,7 @@ def _boundary(inside: Callable[[int], bool], m: int, bottom: int, top: int) -> i
 
 
 def _guess(x: float, radius: float) -> float:
-    """Newton's method for kl(x ‖ p) = radius below x, in the machine's own arithmetic."""
+    """Newton's method for kl(x ‖ p) = radius below x, with the machine's own functions."""
     if radius == 0.0:
         return x
     if x == 1.0:

@@ -1,16 +1,16 @@
-"""The price of a transcript, in nats: how surprising it was that the surprises came when and as they did.
+"""The price of a transcript, in nats: the description length of when the surprises occurred and of their cells.
 
-A transcript says at which rounds the sketch was off and by which cell. Every place a session can be in (a *node*: a
-prefix of the transcript) gets a weight, all weights together at most 1 whatever the analyst does. The price of being
-at a node is `ln 1/weight`; the width of every interval follows from it (`docs/theory/validity.md`). Nothing has to be
-fixed in advance: no horizon, no number of surprises.
+A transcript records in which rounds the sketch was off and by which cell. Every state of a session (a *node*: a prefix of
+the transcript) gets a weight, and all weights sum to at most 1 for any analyst. The price of being at a node is
+`ln 1/weight`; the width of every interval follows from it (`docs/theory/validity.md`). Nothing has to be fixed in advance:
+neither the number of rounds nor the number of surprises.
 
-Two descriptions of *when* are mixed half and half, so that the cheaper one is paid up to ln 2:
+Two descriptions of *when* are mixed half and half, so the price is that of the cheaper one plus at most ln 2:
 
-* A, by gaps: one integer code for every gap. Cheap when surprises come early and quiet follows.
-* B, by count: one integer code for the round, then which k of the rounds. Cheap when surprises are spread out.
+* A, by gaps: one integer code for every gap. Cheap if surprises occur early and quiet rounds follow.
+* B, by count: one integer code for the round, then which k of the rounds. Cheap if surprises are spread out.
 
-Letters: t round (the first is 1), k surprises so far, g rounds since the last surprise, this one included.
+Letters: t round (the first is 1), k surprises so far, g rounds since the last surprise, including this one.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ NATS_GRID = 2.0**-20
 """Prices are rounded up to a multiple of this: rounding never makes an interval too narrow."""
 
 _LN2 = ln(2.0)
-_ROUNDING = 1e-15  # what floating point can lose of ln Γ(t), relative: covered by rounding up
+_ROUNDING = 1e-15  # the relative floating-point error of ln Γ(t), covered by rounding up
 
 
 def integer_nats(g: int) -> float:
     """Length in nats of the universal integer code: `L(g) = ln(2^m (m+1)(m+2))`, `m = ⌊log₂ g⌋`.
 
-    `Σ exp(-L(g)) = 1` over g = 1, 2, …: octave m holds 2^m integers and has weight 1/((m+1)(m+2)).
+    `Σ exp(-L(g)) = 1` over g = 1, 2, …: octave m has 2^m integers and weight 1/((m+1)(m+2)).
 
     >>> integer_nats(1) == ln(2.0)
     True
@@ -51,7 +51,7 @@ def integer_nats(g: int) -> float:
 
 
 def cell_nats(cell: int) -> float:
-    """Length of a surprise's cell: which side, then the j-th cell beyond the tolerance, `ln 2 + ln(j(j+1))`.
+    """Length in nats of a surprise's cell: its side, then the j-th cell beyond the tolerance, `ln 2 + ln(j(j+1))`.
 
     Args:
         cell: +j above the sketch's answer, -j below; never 0.
@@ -69,7 +69,7 @@ def _count_nats(k: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What a transcript has cost so far: the state of the sequential code, a frozen value.
+    """The price of a transcript so far: the state of the sequential code, as a frozen value.
 
     >>> code = Code()
     >>> round(code.nats(1), 4)          # before the first round: only the code's own overhead
@@ -84,12 +84,12 @@ class Code:
     gap_nats: float = 0.0
     """Σ L(g_i) over the gaps that ended in a surprise."""
     surprise_nats: float = 0.0
-    """Σ of what the surprises said beyond their time: their cells."""
+    """Σ of the lengths of the surprises' cells."""
 
     def nats(self, round: int) -> float:  # noqa: A002 - the domain's word
-        """`ln 1/W` of the node before a round: what to add to `ln 2/δ` for the interval of that round.
+        """`ln 1/W` of the node before a round: add it to `ln 2/δ` for the interval of that round.
 
-        Guarantee: summed over every transcript an analyst could ever be led to, `Σ exp(-nats) ≤ 1`. Rounded up.
+        Guarantee: summed over every possible transcript of an analyst, `Σ exp(-nats) ≤ 1`. Rounded up.
         """
         k, t, g = self.surprises, round, round - self.last
         if g < 1:
@@ -102,20 +102,20 @@ class Code:
         return ceil((total + _ROUNDING * (1.0 + ln_gamma(t + 1) + total)) / NATS_GRID) * NATS_GRID
 
     def after(self, *, round: int, cell: int) -> Code:  # noqa: A002
-        """The code once a surprise in `cell` has happened at `round`."""
+        """The code after a surprise in `cell` at `round`."""
         return self.surprised(round, cell_nats(cell))
 
     def surprised(self, round: int, nats: float) -> Code:  # noqa: A002
-        """The code once a surprise at `round` has said something that is `nats` long by its own code."""
+        """The code after a surprise at `round` whose content has length `nats` in its own code."""
         gap = integer_nats(round - self.last)
         return Code(self.surprises + 1, round, self.gap_nats + gap, self.surprise_nats + nats)
 
 
 def krichevsky_trofimov_nats(rounds: int, surprises: int) -> float:
-    """The plain alternative, kept as a check: Krichevsky and Trofimov's estimator for quiet / surprise, 1/(t(t+1)) for t.
+    """The plain alternative, for comparison: Krichevsky and Trofimov's estimator for quiet / surprise, 1/(t(t+1)) for t.
 
-    Length of one particular sequence of `rounds - 1` outcomes with `surprises` ones, and of the round. Valid too, and
-    dearer for sessions as they are: the tests compare.
+    Length of one particular sequence of `rounds - 1` outcomes with `surprises` ones, and of the round. It is also valid,
+    but more expensive for typical sessions; the tests compare both.
     """
     t, k = rounds, surprises
     n = t - 1

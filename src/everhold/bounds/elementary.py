@@ -1,10 +1,9 @@
 """Logarithm and exponential from IEEE operations alone: the same bits on every machine.
 
-The C library's `log` and `exp` differ in the last place between machines, and numpy's between processors. What an
-answer is made of must not: whoever replays a session recomputes every price, tolerance and interval and expects the
-same bits. Addition, multiplication, division and square root are correctly rounded everywhere (IEEE 754), so
-functions built from these and nothing else agree everywhere too. Accuracy: within 4 units in the last place, tested
-against mpmath.
+The C library's `log` and `exp` differ in the last place between machines, and numpy's between processors. Answers must
+not: a replay recomputes every price, tolerance and interval and expects the same bits. Addition, multiplication, division
+and square root are correctly rounded everywhere (IEEE 754), so functions built only from these agree everywhere too.
+Accuracy: within 4 units in the last place, tested against mpmath.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from everhold.errors import SettingError
 
 __all__ = ["exp", "exp_array", "ln", "ln_binomial", "ln_gamma"]
 
-# ln 2 in two parts; the first has 32 trailing zero bits, so that an exponent times it is exact.
+# ln 2 in two parts; the first has 32 trailing zero bits, so its product with an exponent is exact.
 _LN2_HI = 0.6931471803691238
 _LN2_LO = 1.9082149292705877e-10
 _LOG2_E = 1.4426950408889634

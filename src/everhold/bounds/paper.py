@@ -1,8 +1,8 @@
 """The paper's own numbers, as printed and as corrected.
 
 *Efficient Adaptive Data Analysis over Dense Distributions* (J. S. Huh): Algorithm 1 (AQA-OGD), Algorithm 2 (the
-inner-product estimator), the sample-size theorem and the predicate-singling-out bound. What is wrong in print and
-why stands in `docs/theory/errata.md`, by the numbers used below. The paper's letters: λ density, ε accuracy on the
+inner-product estimator), the sample-size theorem and the predicate-singling-out bound. `docs/theory/errata.md` explains
+the errors in print, with the numbers used below. The paper's letters: λ density, ε accuracy on the
 [-1, 1] scale, δ failure probability, T rounds, M rows (n here), G the stored gradients.
 """
 
@@ -37,7 +37,7 @@ def update_cap(accuracy: float, density: float) -> int:
 
 
 def updates_at_most(accuracy: float, density: float) -> int:
-    """How many updates AQA-OGD makes at most, by the paper's own argument done with care (erratum 7): `51.2/(λε²)`.
+    """The largest number of updates of AQA-OGD, by the paper's argument with corrected constants (erratum 7): `51.2/(λε²)`.
 
     >>> updates_at_most(0.2, 0.5)
     2560
@@ -55,11 +55,11 @@ def estimator_draws(
     failure_probability: float,
     constants: Constants = "corrected",
 ) -> int:
-    """B: how many fresh seeds Algorithm 2 draws in one round.
+    """B, the number of fresh seeds that Algorithm 2 draws in one round.
 
     corrected (erratum 1): `⌈½ |G|² ln(4T/δ)⌉`, Hoeffding for |y| ≤ |G| λε/16, error η = λε/8 and failure δ/2T; an
-    empty G needs none. printed: `0.5 η⁻² T² ln(δ'/2T)` with δ' = δ/2T has a negative logarithm; its absolute value,
-    which is what was meant, is returned, so that the size can be looked at.
+    empty G needs none. printed: `0.5 η⁻² T² ln(δ'/2T)` with δ' = δ/2T has a negative logarithm; this returns its absolute
+    value, which the paper means, to show the size.
 
     >>> estimator_draws(10, accuracy=0.2, density=0.5, rounds=1000, failure_probability=0.05)
     565
@@ -77,7 +77,7 @@ def estimator_draws(
 
 
 def transcripts_ln(accuracy: float, density: float, rounds: float, *, constants: Constants = "corrected") -> float:
-    """Logarithm of the number of update transcripts: what the union bound is over.
+    """Logarithm of the number of update transcripts in the union bound.
 
     printed: `8 ε⁻¹ T^K`; corrected (erratum 3): `(1 + T(8/ε + 2))^K`, each update having its own round, cell and sign.
     """
@@ -120,7 +120,7 @@ def rows_needed(
 def singling_out_ln(nats: float, rows: int, weight: float) -> float:
     """Logarithm of the singling-out bound, erratum 10: `Pr[price ≤ C, p isolates, p(D) ≤ μ] ≤ e^C · n μ`.
 
-    A value of 0 or more is vacuous: the bound says nothing then, and no privacy may be claimed from it.
+    A value of 0 or more is vacuous: the bound is trivial then, and gives no privacy guarantee.
     """
     if not (nats >= 0.0 and rows >= 1 and 0.0 < weight <= 1.0):
         raise SettingError(f"expected nats ≥ 0, rows ≥ 1 and a weight in (0, 1], not {nats!r}, {rows!r} and {weight!r}")

@@ -1,4 +1,4 @@
-"""Which mechanism fits the numbers: every guarantee side by side, and a recommendation, even when it is another one."""
+"""Compare the guarantees of all mechanisms, and recommend one, even if it is not everhold."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Option:
 
     Attributes:
         mechanism: its name.
-        assumes: what the numbers rest on.
-        rows_needed: rows for the half-width that was asked; None when none was asked.
-        half_width: what the given rows reach; None when no rows were given; infinite when nothing below 1.
-        proved: whether the half-width is guaranteed in advance under `assumes`. Where it is not, intervals are valid
-            all the same but may come out wider.
+        assumes: the assumptions behind the numbers.
+        rows_needed: rows for the requested half-width; None if none was requested.
+        half_width: the half-width for the given rows; None if no rows were given; infinite if not below 1.
+        proved: whether the half-width is guaranteed in advance under `assumes`. If not, intervals are still valid but may
+            be wider.
     """
 
     mechanism: str
@@ -38,7 +38,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All options for one set of numbers; print it, or look at `options` and `recommended`."""
+    """All options for one set of numbers; print it, or use `options` and `recommended`."""
 
     rounds: float
     rows: float | None
@@ -101,13 +101,13 @@ def plan(
     """Every mechanism's numbers for a holdout of `rows` rows and `rounds` adaptive questions.
 
     Args:
-        rounds: T, how many adaptive questions to plan for.
-        rows: private rows at hand; leave out to ask how many are needed.
-        half_width: the precision wanted, on the share scale; leave out to ask what the rows reach.
-        confidence: probability that all intervals hold together.
+        rounds: T, the number of adaptive questions to plan for.
+        rows: the private rows; None to compute how many are needed.
+        half_width: the required precision, on the share scale; None to compute what the rows allow.
+        confidence: probability that all intervals are simultaneously valid.
         density: λ, how dense the population is in the prior (1/2: known features, unknown yes/no labels).
-        surprises: how many surprises to expect with a prior that fits; also Thresholdout's overfitting budget.
-        domain_bits: size of an explicit domain, for private multiplicative weights; left out when there is none.
+        surprises: the number of surprises to expect with a prior that fits; also Thresholdout's overfitting budget.
+        domain_bits: size of an explicit domain, for private multiplicative weights; None if there is none.
 
     >>> p = plan(rows=1_000_000, half_width=0.1, rounds=1e6)
     >>> p.recommended

@@ -1,8 +1,8 @@
-"""What other mechanisms guarantee, by their published theorems.
+"""The guarantees of other mechanisms, by their published theorems.
 
-Half-widths are on the [-1, 1] scale everywhere in this module, like in the rest of `bounds`; the sources speak of
-[0, 1]-valued queries, so their α is half of it. Each function says which theorem it evaluates; where a theorem leaves
-parameters free they are searched, and every choice gives a valid bound, so the search can only be less than best.
+Half-widths are on the [-1, 1] scale everywhere in this module, as in the rest of `bounds`; the sources use [0, 1]-valued
+queries, so their α is half of it. Each function says which theorem it evaluates. Free parameters of a theorem are searched;
+every choice gives a valid bound, so an imperfect search is still valid.
 Sources and derivations: `docs/theory/rivals.md`.
 """
 
@@ -45,7 +45,7 @@ Accounting = Literal["hoeffding", "fair coin"]
 
 
 def non_adaptive_width(rows: float, *, rounds: float, failure_probability: float = 0.05) -> float:
-    """Hoeffding and a union bound over T questions fixed in advance: for comparison with what adaptivity costs."""
+    """Hoeffding and a union bound over T questions fixed in advance, to compare with the cost of adaptivity."""
     _check(rows, rounds, failure_probability)
     return hoeffding_width(log(2.0 * rounds / failure_probability), rows)
 
@@ -63,11 +63,11 @@ def non_adaptive_rows(half_width: float, *, rounds: float, failure_probability: 
 def splitting_width(
     rows: float, *, rounds: float, failure_probability: float = 0.05, accounting: Accounting = "hoeffding"
 ) -> float:
-    """A fresh share of the rows for every question: ⌊n/T⌋ rows each; `inf` when there are fewer rows than questions.
+    """A fresh share of the rows for every question: ⌊n/T⌋ rows each; `inf` if there are fewer rows than questions.
 
     Args:
-        accounting: 'hoeffding' holds for every [-1, 1]-valued question. 'fair coin' takes the exact tails of ⌊n/T⌋ tosses
-            of a fair coin, as the program of Rogers et al. (2020) does: narrower, and proved for a mean of 1/2 only.
+        accounting: 'hoeffding' is valid for every [-1, 1]-valued question. 'fair coin' uses the exact tails of ⌊n/T⌋ tosses
+            of a fair coin, like the program of Rogers et al. (2020): narrower, but proved for a mean of 1/2 only.
     """
     if accounting not in get_args(Accounting):
         raise SettingError(f"the accounting is 'hoeffding' or 'fair coin', not {accounting!r}")
@@ -81,7 +81,7 @@ def splitting_width(
 
 
 def splitting_rows(half_width: float, *, rounds: float, failure_probability: float = 0.05) -> int:
-    """Rows when every question gets fresh ones.
+    """Rows for T questions, each with fresh rows.
 
     >>> f"{splitting_rows(0.2, rounds=1e6):.2e}"
     '8.76e+08'
@@ -91,11 +91,11 @@ def splitting_rows(half_width: float, *, rounds: float, failure_probability: flo
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """How to set a noisy mechanism, and what it then guarantees. Both on the [-1, 1] scale.
+    """The setting of a noisy mechanism and its guarantee, both on the [-1, 1] scale.
 
     Attributes:
         deviation: standard deviation of the noise.
-        width: the guaranteed half-width of all answers together.
+        width: the guaranteed half-width, simultaneously for all answers.
     """
 
     deviation: float
@@ -105,18 +105,18 @@ class Noise:
 def gaussian_noise(
     rows: float, *, rounds: float, failure_probability: float = 0.05, transfer: Transfer = "jung"
 ) -> Noise:
-    """Gaussian noise on every answer, its size chosen for the narrowest guarantee, by a transfer theorem.
+    """Gaussian noise on every answer, with the size of the narrowest guarantee by a transfer theorem.
 
     jung: Jung, Ligett, Neel, Roth, Sharifi-Malvajerdi and Shenfeld (ITCS 2020). A mechanism that is (ε, δ)-private and
     (α, β)-accurate on the sample is (α', β')-accurate on the population, `α' = α + (e^ε - 1) + c + 2d`,
     `β' = β/c + δ/d` for any c, d > 0; the best c and d give `c + 2d = (√β + √(2δ))²/β'`. T Gaussian answers compose to
     one Gaussian mechanism with `μ = √T/(nσ)`, whose δ(ε) is known exactly (Dong, Roth and Su 2022).
 
-    rogers: Rogers, Roth, Smith, Srebro, Thakkar and Woodworth (AISTATS 2020), Theorem 2.1, by mutual information: what the
-    rows' own error may be, `sqrt(I/(2nβ))`, plus what T Gaussians of variance `1/(2n²ρ)` stay below, `sqrt(ln(4T/β)/ρ)/n`.
+    rogers: Rogers, Roth, Smith, Srebro, Thakkar and Woodworth (AISTATS 2020), Theorem 2.1, by mutual information: a bound on
+    the rows' own error, `sqrt(I/(2nβ))`, plus one on T Gaussians of variance `1/(2n²ρ)`, `sqrt(ln(4T/β)/ρ)/n`.
 
-    rogers code: the same as their published program counts it, with half of that second term. It reproduces their
-    figures; the largest of T such Gaussians does not stay below it (`docs/theory/rivals.md`).
+    rogers code: the same as in their published program, with half of that second term. It reproduces their figures, but it
+    is not a bound on the largest of T such Gaussians (`docs/theory/rivals.md`).
     """
     _check(rows, rounds, failure_probability)
     if transfer not in get_args(Transfer):
@@ -149,7 +149,7 @@ def thresholdout_rows(half_width: float, *, rounds: float, budget: int, failure_
     """Thresholdout (Dwork, Feldman, Hardt, Pitassi, Reingold and Roth 2015) with an overfitting budget of B.
 
     Its guarantee with pure differential privacy: error at most τ for m questions, with probability 1-β and until more
-    than B of them overfitted the training set, when `T = 3τ/4`, `σ = τ/(96 ln(4m/β))` and
+    than B of them overfit the training set, if `T = 3τ/4`, `σ = τ/(96 ln(4m/β))` and
     `n ≥ max{2B/(στ'), ln(6/β')/τ'²}` with `τ' = τ/8`, `β' = β/2m`.
 
     >>> f"{thresholdout_rows(0.2, rounds=1e6, budget=10):.2e}"
@@ -174,11 +174,11 @@ def thresholdout_width(rows: float, *, rounds: float, budget: int, failure_proba
 
 @dataclass(frozen=True, slots=True)
 class WeightsSetting:
-    """How to set private multiplicative weights, and what is then guaranteed.
+    """The setting of private multiplicative weights and its guarantee.
 
     Attributes:
         accuracy: a, on the share scale: threshold 2a, learning rate a/2, at most 4 ln N/a² updates.
-        epsilon, delta: of the privacy that it is run with.
+        epsilon, delta: the privacy parameters.
         width: the guaranteed half-width, on the [-1, 1] scale.
     """
 
@@ -238,12 +238,12 @@ def multiplicative_weights_rows(
 
 
 def questions_answered(width: Callable[[int], float], half_width: float, *, most: int = 10**9) -> int:
-    """The most questions that a guarantee allows: the largest T, found by doubling and halving, with width(T) ≤ half_width.
+    """The most questions that a guarantee allows: the largest T with width(T) ≤ half_width, found by bisection.
 
     Args:
-        width: the guaranteed half-width for T questions, rising with T.
-        half_width: what is wanted, on the same scale.
-        most: where to stop looking.
+        width: the guaranteed half-width for T questions, increasing in T.
+        half_width: the required half-width, on the same scale.
+        most: the largest T to consider.
 
     >>> questions_answered(lambda t: splitting_width(10_000, rounds=t, accounting="fair coin"), 0.2)
     40
@@ -267,7 +267,7 @@ def _jung(n: float, t: float, beta_out: float) -> tuple[float, float]:
         sigma, epsilon, beta = (exp(min(p, 0.0)) for p in parameters)
         mu = sqrt(t) / (n * sigma)
         delta = _gaussian_delta(epsilon, mu)
-        error = sigma * sqrt(2.0) * float(erfcinv(min(beta / t, 1.0)))  # T Gaussians all below, by a union bound
+        error = sigma * sqrt(2.0) * float(erfcinv(min(beta / t, 1.0)))  # a bound on all T Gaussians, by a union bound
         return error + expm1(epsilon) + (sqrt(beta) + sqrt(2.0 * delta)) ** 2 / beta_out
 
     sigma = (t**0.25) / sqrt(n)
@@ -283,7 +283,7 @@ def _gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def _rogers(n: float, t: float, beta: float, share: float) -> tuple[float, float]:
-    """The noise and its width, on the share scale; `share` of what the noise can add is counted."""
+    """The noise and its width, on the share scale; only `share` of the noise's own term is counted."""
 
     def width(parameters: tuple[float, ...]) -> float:
         rho, free = exp(min(parameters[0], 50.0)), 0.5 * erfc(-parameters[1])  # free in (0, 1)
@@ -322,7 +322,7 @@ def _multiplicative_weights_sample_error(
 
 
 def _fair_coin(tosses: int, probability: float) -> int:
-    """The fewest heads of which a fair coin has no more with at least this probability."""
+    """The smallest k such that a fair coin has at most k heads with at least this probability."""
     low, high = tosses // 2 - 1, tosses
     while high - low > 1:
         middle = (low + high) // 2
@@ -331,8 +331,8 @@ def _fair_coin(tosses: int, probability: float) -> int:
 
 
 def _search(width: Callable[[tuple[float, ...]], float], start: tuple[float, ...]) -> tuple[float, tuple[float, ...]]:
-    """Nelder and Mead from a sensible start, restarted where it stopped: the smallest width found, each one valid."""
-    from scipy.optimize import minimize  # half a second to load, and only plans need it
+    """Nelder and Mead from a sensible start, restarted from its result: the smallest width found; every width is valid."""
+    from scipy.optimize import minimize  # takes half a second to import, and only plans need it
 
     point: tuple[float, ...] = start
     best, at = width(start), start
@@ -350,7 +350,7 @@ def _search(width: Callable[[tuple[float, ...]], float], start: tuple[float, ...
 
 
 def _rows(half_width: float, width: Callable[[float], float]) -> int:
-    """The fewest rows found whose width is small enough, from above: three digits of it."""
+    """The smallest number of rows found with a small enough width, from above and to three digits."""
     if not 0.0 < half_width <= 2.0:
         raise SettingError(f"a half-width on the [-1, 1] scale lies in (0, 2], not at {half_width!r}")
     low, high = 0.0, 3.0  # log10 of n

@@ -2,7 +2,7 @@
 
 Worst case over analysts and populations: a quiet answer is off by at most τ from the sample and the sample by at most
 w from the population, so τ + w = ε; a surprise needs `γ = τ - w = ε - 2w` and there are at most k(γ) of them
-(`surprises`). k surprises in T rounds cost at most `worst_nats`, and n = 2C/w². All that is left is to choose w.
+(`surprises`). k surprises in T rounds cost at most `worst_nats`, and n = 2C/w². It remains to choose w.
 See `docs/theory/sample_size.md`.
 """
 
@@ -35,20 +35,20 @@ __all__ = [
 Rule = Literal["gradient", "corrective", "entropic"]
 
 NOISE = 4.0
-"""A tolerance below so many standard deviations of a mean of n rows would be broken by chance alone."""
+"""Chance alone would exceed a tolerance below this many standard deviations of a mean of n rows."""
 SHARE = 0.6
 """The default tolerance as a share of the sampling half-width (`docs/theory/tolerance.md`)."""
 
-_MARGIN = 2.0**-15  # what the grid of values may hide, twice over
-_SPLITS = 400  # how finely the split of ε is searched: every split is valid, a finer one is only a little cheaper
+_MARGIN = 2.0**-15  # twice the rounding error of the grid of values
+_SPLITS = 400  # grid of the search for the split of ε: every split is valid, a finer grid is only a little better
 _LN2 = ln(2.0)
 
 
 def worst_nats(rounds: float, surprises: int, failure_probability: float) -> float:
     """The largest price of any session of T rounds with at most k surprises, each in the cell next to the tolerance.
 
-    `ln(2/δ) + ln 2 + L(T) + ln C(T-1, k) + ln((k+1)(k+2)) + k ln 4`: description B, which the mixture never exceeds by
-    more than ln 2. A surprise further out uses up more of χ² than it adds in nats, so the nearest cell is the worst.
+    `ln(2/δ) + ln 2 + L(T) + ln C(T-1, k) + ln((k+1)(k+2)) + k ln 4`: description B, which the mixture exceeds by at most
+    ln 2. A surprise further out reduces χ² by more than it adds in nats, so the nearest cell is the worst.
     """
     t = _whole(rounds, "rounds")
     most = min(surprises, t - 1)
@@ -70,11 +70,11 @@ def rows_needed(
     failure_probability: float = 0.05,
     rule: Rule = "corrective",
 ) -> int:
-    """Rows that guarantee the half-width ε (on the [-1, 1] scale) for T adaptive rounds, whatever is asked.
+    """Rows that guarantee the half-width ε (on the [-1, 1] scale) for any T adaptive questions.
 
-    Probability 1-δ over the rows; assumes independent rows, a population that is λ-dense in the prior, a sketch whose
-    estimates are exact over the prior, and a rule for which the bound on surprises is proved: `Gradient(step="gap")`,
-    `Corrective(proved=True)` or `Entropic(proved=True)`, their projections taken as exact.
+    With probability 1-δ over the rows. Assumes independent rows, a population that is λ-dense in the prior, a sketch whose
+    estimates are exact over the prior, and a rule with a proved bound on surprises: `Gradient(step="gap")`,
+    `Corrective(proved=True)` or `Entropic(proved=True)`, with exact projections.
 
     >>> f"{rows_needed(0.2, rounds=1e6, density=0.5):.2e}"
     '9.40e+05'
@@ -103,7 +103,7 @@ def precision_reached(
     failure_probability: float = 0.05,
     rule: Rule = "corrective",
 ) -> float:
-    """The inverse of `rows_needed`: the half-width guaranteed with n rows, rounded up; `inf` when there is none ≤ 2."""
+    """The inverse of `rows_needed`: the half-width guaranteed with n rows, rounded up; `inf` if there is none ≤ 2."""
     n = _whole(rows, "rows")
 
     def enough(width: float) -> bool:
@@ -116,10 +116,10 @@ def precision_reached(
 def rows_with_surprises(
     half_width: float, *, rounds: float, surprises: int, failure_probability: float = 0.05, cell: int = 4
 ) -> int:
-    """Rows that are enough *if* only k surprises happen: what a session with a fitting prior realises.
+    """Rows that are enough *if* there are only k surprises, as in a session with a fitting prior.
 
-    For the default tolerance and a reference as large as the sample; every surprise is taken to lie `cell` cells beyond
-    the tolerance. No promise is made about k.
+    For the default tolerance and a reference as large as the sample; assumes that every surprise is `cell` cells beyond the
+    tolerance. There is no guarantee about k.
 
     >>> rows_with_surprises(0.2, rounds=1e6, surprises=8)
     20163
@@ -136,13 +136,13 @@ def rows_with_surprises(
 def precision_with_surprises(
     rows: float, *, rounds: float, surprises: int, failure_probability: float = 0.05, cell: int = 4
 ) -> float:
-    """The half-width (on the [-1, 1] scale) that n rows reach *if* only k surprises happen; see `rows_with_surprises`."""
+    """The half-width (on the [-1, 1] scale) of n rows *if* there are only k surprises; see `rows_with_surprises`."""
     n = _whole(rows, "rows")
     return _width_times_root_rows(rounds, surprises, failure_probability, cell) / sqrt(n) * (1.0 + 1e-12)
 
 
 def _width_times_root_rows(rounds: float, surprises: int, failure_probability: float, cell: int) -> float:
-    """(τ + w)·√n: w·√n = sqrt(2C), and τ the larger of its share of w and the noise of two means of n rows."""
+    """(τ + w)·√n: w·√n = sqrt(2C), and τ is the larger of its share of w and the noise of two means of n rows."""
     t = _whole(rounds, "rounds")
     further = min(surprises, t - 1) * (cell_nats(cell) - cell_nats(1))
     w = sqrt(2.0 * (worst_nats(rounds, surprises, failure_probability) + further))
@@ -150,7 +150,7 @@ def _width_times_root_rows(rounds: float, surprises: int, failure_probability: f
 
 
 def smallest_width(enough: Callable[[float], bool]) -> float:
-    """The smallest half-width in (0, 2] for which `enough(width)` holds, from above; `inf` when not even 2 does."""
+    """The smallest half-width in (0, 2] for which `enough(width)` is true, rounded up; `inf` if it is false at 2."""
     if not enough(2.0):
         return inf
     low, high = 0.0, 2.0

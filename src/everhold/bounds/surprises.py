@@ -1,10 +1,10 @@
-"""How many surprises there can be, when the prior is as good as it is said to be.
+"""Bounds on the number of surprises, for a prior of known density.
 
-The sketch is a density ratio h over the prior π, started at h = 1; the truth is h* = dD/dπ. A surprise at tolerance
+The sketch is a density ratio h over the prior π, which starts at h = 1; the truth is h* = dD/dπ. A surprise at tolerance
 τ, while intervals have half-width w, means that the sketch was off the *population* by at least `γ = τ - w`. Each
-rule then moves the sketch closer to h* by an amount that depends on γ alone, and the distance at the start is bounded
-by the density λ (`D ≤ π/λ`). Proofs: `docs/theory/surprises.md`. Validity never depends on any of this: a bad prior
-costs surprises, and with them width.
+rule then moves the sketch closer to h* by an amount that depends on γ alone, and the density λ (`D ≤ π/λ`) bounds the
+distance at the start. Proofs: `docs/theory/surprises.md`. Validity never depends on any of this: a bad prior costs
+surprises, and with them width.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def relative_entropy_at_most(density: float) -> float:
 
 
 def gradient_surprises(chi_square: float, gap: float) -> float:
-    """Most surprises of the gradient rule with step γ: `⌊χ²/γ²⌋`; infinite when γ ≤ 0 (nothing is promised then).
+    """The largest number of surprises of the gradient rule with step γ: `⌊χ²/γ²⌋`; infinite if γ ≤ 0 (no guarantee then).
 
     >>> gradient_surprises(1.0, 0.1)
     100
@@ -49,11 +49,11 @@ def gradient_surprises(chi_square: float, gap: float) -> float:
 
 
 def corrective_surprises(chi_square: float, gap: float, *, variance: float = 1.0) -> float:
-    """Most surprises of the exact corrective rule: from `Σ γ_j² / Var_π(φ_j) ≤ χ²`.
+    """The largest number of surprises of the exact corrective rule: from `Σ γ_j² / Var_π(φ_j) ≤ χ²`.
 
     Args:
         chi_square: bound on χ²(D ‖ π), see `chi_square_at_most`.
-        gap: γ = τ - w, the same at every surprise or the smallest of them.
+        gap: γ = τ - w, the same for every surprise, or the smallest one.
         variance: bound on the variance of the surprising questions under the prior, at most 1.
     """
     if not chi_square >= 0.0:
@@ -66,7 +66,7 @@ def corrective_surprises(chi_square: float, gap: float, *, variance: float = 1.0
 
 
 def entropic_surprises(density: float, gap: float) -> float:
-    """Most surprises of the entropic rule: `⌊2 ln(1/λ)/γ²⌋`. Better than the χ² rules for λ below 0.285.
+    """The largest number of surprises of the entropic rule: `⌊2 ln(1/λ)/γ²⌋`. Better than the χ² rules for λ below 0.285.
 
     >>> entropic_surprises(0.2, 0.1) < gradient_surprises(chi_square_at_most(0.2), 0.1)
     True

@@ -34,10 +34,10 @@ SIGNALS = (40, 130, 300, 520, 760, 1010, 1300, 1600)
 
 @dataclass
 class Trace:
-    """What an analyst was told when checking a model, and what was true."""
+    """The reported and the true accuracy at each model check of an analyst."""
 
     rounds: list[int] = field(default_factory=list)
-    told: list[float] = field(default_factory=list)
+    reported: list[float] = field(default_factory=list)
     low: list[float] = field(default_factory=list)
     high: list[float] = field(default_factory=list)
     truth: list[float] = field(default_factory=list)
@@ -47,19 +47,19 @@ class Trace:
 
 @dataclass(frozen=True)
 class Scene:
-    """Private rows, the analyst's own training rows, and a way to know the truth about a voting model."""
+    """Private rows, the analyst's own training rows, and the truth about a voting model."""
 
     name: str
     x: NDArray[np.int8]
     y: NDArray[np.int8]
     train_x: NDArray[np.int8]
     leans: NDArray[np.float64]
-    """How often each feature agrees with the label among the training rows, less one half."""
+    """How often each feature agrees with the label among the training rows, minus one half."""
     fresh: NDArray[np.int8]
     fresh_y: NDArray[np.int8]
 
     def accuracy(self, votes: NDArray[np.float32]) -> float:
-        """Population accuracy of sign(x·votes): one half for noise, else from 40,000 fresh rows."""
+        """Population accuracy of sign(x·votes): one half for noise, otherwise from 40,000 fresh rows."""
         if self.name == "noise":
             return 0.5
         used = np.flatnonzero(votes)
@@ -73,7 +73,7 @@ def _coins(rng: np.random.Generator, rows: int, columns: int) -> NDArray[np.int8
 
 
 def make_scene(name: str, seed: int) -> Scene:
-    """Coin-flip features; labels are coin flips too ("noise"), or lean on eight of the features ("signal")."""
+    """Coin-flip features; labels are coin flips too ("noise"), or depend on eight of the features ("signal")."""
     rng = np.random.default_rng(seed)
 
     def rows(size: int) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
@@ -90,10 +90,10 @@ def make_scene(name: str, seed: int) -> Scene:
 
 
 def analyst(scene: Scene) -> Generator[Any, eh.Answer, None]:
-    """Asks of every feature how often it agrees with the label, and every hundred questions how good the vote is.
+    """Asks how often every feature agrees with the label, and every hundred questions how accurate the vote is.
 
-    On noise every feature whose lean among the training rows is not contradicted joins the vote, as in Freedman's
-    paradox; on signal only those whose interval excludes one half.
+    On noise, every feature joins the vote unless its answer contradicts the training rows, as in Freedman's paradox; on
+    signal, only features whose interval excludes one half.
     """
     votes = np.zeros(FEATURES, dtype=np.float32)
     for j in range(FEATURES):
@@ -108,7 +108,7 @@ def analyst(scene: Scene) -> Generator[Any, eh.Answer, None]:
 
 
 def run(scene: Scene, ask: Callable[[object], eh.Answer], tick: Callable[[], None]) -> Trace:
-    """Let the analyst work, and note every model check."""
+    """Run the analyst and record every model check."""
     trace, program = Trace(), analyst(scene)
     question = next(program)
     number = 0
@@ -123,7 +123,7 @@ def run(scene: Scene, ask: Callable[[object], eh.Answer], tick: Callable[[], Non
                 trace.surprises.append((number, answer.value))
             if isinstance(now, np.ndarray):
                 trace.rounds.append(number)
-                trace.told.append(answer.value)
+                trace.reported.append(answer.value)
                 trace.low.append(answer.low)
                 trace.high.append(answer.high)
                 trace.truth.append(scene.accuracy(now))
@@ -133,7 +133,7 @@ def run(scene: Scene, ask: Callable[[object], eh.Answer], tick: Callable[[], Non
 
 
 def plain_holdout(scene: Scene) -> Callable[[object], eh.Answer]:
-    """What everybody does: the mean over the holdout rows, with the usual 95 % interval, question after question."""
+    """The common practice: the mean over the holdout rows with the usual 95 % interval, for every question."""
     rows = {"x": scene.x, "y": scene.y}
 
     def ask(question: Any) -> eh.Answer:
@@ -151,11 +151,11 @@ def draw(traces: dict[str, tuple[Trace, Trace]], path: Path) -> None:
     dearest = 1.05 * max(price for _, held in traces.values() for _, price in held.spent)
     for column, (name, (plain, held)) in enumerate(traces.items()):
         top, bottom = axes[0][column], axes[1][column]
-        top.plot(plain.rounds, plain.told, color="#b45309", lw=2, label="plain holdout: reported")
+        top.plot(plain.rounds, plain.reported, color="#b45309", lw=2, label="plain holdout: reported")
         top.plot(
             plain.rounds, plain.truth, color="#b45309", ls="--", lw=1.4, label="plain holdout: truth of that model"
         )
-        middle = np.array(held.told)
+        middle = np.array(held.reported)
         top.errorbar(
             held.rounds,
             middle,
@@ -170,9 +170,7 @@ def draw(traces: dict[str, tuple[Trace, Trace]], path: Path) -> None:
         top.plot(held.rounds, held.truth, color="black", lw=1.4, label="everhold: truth of that model")
         marks = np.array(held.surprises)
         if len(marks):
-            top.plot(
-                marks[:, 0], marks[:, 1], "x", color="#dc2626", ms=6, mew=1.8, label="surprises, at the answer given"
-            )
+            top.plot(marks[:, 0], marks[:, 1], "x", color="#dc2626", ms=6, mew=1.8, label="surprises, at the answer")
         top.set_ylim(0.35, 1.0)
         titles = {
             "noise": "Labels are pure noise: the truth is 50 %",
@@ -194,16 +192,16 @@ def draw(traces: dict[str, tuple[Trace, Trace]], path: Path) -> None:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Play both scenes, print what happened, draw it, replay it."""
+    """Run both scenes, print and draw the results, and replay them."""
     parser = argparse.ArgumentParser(prog="everhold demo", description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("out/demo.png"), help="where the figure goes")
+    parser.add_argument("--out", type=Path, default=Path("out/demo.png"), help="file for the figure")
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args(argv)
     console = Console(highlight=False)
     console.print(
         f"[bold]everhold demo[/bold]: {ROWS:,} private rows, {FEATURES:,} features, an analyst who asks about each of them "
-        "and builds a model from the answers. On noise it keeps every feature that nothing speaks against, as people do; on "
-        "signal only those whose interval excludes one half.\n"
+        "and builds a model from the answers. On noise it keeps every feature that the answers do not contradict, as people "
+        "do; on signal only those whose interval excludes one half.\n"
     )
     started = time.perf_counter()
     traces: dict[str, tuple[Trace, Trace]] = {}
@@ -241,11 +239,11 @@ def main(argv: list[str] | None = None) -> None:
     for name, (plain, held) in traces.items():
         for who, trace in (("plain holdout", plain), ("everhold", held)):
             inside = trace.low[-1] <= trace.truth[-1] <= trace.high[-1]
-            verdict = "[green]holds[/green]" if inside else "[red]misses the truth[/red]"
+            verdict = "[green]covers the truth[/green]" if inside else "[red]misses the truth[/red]"
             table.add_row(
                 name,
                 who,
-                f"{100 * trace.told[-1]:.1f} %",
+                f"{100 * trace.reported[-1]:.1f} %",
                 f"{100 * trace.low[-1]:.1f} to {100 * trace.high[-1]:.1f} %",
                 f"{100 * trace.truth[-1]:.1f} %",
                 verdict,
@@ -265,9 +263,9 @@ def main(argv: list[str] | None = None) -> None:
         if differing:
             raise SystemExit(1)
     study = given.out.with_name("demo.everhold")
-    made = "Made" if make_demo_study(study) else "There is"
+    made = "Created" if make_demo_study(study) else "Found"
     console.print(
-        f"{made} a study to ask: [bold]{study}[/bold], 20,000 made-up patients. `make serve` puts it on a page."
+        f"{made} a study to ask: [bold]{study}[/bold], 20,000 synthetic patients. `make serve` shows it on a page."
     )
     console.print(f"\nDone in {time.perf_counter() - started:.0f} s. Next: the README's ten lines, and docs/theory.")
 

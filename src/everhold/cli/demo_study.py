@@ -1,6 +1,6 @@
-"""The demo's study: made-up patients of this year, private, with last year's as the public prior.
+"""The demo's study: synthetic patients of this year as private rows, and of last year as the public prior.
 
-`python -m everhold.cli.demo_study out/demo.everhold` makes it once; `make serve` puts it behind a server.
+`python -m everhold.cli.demo_study out/demo.everhold` creates it once; `make serve` serves it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CITIES = ("York", "Leeds", "Hull", "Whitby")
 
 
 def _patients(size: int, seed: int, *, smokers: float) -> dict[str, Any]:
-    """A table; this year more of them smoke than last year."""
+    """A table of synthetic patients; the share of smokers differs between the years."""
     rng = np.random.default_rng(seed)
     age = rng.integers(18, 91, size)
     smoker = rng.random(size) < smokers * np.where(age > 60, 0.7, 1.1)
@@ -44,7 +44,7 @@ def _save(place: Path, table: dict[str, Any]) -> None:
 
 
 def make_demo_study(place: Path) -> bool:
-    """Make the study beside its tables, unless it is there; whether it was made."""
+    """Create the study and its tables, unless it exists. Returns whether it was created."""
     if place.exists():
         return False
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -57,4 +57,4 @@ def make_demo_study(place: Path) -> bool:
 
 if __name__ == "__main__":
     target = Path(sys.argv[1])
-    print(f"{'Made' if make_demo_study(target) else 'Found'} {target}: {PRIVATE:,} made-up private patients.")
+    print(f"{'Created' if make_demo_study(target) else 'Found'} {target}: {PRIVATE:,} synthetic private patients.")

@@ -16,15 +16,15 @@ __all__ = ["register"]
 @guarded
 def plan(
     rounds: Annotated[float, typer.Option(help="How many adaptive questions, such as 1e6.")],
-    rows: Annotated[float | None, typer.Option(help="Private rows at hand; left out: how many are needed.")] = None,
+    rows: Annotated[float | None, typer.Option(help="Private rows; leave out to see how many are needed.")] = None,
     half_width: Annotated[
-        float | None, typer.Option(help="Precision wanted, on the share scale; left out: what is reached.")
+        float | None, typer.Option(help="Precision, on the share scale; leave out to see what the rows allow.")
     ] = None,
-    confidence: Annotated[float, typer.Option(help="Probability that all intervals hold together.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="Probability that all intervals are simultaneously valid.")] = 0.95,
     density: Annotated[float, typer.Option(help="How dense the population is in the prior.")] = 0.5,
     surprises: Annotated[int, typer.Option(help="How many surprises to expect.")] = 20,
 ) -> None:
-    """What everhold and its rivals guarantee for your numbers, side by side.
+    """Compare the guarantees of everhold and other mechanisms for your numbers.
 
     Example:
 
@@ -39,9 +39,9 @@ def plan(
 @guarded
 def schema(
     reference: Annotated[str, typer.Argument(help="Public rows: CSV or Parquet.")],
-    out: Annotated[Path | None, typer.Option(help="Where to save it; printed if left out.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to save the schema to; printed if left out.")] = None,
 ) -> None:
-    """Propose what the columns are, from public rows alone. Look it over, edit it, and create the study with it.
+    """Propose a schema from public rows alone. Check it, edit it, and create the study with it.
 
     Example:
 
@@ -52,19 +52,19 @@ def schema(
         typer.echo(proposed.to_toml(), nl=False)
         return
     if out.exists():
-        raise eh.SettingError(f"{out} exists already. Expected a new name, so that no edited schema is lost.")
+        raise eh.SettingError(f"{out} already exists. Expected a new file name, so that no edited schema is lost.")
     proposed.save(out)
     say(f"Wrote {out}\n{proposed!r}")
 
 
-def demo(out: Annotated[Path, typer.Option(help="The figure.")] = Path("out/demo.png")) -> None:
-    """See it work: a plain holdout fooled, everhold not, then a replay without the data."""
+def demo(out: Annotated[Path, typer.Option(help="File for the figure.")] = Path("out/demo.png")) -> None:
+    """Run the demo: a plain holdout overfits, everhold does not; then a replay without the data."""
     from everhold.cli.demo import main
 
     main(["--out", str(out)])
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Add `plan`, `schema` and `demo` to the app."""
     for command in (plan, schema, demo):
         app.command()(command)

@@ -32,10 +32,10 @@ _PLANS: tuple[tuple[str, Attack, WeightClass, int], ...] = (
 
 
 def contender(settings: Settings, rows: int) -> MechanismFactory:
-    """A holdout with the study's settings, over the rows that the game gives it.
+    """A holdout with the study's settings, over the rows of the game.
 
-    The copy is smaller than the study. What depends on the number of rows is scaled: known rows keep their share, and a
-    promised half-width grows with the sampling error.
+    The copy is smaller than the study. Settings that depend on the number of rows are scaled: known rows keep their share,
+    and a promised half-width grows with the sampling error.
     """
 
     def seat(at: GameTerms) -> Holdout:
@@ -75,14 +75,14 @@ def _shown(risk: Risk, against: str, rows: int) -> dict[str, Any]:
 def risk(
     study: Study,
     games: Annotated[
-        int, typer.Option(min=1, max=10_000, help="Games of the dearest attack; cheap ones get four times.")
+        int, typer.Option(min=1, max=10_000, help="Games of the slowest attack; fast ones get four times as many.")
     ] = 25,
-    seed: Annotated[int, typer.Option(min=0, help="Of everything.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Can somebody who only asks single out a row? Attacks on a copy of the study's configuration, with synthetic rows.
+    """Test whether questions alone can single out a row: attacks on a copy of the study's configuration.
 
-    No private row is read and nothing is spent: the copy has the study's settings, and up to 1,000 made-up rows that all
+    It reads no private row and spends nothing: the copy has the study's settings, and up to 1,000 synthetic rows that all
     differ. *Main* is how often a row of the copy was singled out, *control* the same predicate on other rows, *baseline* a
     random predicate.
 
@@ -129,15 +129,14 @@ def risk(
         )
     console.print(table)
     if any(row["questions"] == 0 for row in found):
-        say("\nWhere nothing was asked the copy refused its first question: nothing was attacked, and nothing is said.")
+        say('\n"nothing asked": the copy refused its first question, so this attack was not tested.')
     say(
-        "\nA chain of counts singles out a row where counts are exact; compare main with baseline "
-        "to see what it "
-        "does here. The riding attack is made for mechanisms that speak on a surprise, and takes thousands of questions. "
-        "everhold protects against overfitting; it promises no privacy, whatever these rates are."
+        "\nA chain of counts singles out a row if counts are exact; compare main with baseline to see its effect here. "
+        "The riding attack targets mechanisms that use the private data only on a surprise, and takes thousands of "
+        "questions. everhold protects against overfitting; it promises no privacy, whatever these rates are."
     )
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add `risk` to the app."""
     app.command()(risk)

@@ -1,4 +1,4 @@
-"""`everhold create`: a durable study from a table and what is known beforehand."""
+"""`everhold create`: a durable study from a private table and a public prior."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ __all__ = ["register"]
 
 @guarded
 def create(
-    study: Annotated[Path, typer.Argument(help="The new study, study.everhold by custom.")],
+    study: Annotated[Path, typer.Argument(help="File for the new study, such as study.everhold.")],
     data: Annotated[
         str, typer.Option(help="The private rows: CSV or Parquet, also a pattern such as '2024-*.parquet'.")
     ],
     prior: Annotated[
-        str | None, typer.Option(help="Public rows of the same kind: last year's, synthetic, a sample.")
+        str | None, typer.Option(help="Public rows with the same columns: last year's, synthetic, a sample.")
     ] = None,
     split: Annotated[float | None, typer.Option(help="Instead of a prior: make this share of the rows public.")] = None,
     schema: Annotated[Path | None, typer.Option(help="The declared columns, see `everhold schema`.")] = None,
-    unit: Annotated[str | None, typer.Option(help="The column that tells which rows belong to one person.")] = None,
-    confidence: Annotated[float, typer.Option(help="Probability that all intervals hold together.")] = 0.95,
+    unit: Annotated[str | None, typer.Option(help="The column that says which rows belong to one person.")] = None,
+    confidence: Annotated[float, typer.Option(help="Probability that all intervals are simultaneously valid.")] = 0.95,
     half_width: Annotated[
-        float | None, typer.Option(help="Promise this precision, and refuse when it is used up.")
+        float | None, typer.Option(help="Promise this half-width, and refuse when it is no longer possible.")
     ] = None,
     rule: Annotated[str, typer.Option(help="corrective, gradient or entropic.")] = "corrective",
     known_rows: Annotated[int, typer.Option(help="How many private rows the analyst may know.")] = 0,
-    seed: Annotated[int | None, typer.Option(help="Of the coins; drawn when left out.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the coins; random if left out.")] = None,
     engine: Annotated[str, typer.Option(help="memory, duckdb (Parquet in place) or auto.")] = "auto",
     overlap: Annotated[
-        str, typer.Option(help="refuse public rows that are private too, or allow them (the record says so).")
+        str, typer.Option(help="refuse public rows that are also private, or allow them (this is recorded).")
     ] = "refuse",
 ) -> None:
     """Create a study.
@@ -46,9 +46,9 @@ def create(
         everhold create study.everhold --data visits.parquet --split 0.5 --unit patient_id
     """
     if (prior is None) == (split is None):
-        came = "neither came" if prior is None else "both came"
+        found = "neither was given" if prior is None else "both were given"
         raise eh.PriorError(
-            f"a study needs public rows, from --prior FILE or from --split 0.5, and {came}. Give one of them."
+            f"a study needs public rows, from --prior FILE or from --split 0.5, but {found}. Pass one of them."
         )
     settings: dict[str, Any] = {
         "confidence": confidence,
@@ -66,12 +66,12 @@ def create(
         holdout = eh.Holdout.create(study, data, prior=given, **settings)
     draws = "rows" if unit is None else "units"
     say(f"Created {study}: {holdout.size:,} private {draws}, {holdout.schema!r}")
-    say(f"Keep {study}.key to yourself; the study itself holds no private row.")
+    say(f"Keep {study}.key secret. The study file itself contains no private row.")
     say(f"Head: {holdout.head}")
     say(f'Next: everhold ask {study} "…"')
     holdout.close()
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add `create` to the app."""
     app.command()(create)

@@ -1,1 +1,1 @@
-"""Where rows live: tables as questions see them, and the private sample."""
+"""Tables, schemas, files and engines: how rows are read, and the private sample."""

@@ -1,4 +1,4 @@
-"""For the owner's eyes: how private rows keep to a schema. Nothing here is part of a session or its record."""
+"""A report for the owner: how well private rows fit a schema. It is not part of a session or its record."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = ["ColumnReport", "Examination", "examine"]
 
 @dataclass(frozen=True, slots=True)
 class ColumnReport:
-    """Rows of one column that a schema's rules apply to.
+    """Counts of rows that do not fit the schema in one column.
 
     Attributes:
-        missing: without a value.
-        unreadable: with one that cannot be read as the declared kind; it counts as missing.
-        outside: outside the declared range, or the declared categories.
-        unexpected: missing, in a column declared complete.
+        missing: rows without a value.
+        unreadable: rows with a value that cannot be read as the declared kind; it counts as missing.
+        outside: rows outside the declared range or categories.
+        unexpected: rows without a value, in a column declared complete.
     """
 
     name: str
@@ -43,7 +43,7 @@ class ColumnReport:
 
 @dataclass(frozen=True)
 class Examination(Mapping[str, ColumnReport]):
-    """Private counts. Show them to nobody who may ask questions."""
+    """Private counts. Do not show them to anybody who may ask questions."""
 
     rows: int
     columns: tuple[ColumnReport, ...]
@@ -60,7 +60,7 @@ class Examination(Mapping[str, ColumnReport]):
     def __repr__(self) -> str:
         wide = max([6, *(len(column.name) for column in self.columns)])
         lines = [
-            f"{self.rows:,} private rows. For the owner alone: these counts are not protected.",
+            f"{self.rows:,} private rows. For the owner only: these counts are not protected.",
             f"{'column':<{wide}} {'missing':>10} {'unreadable':>10} {'outside':>10} {'unexpected':>10}",
         ]
         lines += [
@@ -72,10 +72,10 @@ class Examination(Mapping[str, ColumnReport]):
 
 
 def examine(data: object, schema: Schema | str | Path) -> Examination:
-    """How many private rows break a schema, column by column. For the owner, before a study begins.
+    """Count the private rows that do not fit a schema, column by column. For the owner, before a study begins.
 
-    What it finds should change a schema only for reasons that would hold without these rows: a range fitted to the private
-    maximum gives that maximum away.
+    Change the schema only for reasons that do not depend on these rows: a range fitted to the private maximum reveals that
+    maximum.
     """
     declared = schema if isinstance(schema, Schema) else Schema.load(schema)
     rows = as_source(data, what="the private table", private=True)

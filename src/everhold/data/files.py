@@ -1,7 +1,7 @@
 """Rows that DuckDB reads: CSV and Parquet files, Polars frames, Arrow tables.
 
-DuckDB promises no order of rows, neither within a query nor between two. Every row therefore has a number, given once, and
-whatever is fetched comes with it and is put in its place (`Files._fetched`).
+DuckDB guarantees no order of rows, neither within a query nor between two. Every row therefore gets a number once, and
+every query fetches that number too, to put the values in order (`Files._fetched`).
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 __all__ = ["Files", "connection"]
 
 NOTHING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "none")
-"""What counts as missing in a CSV file."""
+"""Texts that count as missing in a CSV file."""
 
-_AT_ONCE = 50  # columns in one SELECT: planning takes the square of their number
+_AT_ONCE = 50  # columns in one SELECT: planning time grows with their square
 _CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
 _VIRTUAL = ("file_index", "file_row_number")
-"""What DuckDB calls a Parquet row's place, unless the file has columns of these names."""
+"""DuckDB's names for the position of a Parquet row, unless the file has columns with these names."""
 
 
 def connection(*, memory_limit: str | None = None, threads: int | None = None) -> duckdb.DuckDBPyConnection:
-    """A DuckDB of our own: in memory, without extensions, secrets or access to Python's variables.
+    """A new in-memory DuckDB connection, without extensions, secrets or access to Python variables.
 
-    Parquet files carry the least and the largest value of each column, and NaN is in neither. DuckDB would conclude from
-    them that there is no NaN, so it must not look at them (`statistics_propagation`).
+    Parquet files store the minimum and maximum of each column, which ignore NaN. DuckDB would conclude from them that there
+    is no NaN, so it must not use them (`statistics_propagation`).
     """
     config: dict[str, Any] = {
         "autoinstall_known_extensions": False,
@@ -64,12 +64,12 @@ class Files:
 
     Args:
         con: its connection.
-        relation: SQL for what is read: a table, or a call of read_parquet.
-        what: whose rows these are, for messages.
-        private: whether messages must be silent about what the rows say.
-        paths: the Parquet files that can be read in place, where the relation does.
+        relation: SQL for the rows: a table, or a call of read_parquet.
+        what: a name for these rows, for messages.
+        private: whether messages must not show anything from the rows.
+        paths: the Parquet files, if the relation reads them in place.
         text_only: whether all columns are text whose kinds have to be inferred or declared.
-        number: the table's column with the numbers of its rows; None for Parquet files, which know them.
+        number: the column with the row numbers; None for Parquet files, which have their own.
     """
 
     def __init__(
@@ -96,10 +96,10 @@ class Files:
 
     @classmethod
     def from_paths(cls, paths: Sequence[str], *, what: str, private: bool) -> Files:
-        """CSV files, or Parquet files."""
+        """Rows from CSV files or from Parquet files."""
         kinds = {_file_kind(path, what) for path in paths}
         if len(kinds) > 1:
-            raise DataError(f"{what} is made of CSV and Parquet files together. Expected files of one kind.")
+            raise DataError(f"{what} has both CSV and Parquet files. Expected files of one kind.")
         con = connection()
         listed = ", ".join(_path(path) for path in paths)
         if kinds == {"parquet"}:
@@ -115,10 +115,12 @@ class Files:
         delimiter, names = heads[paths[0]]
         for path, (_, others) in heads.items():
             if others != names:
-                raise DataError(f"{what}: {path!r} has other columns than {paths[0]!r}. Expected the same first line.")
+                raise DataError(
+                    f"{what}: {path!r} and {paths[0]!r} have different columns. Expected the same first line."
+                )
         columns = ", ".join(f"{identifier(name)}: 'VARCHAR'" for name in names)
         missing = ", ".join(literal(word) for word in NOTHING)
-        # Nothing is guessed: a dialect sniffed from private rows could drop or shift some of them.
+        # No dialect detection: a dialect guessed from private rows could drop or shift some of them.
         read = (
             f"read_csv([{listed}], auto_detect = false, header = true, columns = {{{columns}}}, "
             f"delim = {literal(delimiter)}, quote = '\"', escape = '\"', nullstr = [{missing}], null_padding = false)"
@@ -131,7 +133,7 @@ class Files:
 
     @classmethod
     def from_arrow(cls, stream: object, *, what: str, private: bool) -> Files:
-        """A frame that can hand over an Arrow stream."""
+        """Rows from a frame that exports an Arrow stream."""
         con = connection()
         try:
             con.register("frame", stream)
@@ -146,7 +148,7 @@ class Files:
         return cls(con, "source", what=what, private=private, number=number)
 
     def _require_one_schema(self) -> None:
-        """Files of different types would fail, or not, by what their rows hold: refuse them at once."""
+        """Reject files whose column types differ: whether reading them fails would depend on the rows."""
         for path in self.paths:
             types = {
                 row[0]: row[1]
@@ -155,18 +157,18 @@ class Files:
             for name in {**self.types, **types}:
                 if types.get(name) != self.types.get(name):
                     raise DataError(
-                        f"{self._what} is made of Parquet files in which column {name!r} has different types, or is missing "
-                        "in some. Expected the same columns in all: write them anew."
+                        f"{self._what} has Parquet files in which column {name!r} has different types, or is missing "
+                        "in some. Expected the same columns in all files: rewrite them."
                     )
 
     def _parquet_names(self, path: str) -> list[str]:
-        """The columns of a Parquet file as it names them; DuckDB gives new names to those that come twice."""
+        """The column names in a Parquet file itself; DuckDB renames duplicates."""
         found = self._fetch(f"SELECT name, num_children FROM parquet_schema({_path(path)})")
         names, place = [], 1
         while place < len(found):
             names.append(found[place][0])
             inner = 1
-            while inner:  # what lies below a column is not one of the table's
+            while inner:  # nested fields are not columns of the table
                 inner += (found[place][1] or 0) - 1
                 place += 1
         return names
@@ -179,7 +181,7 @@ class Files:
         return tuple(name for name, kind in self.types.items() if _kind_of_type(kind) is not None)
 
     def kinds(self) -> dict[str, Kind]:
-        """What kind each column is: by its type, or for CSV by what all of its texts can be read as."""
+        """The kind of each column: from its type, or for CSV the kind that all of its texts can be read as."""
         if not self.text_only:
             known = {name: _kind_of_type(kind) for name, kind in self.types.items()}
             return {name: kind for name, kind in known.items() if kind is not None}
@@ -203,15 +205,15 @@ class Files:
         return result
 
     def columns_sql(self, kinds: Mapping[str, Kind]) -> dict[str, str]:
-        """For each column the SQL of its canonical value."""
+        """The SQL of the canonical value of each column."""
         return {name: canonical_column(name, self._type(name), kind, self._what) for name, kind in kinds.items()}
 
     def unit_sql(self, unit: str) -> str:
-        """The SQL of what names a row's unit; NULL where nothing does."""
+        """The SQL of the name of a row's unit; NULL if the row has none."""
         if unit not in self.types:
             raise DataError(
-                f"{self._what} has no column {unit!r} to tell units by.{did_you_mean(unit, self.names)} Expected the name "
-                "of a column."
+                f"{self._what} has no column {unit!r} to group rows by (unit=).{did_you_mean(unit, self.names)} "
+                "Expected the name of a column."
             )
         return unit_name(unit, self.types[unit])
 
@@ -221,16 +223,16 @@ class Files:
         return self.types[name]
 
     def table(self, kinds: Mapping[str, Kind] | None = None) -> Table:
-        """Everything in memory, canonical; texts as codes into a sorted dictionary."""
+        """All rows in memory as canonical columns; texts as codes into a sorted dictionary."""
         kinds = self.kinds() if kinds is None else kinds
         columns = self.columns_sql(kinds)
         if not columns or not self.size:
-            raise DataError(f"{self._what} has no {'rows' if columns else 'columns that questions could use'}.")
+            raise DataError(f"{self._what} has no {'rows' if columns else 'columns that questions can use'}.")
         words: dict[str, list[str]] = {}
         wanted: list[str] = []
         for place, (name, sql) in enumerate(columns.items()):
             if kinds[name] == "number":
-                wanted.append(raw_number(name, self.types[name], self._what))  # made canonical by `tamed`, not by SQL
+                wanted.append(raw_number(name, self.types[name], self._what))  # `tamed` makes it canonical, not the SQL
                 continue
             if kinds[name] != "text":
                 wanted.append(sql)
@@ -256,7 +258,7 @@ class Files:
         )
 
     def units(self, unit: str) -> Units:
-        """By the values as text, which tells all of them apart."""
+        """Rows grouped by the values of a column as text, which keeps different values different."""
         relation, number = self._numbering()
         name = self.unit_sql(unit)
         found = self._numpy(
@@ -270,7 +272,7 @@ class Files:
         return units_of(Encoded("text", named))
 
     def divide(self, public: NDArray[np.bool_]) -> tuple[Files, Files]:
-        """Two tables in the same DuckDB; the marks go by the numbers of rows."""
+        """Two tables in the same DuckDB; `public` marks rows by their numbers."""
         relation, number = self._numbering()
         free, columns = _free(self.names), ", ".join(identifier(column) for column in self.names)
         self.con.register("marks", {"place": np.arange(self.size), "public": public})
@@ -290,12 +292,12 @@ class Files:
 
     @property
     def place(self) -> str:
-        """SQL for the number of a row, within the relation itself; 0 where the file's own columns are in the way."""
+        """SQL for the number of a row within the relation; 0 if columns of the file hide it."""
         return "0" if self._hidden else self._numbering()[1]
 
     @property
     def _hidden(self) -> bool:
-        """Whether columns of a Parquet file hide DuckDB's own numbers."""
+        """Whether columns of a Parquet file hide DuckDB's row numbers."""
         return self._numbers is None and any(name.lower() in _VIRTUAL for name in self.names)
 
     # rows by their numbers -----------------------------------------------------------------------------------------
@@ -327,7 +329,7 @@ class Files:
         return f"([{', '.join(map(str, before))}]::BIGINT[])[CAST(file_index AS BIGINT) + 1] + file_row_number"
 
     def _fetched(self, wanted: Sequence[str]) -> list[Any]:
-        """The values of these SQL expressions for all rows, each row's at its number."""
+        """The values of these SQL expressions for all rows, in order of the row numbers."""
         relation, number = self._numbering()
         result: list[Any] = []
         for some in _pieces(wanted):
@@ -338,14 +340,14 @@ class Files:
         return result
 
     def _places(self, numbers: Any) -> NDArray[np.int64]:
-        """The numbers of rows as they came: each once, or the rows have changed meanwhile."""
+        """The fetched row numbers. Each must occur once; otherwise the rows changed in the meantime."""
         places = np.ma.getdata(numbers).astype(np.int64)
         if len(places) != self.size or np.any(np.bincount(places, minlength=self.size) != 1):
-            raise DataError(f"{self._what} has changed while it was read. Expected files that stay as they are.")
+            raise DataError(f"{self._what} changed while it was read. Expected files that do not change.")
         return places
 
     def _run(self, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], Any] = lambda _: None) -> Any:
-        """Run and fetch; an error may come from either, and shows nothing of private rows."""
+        """Run and fetch. Either may raise; the message shows nothing from private rows."""
         try:
             return fetch(self.con.execute(sql))
         except duckdb.Error as error:
@@ -361,14 +363,14 @@ class Files:
 
 
 def _put(column: Any, places: NDArray[np.int64]) -> Any:
-    """Values by the numbers of their rows."""
+    """The values, in order of their row numbers."""
     result = np.ma.empty_like(column) if isinstance(column, np.ma.MaskedArray) else np.empty_like(column)
     result[places] = column
     return result
 
 
 def _arrow_names(stream: object) -> list[str]:
-    """The columns of an Arrow table or a frame, as it names them."""
+    """The column names in an Arrow table or a frame itself."""
     schema = getattr(stream, "schema", None)
     names = getattr(schema, "names", None) or getattr(stream, "columns", None) or ()
     return [] if callable(names) else [str(name) for name in names]
@@ -379,8 +381,8 @@ def _require_different(names: Sequence[str], what: str) -> None:
     for name in names:
         if name.lower() in seen:
             raise DataError(
-                f"{what} has columns called {seen[name.lower()]!r} and {name!r}. Expected names that differ by more than "
-                "capitals: rename one."
+                f"{what} has columns named {seen[name.lower()]!r} and {name!r}. Expected names that differ in more than "
+                "case: rename one."
             )
         seen[name.lower()] = name
 
@@ -391,7 +393,7 @@ def _pieces(wanted: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _free(names: Sequence[str]) -> str:
-    """A name that no column has, whatever its capitals."""
+    """A name that no column has, ignoring case."""
     taken, name = {one.lower() for one in names}, "everhold_place"
     while name in taken:
         name += "_"
@@ -399,7 +401,7 @@ def _free(names: Sequence[str]) -> str:
 
 
 def _numbered(con: duckdb.DuckDBPyConnection, name: str, relation: str, names: Sequence[str]) -> str:
-    """A table with all rows of a relation, numbered in the order in which it gives them, once."""
+    """Create a table with all rows of a relation, numbered in the order of one scan. Returns the number column."""
     number = _free(names)
     con.execute(f"CREATE TEMP TABLE {name} AS SELECT *, row_number() OVER () - 1 AS {number} FROM {relation}")
     return number
@@ -411,26 +413,26 @@ def _file_kind(path: str, what: str) -> str:
         return "parquet"
     if name.endswith(_CSV):
         return "csv"
-    raise DataError(f"{what}: {path!r} is neither CSV nor Parquet by its name. Expected {', '.join(_CSV + PARQUET)}.")
+    raise DataError(f"{what}: {path!r} is not named like a CSV or Parquet file. Expected {', '.join(_CSV + PARQUET)}.")
 
 
 def _cannot_read(what: str, paths: Sequence[str], kind: str, error: Exception | None) -> str:
     where = f" ({', '.join(paths[:3])})" if paths else ""
     if error is None:
         return (
-            f"{what}{where} could not be read as {kind}. Its rows are private, so nothing of them is shown here; "
-            "duckdb or pandas will tell you more, on a machine where that is allowed."
+            f"{what}{where} could not be read as {kind}. Its rows are private, so this message shows nothing from them. "
+            "Open it with duckdb or pandas for details, on a machine where that is allowed."
         )
     return f"{what}{where} could not be read as {kind}: {str(error).strip().splitlines()[0]}"
 
 
 def _path(path: str) -> str:
-    """A path for DuckDB, which would take some letters of it for a pattern."""
+    """A path as an SQL literal for DuckDB, with the characters of glob patterns escaped."""
     return literal("".join(f"[{letter}]" if letter in "[*?" else letter for letter in path))
 
 
 def _kind_of_type(kind: str) -> Kind | None:
-    """What a DuckDB type is to questions."""
+    """The kind that a DuckDB type has in questions; None if they cannot use it."""
     if kind.endswith("]"):
         return None
     name = kind.split("(")[0].upper()
@@ -446,7 +448,7 @@ def _kind_of_type(kind: str) -> Kind | None:
 
 
 def _encoded(kind: Kind, column: Any, words: list[str]) -> Encoded:
-    """What fetchnumpy gave, as a canonical column."""
+    """A canonical column from the result of fetchnumpy."""
     mask = np.ma.getmaskarray(column)
     data = np.ma.getdata(column)
     if kind == "text":

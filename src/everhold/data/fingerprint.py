@@ -1,8 +1,8 @@
-"""A fingerprint of private rows under a secret key: the same for the same rows in any order, and of no use without the key.
+"""A fingerprint of private rows under a secret key: the same for the same rows in any order, and useless without the key.
 
-Rows are hashed by a family of functions that the key chooses from, summed, and the sums put through HMAC-SHA256. Whoever
-sees the fingerprint but not the key cannot test a guess about the rows; whoever opens a study with other rows is found out,
-but for a chance below 2⁻¹⁰⁰.
+A keyed hash function maps each row to numbers; their sums go through HMAC-SHA256. With the fingerprint but without the
+key, nobody can test a guess about the rows. Opening a study with different rows is detected, except with probability
+below 2⁻¹⁰⁰.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CHUNK = 65_536
 
 
 def fingerprint_rows(table: Table, key: bytes) -> str:
-    """Of a table in memory, whatever the order of its rows.
+    """The fingerprint of a table in memory, independent of the order of its rows.
 
     >>> from everhold.data.table import Table
     >>> one, other = Table({"x": [1.0, 2.0]}), Table({"x": [2.0, 1.0]})
@@ -49,7 +49,7 @@ def fingerprint_rows(table: Table, key: bytes) -> str:
 
 
 def row_hashes(table: Table, names: Sequence[str], key: bytes) -> NDArray[np.uint64]:
-    """64 bits for each row, from these columns of it.
+    """A 64-bit keyed hash of each row, from these columns.
 
     >>> from everhold.data.table import Table
     >>> one, other, again = row_hashes(Table({"x": [1.0, 2.0, 1.0]}), ["x"], b"k")
@@ -60,7 +60,7 @@ def row_hashes(table: Table, names: Sequence[str], key: bytes) -> NDArray[np.uin
 
 
 def _hashes(table: Table, names: Sequence[str], key: bytes, lane: int) -> Iterator[NDArray[np.uint64]]:
-    """Hashes of rows, some at a time."""
+    """Hashes of the rows, one chunk at a time."""
     columns = [(name, part) for name in names for part in _parts(table, name, key)]
     keys = [_keys(key, f"{lane} {place} {name}") for place, (name, _) in enumerate(columns)]
     for start in range(0, table.row_count, _CHUNK):
@@ -72,7 +72,7 @@ def _hashes(table: Table, names: Sequence[str], key: bytes, lane: int) -> Iterat
 
 
 def fingerprint_files(paths: Sequence[str], key: bytes) -> str:
-    """Of files that are read in place: their bytes, in order."""
+    """The fingerprint of files that are read in place, from their bytes in order."""
     digest = hmac.new(key, b"everhold files 1\n", hashlib.sha256)
     for path in paths:
         inner = hashlib.blake2b(key=key[:64])
@@ -89,14 +89,14 @@ def _keys(key: bytes, purpose: str) -> tuple[np.uint64, np.uint64]:
 
 
 def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A fixed bijection that lets every bit influence every other (Steele, Lea and Flood 2014)."""
+    """A fixed bijection in which every bit affects every other (Steele, Lea and Flood 2014)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
 def _parts(table: Table, name: str, key: bytes) -> list[NDArray[np.uint64]]:
-    """A column as 64-bit numbers; wide columns as several."""
+    """A column as 64-bit numbers; a matrix as several."""
     kind = table.kind(name)
     if kind is None:
         raw = table[name]
@@ -116,7 +116,7 @@ def _parts(table: Table, name: str, key: bytes) -> list[NDArray[np.uint64]]:
 
 
 def hash_text(text: str, key: bytes) -> int:
-    """64 bits of a keyed hash."""
+    """A 64-bit keyed hash of a text."""
     return int.from_bytes(
         hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=key[:64], digest_size=8).digest(), "big"
     )

@@ -1,8 +1,8 @@
-"""Whether private rows stand in the public reference too, more often than chance explains.
+"""Test whether private rows also occur in the public reference, more often than chance explains.
 
-A reference that holds private rows is not independent of them, and the guarantee is void. So the two are compared when a
-session begins, by digests of whole rows. Rows of few columns coincide by chance; what chance cannot explain is found
-by a test that supposes nothing about the two populations (docs/theory/overlap.md).
+A reference that contains private rows is not independent of them, and the guarantee is void. So the two are compared when
+a session begins, by digests of whole rows. Rows of few columns coincide by chance; the test finds overlaps beyond chance
+without assumptions about the two populations (docs/theory/overlap.md).
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 __all__ = ["Overlap", "compare", "require_independent"]
 
 FALSE_ALARM = 1e-9
-"""How probable it is at most that independent tables are refused."""
+"""The largest probability of rejecting independent tables."""
 MOST_ROWS = 4_000_000
-"""Larger tables are compared on the rows whose digests are multiples of some number: the same rows on both sides."""
+"""Larger tables are compared on the rows whose digests are multiples of a fixed number: the same rows on both sides."""
 _BETS = (0.1, 0.5, 0.9)
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """What a comparison of rows found.
+    """The result of comparing private and public rows.
 
     Attributes:
-        rows: private rows that stand in the reference too, of those compared.
+        rows: compared private rows that also occur in the reference.
         compared: private rows that were compared.
-        evidence: ln of an e-value: its expectation is at most 1 where the tables are independent.
-        limit: evidence beyond which chance explains nothing.
+        evidence: ln of an e-value, whose expectation is at most 1 if the tables are independent.
+        limit: evidence above this cannot be explained by chance.
     """
 
     rows: int
@@ -49,17 +49,17 @@ class Overlap:
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether the tables cannot be independent."""
+        """Whether the evidence against independence exceeds the limit."""
         return self.evidence > self.limit
 
 
 def compare(private: NDArray[np.uint64], public: NDArray[np.uint64]) -> Overlap:
     """Compare two tables by the digests of their rows.
 
-    A row's value that occurs k times in both tables together is, if they are independent, divided equally among them with
-    probability at most c_k, whatever the two populations; occurs once on one side with probability at most (1 - 1/k)^(k-1);
-    and occurs on both with probability at most 1 - 2^(1-k). Bets at these odds are products of factors with mean at most 1;
-    a table that was copied, once or several times, wins them.
+    If the tables are independent, for any two populations, a row value that occurs k times in both tables together is
+    divided equally among them with probability at most c_k; occurs once on one side with probability at most
+    (1 - 1/k)^(k-1); and occurs on both with probability at most 1 - 2^(1-k). Bets at these odds are products of factors with
+    mean at most 1; a table that was copied, once or several times, wins them.
 
     >>> rng = np.random.default_rng(0)
     >>> rows, other = rng.integers(0, 2**63, 500, dtype=np.uint64), rng.integers(0, 2**63, 500, dtype=np.uint64)
@@ -83,14 +83,14 @@ def compare(private: NDArray[np.uint64], public: NDArray[np.uint64]) -> Overlap:
     ]
     best = max(evidence)
     mixed = best + log(sum(np.exp(one - best) for one in evidence) / len(evidence))
-    # The bets are fair for Poisson numbers of rows; given the true numbers they are by at most this factor less so.
+    # The bets are fair for Poisson numbers of rows; conditioning on the true numbers costs at most this factor.
     sizes = log(e * e * sqrt(max(len(private), 1)) * sqrt(max(len(public), 1)))
     rows = int(mine[theirs > 0].sum())
     return Overlap(rows, len(private), mixed, log(1.0 / FALSE_ALARM) + sizes)
 
 
 def _evidence(both: NDArray[np.int64], won: NDArray[np.bool_], chance: Callable[[int], float], bet: float) -> float:
-    """ln of the product of bets on an event, over values that occur so often in both tables together."""
+    """ln of the product of bets on an event, over values that occur `both` times in the two tables together."""
     total = 0.0
     for k in np.unique(both).tolist():
         probability = chance(k)
@@ -103,24 +103,25 @@ def _evidence(both: NDArray[np.int64], won: NDArray[np.bool_], chance: Callable[
 
 
 def _equal(k: int) -> float:
-    """The largest probability that a value which occurs k times is divided equally; 0 where it cannot be."""
+    """The largest probability that a value with k occurrences is divided equally; 0 for odd k."""
     return 0.0 if k % 2 else exp(lgamma(k + 1.0) - 2.0 * lgamma(0.5 * k + 1.0) - k * log(2.0))
 
 
 def _single(k: int) -> float:
-    """That it occurs exactly once on one side: k·θ·(1 - θ)^(k-1) is largest at θ = 1/k."""
+    """The largest probability that it occurs exactly once on one side: k·θ·(1 - θ)^(k-1) is largest at θ = 1/k."""
     return (1.0 - 1.0 / k) ** (k - 1)
 
 
 def _present(k: int) -> float:
-    """That it occurs on both sides: 1 - θ^k - (1 - θ)^k is largest at θ = ½."""
+    """The largest probability that it occurs on both sides: 1 - θ^k - (1 - θ)^k is largest at θ = ½."""
     return 1.0 - 2.0 ** (1 - k)
 
 
 def require_independent(sample: Sample, public: Table) -> None:
-    """Refuse a reference that holds private rows. The error shows how many, and nothing else, to the owner of both tables.
+    """Reject a reference that contains private rows. The error shows only how many, to the owner of both tables.
 
-    Numbered rows coincide where all else does: a column that numbers the rows of both tables is no evidence.
+    Columns that number the rows of both tables are ignored, unless there are no others: a row's number does not show
+    whether two rows are the same.
     """
     names = [name for name in sample.names if name in public and name != sample.unit]
     keys = {name for name in names if public.is_key(name)}
@@ -128,9 +129,9 @@ def require_independent(sample: Sample, public: Table) -> None:
     found = compare(*sample.digests(public, [name for name in names if name not in keys] or names, MOST_ROWS))
     if found.beyond_chance:
         raise PriorError(
-            f"{found.rows:,} of {found.compared:,} private rows stand in the public reference too, more than chance "
-            "explains. The reference must be independent of the private rows, or the intervals mean nothing. With one "
-            "table only, write prior=eh.Split(0.5), or --split 0.5 in the shell: it makes a random half of the rows public "
-            "and keeps the other half private. If you know why these rows are equal, and that they are independent all the "
-            "same, pass overlap='allow', or --overlap allow."
+            f"{found.rows:,} of {found.compared:,} private rows also occur in the public reference, more than chance "
+            "explains. The reference must be independent of the private rows, or the intervals are not valid. With only "
+            "one table, use prior=eh.Split(0.5), or --split 0.5 in the shell: it makes a random half of the rows public "
+            "and keeps the other half private. If you know why these rows are equal and that they are still independent, "
+            "pass overlap='allow', or --overlap allow."
         )

@@ -1,4 +1,4 @@
-"""The private side: rows that nothing leaves except one exact total a question."""
+"""The private side: only one exact total per question leaves these rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["IN_MEMORY", "EngineName", "Sample"]
 EngineName = Literal["auto", "memory", "duckdb"]
 
 IN_MEMORY = 4 * 2**30
-"""Parquet files whose declared columns would take more bytes than this are read in place by DuckDB."""
+"""DuckDB reads Parquet files in place if their declared columns would need more bytes than this."""
 
 
 class Sample:
@@ -44,9 +44,9 @@ class Sample:
     Its size is public; its repr shows nothing else.
 
     Args:
-        source: where the rows come from.
-        schema: what the columns are, declared in public; None takes them as they come.
-        unit: the column that tells which rows belong together.
+        source: where to read the rows.
+        schema: the public declaration of the columns; None uses the columns as they are.
+        unit: the column that says which rows belong together.
         engine: 'memory', 'duckdb' (Parquet files, read in place), or 'auto', by the number of rows and columns.
         memory_limit: for DuckDB, such as '1GB'.
     """
@@ -61,12 +61,12 @@ class Sample:
         memory_limit: str | None = None,
     ) -> None:
         if engine not in get_args(EngineName):
-            raise SettingError(f"the engine is one of {', '.join(get_args(EngineName))}, not {engine!r}")
+            raise SettingError(f"engine is {engine!r}. Expected one of {', '.join(get_args(EngineName))}.")
         what = "the private table"
         rows = as_source(source, what=what, private=True)
         in_place = isinstance(rows, Files) and bool(rows.paths) and schema is not None
         if engine == "duckdb" and not in_place:
-            raise DataError("the DuckDB engine reads Parquet files. Expected a path, or a pattern, of such files.")
+            raise DataError("the DuckDB engine reads Parquet files only. Expected a path or a pattern of such files.")
         if schema is not None and isinstance(rows, Files) and in_place:
             large = 8 * rows.size * len(schema) > IN_MEMORY
             in_place = engine == "duckdb" or (engine == "auto" and large)
@@ -89,21 +89,21 @@ class Sample:
 
     @property
     def kinds(self) -> dict[str, Kind]:
-        """Names and kinds of the columns that text questions may use. Part of the schema, which is public."""
+        """Names and kinds of the columns that text questions may use. They are public, as part of the schema."""
         return self._kinds
 
     def check(self, query: Query) -> None:
-        """Refuse a question that these rows cannot be asked, before anything is charged."""
+        """Raise QuestionError for a question that these rows cannot answer, before anything is charged."""
         if query.text:
             return
         if self._unit is not None:
             raise QuestionError(
-                "rows that belong together (unit=...) are averaged for questions given as text. Expected one, such as "
-                '"age > 40"; callables and arrays need rows that are draws of their own.'
+                "with unit=..., only text questions can be averaged within each unit. Expected a text question, such as "
+                '"age > 40"; callables and arrays need a session without unit=.'
             )
         if self._table is None and isinstance(itself(query), RowFunction):
             raise QuestionError(
-                "a callable needs the rows in memory, and these are read in place by DuckDB. Expected text, such as "
+                "a callable needs the rows in memory, but DuckDB reads these in place. Expected a text question, such as "
                 '"age > 40", or engine="memory".'
             )
 
@@ -112,8 +112,8 @@ class Sample:
 
         Args:
             query: the question.
-            scale: how its answer is read.
-            part: places of the rows to take it over; None: all.
+            scale: the scale of its answer.
+            part: indices of the rows to sum over; None: all rows.
         """
         if part is not None:
             return self._total_over(query, scale, part)
@@ -127,33 +127,36 @@ class Sample:
         self.check(query)
         query = itself(query)
         if isinstance(query, Values):
-            query.on_sample({}, self.size, scale)  # faults are told whichever rows are read
+            query.on_sample({}, self.size, scale)  # errors are reported, whichever rows are read
             return replace(query, sample=np.asarray(query.sample)[part]).on_sample({}, len(part), scale)
         if self._table is None or self._table.units is not None:
-            raise QuestionError("a mechanism that reads a part of the rows needs them in memory, and without units.")
+            raise QuestionError(
+                "this mechanism reads a part of the rows, so it needs them in memory and without units. Expected "
+                'engine="memory" and no unit=.'
+            )
         rows = self._table.take(part)
         if isinstance(query, Expression | BoundedMean):
             return MemoryEngine(rows).totals([query])[0] - VALUE_ONE * len(part)
         return query.on_sample(rows, len(part), scale)
 
     def totals(self, queries: Sequence[Query]) -> list[int]:
-        """The same for many text questions, in one scan."""
+        """The totals of many text questions, in one scan."""
         questions = [cast(TextQuestion, itself(query)) for query in queries]
         return [steps - VALUE_ONE * self.size for steps in self._engine.totals(questions)]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns."""
+        """The names of the columns."""
         return tuple(self._kinds) if self._table is None else tuple(self._table)
 
     @property
     def unit(self) -> str | None:
-        """The column that tells which rows belong together."""
+        """The column that says which rows belong together."""
         return self._unit
 
     def digests(self, public: Table, names: Sequence[str], most: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Digests of the private draws and of public ones, by these columns; of a part of both where there are more than
-        `most` private rows. For `data.overlap` alone, like `keys`."""
+        """Digests of the private and the public draws, from these columns; of a part of both if there are more than `most`
+        private rows. Only for `data.overlap`, like `keys`."""
         if not names:
             return np.empty(0, np.uint64), np.empty(0, np.uint64)
         if isinstance(self._engine, DuckDBEngine):
@@ -163,7 +166,7 @@ class Sample:
         return mine[mine % every == 0], theirs[theirs % every == 0]
 
     def keys(self, names: Sequence[str]) -> set[str]:
-        """Those of the columns that tell all rows apart by whole numbers, texts or dates."""
+        """The columns that identify every row by a whole number, a text or a date."""
         if isinstance(self._engine, DuckDBEngine):
             return self._engine.keys(names)
         return {name for name in names if self._rows.is_key(name)}
@@ -176,11 +179,11 @@ class Sample:
 
     @property
     def binding(self) -> str:
-        """What the fingerprint is made of: 'rows' in memory, or 'files' read in place."""
+        """What the fingerprint covers: 'rows' in memory, or 'files' read in place."""
         return "files" if self._table is None else "rows"
 
     def fingerprint(self, key: bytes) -> str:
-        """What tells these rows from others, to whoever has the key."""
+        """The keyed fingerprint of these rows; only holders of the key can compare it with other rows."""
         if self._table is not None:
             return fingerprint_rows(self._table, key)
         return fingerprint_files(self._paths, key)

@@ -1,15 +1,14 @@
-"""What the columns are: declared in public, proposed from the public reference, saved as a readable file.
+"""The public declaration of the columns: proposed from the public reference, and saved as a readable file.
 
-A schema is a public fact. Nothing in it comes from private rows, and private rows that break it are handled by rules
-that stand in it:
+A schema is public. Nothing in it depends on private rows, and it fixes how to handle private rows that do not fit:
 
-- what cannot be read as the declared kind is missing;
-- a number outside its range keeps its value in comparisons, and is cut off at the range in means, quantiles and
+- a value that cannot be read as the declared kind is missing;
+- a number outside its range keeps its value in comparisons, and is clipped to the range in means, quantiles and
   histograms;
-- a text outside its categories keeps its value, and is an 'other' in tables; or is missing, where the column says so;
-- a missing value in a column declared complete is missing all the same, and counts as the middle of the range in a mean.
+- a text outside its categories keeps its value, and is an 'other' in tables; or it is missing, if the column says so;
+- a missing value in a column declared complete is still missing, and counts as the middle of the range in a mean.
 
-How many rows break it is told to the owner alone, by `examine`.
+Only the owner can see how many rows do not fit, with `examine`.
 """
 
 from __future__ import annotations
@@ -45,16 +44,16 @@ _MOST_LETTERS = 5_000_000
 
 @dataclass(frozen=True, slots=True)
 class ColumnSchema:
-    """One column.
+    """The declaration of one column.
 
     Attributes:
-        name: what questions call it.
+        name: the name that questions use.
         kind: 'number', 'boolean', 'text' or 'date'.
-        low, high: of a number, the range for means, quantiles and histograms; of a date, for quantiles and histograms, in
-            microseconds since 1970 (dates, and texts such as '2024-05-01', are taken too).
-        whole: a number that is always whole.
-        categories: the texts that tables and histograms list; empty where it is free text.
-        others: what becomes of other texts: 'keep' them, or count them as 'missing'.
+        low, high: for a number, the range for means, quantiles and histograms; for a date, the range for quantiles and
+            histograms, in microseconds since 1970 (dates, and texts such as '2024-05-01', are accepted too).
+        whole: whether the number is always whole.
+        categories: the texts that tables and histograms list; empty for free text.
+        others: how to treat other texts: 'keep' them, or count them as 'missing'.
         missing: whether values may be missing.
     """
 
@@ -71,10 +70,12 @@ class ColumnSchema:
         if self.kind not in get_args(Kind):
             raise SettingError(f"column {self.name!r} is of kind {self.kind!r}. Expected {', '.join(get_args(Kind))}.")
         if (self.low is None) != (self.high is None):
-            raise SettingError(f"column {self.name!r} has one end of a range. Expected both, low and high, or none.")
+            raise SettingError(
+                f"column {self.name!r} has only one end of a range. Expected both low and high, or neither."
+            )
         if self.low is not None and self.high is not None:
             if self.kind not in ("number", "date"):
-                raise SettingError(f"column {self.name!r} is {self.kind}, and only numbers and dates have a range.")
+                raise SettingError(f"column {self.name!r} is {self.kind}, but only numbers and dates can have a range.")
             if self.kind == "date":
                 for end in ("low", "high"):
                     object.__setattr__(self, end, _moment(getattr(self, end), self.name))
@@ -85,13 +86,13 @@ class ColumnSchema:
         if self.others not in ("keep", "missing"):
             raise SettingError(f"column {self.name!r} has others = {self.others!r}. Expected 'keep' or 'missing'.")
         if len(set(self.categories)) < len(self.categories):
-            raise SettingError(f"column {self.name!r} lists a category twice.")
+            raise SettingError(f"column {self.name!r} lists a category twice. Expected each category once.")
         if self.categories and self.kind != "text":
-            raise SettingError(f"column {self.name!r} is {self.kind}, and only text has categories.")
+            raise SettingError(f"column {self.name!r} is {self.kind}, but only text can have categories.")
 
     @property
     def closed(self) -> bool:
-        """Whether it holds its categories and nothing else."""
+        """Whether all texts outside the categories count as missing."""
         return bool(self.categories) and self.others == "missing"
 
     def to_dict(self) -> dict[str, Any]:
@@ -109,7 +110,7 @@ class ColumnSchema:
 
     @property
     def ends_text(self) -> tuple[str, str]:
-        """The ends of the range for people; empty where there is none."""
+        """The ends of the range as readable text; empty if there is no range."""
         if self.low is None or self.high is None:
             return "", ""
         if self.kind == "date":
@@ -148,7 +149,7 @@ class Schema(Mapping[str, ColumnSchema]):
     def __post_init__(self) -> None:
         self._by_name.update({column.name: column for column in self.columns})
         if len(self._by_name) < len(self.columns):
-            raise SettingError("two columns of the schema have the same name.")
+            raise SettingError("two columns of the schema have the same name. Expected different names: rename one.")
 
     def __getitem__(self, name: str) -> ColumnSchema:
         return self._by_name[name]
@@ -164,12 +165,12 @@ class Schema(Mapping[str, ColumnSchema]):
 
     @property
     def kinds(self) -> dict[str, Kind]:
-        """Names and kinds: what text questions are checked against."""
+        """Names and kinds of the columns; text questions are checked against them."""
         return {column.name: column.kind for column in self.columns}
 
     @property
     def words(self) -> dict[str, Words]:
-        """The words that are listed for text columns."""
+        """The words that the schema lists for text columns."""
         return {
             column.name: Words(frozenset(column.categories), column.closed)
             for column in self.columns
@@ -178,12 +179,12 @@ class Schema(Mapping[str, ColumnSchema]):
 
     @classmethod
     def propose(cls, reference: object, *, warn: bool = True) -> Schema:
-        """Kinds, ranges and categories from *public* rows: a table, a file, or anything that a reference can be.
+        """Propose kinds, ranges and categories from *public* rows: a table, a file, or anything that a reference can be.
 
         A number's range spans all but the outermost 0.1 % on either side, with some room, rounded outwards. Values outside
-        count as its nearest end in means, so look it over; `SchemaWarning` names columns that the public rows say little
-        about, because they hold a single value. That values may be missing is always supposed; where none can be, declare
-        it (`missing=False`): means then take one question.
+        it count as its nearest end in means, so check it. `SchemaWarning` names columns with a single public value, about
+        which the public rows say little. The proposal always allows missing values; if a column has none, declare so
+        (`missing=False`), and a mean then takes one question.
         """
         from everhold.data.source import as_table
 
@@ -193,8 +194,8 @@ class Schema(Mapping[str, ColumnSchema]):
         if alone:
             shown = ", ".join(repr(name) for name in alone[:6]) + (", …" if len(alone) > 6 else "")
             warnings.warn(
-                f"the public rows hold a single value in {shown}. The proposed range of such a column says little about "
-                "other rows, and means would be cut to it. Declare it: schema.revised(name, low=..., high=...).",
+                f"the public rows have a single value in {shown}. The proposed range of such a column may not fit the "
+                "other rows, and means would be cut to it. Declare the range: schema.revised(name, low=..., high=...).",
                 SchemaWarning,
                 stacklevel=2,
             )
@@ -216,11 +217,11 @@ class Schema(Mapping[str, ColumnSchema]):
         return Schema(tuple(new if column.name == name else column for column in self.columns))
 
     def save(self, path: str | Path) -> None:
-        """Write it as a TOML file that people can read and edit."""
+        """Write the schema as a TOML file that people can read and edit."""
         Path(path).write_text(self.to_toml(), encoding="utf-8")
 
     def to_toml(self) -> str:
-        """The text of the file."""
+        """The schema as TOML text."""
         lines = [
             "# The columns of an everhold study. Everything here is public, and none of it comes from private rows.",
             f"format = {_FORMAT}",
@@ -240,7 +241,7 @@ class Schema(Mapping[str, ColumnSchema]):
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """Read a file that `save` wrote, or that somebody edited."""
+        """Read a file written by `save`, possibly edited since."""
         try:
             text = Path(path).read_text(encoding="utf-8")
         except OSError as error:
@@ -256,7 +257,7 @@ class Schema(Mapping[str, ColumnSchema]):
 
     @classmethod
     def from_toml(cls, text: str) -> Schema:
-        """A schema from the text of its file."""
+        """Parse a schema from TOML text."""
         if len(text) > _MOST_LETTERS or any(line.partition("=")[0].count(".") > 50 for line in text.splitlines()):
             raise SettingError(f"the schema is too long or too deep. Expected at most {_MOST_LETTERS:,} characters.")
         try:
@@ -270,11 +271,13 @@ class Schema(Mapping[str, ColumnSchema]):
             raise SettingError(f"the schema has format {content.get('format')!r}. Expected format = {_FORMAT}.")
         declared = content.get("columns")
         if not isinstance(declared, dict) or not declared:
-            raise SettingError("the schema declares no columns. Expected a table such as [columns.age] for each.")
+            raise SettingError(
+                "the schema declares no columns. Expected a table such as [columns.age] for each column."
+            )
         return cls(tuple(_from_entry(name, entry) for name, entry in declared.items()))
 
     def conform(self, table: Table, *, what: str = "the table") -> Table:
-        """The table with its columns as declared: what does not fit is missing. Undeclared columns are left out."""
+        """The table with its columns as declared; values that do not fit are missing. Undeclared columns are left out."""
         columns: dict[str, object] = {}
         for declared in self.columns:
             if declared.name not in table:
@@ -282,7 +285,7 @@ class Schema(Mapping[str, ColumnSchema]):
             columns[declared.name] = self._conformed(declared, table, what)
         for name in table:
             if name not in self and table.kind(name) is None:
-                columns[name] = table[name]  # matrices and the like, for callables
+                columns[name] = table[name]  # matrices and similar columns, for callables
         return Table(columns, size=table.row_count, what=what, copy=False)
 
     @staticmethod
@@ -294,7 +297,7 @@ class Schema(Mapping[str, ColumnSchema]):
             )
         column = table.raw_or_encoded(name)
         if not isinstance(column, Encoded):
-            # The declared kind decides how a value is read, never the other values of its column.
+            # How a value is read depends on the declared kind, never on the other values of its column.
             found = kind_by_type(column)
             if found == declared.kind and not declared.closed:
                 return column
@@ -303,8 +306,8 @@ class Schema(Mapping[str, ColumnSchema]):
             read = encode(column, declared.kind)
             if read.missing.all() and not _nothing(column):
                 raise DataError(
-                    f"column {name!r} of {what} holds no value that can be read as {declared.kind}. Expected such values: "
-                    "declare the column as another kind in the schema, or drop it."
+                    f"column {name!r} of {what} has no value that can be read as {declared.kind}. Declare the column as "
+                    "another kind in the schema, or drop it."
                 )
             column = read
         return conformed(column, declared)
@@ -316,7 +319,7 @@ def _nothing(column: NDArray[Any]) -> bool:
 
 
 def conformed(column: Encoded, declared: ColumnSchema) -> Encoded:
-    """A column as declared: what does not fit is missing."""
+    """The column as declared; values that do not fit are missing."""
     column = converted(column, declared.kind)
     if not declared.closed:
         return column
@@ -345,11 +348,11 @@ def _proposed(name: str, column: Encoded) -> ColumnSchema:
 
 _DAY = 86_400_000_000.0
 _FEW = 50
-"""Whole numbers of so small a span are taken as they are: counts, ratings, months."""
+"""Whole numbers with a span up to this keep their exact range: counts, ratings, months."""
 
 
 def _range(known: NDArray[np.float64], whole: bool) -> tuple[float, float]:
-    """A range for means from public numbers: robust against a few far outliers, with room for what they do not show.
+    """A range for means from public numbers, robust against a few far outliers, with some room at both ends.
 
     >>> _range(np.arange(13.0), True), _range(np.array([0.0, 1.0]), True)
     ((0.0, 12.0), (0.0, 1.0))
@@ -372,7 +375,7 @@ def _range(known: NDArray[np.float64], whole: bool) -> tuple[float, float]:
 
 
 def _single(column: Encoded) -> bool:
-    """Whether all known values of a number or date are the same one, and not one that stands for others."""
+    """Whether all known values of a number or date are equal, and not clamped."""
     if column.kind not in ("number", "date"):
         return False
     known = column.values[~column.missing]
@@ -382,12 +385,12 @@ def _single(column: Encoded) -> bool:
 def _moment(end: object, name: str) -> float:
     micros = float(end) if isinstance(end, int | float) else date_of(end)
     if not FIRST_MICROS <= micros <= LAST_MICROS:
-        raise SettingError(f"column {name!r} has an end of its range at {end!r}. Expected a date such as '2024-05-01'.")
+        raise SettingError(f"column {name!r} has the range end {end!r}. Expected a date such as '2024-05-01'.")
     return micros
 
 
 def _round_range(low: float, high: float) -> tuple[float, float]:
-    """A range around the reference's, ends rounded outwards to round numbers.
+    """A range around the given one, with ends rounded outwards to round numbers.
 
     >>> _round_range(18, 89), _round_range(5, 23), _round_range(0.121, 0.164), _round_range(5, 5)
     ((10.0, 90.0), (4.0, 24.0), (0.12, 0.165), (4.0, 6.0))
@@ -429,12 +432,12 @@ def _from_entry(name: str, entry: Any) -> ColumnSchema:
             )
     categories: Iterable[Any] = entry.get("categories", [])
     if any(not isinstance(word, str) for word in categories):
-        raise SettingError(f"column {name!r} has categories that are no text. Expected quoted words.")
+        raise SettingError(f"column {name!r} has categories that are not text. Expected quoted words.")
     try:
         ends: dict[str, Any] = {
             key: entry[key] if entry["kind"] == "date" else float(entry[key]) for key in ("low", "high") if key in entry
         }
     except OverflowError:
-        raise SettingError(f"column {name!r} has an end of its range that is too large. Expected a number.") from None
+        raise SettingError(f"column {name!r} has a range end that is too large. Expected a smaller number.") from None
     rest = {key: entry[key] for key in ("kind", "whole", "others", "missing") if key in entry}
     return ColumnSchema(name, categories=tuple(categories), **ends, **rest)

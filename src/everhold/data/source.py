@@ -1,7 +1,7 @@
-"""Where rows come from: files, frames, arrays. Rows are read once and become canonical columns.
+"""Sources of rows: files, frames, arrays. Rows are read once and become canonical columns.
 
-CSV and Parquet files, Polars frames and Arrow tables are read by DuckDB, pandas frames and mappings directly. A CSV
-file holds nothing but text; what kind its columns are is inferred on the public side alone, or declared by a schema.
+DuckDB reads CSV and Parquet files, Polars frames and Arrow tables; pandas frames and mappings are read directly. A CSV
+file contains only text; the kinds of its columns are inferred from public rows only, or declared by a schema.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ __all__ = ["Frame", "Source", "as_source", "as_table"]
 
 
 class Source(Protocol):
-    """Rows before they are read as something."""
+    """Rows that have not been converted to canonical columns yet."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns."""
+        """The names of the columns."""
 
     @property
     def size(self) -> int:
         """The number of rows."""
 
     def table(self, kinds: Mapping[str, Kind] | None = None) -> Table:
-        """The rows, columns of the given kinds where these are given, else as the source has them or as inferred."""
+        """The rows as a table, with the given kinds; without them, with the kinds of the source or inferred ones."""
 
     def units(self, unit: str) -> Units:
-        """Rows grouped by what a column says, exactly as it says it."""
+        """Rows grouped by the exact values of a column."""
 
     def divide(self, public: NDArray[np.bool_]) -> tuple[Source, Source]:
-        """The rows that are marked, and the rest."""
+        """Split into the marked rows and the others."""
 
 
 def as_source(given: object, *, what: str, private: bool = False) -> Source:
     """Rows from a path (CSV, Parquet, a pattern such as 'part-*.parquet', a list of paths), a pandas or Polars frame, an
-    Arrow table, a mapping of columns to arrays, or a bare number for sessions whose questions bring their values along.
+    Arrow table, a mapping of columns to arrays, or only the number of rows, if every question is given by its values.
 
-    `private`: messages then carry nothing that the rows say.
+    `private`: messages then show nothing from the rows.
     """
     if isinstance(given, Files | Frame):
         return given
@@ -84,12 +84,12 @@ def as_source(given: object, *, what: str, private: bool = False) -> Source:
 
 
 def as_table(given: object, *, what: str = "the table") -> Table:
-    """A table of public rows, from anything that rows can come from."""
+    """A table of public rows, from any source."""
     return given if isinstance(given, Table) else as_source(given, what=what).table()
 
 
 class Frame:
-    """Rows in memory."""
+    """Rows in memory, as a source."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -97,21 +97,21 @@ class Frame:
         self.size = table.row_count
 
     def table(self, kinds: Mapping[str, Kind] | None = None) -> Table:
-        """The table itself: kinds are the schema's business (`Schema.conform`)."""
+        """The table itself; `Schema.conform` applies the kinds."""
         return self._table
 
     def units(self, unit: str) -> Units:
-        """By the raw values."""
+        """Rows grouped by the raw values of a column."""
         _require_column(unit, self.names, "the table")
         return units_of(self._table.raw_or_encoded(unit))
 
     def divide(self, public: NDArray[np.bool_]) -> tuple[Source, Source]:
-        """Two tables."""
+        """The marked rows and the others, as two tables."""
         return Frame(self._table.take(np.flatnonzero(public))), Frame(self._table.take(np.flatnonzero(~public)))
 
 
 def _found(path: str, what: str) -> list[str]:
-    """The files that a path or a pattern names."""
+    """The files that match a path or a pattern."""
     if has_magic(path) and not Path(path).exists():
         found = sorted(glob(path, recursive=True))
         if not found:
@@ -132,12 +132,13 @@ def _found(path: str, what: str) -> list[str]:
 def _require_column(name: str, names: Sequence[str], what: str) -> None:
     if name not in names:
         raise DataError(
-            f"{what} has no column {name!r} to tell units by.{did_you_mean(name, names)} Expected the name of a column."
+            f"{what} has no column {name!r} to group rows by (unit=).{did_you_mean(name, names)} Expected the name of a "
+            "column."
         )
 
 
 def _from_pandas(frame: Any, what: str) -> Table:
-    """Column by column; nullable types, categories and zoned times made plain."""
+    """A table from a pandas frame; nullable types, categories and zoned times become plain arrays."""
     if not hasattr(frame, "columns"):
         raise DataError(f"{what} is a pandas {type(frame).__name__}. Expected a DataFrame.")
     columns: dict[str, object] = {}
@@ -145,7 +146,7 @@ def _from_pandas(frame: Any, what: str) -> Table:
         column = frame.iloc[:, place]
         if getattr(column.dtype, "tz", None) is not None:
             column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-        if not isinstance(column.dtype, np.dtype):  # pandas' own types
+        if not isinstance(column.dtype, np.dtype):  # extension types of pandas
             column = column.to_numpy(dtype=object, na_value=None)
         columns[name] = column
     if len(columns) < len(frame.columns):

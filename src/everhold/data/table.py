@@ -1,4 +1,4 @@
-"""A table as questions see it: named columns of one length, frozen."""
+"""Tables as questions see them: named, frozen columns of equal length."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _WORDS = {"boolean": "booleans", "number": "numbers", "text": "text", "date": "d
 
 
 class Table(Mapping[str, "NDArray[Any]"]):
-    """Columns by name, all with the same number of rows, copied and locked against writing.
+    """Columns by name, all with the same number of rows, copied and read-only.
 
-    A column is kept raw, as it was given, or canonical (`Encoded`), and each is made from the other when first needed:
+    A column is stored raw, as given, or canonical (`Encoded`), and each form is made from the other when first needed:
     callables see `table["age"]`, text questions `table.column("age")`.
 
     Attributes:
-        size: how many draws it holds: its units where it has some, else its rows.
-        row_count: how many rows.
+        size: the number of draws: units if there are any, otherwise rows.
+        row_count: the number of rows.
         units: rows grouped into draws, or None.
 
     >>> table = Table({"age": [30, 41], "smoker": [True, False]})
@@ -55,7 +55,7 @@ class Table(Mapping[str, "NDArray[Any]"]):
             if isinstance(column, Encoded):
                 self._encoded[name] = column
             elif not copy and isinstance(column, np.ndarray):
-                self._raw[name] = column  # of another table, locked already
+                self._raw[name] = column  # from another table, already read-only
             else:
                 self._raw[name] = _frozen(column, f"column {name!r} of {what}")
         self._names = tuple(columns)
@@ -72,8 +72,8 @@ class Table(Mapping[str, "NDArray[Any]"]):
     def _unit_column(self, unit: str, what: str) -> Encoded | NDArray[Any]:
         if unit not in self._names:
             raise DataError(
-                f"{what} has no column {unit!r} to tell units by.{did_you_mean(unit, self._names)} Expected the name of "
-                "a column."
+                f"{what} has no column {unit!r} to group rows by (unit=).{did_you_mean(unit, self._names)} Expected the "
+                "name of a column."
             )
         return self._raw[unit] if unit in self._raw else self._encoded[unit]
 
@@ -90,8 +90,8 @@ class Table(Mapping[str, "NDArray[Any]"]):
 
     def __getattr__(self, name: str) -> NoReturn:
         if not name.startswith("_") and name in self._names:
-            raise AttributeError(f'columns are taken by name: write rows["{name}"] instead of rows.{name}')
-        raise AttributeError(f"a table has no attribute {name!r}; its columns are taken as rows[{name!r}]")
+            raise AttributeError(f'columns are not attributes: write rows["{name}"] instead of rows.{name}')
+        raise AttributeError(f"a table has no attribute {name!r}. Write rows[{name!r}] for a column.")
 
     def __len__(self) -> int:
         return len(self._names)
@@ -100,21 +100,21 @@ class Table(Mapping[str, "NDArray[Any]"]):
         return f"Table({self.row_count:,} rows: {', '.join(self._names) or 'no columns'})"
 
     def column(self, name: str) -> Encoded:
-        """A column as text questions see it."""
+        """A column in canonical form, as text questions see it."""
         if name not in self._encoded:
             self._encoded[name] = encode(self._raw[name])
         return self._encoded[name]
 
     def raw_or_encoded(self, name: str) -> Encoded | NDArray[Any]:
-        """A column in the form it is kept in."""
+        """A column in the form in which it is stored."""
         return self._raw[name] if name in self._raw else self._encoded[name]
 
     def kind(self, name: str) -> Kind | None:
-        """What text questions may do with a column; None: nothing."""
+        """The kind of a column; None if text questions cannot use it."""
         return self._encoded[name].kind if name in self._encoded else kind_of(self._raw[name])
 
     def is_key(self, name: str) -> bool:
-        """Whether a column tells all rows apart by whole numbers, texts or dates.
+        """Whether a column identifies every row by a whole number, a text or a date.
 
         >>> table = Table({"id": [1, 2, 3], "x": [0.5, 1.5, 2.5], "y": [1, 1, 2]})
         >>> [table.is_key(name) for name in table]
@@ -132,7 +132,7 @@ class Table(Mapping[str, "NDArray[Any]"]):
         return len(np.unique(known)) == len(known) > 1
 
     def kinds(self) -> dict[str, str]:
-        """What each column holds, in words that two tables can be compared by."""
+        """A description of each column's content, by which two tables can be compared."""
         return {name: self._kind_in_words(name) for name in self._names}
 
     def _kind_in_words(self, name: str) -> str:
@@ -152,7 +152,7 @@ class Table(Mapping[str, "NDArray[Any]"]):
         return found + (f" ({raw.shape[1]} wide)" if raw.ndim == 2 else "")
 
     def take(self, index: NDArray[Any], *, unit: str | None = None) -> Table:
-        """Some of its rows."""
+        """A table of the rows in `index`."""
         columns: dict[str, object] = {
             name: _locked(self._raw[name][index]) if name in self._raw else self._encoded[name].take(index)
             for name in self._names
@@ -160,7 +160,7 @@ class Table(Mapping[str, "NDArray[Any]"]):
         return Table(columns, size=len(index), unit=unit, copy=False)
 
     def by_unit(self, unit: str | Units | None, *, what: str = "the table") -> Table:
-        """The same rows, grouped by a column, or as units that are known already."""
+        """The same rows, grouped by a column or by given units."""
         if unit is None:
             return self
         columns = {name: self.raw_or_encoded(name) for name in self._names}
@@ -169,21 +169,21 @@ class Table(Mapping[str, "NDArray[Any]"]):
         return Table(columns, size=self.row_count, what=what, units=unit, copy=False)
 
     def check_like(self, other: Table) -> str | None:
-        """What keeps questions about `other` from being asked of this table too; None when nothing does."""
+        """Why questions for `other` cannot be asked of this table, as a phrase for a message; None if they can."""
         missing = [name for name in other if name not in self]
         extra = [name for name in self if name not in other]
         if missing:
             return f"has no column {missing[0]!r}.{did_you_mean(missing[0], extra)}"
         if extra:
-            return f"has a column {extra[0]!r} that the private table has not.{did_you_mean(extra[0], missing)}"
+            return f"has a column {extra[0]!r} that is not in the private table.{did_you_mean(extra[0], missing)}"
         for name in other:
             mine, theirs = self._kind_in_words(name), other._kind_in_words(name)
             if mine != theirs and None not in (self._typed(name), other._typed(name)):
-                return f"has {mine} in column {name!r} where the private table has {theirs}."
+                return f"has {mine} in column {name!r}, but the private table has {theirs}."
         return None
 
     def _typed(self, name: str) -> str | None:
-        """A column's kind by its type; None where values of any type may stand in it, and each is read by itself."""
+        """A column's kind by its type; None if it may contain values of any type, and each is converted on its own."""
         if name in self._encoded and name not in self._raw:
             return self._encoded[name].kind
         raw = self._raw[name]
@@ -201,7 +201,7 @@ def _frozen(column: object, what: str) -> NDArray[Any]:
     try:
         array = np.array(column)
         if isinstance(column, list | tuple) and array.ndim == 1 and array.dtype.kind in "UiufM" and _mixed(column):
-            array = np.array([*column, None], dtype=object)[:-1]  # numpy would make texts or numbers of all of them
+            array = np.array([*column, None], dtype=object)[:-1]  # numpy would convert all of them to texts or numbers
     except Exception:
         raise DataError(f"{what} could not be read as an array. Expected one entry for each row.") from None
     if array.ndim not in (1, 2):
@@ -211,8 +211,8 @@ def _frozen(column: object, what: str) -> NDArray[Any]:
 
 
 def _mixed(column: list[object] | tuple[object, ...]) -> bool:
-    """Whether numpy would change some values for the sake of others: texts or truths beside other types, moments of several
-    precisions, texts that end in a NUL."""
+    """Whether numpy would change some values to fit others: texts or booleans beside other types, times of several
+    precisions, texts that end with NUL."""
     types = {type(one) for one in column}
     if np.datetime64 in types or any(isinstance(one, str) and one.endswith("\0") for one in column):
         return True

@@ -1,4 +1,4 @@
-"""Rows that belong together: several rows of one person are one draw, the mean of what they say."""
+"""Units: several rows of one person count as one draw, with the mean of their values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Units:
 
     Args:
         codes: the unit of each row, 0 … units - 1.
-        count: how many units there are.
+        count: the number of units.
     """
 
     def __init__(self, codes: NDArray[Any], count: int) -> None:
@@ -33,7 +33,7 @@ class Units:
         return len(self._sizes)
 
     def average(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Mean steps within each unit, rounded to whole ones. Sums of steps are whole numbers, so this is exact.
+        """The mean of the steps within each unit, rounded to whole steps. Sums of steps are whole numbers, so it is exact.
 
         >>> Units(np.array([0, 0, 1]), 2).average(np.array([0.0, 4.0, 1.0])).tolist()
         [2.0, 1.0]
@@ -43,7 +43,7 @@ class Units:
 
 
 def by_unit(hashes: NDArray[np.uint64], units: Units | None) -> NDArray[np.uint64]:
-    """One hash for each unit, the least of its rows'; rows that are units of their own keep theirs."""
+    """One hash for each unit: the smallest of its rows. Without units, the hashes of the rows."""
     if units is None:
         return hashes
     least = np.full(len(units), np.iinfo(np.uint64).max, dtype=np.uint64)
@@ -52,7 +52,7 @@ def by_unit(hashes: NDArray[np.uint64], units: Units | None) -> NDArray[np.uint6
 
 
 def units_of(column: Encoded | NDArray[Any]) -> Units:
-    """The units that a column names, as it is given; a row without one is a unit of its own.
+    """The units named by the raw values of a column; a row without a value is its own unit.
 
     >>> len(units_of(np.array([2**60, 2**60 + 1, 2**60])))
     2
@@ -67,14 +67,14 @@ def units_of(column: Encoded | NDArray[Any]) -> Units:
 
 
 def _named(column: Encoded | NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """What names a row's unit, and where nothing does."""
+    """The value that names each row's unit, and a mask of rows without one."""
     if isinstance(column, Encoded):
         missing = column.missing
-        if column.kind == "number":  # cut off there, so that different names may have become one
+        if column.kind == "number":  # clamped, so different names may have become equal
             missing = missing | (np.abs(column.values) >= LARGEST)
         return column.values, missing
     if column.ndim != 1:
-        raise DataError("the column of units holds several values a row. Expected one name for each row.")
+        raise DataError("the unit column has several values in each row. Expected one value for each row.")
     if column.dtype.kind == "O":
         nothing = np.array([is_nothing(item) for item in column.tolist()], dtype=np.bool_)
         names = [_name(item) for item in column.tolist()]
@@ -86,5 +86,5 @@ def _named(column: Encoded | NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.boo
 
 
 def _name(item: object) -> str:
-    """A single value as text; 1.0 is 1, whatever the type of its column, which depends on other rows."""
+    """A single value as text. 1.0 becomes 1, because the type of the column depends on other rows."""
     return str(int(item)) if isinstance(item, float) and item.is_integer() else str(item)

@@ -1,4 +1,4 @@
-"""Who tries to break it: any analyst against any mechanism in a world whose truth is known."""
+"""Games that try to break a mechanism: any analyst against any mechanism, in a world with known truth."""
 
 from everhold.games import analysts, mechanisms, worlds
 from everhold.games.play import ANALYSTS, CONTENDERS, AnalystView, Asked, Game, GameTerms, play

@@ -3,8 +3,8 @@
     game = play("freedman", "everhold", "labelled", rounds=1000, seed=7)
     game.largest_error, game.missed, game.half_width
 
-A played game can be replayed (Algorithm 3): the analyst's program runs again with its coins, the answers come from the
-transcript of surprises, and nobody has the sample.
+A game can be replayed (Algorithm 3): the analyst's program runs again with its coins, and the answers are read from the
+transcript of surprises, without the sample.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["ANALYSTS", "CONTENDERS", "Analyst", "AnalystView", "Asked", "Game", 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question whose truth its analyst knows, where the world's own count would be too long."""
+    """A question with a truth that its analyst knows, if counting it in the world would take too long."""
 
     question: Any
     truth: float
@@ -45,15 +45,15 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnalystView:
-    """What an analyst works with: the world, public rows, coins, and a look at the public side for nothing.
+    """What an analyst can use: the world, public rows, coins, and free previews of the public side.
 
     Attributes:
-        world: analysts may know the population. Those who do not, do not look.
-        public: the public rows that everybody sees.
+        world: the population, for analysts who may know it; the others do not use it.
+        public: the public rows.
         rng: the analyst's coins.
         rows: n, the number of private rows.
         rounds: how many questions may be asked.
-        try_out: what the public side says of a question.
+        try_out: previews a question on the public side.
     """
 
     world: World
@@ -65,12 +65,12 @@ class AnalystView:
 
 
 Analyst = Callable[[AnalystView], Generator[Any, "Answer", Any]]
-"""An analyst's program: it yields questions (or `Asked`) and is sent the answers."""
+"""An analyst's program: it yields questions (or `Asked`) and receives the answers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GameTerms:
-    """What a contender is seated with: the world, private rows, the prior, and the terms of the game."""
+    """What a mechanism starts with: the world, private rows, the prior, and the terms of the game."""
 
     world: Any
     private: Table
@@ -81,7 +81,7 @@ class GameTerms:
 
 
 MechanismFactory = Callable[[GameTerms], "Holdout | Session[Any]"]
-"""Seats a mechanism: a holdout, or a session with another mechanism, over the private rows."""
+"""Makes a mechanism for a game: a holdout, or a session with another mechanism, over the private rows."""
 
 ANALYSTS: Register[Analyst] = Register("analyst")
 CONTENDERS: Register[MechanismFactory] = Register("contender")
@@ -89,16 +89,16 @@ CONTENDERS: Register[MechanismFactory] = Register("contender")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Game:
-    """A played game. Errors and widths are on the share scale: a mean in [-1, 1] counts half.
+    """A finished game. Errors and widths are on the share scale: a mean in [-1, 1] counts half.
 
     Attributes:
-        analyst, contender, world: who played, where.
+        analyst, contender, world: the names of the analyst, the mechanism and the world.
         rows: n.
-        answers: what was told.
+        answers: the returned answers.
         truths: the population's values.
-        refused: what the mechanism said when it declined to go on; None if it never did.
-        seconds: the time that answering took.
-        surprises: how often the private rows spoke.
+        refused: the message of the mechanism's refusal; None if it never refused.
+        seconds: the time for the answers.
+        surprises: how many answers used the private data.
     """
 
     analyst: str
@@ -124,43 +124,43 @@ class Game:
     @property
     def errors(self) -> NDArray[np.float64]:
         """|answer - truth| of every question."""
-        told = np.array([answer.value for answer in self.answers])
-        return np.asarray(np.abs(told - self.truths) * self._halves())
+        values = np.array([answer.value for answer in self.answers])
+        return np.asarray(np.abs(values - self.truths) * self._halves())
 
     @property
     def largest_error(self) -> float:
-        """The largest of them."""
+        """The largest error of the game."""
         return float(self.errors.max()) if self.answers else 0.0
 
     @property
     def half_widths(self) -> NDArray[np.float64]:
-        """Of every interval."""
+        """The half-width of every interval."""
         widths = np.array([answer.interval.half_width for answer in self.answers])
         return np.asarray(widths * self._halves())
 
     @property
     def half_width(self) -> float:
-        """The widest interval that was told: what the session as a whole guaranteed."""
+        """The half-width of the widest interval: the guarantee of the session as a whole."""
         return float(self.half_widths.max()) if self.answers else 0.5
 
     @property
     def missed(self) -> int:
-        """How many intervals missed their truth. A session is valid when none did."""
+        """How many intervals missed their truth. A session is valid if none did."""
         return sum(
             not answer.low - 1e-12 <= truth <= answer.high + 1e-12
             for answer, truth in zip(self.answers, self.truths, strict=True)
         )
 
     def answered_within(self, half_width: float) -> int:
-        """How many questions had been answered with intervals no wider than this before one was not, or none came.
+        """How many questions were answered with intervals no wider than this, before the first wider one or the end.
 
-        What grids add to an interval, less than 2⁻¹⁴, does not count.
+        The rounding error of the grids, less than 2⁻¹⁴, does not count.
         """
         wide = np.flatnonzero(self.half_widths > half_width + 2.0**-14)
         return int(wide[0]) if len(wide) else self.rounds
 
     def replay(self) -> list[Answer]:
-        """Every answer again, from the transcript, the coins and the analyst's program, without the sample."""
+        """Compute every answer again from the transcript, the coins and the analyst's program, without the sample."""
         return self._again()
 
     def __str__(self) -> str:
@@ -186,14 +186,14 @@ def play(
     """Play one game.
 
     Args:
-        analyst: a name of `ANALYSTS`, or a program of your own.
-        mechanism: a name of `CONTENDERS`, or a function that seats one.
-        world: a name of `WORLDS`, or a world.
-        rounds: the most questions that may be asked.
-        seed: of everything: the world, the sample, the reference, the mechanism's and the analyst's coins.
-        rows: private rows.
-        reference: public rows; as many as private ones when left out.
-        confidence: of the mechanism.
+        analyst: a name in `ANALYSTS`, or your own program.
+        mechanism: a name in `CONTENDERS`, or a function that makes one.
+        world: a name in `WORLDS`, or a world.
+        rounds: the largest number of questions.
+        seed: the seed of everything: the world, the sample, the reference, the mechanism's and the analyst's coins.
+        rows: the number of private rows.
+        reference: the number of public rows; None: as many as private ones.
+        confidence: the confidence of the mechanism.
         progress: called with the number of questions answered so far.
 
     >>> game = play("freedman", "everhold", "noise", rounds=200, seed=1, rows=2000)
@@ -203,7 +203,9 @@ def play(
     require_whole(rounds, "rounds")
     require_whole(rows, "rows")
     if rounds < 1 or rows < 2:
-        raise SettingError("a game has at least 1 round and 2 private rows.")
+        raise SettingError(
+            f"the game has {rounds} rounds and {rows} private rows. Expected at least 1 round and 2 rows."
+        )
     program = ANALYSTS[analyst] if isinstance(analyst, str) else analyst
     seat = CONTENDERS[mechanism] if isinstance(mechanism, str) else mechanism
     place = WORLDS[world](seed) if isinstance(world, str) else world
@@ -216,21 +218,21 @@ def play(
     def desk(try_out: Callable[[Any], Preview]) -> AnalystView:
         return AnalystView(place, public, stream_rng(seed, "game", "analyst"), rows, rounds, try_out)
 
-    told: list[Answer] = []
+    answers: list[Answer] = []
     truths: list[float] = []
     refused, spent_time = None, 0.0
     running = program(desk(holdout.try_out))
     try:
         asked = next(running)
-        while len(told) < rounds:
+        while len(answers) < rounds:
             question, truth = _unwrapped(asked, place)
             started = time.perf_counter()
             answer = holdout.ask(question)
             spent_time += time.perf_counter() - started
-            told.append(answer)
+            answers.append(answer)
             truths.append(truth)
             if progress is not None:
-                progress(len(told))
+                progress(len(answers))
             asked = running.send(answer)
     except StopIteration:
         pass
@@ -239,14 +241,14 @@ def play(
     transcript = holdout.transcript
 
     def again() -> list[Answer]:
-        return _replayed(holdout.first_state(), transcript, program, desk, len(told))
+        return _replayed(holdout.first_state(), transcript, program, desk, len(answers))
 
     return Game(
         analyst if isinstance(analyst, str) else getattr(analyst, "__name__", "analyst"),
         mechanism if isinstance(mechanism, str) else getattr(mechanism, "__name__", "mechanism"),
         place.name,
         rows,
-        told,
+        answers,
         np.array(truths),
         refused,
         spent_time,
@@ -260,7 +262,7 @@ def _unwrapped(asked: Any, world: World) -> tuple[Any, float]:
     if isinstance(asked, Asked):
         return asked.question, asked.truth
     if not callable(asked):
-        raise QuestionError("an analyst yields questions over rows, or Asked(question, truth).")
+        raise QuestionError("an analyst yielded something that is not a question. Expected a callable or Asked(...).")
     return asked, world.truth(asked)
 
 
@@ -271,7 +273,7 @@ def _replayed(
     desk: Callable[[Callable[[Any], Preview]], AnalystView],
     answered: int,
 ) -> list[Answer]:
-    """Algorithm 3. The analyst's looks at the public side go to the mechanism that is being rebuilt."""
+    """Algorithm 3. The analyst's previews use the mechanism of the replay."""
 
     def analyst() -> Generator[Any, Answer, None]:
         running = program(desk(lambda question: mechanism.preview(as_query(question))))

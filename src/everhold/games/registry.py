@@ -1,7 +1,7 @@
-"""Who plays: analysts, contenders and worlds by name, each added by one file that says so.
+"""Registries of analysts, mechanisms and worlds by name.
 
-A file in `games/analysts`, `games/mechanisms` or `games/worlds` registers what it defines; `load` does the same for a file
-of your own, and `make bench-paper ALSO=FILE` plays what it adds against everybody.
+A file in `games/analysts`, `games/mechanisms` or `games/worlds` registers what it defines; `load` does the same for your own
+file, and `make bench-paper ALSO=FILE` plays what it adds against all others.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ S = TypeVar("S")
 
 
 class Register(Mapping[str, T], Generic[T]):
-    """Things by name, in the order in which they were registered.
+    """A mapping from names to registered objects, in the order of registration.
 
     >>> games = Register[int]("game")
     >>> _ = games.add("chess")(64)
     >>> games["ches"]
     Traceback (most recent call last):
     ...
-    everhold.errors.SettingError: there is no game called 'ches'. Did you mean 'chess'? There are: chess.
+    everhold.errors.SettingError: there is no game named 'ches'. Did you mean 'chess'? Known: chess.
     """
 
     def __init__(self, kind: str) -> None:
@@ -38,11 +38,11 @@ class Register(Mapping[str, T], Generic[T]):
         self._known: dict[str, T] = {}
 
     def add(self, name: str) -> Callable[[S], S]:
-        """A decorator that registers what it stands above."""
+        """A decorator that registers a function under this name."""
 
         def keep(thing: S) -> S:
             if name in self._known and self._known[name] is not thing:
-                raise SettingError(f"there is a {self._kind} called {name!r} already. Choose another name.")
+                raise SettingError(f"there is already a {self._kind} named {name!r}. Choose another name.")
             self._known[name] = thing  # type: ignore[assignment]
             return thing
 
@@ -51,7 +51,7 @@ class Register(Mapping[str, T], Generic[T]):
     def __getitem__(self, name: str) -> T:
         if name not in self._known:
             raise SettingError(
-                f"there is no {self._kind} called {name!r}.{did_you_mean(name, self._known)} There are: "
+                f"there is no {self._kind} named {name!r}.{did_you_mean(name, self._known)} Known: "
                 f"{', '.join(self._known) or 'none'}."
             )
         return self._known[name]
@@ -76,7 +76,7 @@ _loaded: set[Path] = set()
 
 
 def load(path: str | Path) -> None:
-    """Run a file of your own, so that it registers what it defines; once. It is trusted code."""
+    """Run your own file once, so that it registers what it defines. The file must be trusted code."""
     place = Path(path).resolve()
     if place in _loaded:
         return

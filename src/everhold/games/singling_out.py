@@ -1,22 +1,22 @@
-"""Game 2 of the paper: can somebody who may only ask questions name a predicate that exactly one private row satisfies?
+"""Game 2 of the paper: can somebody who may only ask questions find a predicate that exactly one private row satisfies?
 
-A predicate *isolates* when exactly one of the n rows satisfies it. Doing so by luck is easy for some weights: a random
-predicate that holds for a share w of the population isolates with probability about nw·e^(-nw), 37 % at w = 1/n. So an
-attack counts only with predicates for which luck has no chance (Cohen and Nissim 2020): of low weight, w ≤ 1/n², or of high
-weight, w ≥ 4 ln(n)/n.
+A predicate *isolates* if exactly one of the n rows satisfies it. For some weights this is easy by chance: a random
+predicate that is true for a share w of the population isolates with probability about nw·e^(-nw), 37 % at w = 1/n. So an
+attack counts only with predicates that hardly ever isolate by chance (Cohen and Nissim 2020): of low weight, w ≤ 1/n², or
+of high weight, w ≥ 4 ln(n)/n.
 
-The composition attack asks a chain of counts. Hash the rows to bits, go from prefix to longer prefix, always to a part that
-still holds somebody and fewest of them, until one row is left and its prefix is long enough. For a high weight, add prefixes
-that were found empty. Against exact counts it hardly ever fails; against answers that say little it walks at random.
+The composition attack asks a chain of counts. It hashes the rows to bits and extends a prefix bit by bit, always to the
+smallest part that is not empty, until one row is left and its prefix is long enough. For a high weight, it adds prefixes
+that were found empty. Against exact counts it hardly ever fails; against uninformative answers it walks at random.
 
-The *riding* attack is made for mechanisms that speak only on a surprise, and it works: it asks for "hash below t", the
-public rows left out, and raises t by 1/n² at a time. The sketch says 0 to all of them, so the first surprise comes when one
-row too many is below t, and that row lies in the last step. It takes thousands of questions and one surprise. This is why
-everhold promises no privacy (`docs/theory/singling_out.md`).
+The *riding* attack targets mechanisms that use the private data only on a surprise, and it works: it asks for "hash below
+t", without the public rows, and raises t by 1/n² at a time. The sketch answers 0 to all of them, so the first surprise
+occurs when one row too many is below t, and that row is in the last step. It takes thousands of questions and one surprise.
+This is why everhold promises no privacy (`docs/theory/singling_out.md`).
 
-Rates are reported as Anonymeter (Giomi et al. 2023) does: *main*, the attack on the rows that answered; *control*, the same
-predicate on as many fresh rows that did not; *baseline*, a random predicate of the same weight. The risk is what main adds
-to control, `(main - control)/(1 - control)`.
+Rates are reported as in Anonymeter (Giomi et al. 2023): *main*, the attack on the private rows; *control*, the same
+predicate on as many fresh rows; *baseline*, a random predicate of the same weight. The risk is what main adds to control,
+`(main - control)/(1 - control)`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _KEY = "key"
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """A population of rows that differ: a uniform 64-bit key each. Its 2⁶⁴ points are never enumerated."""
+    """A population of different rows, each a uniform 64-bit key. Its 2⁶⁴ points are never enumerated."""
 
     name: str = "keys"
     density: float = 1.0
@@ -60,13 +60,13 @@ class Keys:
     draw_prior = draw
 
     def domain(self) -> Any:
-        """There is none that could be listed."""
+        """Raises: the domain is too large to list."""
         raise SettingError(
             "2⁶⁴ points cannot be listed: a mechanism that needs an explicit domain cannot play this game."
         )
 
     def prior(self, rng: np.random.Generator, size: int) -> Prior:
-        """`size` other rows."""
+        """A reference of `size` independent rows."""
         return Reference(self.draw(rng, size))
 
 
@@ -97,7 +97,7 @@ class Predicate:
         return held
 
     def question(self) -> Callable[[Any], NDArray[np.bool_]]:
-        """How large a share of the rows satisfies it."""
+        """The question for the share of rows that satisfy it."""
         return lambda rows: self(rows[_KEY])
 
     def isolates(self, rows: Table) -> bool:
@@ -105,7 +105,7 @@ class Predicate:
         return int(np.count_nonzero(self(rows[_KEY]))) == 1
 
     def counts(self, kind: WeightClass, rows: int) -> bool:
-        """Whether its weight is one for which luck has no chance."""
+        """Whether a predicate of its weight hardly ever isolates by chance."""
         return self.weight <= 1.0 / rows**2 if kind == "low" else self.weight >= 4.0 * log(rows) / rows
 
 
@@ -113,8 +113,8 @@ def composition(holdout: Holdout | Session[Any], kind: WeightClass, rng: np.rand
     """The composition attack: a chain of counts, each chosen by the answers before it.
 
     Args:
-        holdout: asked for shares only.
-        kind: which weight the predicate shall have.
+        holdout: the holdout to attack; the attack only asks for shares.
+        kind: the weight class of the predicate.
         rng: the attacker's coins.
     """
     n = holdout.size
@@ -124,7 +124,7 @@ def composition(holdout: Holdout | Session[Any], kind: WeightClass, rng: np.rand
         try:
             return round(float(holdout.ask(Predicate(odd, ((length, bits),)).question())) * n)
         except PrecisionExhausted:
-            return 0  # a service that has closed says nothing
+            return 0  # after a refusal there is no information
 
     length, bits, inside = 0, 0, n
     while length < ceil(2.0 * log2(n)):
@@ -150,13 +150,13 @@ def composition(holdout: Holdout | Session[Any], kind: WeightClass, rng: np.rand
 
 
 def riding(holdout: Holdout | Session[Any], public: Table, rng: np.random.Generator, most: int) -> Predicate:
-    """The riding attack: raise a threshold until the rows speak. For low weights.
+    """The riding attack: raise a threshold until a surprise. For low weights.
 
     Args:
-        holdout: asked for shares only.
-        public: the public rows, which the attacker knows and keeps out of the questions.
+        holdout: the holdout to attack; the attack only asks for shares.
+        public: the public rows, which the attacker knows and excludes from the questions.
         rng: the attacker's coins.
-        most: questions at most.
+        most: the largest number of questions.
     """
     n = holdout.size
     odd = int(rng.integers(0, 2**63, dtype=np.uint64)) * 2 + 1
@@ -183,7 +183,7 @@ def riding(holdout: Holdout | Session[Any], public: Table, rng: np.random.Genera
 
 @dataclass(frozen=True, slots=True)
 class SuccessRate:
-    """Successes of so many tries, with Wilson's interval at 95 %.
+    """A success rate with Wilson's interval at 95 %.
 
     >>> SuccessRate(0, 100)
     0.0 % [0.0, 3.7]
@@ -212,14 +212,14 @@ class SuccessRate:
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """What came of many games against one mechanism.
+    """The result of many games against one mechanism.
 
     Attributes:
-        contender: who answered.
-        kind: the weight that counted.
-        attack: how it was done.
+        contender: the name of the mechanism.
+        kind: the weight class that counted.
+        attack: the name of the attack.
         main, control, baseline: success rates.
-        questions: the mean number of questions a game.
+        questions: the mean number of questions per game.
     """
 
     contender: str
@@ -232,13 +232,13 @@ class Risk:
 
     @property
     def risk(self) -> float:
-        """What the attack gains from the answers: `(main - control)/(1 - control)`, at least 0."""
+        """The attack's gain from the answers: `(main - control)/(1 - control)`, at least 0."""
         left = 1.0 - self.control.value
         return max(0.0, (self.main.value - self.control.value) / left) if left > 0.0 else 0.0
 
     @property
     def p_value(self) -> float:
-        """How likely so many more successes than the baseline's are by luck alone (Fisher's exact test, one-sided)."""
+        """The probability of a lead over the baseline this large by chance (Fisher's exact test, one-sided)."""
         from scipy.stats import fisher_exact
 
         a, b, m = self.main.successes, self.baseline.successes, self.main.tries
@@ -260,14 +260,14 @@ def single_out(
     """Play Game 2 many times, each with a new sample, new coins and a new hash.
 
     Args:
-        mechanism: a name of `CONTENDERS`, or a function that seats one.
+        mechanism: a name in `CONTENDERS`, or a function that makes one.
         kind: 'low' (w ≤ 1/n²) or 'high' (w ≥ 4 ln(n)/n).
-        attack: 'composition', a chain of counts; or 'riding', for low weights, made for mechanisms that surprise.
-        games: how many.
-        rows: private rows of each.
-        reference: public rows; as many as private ones when left out.
-        confidence: of the mechanism.
-        seed: of everything.
+        attack: 'composition', a chain of counts; or 'riding', for low weights, against mechanisms with surprises.
+        games: the number of games.
+        rows: the number of private rows of each.
+        reference: the number of public rows; None: as many as private ones.
+        confidence: the confidence of the mechanism.
+        seed: the seed of everything.
         progress: called with the number of games played.
 
     >>> exact = single_out("empirical mean", games=10, rows=200)
@@ -277,11 +277,11 @@ def single_out(
     require_whole(games, "games")
     require_whole(rows, "rows")
     if games < 1 or rows < (16 if kind == "high" else 8):
-        raise SettingError("singling out needs at least 1 game and 8 rows, 16 where the weight is 'high'.")
+        raise SettingError("singling out needs at least 1 game and 8 rows, or 16 rows if the weight is 'high'.")
     if kind not in get_args(WeightClass):
-        raise SettingError(f"the weight is 'low' or 'high', not {kind!r}")
+        raise SettingError(f"the weight is {kind!r}. Expected 'low' or 'high'.")
     if attack not in get_args(Attack) or (attack == "riding" and kind != "low"):
-        raise SettingError("the attack is 'composition', or 'riding' with the weight 'low'.")
+        raise SettingError("unknown attack. Expected 'composition', or 'riding' with the weight 'low'.")
     seat = CONTENDERS[mechanism] if isinstance(mechanism, str) else mechanism
     keys, planned = Keys(), 2 * ceil(2.0 * log2(rows)) + (0 if kind == "low" else ceil(64.0 * log(rows)))
     planned = 40 * rows if attack == "riding" else planned
@@ -308,6 +308,6 @@ def single_out(
 
 
 def _random_predicate(like: Predicate, rng: np.random.Generator) -> Predicate:
-    """Of the same shape, chosen without asking anything: another hash, so other rows."""
+    """A predicate of the same shape with another hash, chosen without asking anything."""
     odd = int(rng.integers(0, 2**63, dtype=np.uint64)) * 2 + 1
     return Predicate(odd, like.prefixes)

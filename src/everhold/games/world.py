@@ -1,7 +1,7 @@
 """Worlds with known truth: a population, a prior, and the exact mean of any question.
 
 Every world has the same three columns, so that every analyst can play in every world: `x`, a matrix of features in
-[-1, 1]; `y`, a label of -1 or 1; and `i`, which atom of the population a row is, for analysts who know it.
+[-1, 1]; `y`, a label of -1 or 1; and `i`, the row's atom of the population, for analysts who know the population.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from everhold.queries.query import Rows
 __all__ = ["WORLDS", "Question", "World", "atoms_of"]
 
 Question = Callable[[Rows], "NDArray[Any]"]
-"""A vectorised yes/no question, or one with numbers in [-1, 1]."""
+"""A vectorised question: yes/no, or numbers in [-1, 1]."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,11 +32,11 @@ class World:
     """A population over finitely many atoms, which the game knows and the mechanism does not.
 
     Attributes:
-        name: what tables call it.
+        name: its name in tables.
         rows: the atoms: columns x, y and i.
-        weights: of the population, summing to 1.
-        prior_weights: of the prior over the same atoms; for unlabelled priors, of the features.
-        labelled: whether the prior knows labels. Where it does not, it is features × both labels.
+        weights: the weights of the population, with sum 1.
+        prior_weights: the weights of the prior over the same atoms; for unlabelled priors, over the features.
+        labelled: whether the prior has labels. If not, it is features × both labels.
         density: λ.
     """
 
@@ -49,16 +49,16 @@ class World:
 
     @property
     def features(self) -> int:
-        """How many columns x has."""
+        """The number of columns of x."""
         return int(self.rows["x"].shape[1])
 
     @property
     def atoms(self) -> int:
-        """How many atoms there are: `i` runs from 0 to one less."""
+        """The number of atoms; `i` runs from 0 to one less."""
         return int(self.rows["i"].max()) + 1
 
     def draw(self, rng: np.random.Generator, size: int) -> Table:
-        """Atoms by the population's weights."""
+        """`size` atoms, drawn by the population's weights."""
         return self.rows.take(_pick(rng, self.weights, size))
 
     def _features(self, rng: np.random.Generator, size: int) -> dict[str, NDArray[Any]]:
@@ -66,7 +66,7 @@ class World:
         return {name: column[picked] for name, column in self.rows.items() if self.labelled or name != "y"}
 
     def prior(self, rng: np.random.Generator, size: int) -> Prior:
-        """What is known beforehand, made of `size` draws: whole rows, or features with both labels."""
+        """The prior from `size` draws: whole rows, or features with both labels."""
         drawn = self._features(rng, size)
         return Reference(drawn) if self.labelled else Labels(drawn, label="y", classes=[-1, 1])
 
@@ -78,7 +78,7 @@ class World:
         return Table(drawn)
 
     def domain(self) -> Pool:
-        """Every point there is, with the prior's weights, for mechanisms that need an explicit domain."""
+        """Every point with the prior's weights, for mechanisms that need an explicit domain."""
         rows = dict(self.rows)
         if self.labelled:
             return Pool(Table(rows), self.prior_weights, float(self.rows.size))
@@ -93,9 +93,9 @@ class World:
 
     @property
     def chi_square(self) -> float:
-        """χ²(population ‖ prior); infinite where the population has what the prior rules out."""
+        """χ²(population ‖ prior); infinite if the population has atoms with prior weight 0."""
         expected = self.prior_weights
-        if not self.labelled:  # features × both labels: of the prior weight of an atom's features, half for each label
+        if not self.labelled:  # features × both labels: each label has half of the prior weight of the features
             features = np.zeros(self.atoms)
             np.add.at(features, self.rows["i"], self.prior_weights)
             expected = 0.5 * features[self.rows["i"]]
@@ -116,9 +116,9 @@ def atoms_of(
     density: float | None = None,
     index: NDArray[Any] | None = None,
 ) -> World:
-    """A world from features, labels and weights, checked. `index` tells which rows share their features."""
+    """A world from features, labels and weights, after checks. `index` says which rows share their features."""
     if x.ndim != 2 or len(x) != len(y) or not set(np.unique(y)) <= {-1, 1}:
-        raise SettingError("a world has a matrix x and labels y of -1 and 1, one for each row of it.")
+        raise SettingError("expected a matrix x, and labels y of -1 and 1, one for each row of x.")
     size = len(x)
     rows = Table({"x": x.astype(np.float32), "y": y.astype(np.int8), "i": np.arange(size) if index is None else index})
     uniform = np.full(size, 1.0 / size)
@@ -132,4 +132,4 @@ def _pick(rng: np.random.Generator, weights: NDArray[np.float64], size: int) -> 
 
 
 WORLDS: Register[Callable[[int], World]] = Register("world")
-"""Worlds by name: each is made from a seed."""
+"""Worlds by name; each is made from a seed."""

@@ -1,8 +1,7 @@
 """Statistical-query learners as scikit-learn estimators.
 
-`fit(X, y)` takes the features as public and the labels as private: every label is behind a holdout, and the learner asks.
-`fit_oracle(oracle, features)` learns from labels that are somewhere else: an `eh.SQOracle`, or anything that answers
-`ask(phi)`.
+`fit(X, y)` treats the features as public and the labels as private: the labels are in a holdout, which the learner asks.
+`fit_oracle(oracle, features)` learns labels through an oracle: an `eh.SQOracle`, or anything that answers `ask(phi)`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ __all__ = ["Oracle", "SQBoosting", "SQDecisionTree", "SQHalfspace", "SQLogisticR
 
 
 class Oracle(Protocol):
-    """Whoever answers questions φ(x, y) about labelled rows."""
+    """Answers questions φ(x, y) about labelled rows."""
 
     def ask(self, phi: programs.Phi, /) -> Answer:
         """The population value of φ."""
@@ -47,18 +46,18 @@ class _Anytime:
         self.holdout = holdout
 
     def ask(self, phi: programs.Phi, /) -> Answer:
-        """φ on features and labels."""
+        """The population value of φ, from the holdout."""
         return self.holdout.ask(lambda rows: np.clip(phi(rows["x"], rows["y"].astype(np.float64)), -1.0, 1.0))
 
 
 class _SQClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Two classes, learnt by questions. What subclasses add is the program."""
+    """A classifier for two classes, learnt by questions. Subclasses add the program."""
 
     def _program(self, features: NDArray[np.float64]) -> programs.Program:
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any) -> Any:
-        """Learn from labelled rows: their features are public, their labels are only asked about.
+        """Learn from labelled rows: their features are public, and their labels are used only through questions.
 
         Args:
             X: features, one row each.
@@ -70,13 +69,13 @@ class _SQClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(self.classes_) > 2:
             raise ValueError("Only binary classification is supported. The type of the target is multiclass.")
         if len(self.classes_) < 2:
-            raise ValueError("This learner needs two classes; the labels hold only one class.")
+            raise ValueError("This learner needs two classes; the labels have only one class.")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         labels = np.where(codes == 1, 1, -1)
         oracle: SQOracle | _Anytime
         if self.tolerance is None:
             prior = Labels({"x": X}, label="y", classes=[-1, 1])
-            # The features are public here, and only labels are hidden.
+            # The features are public here, and only labels are private.
             held = Holdout({"x": X, "y": labels}, prior=prior, confidence=self.confidence, seed=seed, overlap="allow")
             oracle = _Anytime(held)
         else:
@@ -93,12 +92,12 @@ class _SQClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             oracle: answers φ(x, y) with y in {-1, 1}.
             features: public rows without labels.
-            classes: what to call the labels -1 and 1.
+            classes: the names of the labels -1 and 1.
         """
         X = validate_data(self, features, dtype=np.float64)
         self.classes_ = np.asarray(list(classes))
         if self.classes_.shape != (2,):
-            raise ValueError("classes names two labels, for -1 and for 1.")
+            raise ValueError("Expected two classes: the names of the labels -1 and 1.")
         self._learn(oracle, X)
         return self
 
@@ -115,12 +114,12 @@ class _SQClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.model_ = done.value
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Positive for the second class."""
+        """A score for every row, positive for the second class."""
         check_is_fitted(self)
         return self.model_.score(validate_data(self, X, dtype=np.float64, reset=False))  # type: ignore[no-any-return]
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likelier class of every row."""
+        """The more likely class of every row."""
         scores = self.decision_function(X)
         return np.asarray(self.classes_[(scores > 0.0).astype(int)])
 
@@ -134,13 +133,13 @@ class SQHalfspace(_SQClassifier):
     """A linear threshold learnt by questions: correlations, then corrections near the boundary.
 
     Args:
-        steps: corrections; each asks one question a feature.
-        margin: rows nearer to the boundary than this are corrected for.
-        tolerance: how precise every answer must be, on the [-1, 1] scale, or the fit ends with PrecisionExhausted; None: as
-            precise as the rows allow.
-        confidence: that all answers hold together: for labels drawn anew where `fit` takes the features as public, for the
-            oracle's population with `fit_oracle`.
-        random_state: of the holdout's coins.
+        steps: corrections; each asks one question per feature.
+        margin: corrections use rows nearer to the boundary than this.
+        tolerance: the precision of every answer, on the [-1, 1] scale; the fit ends with PrecisionExhausted if it is not
+            possible. None: as precise as the rows allow.
+        confidence: probability that all answers are simultaneously valid: for new labels of the same features with `fit`,
+            for the oracle's population with `fit_oracle`.
+        random_state: the seed of the holdout's coins.
     """
 
     def __init__(
@@ -162,12 +161,12 @@ class SQHalfspace(_SQClassifier):
 
 
 class SQLogisticRegression(_SQClassifier):
-    """Logistic regression learnt by questions: every coordinate of every gradient is one.
+    """Logistic regression learnt by questions: one for every coordinate of every gradient.
 
     Args:
-        steps: gradient steps; each asks one question a feature.
+        steps: gradient steps; each asks one question per feature.
         rate: length of a step.
-        penalty: of the weights' squares.
+        penalty: weight of the penalty on squared weights.
         tolerance, confidence, random_state: as for `SQHalfspace`.
     """
 
@@ -197,10 +196,10 @@ class SQLogisticRegression(_SQClassifier):
 
 
 class SQBoosting(_SQClassifier):
-    """Boosting over single features learnt by questions: at each stage a step along the feature that helps most.
+    """Boosting over single features learnt by questions: each stage takes a step along the most useful feature.
 
     Args:
-        stages: each asks one question a feature.
+        stages: the number of stages; each asks one question per feature.
         rate: length of a step.
         tolerance, confidence, random_state: as for `SQHalfspace`.
     """
@@ -224,12 +223,12 @@ class SQBoosting(_SQClassifier):
 
 
 class SQDecisionTree(_SQClassifier):
-    """A decision tree learnt by questions: one for every cut that is tried at every node.
+    """A decision tree learnt by questions: one for every candidate cut at every node.
 
     Args:
-        depth: levels of questions.
-        cuts: thresholds tried for every feature.
-        least: a leaf holds at least this share of the rows.
+        depth: levels of the tree.
+        cuts: candidate thresholds for every feature.
+        least: a leaf has at least this share of the rows.
         tolerance, confidence, random_state: as for `SQHalfspace`.
     """
 

@@ -1,9 +1,9 @@
-"""When two models are one: by what their owner knows, never by what they say of private rows.
+"""The identity of a model: from what its owner knows, never from its predictions on private rows.
 
-Whether two models agree on every private row is itself something that the rows say. So a model is known by its own bytes and
-by its predictions for public rows, and only where its bytes are all there is to it: a pickle holds classes and functions by
-their names, and a class that was redefined makes another model under the same name. Models that are made of a few
-well-known libraries alone are known; all others are asked about anew.
+Whether two models agree on every private row is data-dependent. So a model is identified by its pickled bytes and its
+predictions for public rows, and only if the bytes define it completely: a pickle stores classes and functions by name, and
+a redefined class makes another model under the same name. Only models made of a few well-known libraries are identified;
+scoring any other model is a new question.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy as np
 __all__ = ["digest_of", "model_digest"]
 
 _KNOWN = frozenset(["builtins", "collections", "copyreg", "datetime", "numpy", "pandas", "scipy", "sklearn"])
-"""Packages whose classes and functions are what their names say, and whose `predict` keeps nothing of what it has seen."""
+"""Packages whose names define their classes and functions, and whose `predict` keeps no state."""
 
 
 def model_digest(model: object) -> str | None:
-    """What makes a model that model; None where its bytes do not say it all, because it uses code of its owner.
+    """A digest that identifies a model; None if its bytes do not define it, because it uses its owner's code.
 
     >>> model_digest(np.arange(3)) == model_digest(np.arange(3)), model_digest(lambda rows: rows)
     (True, None)
@@ -35,10 +35,10 @@ def model_digest(model: object) -> str | None:
 
 
 class _Pickler(pickle.Pickler):
-    """Refuses whatever is held by the name of something outside the known packages."""
+    """Refuses anything that pickle would store by a name outside the known packages."""
 
     def reducer_override(self, item: Any) -> Any:
-        """Called for every class, function and object that pickle has no own way for."""
+        """Called for every class, function and object without a built-in pickle format."""
         kind = item if isinstance(item, type) or hasattr(item, "__qualname__") else type(item)
         if str(getattr(kind, "__module__", None)).split(".")[0] not in _KNOWN:
             raise pickle.PicklingError("code of somebody's own")
@@ -46,20 +46,20 @@ class _Pickler(pickle.Pickler):
 
 
 class _Into:
-    """A file that keeps nothing but a digest."""
+    """A file object that only updates a digest."""
 
     def __init__(self, digest: Any) -> None:
         self._digest = digest
 
     def write(self, data: Any) -> int:
-        """Take in some bytes."""
+        """Add bytes to the digest."""
         view = memoryview(data)
         self._digest.update(view)
         return view.nbytes
 
 
 def digest_of(*parts: object) -> str:
-    """Arrays and texts as one digest.
+    """One digest of arrays and texts.
 
     >>> digest_of(np.array([1, 2]), "a") == digest_of(np.array([1, 2]), "a"), digest_of("a", "b") == digest_of("ab", "")
     (True, False)

@@ -1,4 +1,4 @@
-"""What a baseline model expects of labels: the prior of a test set that knows a little."""
+"""A model of the labels, for the prior of a test set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["label_chances"]
 
 
 def label_chances(public: Any, known: Any, kit: MetricContext, task: Task) -> NDArray[np.float64]:
-    """Cross-validated label probabilities on the public rows, a column for each label, none below 2 % of equal shares."""
+    """Cross-validated label probabilities on the public rows, one column per label, none below 2 % of equal shares."""
     k = len(kit.classes)
     try:
         return _cross_validated(public, known, kit, task, k)
@@ -25,8 +25,8 @@ def label_chances(public: Any, known: Any, kit: MetricContext, task: Task) -> ND
         raise MissingExtra("prior='baseline'", "learn") from None
     except (TypeError, ValueError) as error:
         raise PriorError(
-            f"the baseline model cannot be fitted to the reference ({error}). It needs numbers; use prior='uniform', "
-            "or give features as numbers."
+            f"the baseline model cannot be fitted to the reference ({error}). Expected numeric features: convert them, or "
+            "use prior='uniform'."
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Which rows a test set is made of, on both sides: single rows, or pairs of them."""
+"""The draws of a test set on both sides: single rows, or pairs of rows."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ __all__ = [
 LabelPrior = Literal["uniform", "baseline", "labelled"]
 
 MOST_COLUMNS = 256
-"""Features of wider tables are not kept as columns: subgroups cannot be asked for there."""
+"""Features of wider tables are not stored as columns, so their subgroups cannot be asked."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Draws of one side: which row of the features each draw has (or which two), and its label.
+    """The draws of one side: the feature row of each draw (or the two rows), and its label.
 
     Attributes:
         index: shape (draws,) or (draws, 2).
-        labels: of the same shape.
-        weights: of the draws; None: equal.
-        independent: how many independent draws they rest on.
+        labels: the same shape.
+        weights: the weights of the draws; None: equal.
+        independent: how many independent draws they are worth.
     """
 
     index: NDArray[np.intp]
@@ -57,7 +57,7 @@ class Layout:
     independent: float
 
     def evaluate(self, part: Callable[[Any, Any], Any], output: Any, *, pairs: bool) -> NDArray[Any]:
-        """A part's value for every draw; the mean over the two rows of a pair where the part is about single rows."""
+        """A part's value for every draw; for a part of single rows, the mean over the two rows of a pair."""
         if self.index.ndim == 1:
             return np.asarray(part(output[self.index], self.labels))
         if pairs:
@@ -69,12 +69,12 @@ class Layout:
 
 
 def private_layout(labels: NDArray[Any], *, pairs: bool, seed: int) -> Layout:
-    """All rows; or pairs of them, matched by lot, an odd one left out."""
+    """All rows; or random pairs of rows, without the last one if their number is odd."""
     n = len(labels)
     if not pairs:
         return Layout(np.arange(n), labels, None, float(n))
     if n < 2:
-        raise DataError("pairs need at least two rows.")
+        raise DataError("this test set has fewer than two rows, but pairs need at least two.")
     matched = stream_rng(seed, "pairs").permutation(n)[: 2 * (n // 2)].reshape(-1, 2)
     return Layout(matched, labels[matched], None, float(len(matched)))
 
@@ -91,10 +91,10 @@ def public_layout(
     """Public rows with their own labels, with every label, or with every label by its probability.
 
     Args:
-        size: public feature rows.
-        labels: their own; None: every value.
-        values: the labels there are.
-        chances: probability of every value for every row; None: equal.
+        size: the number of public feature rows.
+        labels: their own labels; None: every value.
+        values: the possible labels.
+        chances: the probability of every value for every row; None: equal.
     """
     if labels is None and not pairs:
         k = len(values)
@@ -119,10 +119,10 @@ def public_layout(
 
 
 def columns_of(features: Any, what: str) -> dict[str, NDArray[Any]]:
-    """Features as columns that questions may name, where they can be: frames, mappings and plain matrices."""
+    """Features as columns that questions can name, from frames, mappings and plain matrices; otherwise none."""
     if isinstance(features, np.ndarray):
         if features.ndim != 2 or features.shape[1] > MOST_COLUMNS or features.dtype.kind not in "buif":
-            return {}  # texts, images: nothing that a question could name
+            return {}  # texts, images: a question cannot name them
         return {f"x{j}": np.ascontiguousarray(features[:, j]) for j in range(features.shape[1])}
     if hasattr(features, "tocsr") or isinstance(features, Sequence):
         return {}
@@ -153,7 +153,7 @@ def paired(columns: dict[str, NDArray[Any]], layout: Layout) -> dict[str, object
 
 
 def row_digests(features: Any) -> NDArray[np.float64]:
-    """A number for each row, from all that is in it: what tells these rows from others where they are no columns."""
+    """A number for each row, from its whole content; it distinguishes rows that have no columns."""
     size = length(features)
     found = np.empty(size)
     for place in range(size):
@@ -172,7 +172,7 @@ def row_digests(features: Any) -> NDArray[np.float64]:
 
 
 def length(features: Any) -> int:
-    """How many rows there are."""
+    """The number of rows."""
     if isinstance(features, Mapping):
         return len(next(iter(features.values()))) if features else 0
     shape = getattr(features, "shape", None)
@@ -180,7 +180,7 @@ def length(features: Any) -> int:
 
 
 def part_of(features: Any, start: int, stop: int, step: int = 1) -> Any:
-    """Some of the rows, as the same kind of thing."""
+    """A slice of the rows, in the same type."""
     if isinstance(features, Mapping):
         return {name: column[start:stop:step] for name, column in features.items()}
     if hasattr(features, "iloc"):
@@ -189,7 +189,7 @@ def part_of(features: Any, start: int, stop: int, step: int = 1) -> Any:
 
 
 def predicted(model: Any, features: Any, output: str, classes: NDArray[Any], positive: Any) -> Any:
-    """What a model says of features: labels or values, probabilities in the order of the classes, scores of the positive."""
+    """A model's output: labels or values, probabilities in the order of the classes, or scores of the positive class."""
     if type(model).__name__ == "Booster" and type(model).__module__.split(".")[0] == "xgboost":
         raise QuestionError(
             "an xgboost.Booster takes a DMatrix, not rows. Expected a model with predict(X): xgboost.XGBClassifier or "
@@ -211,12 +211,12 @@ def predicted(model: Any, features: Any, output: str, classes: NDArray[Any], pos
             return scores if known[1] == positive else -scores
     if not hasattr(model, "predict_proba"):
         raise PriorError(
-            f"{type(model).__name__} has no predict_proba, which this metric needs. Expected a model that gives "
+            f"{type(model).__name__} has no predict_proba, which this metric needs. Expected a model with "
             "probabilities, or a metric of labels, such as 'accuracy'."
         )
     table = np.asarray(model.predict_proba(features), dtype=np.float64)
     if table.shape != (length(features), len(known)):
-        raise QuestionError(f"predict_proba gave shape {table.shape}. Expected {(length(features), len(known))}.")
+        raise QuestionError(f"predict_proba returned shape {table.shape}. Expected {(length(features), len(known))}.")
     ordered = np.zeros((len(table), len(classes)))
     for k, one in enumerate(classes):
         place = np.flatnonzero(known == one)
@@ -226,10 +226,10 @@ def predicted(model: Any, features: Any, output: str, classes: NDArray[Any], pos
 
 
 def predicted_in_private(predict: Callable[[Any], Any], features: Any, like: NDArray[Any]) -> NDArray[Any]:
-    """The same for private rows, where nothing may tell: rows on which the model fails have no prediction.
+    """A model's output on private rows, where errors must not be reported: rows on which it fails have no prediction.
 
-    Where it raises, or returns something of another shape, the rows are halved until those at fault stand alone. `like` are
-    the public predictions: shape and type are theirs.
+    If the model raises, or returns another shape, the rows are halved until each failing row is on its own. `like` are the
+    public predictions, which set the shape and the type.
     """
     size = length(features)
     try:
@@ -238,7 +238,7 @@ def predicted_in_private(predict: Callable[[Any], Any], features: Any, like: NDA
             found = _plain(np.asarray(predict(features)))
         if found.shape == (size, *like.shape[1:]) and (found.dtype.kind in "buif" or like.dtype.kind not in "buif"):
             return found
-    except (Exception, SystemExit, GeneratorExit):  # whatever it is, it may come from a single row
+    except (Exception, SystemExit, GeneratorExit):  # any error may be caused by a single row
         found = np.empty(0)
     if size <= 1:
         nothing: Any = np.nan if like.dtype.kind in "buif" else ""
@@ -251,7 +251,7 @@ def predicted_in_private(predict: Callable[[Any], Any], features: Any, like: NDA
 
 
 def _plain(found: NDArray[Any]) -> NDArray[Any]:
-    """What can be compared with labels without an error or a warning: numbers of 64 bits, and plain values."""
+    """Predictions that compare with labels without an error or a warning: 64-bit numbers, and plain values."""
     if found.dtype.kind == "f":
         return found.astype(np.float64)
     if found.dtype.kind != "O":

@@ -1,8 +1,8 @@
 """Metrics as programs of linear questions.
 
-A metric yields *parts*: functions of a model's output and the label, row by row, with values in [0, 1]. It is sent their
-answers and returns a value with an interval that holds whenever the parts do (`docs/theory/derived.md`). So whatever is
-scored, all that is ever asked of the private rows is means of numbers in [0, 1].
+A metric yields *parts*: functions of a model's output and the label, row by row, with values in [0, 1]. It receives their
+answers and returns a value with an interval that is valid whenever those of the parts are (`docs/theory/derived.md`). So
+every score uses the private rows only through means of numbers in [0, 1].
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ __all__ = ["METRICS", "Metric", "MetricContext", "MetricValue", "Part", "find"]
 Output = Literal["labels", "probabilities", "scores", "values"]
 Task = Literal["classification", "regression"]
 Part = Callable[[Any, Any], Any]
-"""From a model's output and the labels of many rows to values in [0, 1], booleans where it is yes or no."""
+"""A function from a model's output and the labels of many rows to values in [0, 1], or to booleans."""
 Ends = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MetricContext:
-    """What a metric may know: all of it public.
+    """What a metric may use. All of it is public.
 
     Attributes:
         classes: the possible labels of a classification.
-        positive: the class that precision, recall and F1 are about; None: the mean over all classes.
+        positive: the class for precision, recall and F1; None: the mean over all classes.
         low, high: the declared range of a regression's labels.
-        least: probabilities count as at least this much in the log loss.
+        least: the log loss counts smaller probabilities as this.
     """
 
     classes: NDArray[Any]
@@ -49,20 +49,20 @@ class MetricContext:
     least: float
 
     def positives(self) -> list[Any]:
-        """The classes that are looked at one by one."""
+        """The classes to average over."""
         return list(self.classes) if self.positive is None else [self.positive]
 
     def place(self, values: Any) -> NDArray[np.float64]:
-        """A regression's numbers between 0 and 1; what lies outside the range counts as its end."""
+        """A regression's numbers scaled to [0, 1]; numbers outside the range count as its nearest end."""
         scaled = (np.asarray(values, dtype=np.float64) - self.low) / (self.high - self.low)
         return np.clip(scaled, 0.0, 1.0)
 
     def off(self, out: Any, y: Any) -> NDArray[np.float64]:
-        """How far off a prediction is, as a share of the range; what is no number is off by all of it."""
+        """The error of a prediction as a share of the range; 1 if it is not a number."""
         return np.nan_to_num(np.abs(self.place(out) - self.place(y)), nan=1.0)
 
     def of_label(self, probabilities: Any, y: Any) -> NDArray[np.float64]:
-        """The probability that a model gave to the label."""
+        """The model's probability for the label."""
         table = np.clip(np.nan_to_num(np.asarray(probabilities, dtype=np.float64), nan=0.0), 0.0, 1.0)
         found = np.zeros(len(table))
         for k, one in enumerate(self.classes):
@@ -72,7 +72,7 @@ class MetricContext:
 
 @dataclass(frozen=True, slots=True)
 class MetricValue:
-    """A metric's value and interval, and the range that it can lie in."""
+    """A metric's value and interval, and the range of possible values."""
 
     value: float
     low: float
@@ -86,17 +86,17 @@ Program = Generator[Part, "Answer", MetricValue]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric.
+    """A metric and how to ask for it.
 
     Attributes:
-        name: what it is called.
-        task: what it is for.
-        output: what it needs of a model.
-        program: how it is asked.
-        larger_is_better: which way it points.
-        loss: for metrics that are plain means, the part that is asked: two models can be compared by its difference.
-        pairs: whether it is about pairs of rows.
-        span: what 1 on the scale of the parts is worth in the metric's own units.
+        name: its name.
+        task: 'classification' or 'regression'.
+        output: the output of a model that it uses.
+        program: the questions that compute it.
+        larger_is_better: whether larger values are better.
+        loss: for metrics that are plain means, the part; its difference compares two models.
+        pairs: whether it uses pairs of rows.
+        span: the value of 1 on the scale of the parts, in the metric's own units.
     """
 
     name: str
@@ -119,19 +119,19 @@ def _ratio(part: Part, rest: Part, weight: float = 1.0) -> Program:
     a, b = (yield part), (yield rest)
     low, high = derived.ratio((a.low, a.high), (weight * b.low, weight * b.high))
     whole = a.value + weight * b.value
-    value = a.value / whole if whole > 0.0 else low  # nothing to divide by: as bad as it can be
+    value = a.value / whole if whole > 0.0 else low  # division by 0: the worst value
     return MetricValue(min(max(value, low), high), low, high)
 
 
 def _average(programs: list[Program]) -> Program:
-    """The mean of several."""
-    told: list[MetricValue] = []
+    """The mean of several metrics."""
+    values: list[MetricValue] = []
     for program in programs:
         one = yield from program
-        told.append(one)
-    k = len(told)
-    ends = sum(one.low for one in told) / k, sum(one.high for one in told) / k
-    return MetricValue(sum(one.value for one in told) / k, max(ends[0] - 1e-15, 0.0), min(ends[1] + 1e-15, 1.0))
+        values.append(one)
+    k = len(values)
+    ends = sum(one.low for one in values) / k, sum(one.high for one in values) / k
+    return MetricValue(sum(one.value for one in values) / k, max(ends[0] - 1e-15, 0.0), min(ends[1] + 1e-15, 1.0))
 
 
 def _right(_: MetricContext) -> Part:
@@ -143,7 +143,7 @@ def _wrong(_: MetricContext) -> Part:
 
 
 def _found(classes: Iterable[Any]) -> Program:
-    """The mean over some classes of how many of each are found."""
+    """The mean recall over some classes."""
     return _average(
         [
             _ratio(lambda out, y, k=k: (y == k) & (out == k), lambda out, y, k=k: (y == k) & (out != k))  # type: ignore[misc]
@@ -153,7 +153,7 @@ def _found(classes: Iterable[Any]) -> Program:
 
 
 def _precision(kit: MetricContext) -> Program:
-    """The mean over the positive classes of how many that are said to be of a class are."""
+    """The mean precision over the positive classes."""
     return _average(
         [
             _ratio(lambda out, y, k=k: (out == k) & (y == k), lambda out, y, k=k: (out == k) & (y != k))  # type: ignore[misc]
@@ -187,13 +187,13 @@ def _brier(kit: MetricContext) -> Part:
         table = np.clip(np.nan_to_num(given, nan=0.0), 0.0, 1.0)
         hot = np.stack([np.asarray(y == one) for one in kit.classes], axis=1)
         off = np.clip(0.5 * ((table - hot) ** 2).sum(axis=1), 0.0, 1.0)
-        return np.where(np.isnan(given).any(axis=1), 1.0, off)  # no prediction is as wrong as can be
+        return np.where(np.isnan(given).any(axis=1), 1.0, off)  # a missing prediction has the largest error
 
     return part
 
 
 def _surprisal(kit: MetricContext) -> Part:
-    """-ln p of the label, p counted as at least `least`, as a share of the largest it can be."""
+    """-ln p of the label, with p at least `least`, as a share of its largest value."""
     top = -log(kit.least)
     return lambda out, y: np.clip(-np.log(np.clip(kit.of_label(out, y), kit.least, 1.0)) / top, 0.0, 1.0)
 
@@ -225,7 +225,7 @@ def _plain_mean(
 
 
 def _r2(kit: MetricContext) -> Program:
-    """1 - squared error/variance: the mean is asked first, then squares around it."""
+    """1 - squared error/variance: it asks for the mean first, then for squares around it."""
     error = yield _squared(kit)
     mean = yield lambda _, y: kit.place(y)
     centre = mean.value
@@ -239,9 +239,9 @@ def _r2(kit: MetricContext) -> Program:
 
 
 def _auc(kit: MetricContext) -> Program:
-    """How often of a pair with different labels the positive one has the higher score; a tie counts half.
+    """The share of pairs with different labels in which the positive row has the higher score; a tie counts half.
 
-    Pairs are draws of their own: two private rows are never in two pairs, so the guarantee is that of n/2 draws.
+    Each pair is one draw. A private row is in at most one pair, so the guarantee is that of n/2 draws.
     """
     positive = kit.positive
 
@@ -249,7 +249,7 @@ def _auc(kit: MetricContext) -> Program:
         first, second = y[:, 0] == positive, y[:, 1] == positive
         scores = np.asarray(out, dtype=np.float64)
         ahead = np.sign(scores[:, 0] - scores[:, 1]) * np.where(first, 1.0, -1.0)
-        ahead = np.where(np.isnan(scores).any(axis=1), -1.0, np.nan_to_num(ahead))  # no score loses
+        ahead = np.where(np.isnan(scores).any(axis=1), -1.0, np.nan_to_num(ahead))  # a missing score loses
         return first ^ second, 0.5 * (1.0 + ahead)
 
     def won(out: Any, y: Any) -> NDArray[np.float64]:
@@ -283,16 +283,16 @@ METRICS: dict[str, Metric] = {
 
 
 def find(name: str, task: Task) -> Metric:
-    """A metric by its name.
+    """The metric of this name, for a task.
 
     >>> find("accurracy", "classification")
     Traceback (most recent call last):
     ...
-    everhold.errors.SettingError: there is no metric 'accurracy' for classification. Did you mean 'accuracy'? There are: ...
+    everhold.errors.SettingError: there is no metric 'accurracy' for classification. Did you mean 'accuracy'? Metrics: ...
     """
     known = {key: metric for key, metric in METRICS.items() if metric.task == task}
     if name not in known:
         raise SettingError(
-            f"there is no metric {name!r} for {task}.{did_you_mean(str(name), known)} There are: {', '.join(known)}."
+            f"there is no metric {name!r} for {task}.{did_you_mean(str(name), known)} Metrics: {', '.join(known)}."
         )
     return known[name]

@@ -1,7 +1,7 @@
-"""Learning by statistical queries alone: programs that yield questions φ(x, y) in [-1, 1] and are sent their answers.
+"""Learning by statistical queries: programs that yield questions φ(x, y) in [-1, 1] and receive the answers.
 
-A program never sees a labelled row. It knows public features, asks about the labels, and returns a model. The same
-programs are trained by an oracle (`learn.estimators`) and play against mechanisms (`games`).
+A program never sees a labelled row. It knows public features, asks about the labels, and returns a model. Estimators run
+these programs with an oracle (`learn.estimators`), and games run them against mechanisms (`games`).
 
 Kearns, *Efficient Noise-Tolerant Learning from Statistical Queries* (J. ACM 1998).
 """
@@ -26,12 +26,12 @@ Phi = Callable[[Any, Any], Any]
 """A question about features and labels of many rows, with values in [-1, 1]."""
 
 Program = Generator[Phi, float, "Model"]
-"""Yields questions, is sent answers, returns a model."""
+"""Yields questions, receives answers, returns a model."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Range:
-    """Takes features to [-1, 1] by a range that is fixed from public rows."""
+    """Scales features to [-1, 1] by a range that is fixed from public rows."""
 
     low: Vector
     high: Vector
@@ -42,7 +42,7 @@ class Range:
         return cls(features.min(axis=0), features.max(axis=0))
 
     def __call__(self, x: Any) -> Matrix:
-        """Features in [-1, 1]; what lies beyond the public range is cut off."""
+        """Features in [-1, 1]; values beyond the public range are clipped."""
         if bool(np.all(self.low == -1.0) and np.all(self.high == 1.0)):
             return np.asarray(np.clip(x, -1.0, 1.0))
         spread = np.where(self.high > self.low, self.high - self.low, 1.0)
@@ -65,7 +65,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A decision tree: a leaf with a score, or a question whether a feature is at most a threshold."""
+    """A decision tree: a leaf with a score, or a test whether a feature is at most a threshold."""
 
     value: float
     feature: int = -1
@@ -83,7 +83,7 @@ class Tree:
 
     @property
     def leaves(self) -> int:
-        """How many leaves it has."""
+        """The number of leaves."""
         return 1 if self.below is None or self.above is None else self.below.leaves + self.above.leaves
 
 
@@ -107,7 +107,7 @@ def _gradient(
 
 
 def _logistic_gradient(range_: Range, weights: Vector, bias: float, *, first: bool) -> Generator[Phi, float, Vector]:
-    """E[y (x, 1) / (1 + e^margin)]. Without weights every row counts one half: asked for as whole rows, twice as precise."""
+    """E[y (x, 1) / (1 + e^margin)]. In the first step every row counts 1/2; asking for whole rows is twice as precise."""
     if first:
         return 0.5 * (yield from _gradient(range_, weights, bias, np.ones_like))
     return (yield from _gradient(range_, weights, bias, lambda m: 1.0 / (1.0 + np.exp(np.clip(m, -500.0, 500.0)))))
@@ -118,8 +118,8 @@ def halfspace(features: Matrix, *, steps: int = 10, margin: float = 0.1) -> Prog
 
     Args:
         features: public rows.
-        steps: corrections, each a question for every feature.
-        margin: how far on the right side a row must lie to be left alone, in units of the largest weight.
+        steps: corrections, each with a question for every feature.
+        margin: rows further than this on the right side are not corrected, in units of the largest weight.
     """
     scale, d = Range.of(features), features.shape[1]
     first = yield from _gradient(scale, np.zeros(d), 0.0, np.ones_like)
@@ -138,9 +138,9 @@ def logistic(features: Matrix, *, steps: int = 15, rate: float = 4.0, penalty: f
 
     Args:
         features: public rows.
-        steps: gradient steps, each a question for every feature.
+        steps: gradient steps, each with a question for every feature.
         rate: length of a step.
-        penalty: of the weights' squares.
+        penalty: weight of the penalty on squared weights.
     """
     scale, d = Range.of(features), features.shape[1]
     weights, bias = np.zeros(d), 0.0
@@ -152,12 +152,12 @@ def logistic(features: Matrix, *, steps: int = 15, rate: float = 4.0, penalty: f
 
 
 def boosting(features: Matrix, *, stages: int = 20, rate: float = 1.5) -> Program:
-    """Boosting over single features: at each stage the weighted correlation of every one, and a step along the best.
+    """Boosting over single features: each stage asks for the weighted correlation of all, and steps along the best.
 
     Args:
         features: public rows.
-        stages: each a question for every feature.
-        rate: how far a stage goes.
+        stages: the number of stages, each with a question for every feature.
+        rate: length of a step.
     """
     scale, d = Range.of(features), features.shape[1]
     weights, bias = np.zeros(d), 0.0
@@ -173,13 +173,13 @@ def boosting(features: Matrix, *, stages: int = 20, rate: float = 1.5) -> Progra
 
 
 def decision_tree(features: Matrix, *, depth: int = 3, cuts: int = 3, least: float = 0.01) -> Program:
-    """A decision tree: how many rows fall where is public; how their labels lean is asked for every possible cut.
+    """A decision tree: the share of rows at a node is public; the balance of their labels is asked for every possible cut.
 
     Args:
         features: public rows.
-        depth: levels of questions.
-        cuts: thresholds tried for every feature, at quantiles of the public rows.
-        least: a leaf holds at least this share of the public rows.
+        depth: levels of the tree.
+        cuts: candidate thresholds for every feature, at quantiles of the public rows.
+        least: a leaf has at least this share of the public rows.
     """
     levels = np.arange(1, cuts + 1) / (cuts + 1)
     candidates = [
@@ -190,7 +190,7 @@ def decision_tree(features: Matrix, *, depth: int = 3, cuts: int = 3, least: flo
 
 
 Path = tuple[tuple[int, float, bool], ...]
-"""The way to a node: feature, threshold, and whether the row is at most it."""
+"""The path to a node: feature, threshold, and whether the row is at most it."""
 
 
 def _at(path: Path, x: Any) -> NDArray[np.bool_]:
@@ -220,7 +220,7 @@ def _grow(
         if not least <= share <= mass - least:
             continue
         part = yield from _lean(below)
-        # Gini: what a cut explains is lean²/mass on either side of it
+        # Gini: a cut explains lean²/mass on either side of it
         gain = part**2 / share + (lean - part) ** 2 / (mass - share)
         if best is None or gain > best[0]:
             best = gain, feature, threshold, part

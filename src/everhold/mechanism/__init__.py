@@ -1,1 +1,1 @@
-"""How one answer is made: the sketch, the rules that teach it, the tolerance, and the mechanisms themselves."""
+"""The mechanisms, and their parts: the sketch, the rules that update it, and the tolerance."""

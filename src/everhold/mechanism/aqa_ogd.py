@@ -1,9 +1,9 @@
 """The paper's mechanism to the letter: Algorithm 1 (AQA-OGD) with Algorithm 2 as its estimator.
 
 The sketch is a multiset G of gradients ∓λε q/16 over the seed space {0,1}ⁿ, never enumerated: each round draws B fresh
-seeds and averages. It works for any n; its time depends on |G| and the rounds, not on N = 2ⁿ. What is wrong in print is
-corrected where `constants="corrected"` says so (`docs/theory/errata.md`). Intervals are everhold's: its transcript is
-charged by the same sequential code, so they hold at any sample size, also below the paper's.
+seeds and averages. It works for any n; its time depends on |G| and the rounds, not on N = 2ⁿ. `constants="corrected"`
+corrects errors in print (`docs/theory/errata.md`). Intervals are everhold's: the same sequential code charges the
+transcript, so they are valid at any sample size, also below the paper's.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_DRAWS", "AqaOgd", "PaperOffer"]
 
 MOST_DRAWS = 2**26
-"""More seeds than this a round are refused, with their number."""
+"""The largest number of seeds a round; more raise an error that shows their number."""
 
 _CHUNK = 2**16
 
@@ -69,16 +69,16 @@ class AqaOgd:
         draw: fresh rows g(seed) for uniform seeds: `draw(rng, size)` returns a table, or is a prior's own `draw`.
         accuracy: ε on the [-1, 1] scale.
         density: λ.
-        rounds: T, fixed in advance as the paper wants it.
+        rounds: T, fixed in advance as in the paper.
         failure_probability: δ.
-        seed: of the coins.
+        seed: the seed of the coins.
         constants: 'corrected': the cap is tested before adding (erratum 4), answers are clipped to [-1, 1] (erratum 8),
-            and the mechanism refuses once the cap is used up. 'printed': the cap may be passed by one, answers may leave
-            [-1, 1], and it goes on answering from an unchecked sketch, with the interval that says so.
-        draws: 'corrected': B from the known |G| (erratum 1). 'printed': the B that was meant in print; refused with its
-            size when it exceeds MOST_DRAWS.
+            and the mechanism refuses once the cap is used up. 'printed': the cap may be exceeded by one, answers may leave
+            [-1, 1], and it continues to answer from an unchecked sketch, with the trivial interval.
+        draws: 'corrected': B from the known |G| (erratum 1). 'printed': the B that the paper means; an error with its
+            size if it exceeds MOST_DRAWS.
 
-    It is asked through a holdout, like any mechanism:
+    A holdout can use it like any mechanism:
 
     >>> import everhold as eh
     >>> coins = eh.BitSampler(lambda bits: {"x": bits[:, 0] == 1}, bits=64)
@@ -113,9 +113,9 @@ class AqaOgd:
         ):
             require_number(number, what)
         if rows < 1:
-            raise SettingError(f"the number of private rows is at least 1, not {rows!r}")
+            raise SettingError(f"the number of private rows is {rows!r}. Expected at least 1.")
         if constants not in get_args(Constants) or draws not in get_args(Constants):
-            raise SettingError(f"constants and draws are 'printed' or 'corrected', not {constants!r} and {draws!r}")
+            raise SettingError(f"constants is {constants!r} and draws is {draws!r}. Expected 'printed' or 'corrected'.")
         self._n = rows
         self._draw = draw
         self._accuracy = Fraction(accuracy)
@@ -131,7 +131,7 @@ class AqaOgd:
         self._code = Code()
         self._round = 0
         self._updates = 0
-        self._gradients: dict[Query, int] = {}  # a question asked again shares its place: net sign
+        self._gradients: dict[Query, int] = {}  # net sign of each question, also if it is asked again
         if (size := self._size(1)) > MOST_DRAWS:
             raise SettingError(
                 f"the estimator as printed would draw {size:,} seeds a round (B = 0.5 ε⁻² T² |ln(δ/2T)|), more than "
@@ -140,12 +140,12 @@ class AqaOgd:
 
     @property
     def fresh(self) -> bool:
-        """Questions are evaluated on seeds drawn anew every round, so they are kept themselves."""
+        """True: every round draws new seeds, so the record stores every question in full."""
         return True
 
     @property
     def fit(self) -> tuple[int, ...]:
-        """Nothing is fitted: G follows from the rounds, cells and readings."""
+        """Empty: G follows from the rounds, cells and readings."""
         return ()
 
     def prepare(self, query: Query) -> Query:
@@ -153,7 +153,7 @@ class AqaOgd:
         return query
 
     def identity(self, query: Query) -> str:
-        """A digest of the question's values on seeds drawn for this purpose alone."""
+        """A digest of the question's values on seeds drawn only for this purpose."""
         drawn = _as_draws(self._draw(stream_rng(self._seed, "probe"), 2048))
         return query.on_reference(drawn.rows, drawn.size).pack().digest
 
@@ -164,7 +164,7 @@ class AqaOgd:
 
     @property
     def surprises(self) -> int:
-        """|G|: how many updates were made."""
+        """|G|, the number of updates."""
         return self._updates
 
     @property
@@ -180,11 +180,11 @@ class AqaOgd:
         return self._updates + 1 > self._cap
 
     def propose(self, query: Query | SketchValue) -> PaperOffer:
-        """û/λ by Algorithm 2, with seeds drawn for this round alone."""
+        """û/λ by Algorithm 2, with seeds drawn only for this round."""
         if self.exhausted and self._constants == "corrected":
             raise PrecisionExhausted(
                 f"all {self._cap:,} updates that ε = {float(self._accuracy):g} and λ = {self._density:g} allow are used "
-                "up; what follows would come from an unchecked sketch. Answers given so far stay valid.",
+                "up; further answers would come from an unchecked sketch. Answers returned so far stay valid.",
                 asked=float(self._accuracy),
                 left=0.0,
                 needed=float(self._accuracy) / 2,
@@ -193,8 +193,8 @@ class AqaOgd:
         t = self._round + 1
         if t > self._horizon:
             raise PrecisionExhausted(
-                f"all {self._horizon:,} rounds that were planned for (rounds=…) are used, and the paper's guarantee rests "
-                "on their number.",
+                f"all {self._horizon:,} planned rounds (rounds=…) are used, and the paper's guarantee does not cover more. "
+                "Begin with a larger rounds=….",
                 asked=float(self._accuracy),
                 left=0.0,
                 needed=float(self._accuracy) / 2,
@@ -207,7 +207,7 @@ class AqaOgd:
         return PaperOffer(t, query, reading, values, tolerance, self.spent)
 
     def part(self, proposal: PaperOffer) -> None:
-        """Every row is read."""
+        """None: the total is over all rows."""
 
     def decide(self, proposal: PaperOffer, total: int) -> int | None:
         """Line 7: an update when |û - λv| > λε/2 and the cap allows; its cell is v rounded to a multiple of ε/2."""
@@ -227,11 +227,11 @@ class AqaOgd:
     ) -> None:
         """Line 9: G ← G ∪ {-λε s q/16}. The sign follows from û and the rounded answer (erratum 6)."""
         if proposal.round != self._round + 1:
-            raise SettingError(f"the proposal is for round {proposal.round}, but round {self._round + 1} comes next.")
+            raise SettingError(f"the proposal is for round {proposal.round}, but the next round is {self._round + 1}.")
         if cell is not QUIET:
             query = proposal.query
             if query is None:
-                raise ReplayError(f"round {proposal.round} was a surprise, but its question was not kept.")
+                raise ReplayError(f"round {proposal.round} was a surprise, but its question was not recorded.")
             u = Fraction(proposal.reading.numerator, proposal.reading.denominator)
             sign = 1 if u > cell * self._accuracy / 2 else -1
             self._gradients[query] = self._gradients.get(query, 0) - sign
@@ -240,7 +240,7 @@ class AqaOgd:
         self._round += 1
 
     def skip(self, rounds: int) -> None:
-        """Take over so many quiet rounds from a record."""
+        """Count `rounds` quiet rounds read from a record."""
         self._round += rounds
 
     def answer(self, proposal: PaperOffer, cell: int | None) -> Answer:
@@ -250,7 +250,7 @@ class AqaOgd:
         else:
             centre, slack = float(cell * self._accuracy / 2), float(self._accuracy) / 4
         if self.exhausted and cell is QUIET:
-            low, high = 0.0, 1.0  # an unchecked answer promises nothing
+            low, high = 0.0, 1.0  # an unchecked answer has no guarantee
         else:
             low, high = interval_ends(centre, slack, nats=proposal.nats, rows=self._n, known_rows=0, scale="share")
         if self._constants == "corrected":
@@ -266,7 +266,7 @@ class AqaOgd:
         )
 
     def preview(self, query: Query) -> Preview:
-        """What the public side says of a question, for nothing."""
+        """What the public side alone predicts for a question, free of charge."""
         reading, values = self._estimate(query, self._round + 1, "preview")
         tolerance = float(self._accuracy) / 2
         quiet = self.answer(PaperOffer(self._round + 1, query, reading, values, tolerance, self.spent), QUIET)
@@ -289,13 +289,13 @@ class AqaOgd:
         """û/λ = (ε/16) Σ_k q(i_k) Σ_j (-s_j) q_j(i_k) / B, in whole numbers."""
         if not query.repeatable:
             raise QuestionError(
-                "AqaOgd draws fresh seeds every round, so the question must be a callable that can be evaluated on them, "
-                "not eh.Values(...)."
+                "AqaOgd draws fresh seeds every round. Expected a callable that can be evaluated on them, not "
+                "eh.Values(...)."
             )
         left = size = max(self._size(self._updates), 1) if self._updates else _CHUNK // 16
         if size > MOST_DRAWS:
             raise SettingError(
-                f"{self._updates:,} updates need {size:,} seeds a round, more than {MOST_DRAWS:,}: ask for less accuracy."
+                f"{self._updates:,} updates need {size:,} seeds a round, more than {MOST_DRAWS:,}. Use a larger accuracy=."
             )
         rng = stream_rng(self._seed, purpose, t)
         past = [(q, net) for q, net in self._gradients.items() if net != 0]
@@ -311,7 +311,7 @@ class AqaOgd:
             values = query.on_reference(drawn.rows, rows, verify=verify)
             if values.scale != "share":
                 raise QuestionError(
-                    "AqaOgd answers yes/no questions; this one returns numbers. Ask them through "
+                    "AqaOgd answers yes/no questions, but this one returns numbers. Ask it through "
                     "eh.SQOracle(..., route='boolean'), or use the everhold mechanism."
                 )
             if past:
@@ -331,7 +331,7 @@ class AqaOgd:
 
 
 def _as_draws(drawn: Any) -> Draws:
-    """What a sampler returned: a prior's pool, or a plain table."""
+    """The result of a sampler, a prior's pool or a plain table, as `Draws`."""
     if hasattr(drawn, "rows") and hasattr(drawn, "weights"):
         return Draws(drawn.rows, drawn.size, drawn.weights, drawn.draws)
     table = as_table(drawn, what="what draw(rng, size) returned")

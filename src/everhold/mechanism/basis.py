@@ -1,12 +1,12 @@
 """Past surprising questions on the public rows, packed so that refitting the sketch is cheap.
 
-Eight yes/no questions share a byte a row. `Σ_j θ_j φ_j` over eight of them is then one look-up in a table of 256 sums,
+Eight yes/no questions share one byte per row. `Σ_j θ_j φ_j` over eight of them is then one look-up in a table of 256 sums,
 and `Σ_i m_i φ_j(i)` for eight of them one histogram with 256 bins: three to four milliseconds each way for 100 questions
 on 100,000 rows, where unpacked matrices take four times as long and thirty times the memory.
 
-A question with other values than -1 and +1 keeps one byte a row: the nearest multiple of 65/2¹³, plus a constant that
-makes the mean under the prior right again. The sketch then learns a question that is at most 0.004 away from the one
-asked, on each row and not in the mean. Validity does not depend on that; docs/decisions.md has what it does to quality.
+A question with values other than -1 and +1 takes one byte per row: the nearest multiple of 65/2¹³, plus a constant that
+restores the mean under the prior. The sketch then learns a question that differs from the one asked by at most 0.004 on
+each row, with the same mean. Validity does not depend on that; docs/decisions.md shows the effect on quality.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Basis"]
 
-# Row c holds the signs that byte c stands for: bit b set means +1 for the b-th question of the group.
+# Row c has the signs of byte c: bit b set means +1 for the b-th question of the group.
 _SIGNS = np.where((np.arange(256)[:, None] >> np.arange(8)[None, :]) & 1, 1.0, -1.0)
 
-_STEP = 65.0 / 2.0**13  # of a number: ±126 steps reach ±0.9998, and products with a coefficient on its grid are exact
+_STEP = 65.0 / 2.0**13  # ±126 steps reach ±0.9998, and products with a coefficient on its grid are exact
 
 
 class _Numbers(NamedTuple):
-    """A question with numbers: `steps · _STEP + shift` on each row."""
+    """A numeric question: `steps · _STEP + shift` on each row."""
 
     question: int
     steps: NDArray[np.int8]
@@ -50,7 +50,7 @@ class Basis:
         self._gram = np.ones((1, 1))
         self._combined: tuple[bytes, NDArray[np.float64]] | None = None
         self._bytes: list[NDArray[np.uint8]] = []
-        self._bits: list[list[int]] = []  # which question each bit of a group stands for
+        self._bits: list[list[int]] = []  # the question of each bit of a group
         self._numbers: list[_Numbers] = []
         self._count = 0
 
@@ -59,7 +59,7 @@ class Basis:
 
     @property
     def bytes(self) -> int:
-        """Memory taken by the packed values."""
+        """Memory used by the packed values, in bytes."""
         return sum(group.nbytes for group in self._bytes) + sum(column.steps.nbytes for column in self._numbers)
 
     def append(self, values: GridValues) -> None:
@@ -78,7 +78,7 @@ class Basis:
         self._bits[-1].append(j)
 
     def with_one_more(self, values: GridValues) -> Basis:
-        """A basis with one more question; this one stays as it is, and the packed values are shared."""
+        """A new basis with one more question; it shares the packed values, and this one does not change."""
         more = Basis(self.weights)
         more._gram = self._gram
         more._bytes, more._bits = list(self._bytes), [list(members) for members in self._bits]
@@ -89,7 +89,7 @@ class Basis:
         return more
 
     def combine(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`Σ_j θ_j φ_j` on every row. Exact, whatever the order, when θ is on its grid."""
+        """`Σ_j θ_j φ_j` on every row. Exact in any order if θ is on its grid."""
         key = theta.tobytes()
         if self._combined is not None and self._combined[0] == key:
             return self._combined[1].copy()
@@ -120,11 +120,11 @@ class Basis:
         return result
 
     def moment(self, masses: NDArray[np.float64]) -> float:
-        """`Σ_i m_i φ_k(i)` for the last question alone."""
+        """`Σ_i m_i φ_k(i)` for the last question only."""
         return float(masses.dot(self._column(self._count - 1)))
 
     def rows(self, index: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Values on some rows: a line of ones, then a line for each question."""
+        """Values on the rows in `index`: a row of ones, then a row for each question."""
         result = np.ones((1 + self._count, len(index)))
         eight = np.arange(8, dtype=np.uint8)[:, None]
         for codes, members in zip(self._bytes, self._bits, strict=True):
@@ -135,7 +135,7 @@ class Basis:
         return result
 
     def gram(self) -> NDArray[np.float64]:
-        """E_π[φ_i φ_j], the constant 1 first; grown by one line for each new question."""
+        """E_π[φ_i φ_j], the constant 1 first; each new question adds a row and a column."""
         while len(self._gram) < 1 + self._count:
             j = len(self._gram) - 1
             column = self.correlate(self.weights * self._column(j))
@@ -152,9 +152,9 @@ class Basis:
         return next(column for column in self._numbers if column.question == j).values()
 
     def _in_steps(self, j: int, array: NDArray[np.float64]) -> _Numbers:
-        """One byte a row. The shift comes from whole numbers alone, so that it is the same on every machine."""
+        """One byte per row. The shift is computed from whole numbers, so it is the same on every machine."""
         steps = np.rint(array / (VALUE_ONE * _STEP))
-        left = array - steps * (VALUE_ONE * _STEP)  # whole: VALUE_ONE · _STEP is 260
+        left = array - steps * (VALUE_ONE * _STEP)  # whole numbers: VALUE_ONE · _STEP is 260
         whole = np.rint(self.weights * (float(self.size) * MASS_ONE))
         shift = int(whole.dot(left)) / max(int(whole.sum()), 1)
         return _Numbers(j, steps.astype(np.int8), round(shift) / VALUE_ONE)

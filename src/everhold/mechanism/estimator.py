@@ -1,8 +1,8 @@
-"""Where the sketch's answer u = E_π[h φ] comes from: a fixed pool of public rows, or fresh draws every round.
+"""Estimators of the sketch's answer u = E_π[h φ]: over a fixed pool of public rows, or fresh draws every round.
 
 Both give u as an exact fraction of whole numbers. Over a pool it is the sketch's answer, without error; fresh draws
-leave an error of their own, which is kept well below the tolerance and is independent of everything asked before.
-Estimators hold no state of the session: they read a sketch and make the next one.
+add an error, which is kept well below the tolerance and is independent of all earlier questions.
+Estimators have no session state: they read a sketch and return the next one.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Draws", "Estimate", "Estimator", "FreshEstimator", "PoolEstimator", "past_values", "prepared_on"]
 
-_PROBES = 2048  # rows that a question's identity is taken from where rows are drawn anew
+_PROBES = 2048  # rows for the identity of a question, if every round draws new rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """The sketch's answer to one question, with the question's values on the public rows it was made from."""
+    """The sketch's answer to one question, with the question's values on the public rows used for it."""
 
     reading: SketchValue
     values: GridValues
@@ -49,27 +49,27 @@ class Estimator(Protocol):
 
     @property
     def fresh(self) -> bool:
-        """Whether rows are drawn anew every round."""
+        """Whether every round draws new rows."""
 
     def start(self) -> Sketch:
         """The sketch before the first surprise."""
 
     def estimate(self, sketch: Sketch, query: Query, t: int, purpose: str) -> Estimate:
-        """The sketch's answer; `purpose` keeps the coins of previews and of answers apart."""
+        """The sketch's answer; `purpose` gives previews and answers different coins."""
 
     def prior(self, query: Query) -> float:
-        """What the prior itself says, without anything that surprises taught."""
+        """The answer under the prior itself, before any surprise."""
 
     def prepare(self, query: Query) -> Query:
         """The question, evaluated once where public rows are fixed."""
 
     def identity(self, query: Query) -> str:
-        """A digest of the question's values on public rows that never change."""
+        """A digest of the question's values on fixed public rows."""
 
     def fit(
         self, sketch: Sketch, query: Query, values: GridValues, lessons: Sequence[Constraint], t: int
     ) -> tuple[int, ...]:
-        """Coefficients that take the last lesson into account, on their grid."""
+        """New coefficients after the last surprise, on their grid."""
 
     def learn(self, sketch: Sketch, query: Query, values: GridValues, fit: tuple[int, ...]) -> Sketch:
         """The sketch with one more question and these coefficients."""
@@ -95,7 +95,7 @@ def prepared_on(query: Query, draws: Draws) -> Query:
 
 
 def past_values(query: Query, draws: Draws) -> GridValues:
-    """A past question on new rows. One that fails on them counts as 0 there: it must not fail the question asked now."""
+    """Values of a past question on new rows; 0 if it fails on them, so that it cannot fail the current question."""
     try:
         return query.on_reference(draws.rows, draws.size)
     except QuestionError:
@@ -108,7 +108,7 @@ def _signed(values: GridValues) -> NDArray[np.float64]:
 
 
 class PoolEstimator:
-    """u over a fixed pool: exact, and a dot product a question."""
+    """u over a fixed pool: exact, and one dot product per question."""
 
     fresh = False
 
@@ -116,7 +116,7 @@ class PoolEstimator:
         self._draws = draws
         self._rule = rule
         self._ahead: tuple[GridValues, Basis, NDArray[np.float64] | None] | None = (
-            None  # from fit to learn, to save work
+            None  # passed from fit to learn, to save work
         )
 
     def start(self) -> Sketch:
@@ -131,7 +131,7 @@ class PoolEstimator:
         return _estimate(values, self._masses(sketch), self._draws.draws)
 
     def prior(self, query: Query) -> float:
-        """The weighted mean over the pool."""
+        """The weighted mean of the question over the pool."""
         return _prior_mean(query, self._draws)
 
     def prepare(self, query: Query) -> Query:
@@ -184,18 +184,18 @@ class PoolEstimator:
 
 
 class FreshEstimator:
-    """u over rows drawn anew every round: an analyst who knows everything but the seed cannot overfit them.
+    """u over new rows every round: an analyst who knows everything but the seed cannot overfit them.
 
-    Rows are drawn in doubling numbers until the estimate's empirical-Bernstein error (Maurer and Pontil 2009) is below
-    `accuracy`, or `most` rows have been drawn. Coins are keyed by the seed, the purpose and the round.
+    The number of rows doubles until the estimate's empirical-Bernstein error (Maurer and Pontil 2009) is below `accuracy`,
+    or reaches `most`. Coins are keyed by the seed, the purpose and the round.
 
     Args:
         draw: draws public rows from the prior: `draw(rng, size)`.
-        rule: how surprises teach the sketch.
-        seed: of the coins.
-        accuracy: error aimed at, on the [-1, 1] scale.
-        failure_probability: of one round's estimate to be further off than `accuracy`.
-        fit_rows: how many rows a refit is done on.
+        rule: how a surprise updates the sketch.
+        seed: the seed of the coins.
+        accuracy: the target error, on the [-1, 1] scale.
+        failure_probability: the probability that one round's estimate is off by more than `accuracy`.
+        fit_rows: the number of rows for a refit.
     """
 
     fresh = True
@@ -225,11 +225,11 @@ class FreshEstimator:
         return Sketch(to_grid(np.array([self._rule.start()])))
 
     def estimate(self, sketch: Sketch, query: Query, t: int, purpose: str) -> Estimate:
-        """Draw, evaluate, double until it is accurate enough. The stop depends on public coins alone."""
+        """Draw and evaluate, doubling the rows until the error is small enough; this depends on public coins only."""
         if not query.repeatable:
             raise QuestionError(
-                "the prior draws fresh rows every round, so the question must be a callable that can be evaluated on "
-                "them; eh.Values(...) gives its values on fixed rows only. Use a prior with a pool (size=...) for it."
+                "the prior draws fresh rows every round, but eh.Values(...) has values on fixed rows only. Expected a "
+                "callable that can be evaluated on new rows, or a prior with a pool (size=...)."
             )
         size = self._first
         while True:
@@ -241,7 +241,7 @@ class FreshEstimator:
             size *= 2
 
     def prior(self, query: Query) -> float:
-        """The weighted mean over rows drawn for this purpose."""
+        """The weighted mean of the question over rows drawn for this purpose."""
         return _prior_mean(query, self._draw(stream_rng(self._seed, "prior"), self._fit_rows))
 
     def prepare(self, query: Query) -> Query:
@@ -249,7 +249,7 @@ class FreshEstimator:
         return query
 
     def identity(self, query: Query) -> str:
-        """The digest of the values on rows that are drawn for this purpose alone."""
+        """The digest of the values on rows drawn only for this purpose."""
         draws = self._draw(stream_rng(self._seed, "probe"), _PROBES)
         return query.on_reference(draws.rows, draws.size).pack().digest
 
@@ -261,7 +261,7 @@ class FreshEstimator:
         lessons: Sequence[Constraint],
         t: int,
     ) -> tuple[int, ...]:
-        """Fit on rows drawn for this refit alone."""
+        """Fit on rows drawn only for this refit."""
         draws = self._draw(stream_rng(self._seed, "fit", t), self._fit_rows)
         basis = self._basis([*sketch.queries, query], draws)
         mass = self._evaluate(sketch, draws).ratio
@@ -269,9 +269,9 @@ class FreshEstimator:
         return to_grid(theta)
 
     def learn(self, sketch: Sketch, query: Query, values: GridValues, fit: tuple[int, ...]) -> Sketch:
-        """Keep the question: it will be evaluated on every round's rows."""
+        """Add the question to the sketch, to be evaluated on the rows of every later round."""
         learnt = Sketch(fit, (*sketch.queries, query))
-        if fit != unchanged(sketch):  # refuse a sketch that cannot be evaluated while the old one is still there
+        if fit != unchanged(sketch):  # raises for a sketch that cannot be evaluated, while the old one is still in use
             self._evaluate(learnt, self._draw(stream_rng(self._seed, "probe"), _PROBES))
         return learnt
 
@@ -286,7 +286,7 @@ class FreshEstimator:
         """Empirical Bernstein: sqrt(2 V ln(2/δ)/m) + 7 R ln(2/δ)/(3 (m-1)), over the independent draws."""
         terms = _signed(values) * masses.values * (draws.size / masses.per)
         m = int(draws.draws)
-        if draws.size > m:  # every draw stands once for each label: sum over the labels first
+        if draws.size > m:  # every draw occurs once for each label: sum over the labels first
             terms = terms.reshape(-1, m).mean(axis=0)
         # Moments in whole numbers, so that every machine stops at the same draw.
         whole = np.rint(np.clip(terms, -4096.0, 4096.0) * 256.0).astype(np.int64)

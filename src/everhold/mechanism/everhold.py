@@ -1,8 +1,8 @@
 """Everhold's own mechanism: answers from the sketch, surprises charged by the code, intervals from the price.
 
-Validity (`docs/theory/validity.md`): whatever the prior, the rule, the tolerance and the analyst, all intervals of a
-session hold together with probability 1-δ over the private rows, because everything that was ever told is a function of
-public facts, coins and the transcript of surprises, and the transcript is charged.
+Validity (`docs/theory/validity.md`): for any prior, rule, tolerance and analyst, all intervals of a session are
+simultaneously valid with probability 1-δ over the private rows, because every returned answer is a function of public
+facts, coins and the transcript of surprises, and the transcript is charged.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["Everhold", "Offer", "interval_ends"]
 
 _QUANTUM = 2.0**-16
-"""What rounding numbers to the grid can move a mean by, on the share scale: 2⁻¹⁷ for each row, and as much again for the
-mean of the rows of one unit."""
+"""How far rounding to the grid can move a mean, on the share scale: 2⁻¹⁷ for each row, and the same again for the mean of
+the rows of one unit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +53,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _State:
-    """Everything that a round changes, in one value: a round ends by one assignment."""
+    """Everything that a round changes, in one value, so that a round ends with one assignment."""
 
     sketch: Sketch
     round: int = 0
@@ -62,13 +62,13 @@ class _State:
 
 
 class Everhold:
-    """The mechanism.
+    """Everhold's mechanism: a sketch answers, and an answer uses the private data only if the sketch is off.
 
     Args:
         rows: n, the number of private rows.
-        estimator: the public side: a pool or fresh draws, with the rule that teaches the sketch.
-        contract: how precise, and when to refuse.
-        failure_probability: δ, over all intervals of the session together.
+        estimator: the public side: a pool or fresh draws, with the rule that updates the sketch.
+        contract: the precision, and when to refuse.
+        failure_probability: δ, for all intervals of the session together.
         known_rows: how many of the private rows the analyst may know.
     """
 
@@ -82,10 +82,10 @@ class Everhold:
         known_rows: int = 0,
     ) -> None:
         if rows < 1:
-            raise SettingError(f"the number of private rows is at least 1, not {rows!r}")
+            raise SettingError(f"the number of private rows is {rows!r}. Expected at least 1.")
         if not 0 <= known_rows < rows:
             raise SettingError(
-                f"known_rows lies between 0 and {rows - 1} (one less than the rows), not at {known_rows!r}"
+                f"known_rows is {known_rows!r}. Expected a number from 0 to {rows - 1} (one less than the rows)."
             )
         self._n = rows
         self._known = known_rows
@@ -96,7 +96,7 @@ class Everhold:
 
     @property
     def fresh(self) -> bool:
-        """Whether questions are evaluated on rows drawn anew every round, so that they must be kept themselves."""
+        """Whether every round draws new public rows; the record then has to store every question in full."""
         return self._estimator.fresh
 
     @property
@@ -106,12 +106,12 @@ class Everhold:
 
     @property
     def surprises(self) -> int:
-        """How many of them surprised."""
+        """How many of them were surprises."""
         return self._state.code.surprises
 
     @property
     def spent(self) -> float:
-        """C in nats: the price that the next answer's interval will be computed with."""
+        """C in nats: the price used for the interval of the next answer."""
         return self._confidence_nats + self._state.code.nats(self._state.round + 1)
 
     @property
@@ -124,7 +124,7 @@ class Everhold:
         return self._estimator.prepare(query)
 
     def identity(self, query: Query) -> str:
-        """A digest that tells questions apart by their values on public rows."""
+        """A digest of the question's values on public rows; it distinguishes unnamed questions."""
         return self._estimator.identity(query)
 
     def propose(self, query: Query | SketchValue) -> Offer:
@@ -146,10 +146,10 @@ class Everhold:
         )
 
     def part(self, proposal: Offer) -> None:
-        """Every row is read."""
+        """None: the total is over all rows."""
 
     def decide(self, proposal: Offer, total: int) -> int | None:
-        """Quiet when |u - v| ≤ τ; else ±j, the private mean lying in the j-th cell beyond τ. In whole numbers."""
+        """Quiet if |u - v| ≤ τ; otherwise ±j, if the private mean is in the j-th cell beyond τ. In whole numbers."""
         u, per = proposal.reading.numerator, proposal.reading.denominator
         # v - u = difference / whole, exactly
         difference = total * per - u * VALUE_ONE * self._n
@@ -161,22 +161,22 @@ class Everhold:
         return j if difference > 0 else -j
 
     def absorb(self, proposal: Offer, cell: int | None, fit: tuple[int, ...] | None = None) -> None:
-        """End the round; after a surprise charge for it and refit the sketch, or take over the recorded fit.
+        """End the round. After a surprise, charge for it and refit the sketch, or take the recorded fit.
 
-        A surprise is charged whatever happens to the refit: where it fails, the sketch stays as it was, and that is
-        recorded. Otherwise a failure would tell for nothing that the round was a surprise.
+        A surprise is charged even if the refit fails; the sketch then does not change, and that is recorded. Otherwise a
+        failed refit would leak, uncharged, that the round was a surprise.
         """
         state = self._state
         if proposal.round != state.round + 1:
             raise SettingError(
-                f"the proposal is for round {proposal.round}, but round {state.round + 1} comes next: propose again."
+                f"the proposal is for round {proposal.round}, but the next round is {state.round + 1}. Propose again."
             )
         if cell is QUIET:
             self._state = replace(state, round=state.round + 1)
             return
         query, values = proposal.query, proposal.values
         if query is None or values is None:
-            raise ReplayError(f"round {proposal.round} was a surprise, but its question was not kept.")
+            raise ReplayError(f"round {proposal.round} was a surprise, but its question was not recorded.")
         lessons = (*state.lessons, self._lesson(proposal, cell))
         if fit is not None:
             check_fit(fit, len(lessons))
@@ -191,7 +191,7 @@ class Everhold:
         self._state = _State(sketch, proposal.round, state.code.after(round=proposal.round, cell=cell), lessons)
 
     def skip(self, rounds: int) -> None:
-        """Take over so many quiet rounds from a record: they taught nothing but their number."""
+        """Count `rounds` quiet rounds read from a record; they change nothing else."""
         self._state = replace(self._state, round=self._state.round + rounds)
 
     def answer(self, proposal: Offer, cell: int | None) -> Answer:
@@ -211,7 +211,7 @@ class Everhold:
         )
 
     def preview(self, query: Query) -> Preview:
-        """What the public side says of a question, for nothing."""
+        """What the public side alone predicts for a question, free of charge."""
         offer = self._offer(query, "preview")
         quiet = self.answer(offer, QUIET)
         prior = self._estimator.prior(query)
@@ -228,7 +228,7 @@ class Everhold:
         )
 
     def _surprise_costs(self, t: int) -> float:
-        """What the price would be after a surprise in the nearest cell now, beyond what it would be after a quiet round."""
+        """The price after a surprise in the nearest cell now, minus the price after a quiet round."""
         code = self._state.code
         return code.after(round=t, cell=1).nats(t + 1) - code.nats(t + 1)
 
@@ -245,7 +245,7 @@ class Everhold:
         centre, slack = self._centre(proposal, cell)
         w = hoeffding_width(proposal.nats, self._n - self._known)
         beyond = (abs(cell) - 1) * 2.0 * slack
-        # What is left of the cell inside [-1, 1]: the private mean lies there.
+        # The part of the cell inside [-1, 1], which contains the private mean.
         low, high = max(centre - slack, -1.0), min(centre + slack, 1.0)
         return Constraint(
             target=0.5 * (low + high),
@@ -260,10 +260,10 @@ class Everhold:
 def interval_ends(
     centre: float, slack: float, *, nats: float, rows: int, known_rows: int, scale: Scale
 ) -> tuple[float, float]:
-    """The interval for the population value, given that the private mean lies within `slack` of `centre`.
+    """The interval for the population value, given that the private mean is within `slack` of `centre`.
 
-    `x∓ = clip((1 + a ∓ s)/2, 0, 1)`, opened for rows the analyst knows, then by the kl radius C/n, rounded outwards;
-    widened by the grid's own error for numbers. On the scale of the answer.
+    `x∓ = clip((1 + a ∓ s)/2, 0, 1)`, widened for rows that the analyst knows, then by the kl radius C/n, rounded outwards;
+    for numbers also by the rounding error of the grid. On the scale of the answer.
     """
     low = min(max(0.5 * (1.0 + (centre - slack)), 0.0), 1.0)
     high = min(max(0.5 * (1.0 + (centre + slack)), 0.0), 1.0)

@@ -1,6 +1,6 @@
 """The sketch: a density ratio over public rows, as a frozen value.
 
-A surprise makes a new sketch and leaves the old one as it was, so that a round ends in one assignment or not at all.
+A surprise makes a new sketch and does not change the old one, so a round ends with one assignment or not at all.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_MASS = 2**38  # Σ|mass|·VALUE_ONE stays below 2⁵³: sums of masses tim
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draws:
-    """Public rows with weights that sum to 1 (None: all equal), and how many independent draws they amount to."""
+    """Public rows with weights that sum to 1 (None: all equal), and how many independent draws they are worth."""
 
     rows: Rows
     size: int
@@ -39,13 +39,13 @@ class Draws:
     draws: float
 
     def normal_weights(self) -> NDArray[np.float64]:
-        """The weights, spelled out."""
+        """The weights as an array, also if all are equal."""
         return np.full(self.size, 1.0 / self.size) if self.weights is None else self.weights
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Masses:
-    """The sketch on some rows: masses on their grid, their total, and what an answer is divided by."""
+    """The sketch on some rows: masses on their grid, their total, and the divisor of an answer."""
 
     values: NDArray[np.float64]
     whole: int
@@ -59,14 +59,14 @@ class Masses:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sketch:
-    """What surprises have taught: coefficients, and the questions they belong to.
+    """The sketch after some surprises: coefficients, and the questions they belong to.
 
     Attributes:
         fit: θ on its grid, θ_0 first.
-        queries: the surprising questions themselves; used where rows are drawn anew.
-        basis: their values on a fixed pool, and
-        masses: the sketch evaluated there; both None where rows are drawn anew.
-        moments: E_π[h] and E_π[h φ_j] on the pool where they are known.
+        queries: the surprising questions; used if every round draws new rows.
+        basis: their values on a fixed pool; None if every round draws new rows.
+        masses: the sketch evaluated on the pool; None if every round draws new rows.
+        moments: E_π[h] and E_π[h φ_j] on the pool, if known.
     """
 
     fit: tuple[int, ...]
@@ -82,7 +82,7 @@ class Sketch:
 
 
 def unchanged(sketch: Sketch) -> tuple[int, ...]:
-    """The fit that learns nothing from one more question: what stands in when a refit fails."""
+    """The coefficients that ignore one more question; used if a refit fails."""
     return (*sketch.fit, 0)
 
 
@@ -90,7 +90,7 @@ def masses_on(rule: Rule, basis: Basis, theta: NDArray[np.float64], draws: Draws
     """Evaluate the sketch on rows, exactly.
 
     Raises:
-        EverholdError: the result cannot be summed exactly, or has no mass left to divide by.
+        EverholdError: the result cannot be summed exactly, or has no mass to divide by.
     """
     z = basis.combine(theta[1:])
     z += theta[0]
@@ -108,7 +108,7 @@ def masses_on(rule: Rule, basis: Basis, theta: NDArray[np.float64], draws: Draws
 
 
 def basis_on(values: Sequence[GridValues], draws: Draws) -> Basis:
-    """A basis of questions evaluated on some rows."""
+    """A basis of questions, from their values on some rows."""
     basis = Basis(draws.normal_weights())
     for column in values:
         basis.append(column)

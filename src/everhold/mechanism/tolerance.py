@@ -1,8 +1,8 @@
-"""The tolerance: how far the private rows may be from the sketch before it counts as a surprise.
+"""The tolerance: how far the private mean may be from the sketch before it counts as a surprise.
 
-It is a function of public facts and the transcript. Two contracts: *anytime* never refuses and lets intervals widen as
-nats are spent; *fixed precision* keeps a promised half-width and refuses when it cannot. Why the numbers are what they
-are: `docs/theory/tolerance.md`, measured by `benchmarks/tolerance.py`.
+It is a function of public facts and the transcript. There are two contracts: *anytime* never refuses, and intervals widen
+as nats are spent; *fixed precision* keeps a promised half-width and refuses when it cannot. `docs/theory/tolerance.md`
+explains the numbers, and `benchmarks/tolerance.py` measures them.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ TOLERANCE_ONE = 2**30
 """Tolerances and cells are whole multiples of 1/TOLERANCE_ONE."""
 
 _MARGIN = 2.0**-15 + 2.0**-28
-"""What the grids of values and of interval ends may add to a half-width."""
+"""How much the grids of values and of interval ends can add to a half-width."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToleranceInputs:
-    """What a tolerance may depend on; all of it public.
+    """What a tolerance may depend on. All of it is public.
 
     Attributes:
         sketch: u, the sketch's answer on the [-1, 1] scale.
         nats: C, the price so far.
-        rows: private rows, those the analyst knows taken off.
-        draws: independent draws that the sketch's answer rests on.
-        known: by how much rows that the analyst knows can move the mean, on the [-1, 1] scale.
+        rows: private rows, without those that the analyst knows.
+        draws: the number of independent draws behind the sketch's answer.
+        known: how far rows that the analyst knows can move the mean, on the [-1, 1] scale.
     """
 
     sketch: float
@@ -51,26 +51,26 @@ class Tolerance:
 
 
 class Contract(Protocol):
-    """A promise about precision."""
+    """A promise about precision, which sets the tolerance."""
 
     def tolerance(self, at: ToleranceInputs) -> Tolerance:
-        """τ and Δ for the next round, or PrecisionExhausted."""
+        """τ and Δ for the next round, or raise PrecisionExhausted."""
 
     def describe(self) -> str:
-        """One line for people."""
+        """A one-line description."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anytime:
-    """Answer for ever: τ follows the width, and stays above the noise.
+    """Never refuse: τ is proportional to the interval's width, and stays above the noise.
 
-    τ is the kl radius around u for `max(share² · C/n, noise²/2 · (1/n + 1/draws))` nats a row: a share of the interval's
+    τ is the kl radius around u for `max(share² · C/n, noise²/2 · (1/n + 1/draws))` nats per row: a share of the interval's
     own half-width, but at least `noise` standard deviations of the difference between a mean of n private rows and one
     of the reference's draws. Near shares of 0 and 1 the kl radius is far smaller than in the middle.
 
     Args:
-        share: of the interval's sampling half-width w.
-        noise: standard deviations below which chance alone would surprise.
+        share: τ as a share of the interval's sampling half-width w.
+        noise: τ is at least this many standard deviations, so that chance alone rarely causes a surprise.
         cells: Δ as a multiple of τ.
     """
 
@@ -95,20 +95,20 @@ class Anytime:
         return Tolerance(tau, max(1, int(tau * self.cells)))
 
     def describe(self) -> str:
-        """One line for people."""
+        """A one-line description."""
         return "anytime: never refuses, intervals widen with surprises"
 
 
 @dataclass(frozen=True, slots=True)
 class FixedPrecision:
-    """Keep a promised half-width, and refuse when it cannot be kept.
+    """Keep a promised half-width, and refuse when that is no longer possible.
 
-    Sampling error takes w = sqrt(2C/n) of the promised ε; the rest is the tolerance. When the rest falls below the
-    noise, no more questions are answered: never from an unchecked sketch.
+    Sampling error takes w = sqrt(2C/n) of the promised ε; the rest is the tolerance. When the rest falls below the noise,
+    it answers no more questions: it never answers from an unchecked sketch.
 
     Args:
         half_width: ε, on the [-1, 1] scale.
-        noise: standard deviations below which chance alone would surprise.
+        noise: the tolerance must be at least this many standard deviations.
     """
 
     half_width: float
@@ -116,25 +116,27 @@ class FixedPrecision:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.half_width <= 2.0:
-            raise SettingError(f"the half-width lies in (0, 2] on the [-1, 1] scale, not at {self.half_width!r}")
+            raise SettingError(
+                f"the half-width is {self.half_width!r}. Expected a number in (0, 2], on the [-1, 1] scale."
+            )
 
     def tolerance(self, at: ToleranceInputs) -> Tolerance:
-        """What ε leaves for τ, rounded down; Δ = τ/2, wide enough for `bounds.sample_size`'s worst case to hold."""
+        """τ is what remains of ε, rounded down; Δ = τ/2, wide enough for the worst case of `bounds.sample_size`."""
         left = self.half_width - sqrt(2.0 * at.nats / at.rows) - at.known - _MARGIN
         needed = self.noise * sqrt(1.0 / at.rows + 1.0 / at.draws)
         if left < needed:
             enough = _rows_to_go_on(self.half_width - _MARGIN, at, self.noise)
             more = None if enough is None else enough - at.rows
             way_out = (
-                "No number of rows would do: a larger reference is needed."
+                "No number of rows would be enough: use a larger reference."
                 if more is None
-                else (f"With {more:,} more rows the session would go on.")
+                else (f"With {more:,} more rows the session could continue.")
             )
             raise PrecisionExhausted(
                 f"the promised half-width of ±{self.half_width / 2:.4g} (share scale) cannot be kept for another "
                 f"question: sampling error takes ±{sqrt(2.0 * at.nats / at.rows) / 2:.4g} of it at {at.nats:.1f} nats, "
                 f"±{max(left, 0.0) / 2:.4g} is left, and noise needs ±{needed / 2:.4g}, short by "
-                f"±{(needed - max(left, 0.0)) / 2:.4g}. {way_out} Answers given so far stay valid.",
+                f"±{(needed - max(left, 0.0)) / 2:.4g}. {way_out} Answers returned so far stay valid.",
                 asked=self.half_width,
                 left=max(left, 0.0),
                 needed=needed,
@@ -144,7 +146,7 @@ class FixedPrecision:
         return Tolerance(tau, max(1, tau // 2))
 
     def lasts(self, *, rows: int, draws: float, known: float = 0.0) -> float:
-        """The price in nats at which it will refuse: where what sampling error leaves of ε meets the noise.
+        """The price in nats at which it will refuse: there the remaining part of ε equals the noise.
 
         >>> contract = FixedPrecision(0.1)
         >>> end = contract.lasts(rows=100_000, draws=50_000)
@@ -155,7 +157,7 @@ class FixedPrecision:
         return 0.5 * rows * max(room, 0.0) ** 2
 
     def describe(self) -> str:
-        """One line for people."""
+        """A one-line description."""
         return f"fixed precision: ±{self.half_width / 2:g} on the share scale, refuses when it cannot be kept"
 
 
@@ -164,7 +166,7 @@ def _grid(tau: float) -> int:
 
 
 def _rows_to_go_on(half_width: float, at: ToleranceInputs, noise: float) -> int | None:
-    """The fewest rows, from above, for which what is left would exceed the noise, draws staying as they are."""
+    """The smallest number of rows, rounded up, for which the remaining part exceeds the noise, with the same draws."""
 
     def enough(rows: float) -> bool:
         left = half_width - sqrt(2.0 * at.nats / rows) - at.known * at.rows / rows

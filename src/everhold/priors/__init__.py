@@ -1,1 +1,1 @@
-"""What is known beforehand: public rows, or a way to draw them, chosen without looking at the private rows."""
+"""Priors: public rows, or a way to draw them, chosen without looking at the private rows."""

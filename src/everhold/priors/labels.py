@@ -1,4 +1,4 @@
-"""Rows without labels, crossed with every label they could have."""
+"""A prior of feature rows without labels, combined with every possible label."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ __all__ = ["Labels"]
 
 
 class Labels:
-    """Features whose distribution is known, labels unknown: the paper's setting for learning.
+    """Features with a known distribution and unknown labels: the paper's setting for learning.
 
-    Every feature row stands in the pool once for each class, weighted by the class's probability. With uniform
-    labels the population is 1/classes-dense in this prior whatever the labelling is.
+    The pool contains every feature row once for each class, weighted by the class's probability. With uniform labels the
+    population is 1/classes-dense in this prior, for any labelling.
 
     Args:
         features: a table of rows without labels, or a prior that draws them.
         label: name of the label column, which questions will see.
-        classes: the possible labels; any number of them.
-        probabilities: one row of class probabilities for each feature row (cross-validated predictions of a baseline
-            model, say), or a function from the feature table to such rows; uniform when left out.
+        classes: the possible labels, at least two.
+        probabilities: one row of class probabilities for each feature row (for example, cross-validated predictions of a
+            model), or a function from the feature table to such rows; None: uniform.
 
     >>> prior = Labels({"x": [0.1, 0.7, 0.9]}, label="y", classes=["no", "yes"])
     >>> pool = prior.pool(np.random.default_rng(0))
@@ -39,7 +39,7 @@ class Labels:
     """
 
     compared = True
-    """Features may be the private rows' own: they are public here, and only labels are hidden."""
+    """The features may be those of the private rows: here features are public and only labels are private."""
 
     def __init__(
         self,
@@ -57,37 +57,37 @@ class Labels:
             or len(np.unique(self._classes)) < 2
             or len(np.unique(self._classes)) != len(self._classes)
         ):
-            raise PriorError(f"the classes are {classes!r}. Expected at least two, each listed once.")
+            raise PriorError(f"the classes are {classes!r}. Expected at least two different classes.")
         self._probabilities = probabilities
         if self.fresh and probabilities is not None and not callable(probabilities):
             raise PriorError(
-                "features are drawn anew every round, so a fixed array of probabilities does not fit them. Give a "
+                "the features are drawn again every round, so a fixed array of probabilities does not fit them. Expected a "
                 "function from the feature table to probabilities."
             )
 
     @property
     def fresh(self) -> bool:
-        """Whether feature rows are drawn anew every round."""
+        """Whether every round draws new feature rows."""
         return self._features.fresh
 
     @property
     def density(self) -> float | None:
-        """1/classes for uniform labels, times what the features' prior promises; nothing for a model's probabilities."""
+        """1/classes for uniform labels, times the density of the features' prior; None for given probabilities."""
         return (self._features.density or 1.0) / len(self._classes) if self._probabilities is None else None
 
     def pool(self, rng: np.random.Generator) -> Pool:
-        """All feature rows with all labels."""
+        """Every feature row with every label."""
         return self._cross(self._features.pool(rng))
 
     def draw(self, rng: np.random.Generator, size: int) -> Pool:
-        """`size` fresh feature rows with all labels: the labels are summed over, not drawn."""
+        """`size` new feature rows with every label; labels are summed over, not drawn."""
         return self._cross(self._features.draw(rng, size))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.describe()})"
 
     def describe(self) -> str:
-        """One line for people."""
+        """A one-line description."""
         how = "uniform labels" if self._probabilities is None else "given label probabilities"
         return f"{self._features.describe()} × {how} ({len(self._classes)} classes)"
 
@@ -96,10 +96,10 @@ class Labels:
         if self._label in rows:
             raise PriorError(
                 f"the features already have a column {self._label!r}. Expected rows without labels: drop the column, or "
-                "name another label."
+                "use another name for the label."
             )
         if m * k > MOST_ROWS:
-            raise PriorError(f"{m:,} rows × {k} classes are more than {MOST_ROWS:,}: take a random part of the rows.")
+            raise PriorError(f"{m:,} rows × {k} classes are more than {MOST_ROWS:,}. Use a random part of the rows.")
         columns: dict[str, object] = {name: np.concatenate([column] * k) for name, column in rows.items()}
         columns[self._label] = np.repeat(self._classes, m)
         crossed = Table(columns, what="features × labels")
@@ -117,12 +117,12 @@ class Labels:
         try:
             chances = np.asarray(given, dtype=np.float64)
         except (TypeError, ValueError):
-            raise PriorError("the label probabilities could not be read as numbers.") from None
+            raise PriorError("the label probabilities are not numbers. Expected an array of numbers.") from None
         if chances.shape != (rows.size, k):
             raise PriorError(
                 f"the label probabilities have shape {chances.shape}. Expected ({rows.size}, {k}): one row for each "
                 "feature row, one column for each class."
             )
         if not (np.all(chances >= 0.0) and np.all(np.abs(chances.sum(axis=1) - 1.0) < 1e-6)):
-            raise PriorError("label probabilities must be at least 0 and sum to 1 in every row.")
+            raise PriorError("the label probabilities must be at least 0 and sum to 1 in every row.")
         return chances

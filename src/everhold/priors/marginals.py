@@ -1,4 +1,4 @@
-"""A product of declared marginals: each column drawn on its own."""
+"""A prior of independent columns with declared marginals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Draw = Callable[[np.random.Generator, int], "NDArray[Any]"]
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """Numbers spread evenly over [low, high]; whole ones when both ends are whole numbers."""
+    """The uniform distribution on [low, high]; on whole numbers if both ends are whole."""
 
     low: float
     high: float
@@ -28,17 +28,17 @@ class Uniform:
         require_number(self.low, "uniform's low end")
         require_number(self.high, "uniform's high end")
         if not self.low < self.high:
-            raise PriorError(f"uniform(low, high) needs low < high, not {self.low!r} and {self.high!r}")
+            raise PriorError(f"uniform(low, high) needs low < high, not {self.low!r} and {self.high!r}.")
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[Any]:
-        """`size` draws."""
+        """`size` independent draws."""
         if isinstance(self.low, int) and isinstance(self.high, int):
             return rng.integers(self.low, self.high, size=size, endpoint=True)
         return rng.uniform(self.low, self.high, size=size)
 
 
 def uniform(low: float, high: float) -> Uniform:
-    """Evenly spread numbers from low to high: whole ones when both ends are written as whole numbers.
+    """The uniform distribution from low to high; on whole numbers if both ends are written as whole numbers.
 
     >>> uniform(18, 99)
     Uniform(low=18, high=99)
@@ -61,13 +61,13 @@ class Marginals(Sampler):
 
     def __init__(self, columns: Mapping[str, object], *, size: int | None = 100_000) -> None:
         if not columns:
-            raise PriorError("no columns were declared. Expected at least one, as in {'age': eh.uniform(18, 99)}.")
+            raise PriorError("no columns are declared. Expected at least one, as in {'age': eh.uniform(18, 99)}.")
         self._names = list(columns)
         draws = {name: _as_draw(name, given) for name, given in columns.items()}
         super().__init__(lambda rng, count: {name: draw(rng, count) for name, draw in draws.items()}, size=size)
 
     def describe(self) -> str:
-        """One line for people."""
+        """A one-line description."""
         return super().describe().replace("a sampler", "declared marginals") + f" of {', '.join(self._names)}"
 
 

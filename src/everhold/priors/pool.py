@@ -1,4 +1,4 @@
-"""What every prior boils down to: rows with weights, drawn once or anew every round."""
+"""The protocol of priors: rows with weights, drawn once or again every round."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 __all__ = ["Pool", "Prior", "normalised"]
 
 MOST_ROWS = 2**24
-"""Pools stay below this, so that every sum over them is exact."""
+"""The largest pool; within it, every sum over the rows is exact."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """Public rows that stand for the prior.
+    """Public rows that represent the prior.
 
     Attributes:
         rows: the table.
-        weights: one for each row, summing to 1; None when all are equal.
-        draws: how many independent draws from the prior these rows amount to: what their noise is computed from.
+        weights: one for each row, with sum 1; None if all are equal.
+        draws: how many independent draws from the prior these rows are worth; their noise is computed from it.
     """
 
     rows: Table
@@ -47,11 +47,11 @@ class Prior(Protocol):
 
     @property
     def fresh(self) -> bool:
-        """Whether rows are drawn anew every round (`draw`) instead of once (`pool`)."""
+        """Whether rows are drawn again every round (`draw`) instead of once (`pool`)."""
 
     @property
     def density(self) -> float | None:
-        """A λ that the prior guarantees by its construction (`D ≤ π/λ`); None when it guarantees none."""
+        """The λ that the prior guarantees by construction (`D ≤ π/λ`); None if it guarantees nothing."""
 
     def pool(self, rng: np.random.Generator) -> Pool:
         """The fixed pool, drawn once with these coins."""
@@ -60,15 +60,15 @@ class Prior(Protocol):
         """`size` new draws from the prior."""
 
     def describe(self) -> str:
-        """One line for people."""
+        """A one-line description."""
 
 
 def normalised(weights: ArrayLike, size: int) -> NDArray[np.float64]:
-    """Weights checked and scaled to sum to 1."""
+    """Check weights and scale them to sum 1."""
     try:
         array = np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError):
-        raise PriorError("the weights could not be read as numbers. Expected one for each reference row.") from None
+        raise PriorError("the weights are not numbers. Expected one number for each reference row.") from None
     if array.shape != (size,):
         raise PriorError(f"the weights have shape {array.shape}. Expected one for each of {size:,} reference rows.")
     if not (np.all(np.isfinite(array)) and np.all(array >= 0.0)):

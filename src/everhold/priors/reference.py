@@ -1,4 +1,4 @@
-"""Public rows as they are: last year's table, a public one, a synthetic one, the training rows."""
+"""A prior made of public rows: last year's table, a public or synthetic one, the training rows."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Reference:
     """A public table as the prior.
 
     Args:
-        table: a path to CSV or Parquet files, a pandas or Polars frame, an Arrow table, a mapping of columns; or a number
-            of rows when every question brings its values along.
-        weights: one for each row, at least 0; equal when left out.
+        table: a path to CSV or Parquet files, a pandas or Polars frame, an Arrow table, a mapping of columns; or the
+            number of rows, if every question is given by its values.
+        weights: one for each row, at least 0; None: equal weights.
 
-    The rows must be independent of the private ones: another sample, or a random split of the same one. Rows that
-    were chosen by looking at the private table void the guarantee.
+    The rows must be independent of the private ones: another sample, or a random split of the same one. Choosing rows by
+    looking at the private table voids the guarantee.
 
     >>> Reference({"age": [30, 41, 55]}).describe()
     'reference of 3 rows'
@@ -42,7 +42,7 @@ class Reference:
             raise PriorError(str(error)) from None
         if rows.size > MOST_ROWS:
             raise PriorError(
-                f"the reference has {rows.size:,} rows. Expected at most {MOST_ROWS:,}: take a random part of them."
+                f"the reference has {rows.size:,} rows. Expected at most {MOST_ROWS:,}: use a random part of them."
             )
         self._weighted = weights is not None
         normal = None if weights is None else normalised(weights, rows.size)
@@ -50,11 +50,11 @@ class Reference:
         self._pool = Pool(rows, normal, draws)
 
     def pool(self, rng: np.random.Generator) -> Pool:
-        """The rows themselves."""
+        """The reference rows."""
         return self._pool
 
     def draw(self, rng: np.random.Generator, size: int) -> Pool:
-        """`size` rows with replacement, by weight: used where a prior of features is drawn from."""
+        """`size` rows with replacement, by weight; `Labels` uses it to draw features."""
         picked = rng.choice(self._pool.size, size=size, p=self._pool.weights)
         rows = self._pool.rows
         return Pool(rows.take(picked), None, float(size))
@@ -63,5 +63,5 @@ class Reference:
         return f"{type(self).__name__}({self.describe()})"
 
     def describe(self) -> str:
-        """One line for people."""
+        """A one-line description."""
         return f"{'weighted ' if self._weighted else ''}reference of {self._pool.size:,} rows"

@@ -1,4 +1,4 @@
-"""Priors that are drawn from: a function of random numbers, or of seed bits as in the paper."""
+"""Priors given by a sampler: a function of random numbers, or of seed bits as in the paper."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Sampler:
     """A prior given by a sampler.
 
     Args:
-        draw: `draw(rng, size)` returns a table of `size` rows; all its chance must come from `rng`.
-        size: how many rows to draw once, as the pool; None draws fresh rows every round (questions must be callables).
+        draw: `draw(rng, size)` returns a table of `size` rows; its only source of randomness must be `rng`.
+        size: how many rows to draw once, as the pool; None draws new rows every round (questions must be callables).
 
     >>> dice = Sampler(lambda rng, size: {"eyes": rng.integers(1, 7, size)}, size=1000)
     >>> dice.pool(np.random.default_rng(0)).size
@@ -40,24 +40,24 @@ class Sampler:
             require_whole(size, "the pool's size")
         if size is not None and not 1 <= size <= MOST_ROWS:
             raise SettingError(
-                f"the pool's size is a whole number from 1 to {MOST_ROWS:,}, or None for fresh rows, not {size!r}"
+                f"the pool's size is {size!r}. Expected a whole number from 1 to {MOST_ROWS:,}, or None for fresh rows."
             )
         self._draw = draw
         self._size = size
 
     @property
     def fresh(self) -> bool:
-        """Whether rows are drawn anew every round."""
+        """Whether every round draws new rows."""
         return self._size is None
 
     def pool(self, rng: np.random.Generator) -> Pool:
         """The fixed pool, drawn once."""
         if self._size is None:
-            raise PriorError("this sampler draws fresh rows every round and has no pool: give it a size for one.")
+            raise PriorError("this sampler draws fresh rows every round and has no pool. Pass size=... to get one.")
         return self.draw(rng, self._size)
 
     def draw(self, rng: np.random.Generator, size: int) -> Pool:
-        """`size` fresh rows."""
+        """`size` new rows."""
         try:
             drawn = self._draw(rng, size)
         except Exception as error:
@@ -74,7 +74,7 @@ class Sampler:
         return f"{type(self).__name__}({self.describe()})"
 
     def describe(self) -> str:
-        """One line for people."""
+        """A one-line description."""
         return "fresh draws every round" if self._size is None else f"{self._size:,} draws from a sampler"
 
 
@@ -94,21 +94,21 @@ class BitSampler(Sampler):
     def __init__(self, g: Callable[[NDArray[np.uint8]], object], *, bits: int, size: int | None = None) -> None:
         require_whole(bits, "the number of seed bits")
         if bits < 1:
-            raise SettingError(f"a seed has at least 1 bit, not {bits!r}")
+            raise SettingError(f"the number of seed bits is {bits!r}. Expected at least 1.")
         self.bits = bits
         self._g = g
         super().__init__(lambda rng, count: g(self.seeds(rng, count)), size=size)
 
     def seeds(self, rng: np.random.Generator, size: int) -> NDArray[np.uint8]:
-        """`size` uniform seeds, one bit an entry."""
+        """`size` uniform seeds, one bit per entry."""
         width = -(-self.bits // 8)
         raw = np.frombuffer(rng.bytes(size * width), np.uint8).reshape(size, width)
         return np.unpackbits(raw, axis=1, count=self.bits)
 
     def rows(self, seeds: NDArray[np.uint8]) -> Table:
-        """The rows that given seeds stand for."""
+        """The rows g(seed) of the given seeds."""
         return as_table(self._g(seeds))
 
     def describe(self) -> str:
-        """One line for people."""
+        """A one-line description."""
         return f"{self.bits}-bit seeds, {super().describe()}"

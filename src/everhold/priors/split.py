@@ -1,4 +1,4 @@
-"""One table only: a random part of its rows becomes the public reference, the rest stays private."""
+"""Split one table: a random part of its rows becomes the public reference, and the rest stays private."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["Split"]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Give up some rows to be public, so that the others can be asked for ever.
+    """Make some rows public, so that the others can answer any number of questions.
 
-    The part is drawn by the session's coins, whole units together where there is a unit column. Rows of the public part
-    may be shown to anybody; the other rows are as private as ever.
+    The session's coins choose the part; with a unit column, whole units stay together. Anybody may see the rows of the
+    public part; the other rows stay private.
 
-    The rows must be independent draws, and intervals are then about the population that they come from. If they are a simple
-    random sample without replacement of a finite population, intervals are about those of it who are not public
+    The rows must be independent draws; intervals are then for the population that they are drawn from. If they are a simple
+    random sample without replacement from a finite population, intervals are for its members outside the public part
     (docs/theory/validity.md, "Which population").
 
     Args:
-        fraction: the share of rows (or of units) that becomes public, strictly between 0 and 1.
+        fraction: the share of rows (or of units) to make public, strictly between 0 and 1.
     """
 
     fraction: float = 0.5
@@ -35,14 +35,14 @@ class Split:
     def __post_init__(self) -> None:
         require_number(self.fraction, "the fraction")
         if not 0.0 < self.fraction < 1.0:
-            raise SettingError(f"the public fraction lies strictly between 0 and 1, not at {self.fraction!r}")
+            raise SettingError(f"the public fraction is {self.fraction!r}. Expected a number strictly between 0 and 1.")
 
     def divide(self, rows: Source, rng: np.random.Generator, unit: str | None = None) -> tuple[Source, Source]:
         """The public and the private rows."""
         if unit is None:
             return rows.divide(self._drawn(rows.size, rng))
         if unit not in rows.names:
-            raise DataError(f"the table has no column {unit!r} to tell units by. Expected one of its columns.")
+            raise DataError(f"the table has no column {unit!r} to group rows by (unit=). Expected one of its columns.")
         units = rows.units(unit)
         return rows.divide(self._drawn(len(units), rng)[units.codes])
 

@@ -1,1 +1,1 @@
-"""What is asked and what is told: frozen values."""
+"""Questions and answers, as frozen values."""

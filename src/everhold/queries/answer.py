@@ -1,4 +1,4 @@
-"""What is told: a value, an interval for the population, and what it cost."""
+"""Answers: a value, an interval for the population, and the price."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["Answer", "Preview"]
 class Answer(JsonResult):
     """The answer to one question.
 
-    All intervals of one session hold together with the session's confidence, whatever was asked and however the
-    questions were chosen. Every field is a function of public facts, coins and the record of surprises.
+    All intervals of one session are simultaneously valid with the session's confidence, however the questions were
+    chosen. Every field is a function of public facts, coins and the record of surprises.
 
     Attributes:
-        value: the answer: a share in [0, 1] for yes/no questions, a mean in [-1, 1] for numbers.
+        value: a share in [0, 1] for yes/no questions, a mean in [-1, 1] for numbers.
         low, high: ends of the interval for the population value.
-        surprise: whether the public sketch was off and the private rows spoke.
-        round: the number of the question in its session; asking a named question again keeps the first number.
+        surprise: whether the public sketch was off by more than the tolerance, so that the answer uses the private data.
+        round: the number of the question in its session; asking a named question again returns the first number.
         spent: the price in nats that this interval's width was computed with.
         scale: 'share' or 'mean'.
     """
@@ -44,7 +44,7 @@ class Answer(JsonResult):
         return Interval(self.low, self.high)
 
     def as_share(self) -> Answer:
-        """The same answer on the scale of shares: what a mean of -1 (no) and 1 (yes) says of the share of yes."""
+        """The same answer as a share of yes, where a mean counts yes as 1 and no as -1."""
         if self.scale == "share":
             return self
         low, high = 0.5 * (1.0 + self.low), 0.5 * (1.0 + self.high)
@@ -96,16 +96,16 @@ class Answer(JsonResult):
 
 @dataclass(frozen=True, slots=True)
 class Preview(JsonResult):
-    """What the public side alone says of a question. Costs nothing and touches no private row.
+    """What the public side alone predicts for a question. It costs nothing and does not use the private data.
 
     Attributes:
         prior: the value under the prior itself.
-        sketch: the value under the sketch as it stands: the answer, unless it surprises.
-        low, high: the interval that a quiet answer would carry if it were asked now.
-        tolerance: how far the private rows may be from the sketch before it counts as a surprise.
+        sketch: the value under the current sketch; this is the answer unless the question is a surprise.
+        low, high: the interval of a quiet answer to the question, asked now.
+        tolerance: how far the private mean may be from the sketch before it counts as a surprise.
         scale: 'share' or 'mean'.
         spent: the price in nats so far.
-        surprise_costs: the nats that a surprise would add; a quiet answer adds next to nothing.
+        surprise_costs: the nats that a surprise would add; a quiet answer adds almost nothing.
     """
 
     prior: float
@@ -118,7 +118,7 @@ class Preview(JsonResult):
     surprise_costs: float
 
     def as_share(self) -> Preview:
-        """The same on the scale of shares."""
+        """The same preview on the scale of shares, [0, 1]."""
         if self.scale == "share":
             return self
         low, high = 0.5 * (1.0 + self.low), 0.5 * (1.0 + self.high)
@@ -139,7 +139,7 @@ class Preview(JsonResult):
 
     @property
     def interval(self) -> Interval:
-        """The interval that a quiet answer would carry."""
+        """The interval of a quiet answer."""
         return Interval(self.low, self.high)
 
     def __str__(self) -> str:

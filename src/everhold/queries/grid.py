@@ -1,8 +1,8 @@
-"""Values on a grid: what makes every sum exact.
+"""Values on a grid, so that every sum is exact.
 
-A question's values are whole multiples of 2⁻¹⁵ in [-1, 1]. Sums of them are whole numbers, held without rounding in
+A question's values are whole multiples of 2⁻¹⁵ in [-1, 1]. Their sums are whole numbers, stored without rounding in
 float64 or int, so a total does not depend on the order of rows, on threads, on the linear-algebra library or on the
-machine (`docs/theory/exact_arithmetic.md`). A yes/no question is kept as booleans and means +1 and -1.
+machine (`docs/theory/exact_arithmetic.md`). A yes/no question is stored as booleans that stand for +1 and -1.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ MASS_ONE = 2**12
 """Masses of the sketch (weight times density ratio) are whole multiples of 1/MASS_ONE."""
 
 Scale = Literal["share", "mean"]
-"""How an answer is read: 'share' of yes in [0, 1], or 'mean' in [-1, 1]."""
+"""The scale of an answer: 'share' of yes in [0, 1], or 'mean' in [-1, 1]."""
 
-_EDGE = 1.0 + 2.0**-17  # what rounding errors may add to ±1: it rounds to ±1 on the grid
+_EDGE = 1.0 + 2.0**-17  # allows for rounding errors at ±1: anything up to here rounds to ±1 on the grid
 _CHUNK = 32_768  # rows at a time: small enough to stay in the processor's cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GridValues:
-    """A question's values on the rows of one side, exact.
+    """A question's exact values on the public or the private rows.
 
     Attributes:
         scale: 'share' for yes/no values, 'mean' for numbers.
-        array: booleans for a share; for a mean float64 that hold whole numbers, the multiples of 1/VALUE_ONE.
+        array: booleans for a share; for a mean, whole numbers as float64, in multiples of 1/VALUE_ONE.
     """
 
     scale: Scale
@@ -66,8 +66,8 @@ class GridValues:
     def dot(self, masses: NDArray[np.float64], whole: int) -> int:
         """Σ mass·value in multiples of 1/(MASS_ONE·VALUE_ONE), exact; `whole` is Σ mass.
 
-        Exact while Σ|mass| stays below 2⁵³/VALUE_ONE = 2³⁸, that is, below 2²⁶ reference rows. Not by BLAS: its threads get
-        in each other's way where another thread is busy, and every order of exact sums gives the same.
+        Exact while Σ|mass| stays below 2⁵³/VALUE_ONE = 2³⁸, that is, below 2²⁶ reference rows. BLAS is avoided: its threads
+        slow each other down when another thread is busy, and exact sums need no particular order.
         """
         if self.scale == "share":
             # Σ m (2b - 1) = 2 Σ m b - Σ m
@@ -75,7 +75,7 @@ class GridValues:
         return int(np.einsum("i,i->", masses, self.array))
 
     def pack(self) -> Packed:
-        """A compact copy: one bit a row where every value is -1 or +1, else two or four bytes a row."""
+        """A compact copy: one bit per row if every value is -1 or +1, otherwise two or four bytes per row."""
         array = self.array
         if self.scale == "share":
             return Packed(self.scale, "bits", len(array), np.packbits(array).tobytes())
@@ -88,7 +88,7 @@ class GridValues:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A question's values as bytes: what a ledger keeps, and what the sketch is built from.
+    """A question's values as bytes: the form that the ledger stores and the sketch is built from.
 
     >>> values = on_grid(np.array([True, False, True]), 3, "the reference")
     >>> packed = values.pack()
@@ -102,7 +102,7 @@ class Packed:
     data: bytes
 
     def unpack(self) -> GridValues:
-        """The values again, equal to what was packed."""
+        """The values, equal to those that were packed."""
         if self.form == "bits":
             bits = np.unpackbits(np.frombuffer(self.data, np.uint8), count=self.size).view(np.bool_)
             if self.scale == "share":
@@ -113,21 +113,21 @@ class Packed:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the values with their scale, form and number."""
+        """SHA-256 of the values with their scale, form and count."""
         head = f"everhold values 1 {self.scale} {self.form} {self.size}\n".encode()
         return hashlib.sha256(head + self.data).hexdigest()
 
 
 def on_grid(values: ArrayLike, size: int, what: str) -> GridValues:
-    """Check public values and put them on the grid; every fault is told in full.
+    """Check public values and round them to the grid. Errors show the offending value and row.
 
     Args:
         values: booleans, or numbers in [-1, 1], one for each row.
         size: the number of rows expected.
-        what: whose values these are, for the message: "the reference".
+        what: where the values come from, for the message: "the reference".
 
     Raises:
-        QuestionError: another shape or type, a value that is missing or outside [-1, 1].
+        QuestionError: the shape or type is wrong, or a value is missing or outside [-1, 1].
     """
     array = _checked_array(values, size, what)
     if array.dtype == np.bool_:
@@ -144,10 +144,10 @@ def on_grid(values: ArrayLike, size: int, what: str) -> GridValues:
 
 
 def strict_total(values: ArrayLike, size: int, what: str) -> tuple[Scale, int]:
-    """Scale and exact total of values handed over as an array. Faults are told without any value or position.
+    """Scale and exact total of values given as an array. Errors show no value and no position.
 
     Raises:
-        QuestionError: another shape or type, or a value that is missing or outside [-1, 1].
+        QuestionError: the shape or type is wrong, or a value is missing or outside [-1, 1].
     """
     array = _checked_array(values, size, what)
     if array.dtype == np.bool_:
@@ -158,8 +158,8 @@ def strict_total(values: ArrayLike, size: int, what: str) -> tuple[Scale, int]:
         chunk = array[start : start + _CHUNK]
         if not (chunk.min() >= -_EDGE and chunk.max() <= _EDGE):
             raise QuestionError(
-                f"{what} has values outside [-1, 1] or missing ones. Expected numbers in [-1, 1]: rescale them by "
-                "a range that is fixed in advance, and replace what is missing."
+                f"{what} has values that are missing or outside [-1, 1]. Expected numbers in [-1, 1]: rescale them by "
+                "a range that is fixed in advance, and replace missing values."
             )
         out = scratch[: len(chunk)]
         np.multiply(chunk, float(VALUE_ONE), out=out)
@@ -169,9 +169,10 @@ def strict_total(values: ArrayLike, size: int, what: str) -> tuple[Scale, int]:
 
 
 def lenient_total(values: object, size: int, scale: Scale) -> int | None:
-    """Exact total of what a callable returned on private rows; None when it is not of the expected shape or type.
+    """Exact total of the values that a callable returned on private rows; None if their shape or type is wrong.
 
-    Nothing here may tell: what is missing counts as no (a share) or 0 (a mean), what is too large is cut off.
+    No error may reveal anything about the rows: a missing value counts as no (a share) or 0 (a mean), and values outside
+    [-1, 1] are clipped.
     """
     array = np.asarray(values)
     if array.shape != (size,):
@@ -205,8 +206,8 @@ def _checked_array(values: ArrayLike, size: int, what: str) -> NDArray[Any]:
         ) from None
     if array.shape != (size,):
         raise QuestionError(
-            f"{what} has {size:,} rows, so {size:,} values in one dimension were expected; what came has shape "
-            f"{array.shape}. Return one value for each row."
+            f"{what} has {size:,} rows, but the values have shape {array.shape}. Expected {size:,} values in one "
+            "dimension: return one value for each row."
         )
     if array.dtype.kind not in "buif":
         raise QuestionError(
@@ -222,7 +223,7 @@ def _refuse_public_value(chunk: NDArray[np.float64], start: int, what: str) -> N
     if value != value:
         raise QuestionError(
             f"{what} has a missing value (NaN) in row {start + bad:,}. Expected numbers in [-1, 1] on every row: "
-            "say in the question what a missing value counts as (np.nan_to_num, for instance)."
+            "replace missing values in the question (np.nan_to_num, for instance)."
         )
     raise QuestionError(
         f"{what} has the value {value:g} in row {start + bad:,}. Expected numbers in [-1, 1]: rescale them by a range "

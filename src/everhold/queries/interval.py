@@ -13,7 +13,7 @@ __all__ = ["Interval"]
 
 
 def _shown(value: float, decimals: int, to: Callable[[Fraction], int]) -> str:
-    """A number, as Python would write it, rounded down or up to so many decimals; without zeros at the end."""
+    """The decimal form of a number, rounded down or up to `decimals` digits, without trailing zeros."""
     if not isfinite(value):
         return str(value)
     scale = Fraction(10) ** decimals
@@ -41,7 +41,7 @@ class Interval:
 
     def __post_init__(self) -> None:
         if not self.low <= self.high:
-            raise SettingError(f"an interval needs low ≤ high, not low={self.low!r} and high={self.high!r}")
+            raise SettingError(f"an interval needs low ≤ high, not low={self.low!r} and high={self.high!r}.")
 
     def __contains__(self, value: object) -> bool:
         if not isinstance(value, int | float):
@@ -67,11 +67,11 @@ class Interval:
 
     @property
     def decimals(self) -> int:
-        """Digits after the point that are worth printing: three of the width; negative for tens, hundreds …."""
+        """Digits to print after the decimal point, for three digits of the width; negative for tens, hundreds …."""
         return 4 if self.width == 0.0 or not isfinite(self.width) else min(max(2 - floor(log10(self.width)), -15), 15)
 
     def __str__(self) -> str:
-        # Rounded outwards: what is printed holds whenever the interval does.
+        # Rounded outwards, so that the printed interval contains the exact one.
         return f"[{_shown(self.low, self.decimals, floor)}, {_shown(self.high, self.decimals, ceil)}]"
 
     __repr__ = __str__

@@ -1,4 +1,4 @@
-"""The socket that every mechanism fits: what happens to one question, in four steps.
+"""The protocol that every mechanism follows: four steps for each question.
 
     proposal = mechanism.propose(query)           # public: the sketch's answer and its tolerance
     cell     = mechanism.decide(proposal, total)  # the only step that sees the private rows: one exact integer,
@@ -6,7 +6,7 @@
     answer   = mechanism.answer(proposal, cell)   # public: value and interval
     mechanism.absorb(proposal, cell)              # public: a surprise teaches the sketch
 
-A replay takes the same four steps with the cell and the coefficients read from the record instead of the private rows.
+A replay takes the same four steps, but reads the cell and the coefficients from the record instead of the private rows.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 __all__ = ["QUIET", "Mechanism", "Proposal", "SketchValue"]
 
 QUIET = None
-"""The cell of a round in which nothing surprised."""
+"""The cell of a round without a surprise."""
 
 
 @dataclass(frozen=True, slots=True)
 class SketchValue:
-    """What the sketch read: u = numerator / denominator on the [-1, 1] scale, exact.
+    """The sketch's value u = numerator / denominator on the [-1, 1] scale, exact.
 
     Attributes:
-        scale: how the question's answer is read.
-        numerator, denominator: of u.
-        draws: independent draws from the prior that u rests on: its noise is about 1/√draws.
+        scale: the scale of the question's answer.
+        numerator, denominator: the two parts of u.
+        draws: the number of independent draws from the prior behind u; its noise is about 1/√draws.
     """
 
     scale: Scale
@@ -50,11 +50,11 @@ class SketchValue:
 
 
 class Proposal(Protocol):
-    """What the public side says before the private rows are asked."""
+    """What the public side proposes before the private data is used."""
 
     @property
     def round(self) -> int:
-        """The number of the round, the first being 1."""
+        """The number of the round, starting at 1."""
 
     @property
     def reading(self) -> SketchValue:
@@ -62,11 +62,11 @@ class Proposal(Protocol):
 
     @property
     def values(self) -> GridValues | None:
-        """The question's values on the public rows; None when a recorded reading stands in for them."""
+        """The question's values on the public rows; None if a recorded reading replaces them."""
 
     @property
     def tolerance(self) -> float:
-        """How far the private rows may be from the proposal before it counts as a surprise, on the [-1, 1] scale."""
+        """How far the private mean may be from the proposal before it counts as a surprise, on the [-1, 1] scale."""
 
 
 P = TypeVar("P", bound=Proposal)
@@ -77,7 +77,7 @@ class Mechanism(Protocol[P]):
 
     @property
     def fresh(self) -> bool:
-        """Whether questions are evaluated on rows drawn anew every round, so that the record must keep them whole."""
+        """Whether every round draws new public rows; the record then has to store every question in full."""
 
     @property
     def rounds(self) -> int:
@@ -85,45 +85,45 @@ class Mechanism(Protocol[P]):
 
     @property
     def surprises(self) -> int:
-        """How many of them let data out beyond a quiet yes."""
+        """How many of them were surprises, that is, used the private data beyond a quiet yes."""
 
     @property
     def spent(self) -> float:
-        """The price in nats that the next answer's interval will be computed with."""
+        """The price in nats used for the interval of the next answer."""
 
     @property
     def fit(self) -> tuple[int, ...]:
-        """The sketch's coefficients after the last surprise, on their grid: what a record keeps."""
+        """The sketch's coefficients after the last surprise, on their grid; the ledger records them."""
 
     def prepare(self, query: Query) -> Query:
         """The question with its values on the public rows, evaluated once, where these rows are fixed; else as it is."""
 
     def propose(self, query: Query | SketchValue) -> P:
-        """Evaluate the question on the public side. Changes nothing: proposing twice gives the same.
+        """Evaluate the question on the public side. Changes no state: proposing twice gives the same proposal.
 
-        An audit may give the recorded reading of a quiet round instead, when the question itself was not kept.
+        An audit may pass the recorded reading of a quiet round instead, if the question itself was not recorded.
         """
 
     def part(self, proposal: P) -> NDArray[np.intp] | None:
-        """Which private rows the total is taken over: their places, a function of public facts and coins; None: all."""
+        """Indices of the private rows to sum over, a function of public facts and coins; None: all rows."""
 
     def decide(self, proposal: P, total: int) -> int | None:
-        """Compare with the private total: `QUIET`, or the cell of a surprise."""
+        """Compare the proposal with the private total. Returns `QUIET`, or the cell of a surprise."""
 
     def absorb(self, proposal: P, cell: int | None, fit: tuple[int, ...] | None = None) -> None:
-        """End the round. After a surprise, learn from it, or take over the recorded `fit`.
+        """End the round. After a surprise, update the sketch, or take the recorded `fit`.
 
-        Once a cell is decided this charges for it whatever else fails, and changes everything or nothing.
+        A surprise is charged even if the update fails; the update itself is applied in full or not at all.
         """
 
     def answer(self, proposal: P, cell: int | None) -> Answer:
-        """What is told. A function of public facts and the cell."""
+        """The answer to return, a function of public facts and the cell."""
 
     def skip(self, rounds: int) -> None:
-        """Take over so many quiet rounds from a record."""
+        """Count `rounds` quiet rounds read from a record."""
 
     def identity(self, query: Query) -> str:
-        """A digest that tells questions apart by their values on public rows that never change."""
+        """A digest of the question's values on fixed public rows; it distinguishes unnamed questions."""
 
     def preview(self, query: Query) -> Preview:
-        """What the public side alone says of a question, for nothing."""
+        """What the public side alone predicts for a question, free of charge."""

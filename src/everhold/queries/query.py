@@ -1,8 +1,7 @@
-"""What is asked: one value for each row, on the public and on the private side.
+"""Questions: one value for each row, on the public and on the private side.
 
-A question enters as a callable over a mapping of columns, or as the values themselves (`Values`). Either way it
-becomes a `Query`: something that can be evaluated on public rows, where every fault is told, and on private rows, where
-nothing may tell except the total.
+A question is a callable over a mapping of columns, or the values themselves (`Values`). Both become a `Query`, which can
+be evaluated on public rows, with full error messages, and on private rows, where nothing leaves but the total.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ if TYPE_CHECKING:
 __all__ = ["Query", "RowFunction", "Rows", "Values", "as_query"]
 
 Rows = Mapping[str, "NDArray[Any]"]
-"""A table as questions see it: column name to array, one entry (or one row of a matrix) for each row."""
+"""A table as questions see it: a mapping from column name to array, one entry (or one matrix row) for each row."""
 
 
 @runtime_checkable
 class Query(Protocol):
-    """A question, ready to be evaluated on either side."""
+    """A question that can be evaluated on public and on private rows."""
 
     @property
     def name(self) -> str | None:
-        """A public identity: asking the same name again returns the recorded answer. None: every asking is new."""
+        """A public identity: asking the same name again returns the recorded answer. None: every call is a new round."""
 
     @property
     def repeatable(self) -> bool:
-        """Whether it can be evaluated on rows that are drawn anew, and again at a replay."""
+        """Whether it can be evaluated on newly drawn rows, and again in a replay."""
 
     @property
     def text(self) -> bool:
@@ -47,7 +46,10 @@ class Query(Protocol):
         """Whether it is a yes/no question given as text: its answer is a share, also where units average it."""
 
     def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
-        """Values on public rows. Faults are told in full (QuestionError); `verify` looks for an unsteady question."""
+        """Values on public rows. Errors are reported in full (QuestionError).
+
+        `verify` also checks that the question gives the same values when it is evaluated again.
+        """
 
     def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
         """The exact total on private rows, in multiples of 1/VALUE_ONE on the [-1, 1] scale."""
@@ -57,11 +59,11 @@ class Query(Protocol):
 class RowFunction:
     """A vectorised callable: `lambda rows: rows["age"] > 40`. For trusted code only, in process only.
 
-    Booleans make a share in [0, 1], numbers in [-1, 1] a mean in [-1, 1]. The value of a row may depend on that row
-    alone: a callable that looks at several private rows together is outside every guarantee.
+    Booleans give a share in [0, 1], numbers in [-1, 1] give a mean in [-1, 1]. The value of a row may depend on that row
+    alone: the guarantee does not cover a callable that combines several private rows.
 
-    On private rows nothing is told: where the callable raises, the rows are halved until those that raise stand
-    alone, and these count as no (a share) or 0 (a mean), like a missing value.
+    On private rows no error is reported. If the callable raises, the rows are halved until each failing row is on its
+    own; it then counts as no (a share) or 0 (a mean), like a missing value.
     """
 
     function: Callable[[Rows], ArrayLike]
@@ -77,14 +79,14 @@ class RowFunction:
         return hash((id(self.function), self.name))
 
     def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
-        """Evaluate, twice for `verify`: a callable that is no function of a row is found before anything is charged."""
+        """Evaluate the callable. `verify` calls it twice, to reject one that is not a function of a single row."""
         first = on_grid(self._call(rows), size, "the reference")
         if verify:
             self._require_steady(first, rows, size)
         return first
 
     def _require_steady(self, first: GridValues, rows: Rows, size: int) -> None:
-        """Ask again about every other row, alone: a function of a row says the same, up to rounding at a threshold."""
+        """Evaluate again on every other row; the values must be the same, except for rounding at a threshold."""
         part = slice(0, size, 2) if size > 1 else slice(0, size)
         half = {name: column[part] for name, column in rows.items()}
         try:
@@ -94,20 +96,20 @@ class RowFunction:
             differing = size
         if differing > size // 1000:
             raise QuestionError(
-                "the callable gave other values when it was called a second time, on every other row of the reference. "
+                "the callable returned different values in a second call, on every other row of the reference. "
                 "Expected a fixed function of one row at a time: draw random numbers before asking, not inside the "
                 "question, and take means, medians or ranks from the public reference beforehand."
             )
 
     def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
-        """Total over private rows; never raises and never warns, whatever the rows."""
+        """Total over private rows; never raises and never warns, whatever the rows contain."""
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 total = lenient_total(self.function(rows), size, scale)
         except KeyboardInterrupt:
             raise
-        except BaseException:  # which error it was must not be told
+        except BaseException:  # the error must not be reported: it depends on private rows
             total = None
         if total is not None:
             return total
@@ -129,20 +131,20 @@ class RowFunction:
             ) from error
         except Exception as error:
             raise QuestionError(
-                f"the callable raised {type(error).__name__} on the public reference: {error}. Nothing was charged; "
-                "try it with holdout.try_out(...) until it runs."
+                f"the callable raised {type(error).__name__} on the public reference: {error}. Nothing was charged. "
+                "Use holdout.try_out(...) to test it until it runs."
             ) from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Values:
-    """A question given by its values on both sides, for whoever holds the private rows.
+    """A question given by its values on both sides, for callers who hold the private rows.
 
-    Faults in the sample's values are told, without a value or a place: whoever can build them has seen them already. Code
-    that turns somebody else's output into values must make them booleans, or clip them, before they get here.
+    Errors in `sample` are reported without values or positions; the caller already has the data. Code that builds values
+    from untrusted output must convert them to booleans, or clip them, first.
 
     Args:
-        sample: booleans, or numbers in [-1, 1], one for each private row. May be left out for `try_out`.
+        sample: booleans, or numbers in [-1, 1], one for each private row. Optional for `try_out`.
         reference: the same question on the public reference rows, of the same kind.
         name: a public identity; asking the same name again returns the recorded answer instead of a new round.
     """
@@ -161,13 +163,13 @@ class Values:
     def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
         """The exact total of the given sample values, checked."""
         if self.sample is None:
-            raise QuestionError("Values(sample=...) is missing: it is needed to ask, and only try_out does without.")
-        came, total = strict_total(self.sample, size, "Values(sample=...)")
-        if came != scale:
+            raise QuestionError("Values(sample=...) is missing. It is required, except for try_out.")
+        found, total = strict_total(self.sample, size, "Values(sample=...)")
+        if found != scale:
             kinds = {"share": "booleans", "mean": "numbers"}
             raise QuestionError(
-                f"Values(sample=...) holds {kinds[came]} and Values(reference=...) {kinds[scale]}. Expected the same "
-                "question on both sides: convert one of them."
+                f"Values(sample=...) has {kinds[found]} but Values(reference=...) has {kinds[scale]}. Expected the same "
+                "type on both sides: convert one of them."
             )
         return total
 
@@ -181,7 +183,7 @@ def _differing(first: GridValues, second: GridValues, part: slice) -> int:
 
 
 def as_query(question: object, *, name: str | None = None) -> Query:
-    """What somebody asks, as a `Query`; a name gives a callable a public identity.
+    """Convert a question to a `Query`; `name` gives a callable a public identity.
 
     >>> as_query(lambda rows: rows["age"] > 40).repeatable
     True
@@ -199,7 +201,7 @@ def as_query(question: object, *, name: str | None = None) -> Query:
             return question
         if question.name is not None:
             raise QuestionError(
-                f"the question is called {question.name!r} already, and cannot be asked as {name!r} too."
+                f"the question is already named {question.name!r} and cannot be asked as {name!r}. Use one name."
             )
         return replace(question, name=name)
     if isinstance(question, Query):
@@ -208,5 +210,5 @@ def as_query(question: object, *, name: str | None = None) -> Query:
         return RowFunction(question, name)
     raise QuestionError(
         f"a question is text, a callable over columns or eh.Values(...), not {type(question).__name__}. Write "
-        '"age > 40", or lambda rows: rows["age"] > 40, or hand over the values on both sides.'
+        '"age > 40", or lambda rows: rows["age"] > 40, or pass the values on both sides.'
     )

@@ -1,4 +1,4 @@
-"""A question of somebody, to be answered beside those of others."""
+"""One question of a batch, with the caller's name and request id."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["Request"]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked, under which id, by whom.
+    """A question with its request id and the name of the caller.
 
     Attributes:
-        question: text, or what was made of it.
-        request_id: asked again under the same id, the same answer is given.
-        who: a name for the record.
-        time: what the record says of when; the moment of the answer when left out.
+        question: text, or a `Query`.
+        request_id: asking again with the same id returns the recorded answer.
+        who: the name of the caller, for the record.
+        time: the time to record; None: the time of the answer.
     """
 
     question: str | Query

@@ -1,7 +1,7 @@
-"""Coins: random numbers that are drawn independently of the private rows, and can be drawn again.
+"""Coins: random numbers that are independent of the private rows and can be reproduced.
 
-Every use of chance has a key of its own, made from the session's seed and the name and round of the use. Nothing is
-drawn from a running state, so a crash, a retry or a replay sees the same coins.
+Every use has its own key, made from the session's seed and the name and round of the use. There is no running state, so a
+crash, a retry or a replay sees the same coins.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def stream_rng(seed: int, *stream: str | int) -> np.random.Generator:
 
 
 def require_seed(seed: int) -> None:
-    """Refuse a seed that no coins can be drawn from."""
+    """Raise SettingError unless the seed is in range."""
     if not 0 <= seed < 2**128:
         raise SettingError("the seed is negative or too large. Expected a whole number from 0 to 2¹²⁸-1.")
 
 
 def fresh_seed() -> int:
-    """A seed from the operating system, for sessions that name none."""
+    """A random seed from the operating system, for sessions without one."""
     return secrets.randbits(128)

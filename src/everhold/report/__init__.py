@@ -1,1 +1,1 @@
-"""What readers of a study see: its figure and its certificate."""
+"""Reports for readers of a study: its figure and its certificate."""

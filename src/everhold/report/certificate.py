@@ -18,21 +18,20 @@ _SHOWN = 500  # rounds listed in the page; JSON has all
 
 
 def guarantee(study: Study) -> str:
-    """What is promised, in a sentence."""
+    """The guarantee of a study, in a sentence."""
     draws = "rows" if study.unit is None else f"units ({study.unit})"
     return (
         f"With probability {study.settings['confidence']:g} over the {study.rows:,} private {draws}, drawn independently "
-        "from the population, all intervals of this study hold together, whatever was asked and however the questions were "
-        "chosen."
+        "from the population, all intervals of this study are simultaneously valid, however the questions were chosen."
     ) + (
-        " The owner allowed public rows that are private rows too: this holds only if they are independent all the same."
+        " The owner allowed public rows that are also private rows: this is true only if they are still independent."
         if study.settings.get("overlap") == "allow"
         else ""
     )
 
 
 def cite(file: StudyFile) -> str:
-    """How to cite a study."""
+    """A citation of a study, with its ledger head."""
     return (
         f"Answers from an everhold study of {len(file.rounds):,} question{'' if len(file.rounds) == 1 else 's'} with "
         f"{file.surprises:,} surprise{'' if file.surprises == 1 else 's'}, created "
@@ -42,7 +41,7 @@ def cite(file: StudyFile) -> str:
 
 
 def certificate_json(file: StudyFile, audit: Audit) -> dict[str, Any]:
-    """Everything on the page, and every round."""
+    """The content of the page and every round, as JSON values."""
     return {
         "certificate": 1,
         "audit": {"ok": audit.ok, "found": str(audit), "unchecked_readings": audit.unchecked},
@@ -78,7 +77,7 @@ def certificate_json(file: StudyFile, audit: Audit) -> dict[str, Any]:
 
 
 def certificate_html(file: StudyFile, audit: Audit) -> str:
-    """A page that stands alone: no scripts, no other files."""
+    """The certificate as one self-contained page, without scripts or other files."""
     verdict = "Every round replays bit for bit" if audit.ok else "The audit failed"
     facts = [
         ("Questions", f"{len(file.rounds):,}"),

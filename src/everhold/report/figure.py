@@ -13,21 +13,21 @@ __all__ = ["session_svg"]
 
 _WIDE, _LEFT, _RIGHT = 900, 60, 20
 _TOP, _HIGH, _GAP, _PRICE = 34, 300, 46, 110
-_MOST = 2000  # rounds that are drawn; of more, every surprise and an even part of the others
+_MOST = 2000  # rounds to draw; of more, every surprise and evenly spaced others
 
 
 def session_svg(
     told: Sequence[LoggedRound], *, title: str = "", lasts: float | None = None, most_drawn: int = _MOST
 ) -> str:
-    """A picture of all rounds that stands alone and follows the reader's colour scheme.
+    """A self-contained picture of all rounds that follows the reader's colour scheme.
 
-    Shares are drawn from 0 to 1; means of numbers, which live on [-1, 1], at (1 + mean)/2.
+    Shares are drawn from 0 to 1; means of numbers, which are in [-1, 1], at (1 + mean)/2.
 
     Args:
         told: the rounds.
-        title: above it.
+        title: the title above the picture.
         lasts: the price at which a promised precision is used up, drawn as a line above the price so far.
-        most_drawn: rounds that are drawn; of more, every surprise and an even part of the others.
+        most_drawn: the largest number of rounds to draw; of more, every surprise and evenly spaced others.
     """
     drawn = _thinned(told, most_drawn)
     last = max([one.answer.round for one in told], default=1)
@@ -95,18 +95,16 @@ def _rule(height: float, kind: str = "s-line") -> str:
     return f'<line class="{kind}" {ends} stroke-width="{0.5 if kind == "s-line" else 1.5}"/>'
 
 
-def _summary(told: Sequence[LoggedRound]) -> str:
-    surprises = sum(one.answer.surprise for one in told)
-    return (
-        f"{len(told):,} answers with their intervals over rounds, {surprises:,} of them surprises, and the price below"
-    )
+def _summary(rounds: Sequence[LoggedRound]) -> str:
+    surprises = sum(one.answer.surprise for one in rounds)
+    return f"{len(rounds):,} answers with their intervals over rounds, {surprises:,} of them surprises, and the price below"
 
 
-def _thinned(told: Sequence[LoggedRound], most: int) -> list[LoggedRound]:
-    if len(told) <= most:
-        return list(told)
-    step = len(told) / most
+def _thinned(rounds: Sequence[LoggedRound], most: int) -> list[LoggedRound]:
+    if len(rounds) <= most:
+        return list(rounds)
+    step = len(rounds) / most
     kept = {int(place * step) for place in range(most)} | {
-        place for place, one in enumerate(told) if one.answer.surprise
+        place for place, one in enumerate(rounds) if one.answer.surprise
     }
-    return [told[place] for place in sorted(kept)]
+    return [rounds[place] for place in sorted(kept)]

@@ -1,4 +1,4 @@
-"""An interval drawn: where it lies between the ends of its scale. Colours come from the page around it."""
+"""A picture of an interval on its scale. The page around it sets the colours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["interval_svg"]
 def interval_svg(
     value: float, low: float, high: float, *, bottom: float, top: float, wide: float = 220.0, ticks: int = 0
 ) -> str:
-    """A line from bottom to top, the interval on it, a dot at the value; with `ticks` numbers below it.
+    """A line from bottom to top with the interval on it and a dot at the value; `ticks` adds numbers below it.
 
     >>> '<circle class="dot" cx="110.0"' in interval_svg(0.5, 0.4, 0.6, bottom=0.0, top=1.0)
     True
@@ -30,7 +30,7 @@ def interval_svg(
         f'aria-label="{said}"><line class="axis" x1="6" x2="{wide - 6:g}" y1="8" y2="8"/>'
         f'<line class="bar" x1="{at(low):.1f}" x2="{at(high):.1f}" y1="8" y2="8" stroke-width="5"/>'
     ]
-    if value == value:  # an interval alone, where nothing was seen
+    if value == value:  # NaN: only the interval, without an estimate
         parts.append(f'<circle class="dot" cx="{at(value):.1f}" cy="8" r="4.5"/>')
     for place in range(ticks):
         x = bottom + span * place / (ticks - 1)

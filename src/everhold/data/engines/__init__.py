@@ -1,1 +1,1 @@
-"""Engines: where questions meet private rows. One protocol, one conformance suite."""
+"""Engines evaluate questions on private rows: one protocol, one conformance suite."""

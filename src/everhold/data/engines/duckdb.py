@@ -1,4 +1,4 @@
-"""Rows larger than memory: Parquet files read in place by DuckDB, which sees SQL of everhold's own making only."""
+"""Rows larger than memory: DuckDB reads Parquet files in place, and runs only SQL that everhold generates."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _AT_ONCE = 128  # questions in one SELECT
 
 
 class DuckDBEngine:
-    """Parquet files as an engine. Nothing is copied; nothing but these files can be read.
+    """An engine over Parquet files. It copies nothing, and it can read nothing but these files.
 
     Args:
-        files: what to read.
+        files: the files to read.
         kinds: the declared columns.
         closed: for text columns with a closed list of words, the words.
-        unit: the column that tells which rows belong together.
-        memory_limit: how much DuckDB may use, such as '1GB'.
-        threads: None for as many as there are processors.
+        unit: the column that says which rows belong together.
+        memory_limit: how much memory DuckDB may use, such as '1GB'.
+        threads: the number of threads; None: one for each processor.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class DuckDBEngine:
         threads: int | None = None,
     ) -> None:
         if not files.paths:
-            raise DataError("the DuckDB engine reads Parquet files. Expected a path, or a pattern, of such files.")
+            raise DataError("the DuckDB engine reads Parquet files only. Expected a path or a pattern of such files.")
         self._columns = files.columns_sql(kinds)
         self._floats = frozenset(
             name for name, kind in kinds.items() if kind == "number" and files.types[name] in ("DOUBLE", "FLOAT")
@@ -85,7 +85,7 @@ class DuckDBEngine:
         self.size = files.size if unit is None else self._units()
 
     def totals(self, questions: Sequence[TextQuestion]) -> list[int]:
-        """Sums of steps, up to 128 questions a scan."""
+        """The sum of the steps of each question, up to 128 questions per scan."""
         result: list[int] = []
         for start in range(0, len(questions), _AT_ONCE):
             some = list(questions[start : start + _AT_ONCE])
@@ -96,12 +96,12 @@ class DuckDBEngine:
     def steps(self, question: TextQuestion) -> NDArray[np.float64]:
         """The steps of each row."""
         if self._unit is not None:
-            raise DataError("steps of single units are not listed by this engine.")
+            raise DataError("this engine does not list the steps of single units.")
         column = self._run(self._select().rows(question), lambda con: con.fetchnumpy())["steps"]
         return np.asarray(np.ma.getdata(column), dtype=np.float64)
 
     def digests(self, public: Table, names: Sequence[str], most: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Digests of the private draws and of public ones (`Sample.digests`)."""
+        """Digests of the private and the public draws (`Sample.digests`)."""
         kinds = [public.column(name).kind for name in names]
         every = -(-self._rows // most)
         columns = [_hashable(self._columns[name], kind) for name, kind in zip(names, kinds, strict=True)]
@@ -116,7 +116,7 @@ class DuckDBEngine:
         return np.asarray(mine, dtype=np.uint64), theirs[theirs % np.uint64(every) == 0]
 
     def keys(self, names: Sequence[str]) -> set[str]:
-        """Columns that tell all rows apart (`Sample.keys`)."""
+        """Columns that identify every row (`Sample.keys`)."""
         result = set()
         for name in names:
             column = self._columns[name]
@@ -142,17 +142,18 @@ class DuckDBEngine:
         return int(row[0])
 
     def _run(self, sql: str, fetch: Callable[[Any], Any]) -> Any:
-        """Run, unless the files have changed under our feet. What went wrong is not told: it could depend on rows."""
+        """Run, unless the files have changed. Errors are not reported in detail: they could depend on private rows."""
         if _stamp(self._paths) != self._stamp:
             raise DataError(
-                "the private files have changed since the session began. Its answers would not fit together."
+                "the private files have changed since the session began, so further answers would not be valid. Restore "
+                "the original files."
             )
         try:
             with self._lock:
                 return fetch(self._con.cursor().execute(sql))
         except (duckdb.Error, RuntimeError):
             raise DataError(
-                "the private files could not be read: are they still there, and is memory_limit large enough?"
+                "the private files could not be read. Check that they still exist and that memory_limit is large enough."
             ) from None
 
     def __repr__(self) -> str:
@@ -160,12 +161,12 @@ class DuckDBEngine:
 
 
 def _hashable(sql: str, kind: Kind) -> str:
-    """0 and -0 are one number."""
+    """The SQL to hash for a canonical value, so that 0 and -0 are equal."""
     return f"{sql} + 0e0" if kind in ("number", "date") else f"left({sql}, {LONGEST_TEXT})" if kind == "text" else sql
 
 
 def _public_hashes(columns: Sequence[Encoded]) -> NDArray[np.uint64]:
-    """Rows in memory, hashed as rows in files are."""
+    """Hashes of rows in memory, equal to those of the same rows in files."""
     with connection() as con:
         rows: dict[str, Any] = {"place": np.arange(len(columns[0]))}
         shown = []

@@ -1,4 +1,4 @@
-"""What every engine does: evaluate checked questions on rows, exactly."""
+"""The protocol of engines: they evaluate checked questions on rows, exactly."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["Engine"]
 
 
 class Engine(Protocol):
-    """Rows that answer in whole numbers.
+    """Rows with exact, whole-number results.
 
-    An engine sees typed trees only, never an analyst's text, and is total: whatever the rows hold, it neither fails nor
-    tells. All engines agree on every row (tests/engines: the suite that each of them passes).
+    An engine sees typed trees only, never an analyst's text. Whatever the rows contain, it does not fail and reveals
+    nothing but totals. All engines agree on every row (tests/engines is the conformance suite).
     """
 
     @property
     def size(self) -> int:
-        """How many draws: rows, or units where rows belong together. Public."""
+        """The number of draws: rows, or units if rows belong together. It is public."""
 
     def totals(self, questions: Sequence[TextQuestion]) -> list[int]:
-        """For each question the sum of its steps (0 to STEPS a draw), in one scan."""
+        """The sum of the steps of each question (0 to STEPS per draw), in one scan."""
 
     def steps(self, question: TextQuestion) -> NDArray[np.float64]:
-        """The steps of each draw. For the conformance suite; nothing else may look at single rows."""
+        """The steps of each draw. Only for the conformance suite: nothing else may read single rows."""

@@ -19,12 +19,12 @@ __all__ = ["MemoryEngine"]
 
 
 class MemoryEngine:
-    """The default engine.
+    """The default engine, over rows in memory.
 
     Args:
         table: the rows, grouped by unit or not.
-        chunk: rows at a time; None for what suits the processor's cache.
-        threads: None for as many as there are processors. Neither changes a bit of any answer.
+        chunk: rows at a time; None: as many as fit the processor's cache.
+        threads: the number of threads; None: one for each processor. Neither changes a bit of any answer.
     """
 
     def __init__(self, table: Table, *, chunk: int | None = None, threads: int | None = None) -> None:
@@ -33,7 +33,7 @@ class MemoryEngine:
         self._how = {"chunk": chunk, "threads": threads}
 
     def totals(self, questions: Sequence[TextQuestion]) -> list[int]:
-        """Sums of steps; a batch shares what its questions have in common."""
+        """The sum of the steps of each question; a batch computes shared parts once."""
         table, units = self._table, self._table.units
         if units is not None:
             return [int(units.average(self._row_steps(question)).sum()) for question in questions]

@@ -1,8 +1,8 @@
-"""Typed trees as SQL, for engines that speak it. An analyst's text never gets here: only what the parser has checked.
+"""Typed trees as SQL. An analyst's text never gets here, only trees that the parser has checked.
 
-SQL's three truth values are the language's own, so AND, OR, NOT and comparisons are written as they are. Everything else
-is guarded so that no row can make it fail. A guard needs its operand twice; the operand then becomes a column of an inner
-SELECT, so that no text doubles.
+The language has the same three truth values as SQL, so AND, OR, NOT and comparisons translate directly. Everything else
+has guards, so that no row can make it fail. A guard needs its operand twice; the operand then becomes a column of an inner
+SELECT, so that the text does not double.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ __all__ = [
     "unit_name",
 ]
 
-_LONG = ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT")  # may be larger than numbers are here
+_LONG = ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT")  # may exceed the range of everhold's numbers
 _SQL_TYPES: dict[Kind, str] = {"number": "DOUBLE", "date": "DOUBLE", "boolean": "BOOLEAN", "text": "VARCHAR"}
 
 
 def identifier(name: str) -> str:
-    """A name, quoted."""
+    """A column name as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """A text, quoted; control characters by their number.
+    """A text as a quoted SQL literal; control characters by their code.
 
     >>> literal("it's")
     "'it''s'"
@@ -67,20 +67,20 @@ def literal(text: str) -> str:
 
 
 def number(value: float) -> str:
-    """A number, written so that it is read as a double and nothing else."""
+    """A number as an SQL literal that is always read as a double."""
     text = repr(float(value))
     return text if "e" in text else f"{text}e0"
 
 
 def from_text(column: str, kind: str) -> str:
-    """SQL that reads a text as this kind, NULL where it cannot be."""
+    """SQL that converts a text to this kind, NULL if it cannot."""
     if kind == "number":
         return f"(CASE WHEN regexp_full_match({column}, '{NUMBER}') THEN TRY_CAST(trim({column}) AS DOUBLE) END)"
     if kind == "boolean":
         yes, no = (", ".join(literal(word) for word in words) for words in (YES, NO))
         return f"(CASE WHEN lower(trim({column})) IN ({yes}) THEN TRUE WHEN lower(trim({column})) IN ({no}) THEN FALSE END)"
     if kind == "date":
-        # The offset from UTC is taken off by hand: whether a cast minds it depends on DuckDB's version.
+        # The offset from UTC is subtracted explicitly: whether a cast applies it depends on DuckDB's version.
         local = f"TRY_CAST(regexp_extract({column}, '[0-9-]{{10}}([ T][0-9:.]+)?') AS TIMESTAMP)"
         offset = f"regexp_extract({column}, ':[0-9:.]+({OFFSET}) *$', 1)"
         minutes = (
@@ -93,15 +93,15 @@ def from_text(column: str, kind: str) -> str:
 
 
 def unit_name(name: str, found: str) -> str:
-    """SQL of what names a row's unit: the value as text, which tells all of them apart; NULL where there is none."""
+    """SQL of the name of a row's unit: the value as text, so that different values differ; NULL if missing."""
     column = identifier(name)
-    if found in ("DOUBLE", "FLOAT"):  # 0 and -0 are one number, NaN is none
+    if found in ("DOUBLE", "FLOAT"):  # 0 and -0 are equal, NaN is missing
         return f"(CASE WHEN NOT isnan({column}) THEN CAST({column} + 0 AS VARCHAR) END)"
     return f"CAST({column} AS VARCHAR)"
 
 
 def raw_number(name: str, found: str, what: str) -> str:
-    """SQL of a column's number before it is made canonical: any double, NULL where there is none."""
+    """SQL of a column's number before it is made canonical: any double, NULL if missing."""
     column, base = identifier(name), _base(found)
     if base == "VARCHAR":
         return from_text(column, "number")
@@ -117,7 +117,7 @@ def _base(found: str) -> str:
 
 
 def canonical_column(name: str, found: str, kind: Kind, what: str) -> str:
-    """SQL of a column's canonical value (queries/expression/columns.py), from the type that a file gives it."""
+    """SQL of a column's canonical value (queries/expression/columns.py), from its type in the file."""
     column, base = identifier(name), _base(found)
     if kind == "number":
         value = raw_number(name, found, what)
@@ -138,7 +138,7 @@ def canonical_column(name: str, found: str, kind: Kind, what: str) -> str:
         if base.endswith(("INT", "INTEGER")) or base in ("DOUBLE", "FLOAT", "DECIMAL"):
             return f"(CASE WHEN {column} = 1 THEN TRUE WHEN {column} = 0 THEN FALSE END)"
     if kind == "date" and (base == "DATE" or base.startswith("TIMESTAMP")):
-        if base == "TIMESTAMP_NS":  # downwards to microseconds, also before 1970, as numpy does
+        if base == "TIMESTAMP_NS":  # rounded down to microseconds, also before 1970, as numpy does
             nanos = f"epoch_ns({column})"
             micros = f"(({nanos} - ((({nanos} % 1000) + 1000) % 1000)) // 1000)"
             return f"least(CAST({micros} AS DOUBLE), {number(LAST_MICROS)})"
@@ -153,10 +153,10 @@ class Select:
     """Questions about one table as SQL.
 
     Args:
-        columns: for each column the SQL of its canonical value.
-        relation: what to select from.
-        floats: columns that hold floating-point numbers as they are; comparisons with a constant need no canonical value.
-        unit: SQL of what names a row's unit, where rows belong together.
+        columns: the SQL of the canonical value of each column.
+        relation: the relation to select from.
+        floats: columns stored as floating-point numbers; comparing them with a constant needs no canonical value.
+        unit: SQL of the name of a row's unit, if rows belong together.
         place: SQL of a row's number.
     """
 
@@ -174,8 +174,8 @@ class Select:
         self._floats = floats
         self._relation = relation
         self._unit = unit
-        self._inner: dict[str, tuple[str, int]] = {}  # SQL of an inner column: its name, and how deep it lies
-        self._used: dict[tuple[str, str], tuple[str, str]] = {}  # what is read: its SQL and its short name
+        self._inner: dict[str, tuple[str, int]] = {}  # SQL of an inner column: its name and depth
+        self._used: dict[tuple[str, str], tuple[str, str]] = {}  # columns in use: their SQL and short names
 
     def totals(self, questions: list[TextQuestion]) -> str:
         """One SELECT with the sum of each question's steps, over rows or over units."""
@@ -186,7 +186,7 @@ class Select:
         means = [f"round_even(sum(s{place}) / count(*), 0) AS m{place}" for place in range(len(questions))]
         sums = [f"CAST(sum(m{place}) AS HUGEINT)" for place in range(len(questions))]
         unit = self._used.setdefault(("unit", ""), (self._unit, f"c{len(self._used)}"))[1]
-        # A row without a unit is one of its own: its row number keeps it apart.
+        # A row without a unit is its own unit; its row number keeps it separate.
         rows = (
             f"SELECT {', '.join(steps)}, {unit} AS u, "
             f"CASE WHEN {unit} IS NULL THEN row_number() OVER () ELSE 0 END AS alone FROM {self._from()}"
@@ -194,7 +194,7 @@ class Select:
         return f"SELECT {', '.join(sums)} FROM (SELECT {', '.join(means)} FROM ({rows}) GROUP BY u, alone)"
 
     def rows(self, question: TextQuestion) -> str:
-        """The steps of each row, by their numbers."""
+        """A SELECT of the steps of each row, in order of the row numbers."""
         place = self._used.setdefault(("place", ""), (self._place, f"c{len(self._used)}"))[1]
         return f"SELECT CAST({self._steps(question)} AS DOUBLE) AS steps FROM {self._from()} ORDER BY {place}"
 
@@ -218,7 +218,7 @@ class Select:
         return f"(CASE WHEN {self.certain(question.given, True)} THEN {steps} ELSE 0e0 END)"
 
     def _from(self) -> str:
-        """The canonical columns that are used, then the inner columns, layer by layer."""
+        """The relation with the canonical columns in use, then the inner columns, layer by layer."""
         used = [f"{sql} AS {short}" for sql, short in self._used.values()]
         sql = f"(SELECT {', '.join(used) or '1 AS nothing'} FROM {self._relation})"
         for depth in range(1, 1 + max((depth for _, depth in self._inner.values()), default=0)):
@@ -233,7 +233,7 @@ class Select:
         return self._used.setdefault(("raw", name), (identifier(name), f"c{len(self._used)}"))[1]
 
     def _twice(self, sql: str) -> str:
-        """A name for what is needed more than once."""
+        """The name of an inner column for an expression that is needed more than once."""
         if re.fullmatch(r"[ct]\d+", sql):
             return sql
         if sql not in self._inner:
@@ -245,7 +245,7 @@ class Select:
     # the tree ------------------------------------------------------------------------------------------------------
 
     def certain(self, node: Node, want: bool) -> str:
-        """The rows on which a yes/no node is certainly `want`: TRUE there, FALSE or NULL elsewhere."""
+        """A condition for the rows on which a yes/no node is known to be `want`: TRUE there, FALSE or NULL elsewhere."""
         if isinstance(node, Logic):
             if node.op == "not":
                 return self.certain(node.args[0], not want)
@@ -256,7 +256,7 @@ class Select:
         return self.truth(node) if want else f"(NOT {self.truth(node)})"
 
     def _raw_test(self, node: Test, want: bool) -> str | None:
-        """A floating-point column against a constant, as it is stored: NaN has to be kept out, tiny numbers are 0."""
+        """A comparison of a stored floating-point column with a constant; NaN is excluded, and tiny numbers are 0."""
         if node.op not in ("<", "<=", "="):
             return None
         column, constant = node.args[0], node.args[1]
@@ -277,11 +277,11 @@ class Select:
         elif not SMALLEST <= abs(value) < LARGEST:
             return None
         test = f"{self._raw(column.name)} {op} {number(value)}"
-        # DuckDB's NaN is larger than every number, and different from it.
+        # In DuckDB, NaN is larger than every number and different from all.
         return f"({test})" if op in ("<", "<=", "=") else f"({test} AND NOT isnan({self._raw(column.name)}))"
 
     def truth(self, node: Node) -> str:
-        """A yes/no node, with SQL's own third value where something is missing."""
+        """A yes/no node as SQL, NULL if a value is missing."""
         if isinstance(node, Truth):
             return "TRUE" if node.value else "FALSE"
         if isinstance(node, Logic):
@@ -309,13 +309,13 @@ class Select:
         return f"({first} {node.op} {self.value(node.args[1])})"
 
     def value(self, node: Node) -> str:
-        """A node of any kind."""
+        """A node of any kind as SQL."""
         if node.kind == "boolean":
             return self.truth(node)
         return self.text(node) if node.kind == "text" else self.number(node)
 
     def _any(self, node: Node) -> str:
-        """What all kinds have in common: columns, NULL, CASE."""
+        """The nodes that all kinds share: columns, NULL, CASE."""
         if isinstance(node, Column):
             return self._column_of(node.name)
         if isinstance(node, Case):
@@ -328,13 +328,13 @@ class Select:
         raise TypeError(f"a {type(node).__name__} has no SQL")
 
     def text(self, node: Node) -> str:
-        """A text."""
+        """A text node as SQL."""
         if isinstance(node, Text):
             return literal(node.value)
         if isinstance(node, Call):
             letters = (CAPITAL, SMALL) if node.name == "lower" else (SMALL, CAPITAL)
             inner = self._twice(self.text(node.args[0]))
-            # Texts of plain ASCII, as many bytes as letters, take the quick way; it gives the same.
+            # ASCII texts, with as many bytes as characters, take the faster way to the same result.
             return (
                 f"(CASE WHEN strlen({inner}) = length({inner}) THEN {node.name}({inner}) "
                 f"ELSE translate({inner}, {literal(letters[0])}, {literal(letters[1])}) END)"
@@ -342,7 +342,7 @@ class Select:
         return f"left({self._any(node)}, {LONGEST_TEXT})" if isinstance(node, Column) else self._any(node)
 
     def number(self, node: Node) -> str:
-        """A number or a date; NULL where there is none, never NaN or infinite."""
+        """A number or a date as SQL; NULL if missing, never NaN or infinite."""
         if isinstance(node, Number):
             return number(node.value)
         return self._call(node) if isinstance(node, Call) else self._any(node)
@@ -390,7 +390,7 @@ class Select:
         return f"({_horner(EXP, r)} * {_power_of_two(k)})"
 
     def _ln(self, x: str) -> str:
-        """The steps of `elementary.ln`: any guess of the exponent that is off by at most one gives the same."""
+        """The steps of `elementary.ln`; a guess of the exponent that is off by at most one gives the same result."""
         guess = self._twice(f"floor(log2(greatest({x}, {number(SMALLEST)})))")
         scaled = self._twice(f"({x} * {_power_of_two(f'(- {guess})')})")
         low, high = number(ROOT_HALF), number(2.0 * ROOT_HALF)
@@ -419,7 +419,7 @@ def _single(sql: str) -> str:
 
 
 def _horner(coefficients: tuple[float, ...], x: str) -> str:
-    """A polynomial, the highest power first, in the order in which numpy evaluates it."""
+    """A polynomial, highest power first, evaluated in the same order as in numpy."""
     result = f"({number(coefficients[0])} * {x} + {number(coefficients[1])})"
     for one in coefficients[2:]:
         result = f"({result} * {x} + {number(one)})"

@@ -1,1 +1,1 @@
-"""Who asks: honest analysts, learners, and attackers who know the population."""
+"""Analysts: honest ones, learners, overfitters, and attackers who know the population."""

@@ -1,4 +1,4 @@
-"""Attackers who know the population: they hunt surprises, ride the threshold, overfit the reference, find members."""
+"""Attackers who know the population. They force surprises, ride the threshold, overfit the reference, or find members."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def inside(part: NDArray[np.bool_]) -> Callable[[Rows], NDArray[Any]]:
 
 
 def _label_lean(desk: AnalystView) -> Any:
-    """f: which label each atom leans to in the population; 0 where it does not."""
+    """f: the sign of the more frequent label of each atom in the population; 0 if both are equal."""
     lean = np.zeros(desk.world.atoms, np.float32)
     np.add.at(lean, desk.world.rows["i"], desk.world.weights * desk.world.rows["y"])
     return np.sign(lean)
@@ -30,10 +30,10 @@ def _label_lean(desk: AnalystView) -> Any:
 
 @ANALYSTS.add("surprise hunter")
 def surprise_hunter(desk: AnalystView) -> Generator[Any, Answer, None]:
-    """Makes as many surprises as it can: of several questions the one that lies just far enough beyond the tolerance.
+    """Causes as many surprises as it can: of several questions it asks the one just far enough beyond the tolerance.
 
-    A question that is far off teaches the sketch much, one that is barely off costs as much and teaches little. It looks at
-    the public side for nothing, knows the population, and bets in between on everything that ever surprised.
+    A question that is far off improves the sketch a lot; one that is barely off costs as much and improves it little. It
+    previews the public side, knows the population, and sometimes asks combinations of all past surprises.
     """
     f = _label_lean(desk)
     found = np.zeros_like(f)
@@ -53,7 +53,7 @@ def surprise_hunter(desk: AnalystView) -> Generator[Any, Answer, None]:
 
 
 def _candidate(desk: AnalystView, f: NDArray[np.float32], kind: int) -> tuple[Any, NDArray[np.float32] | None]:
-    """A question that may be news: labels on a part of the atoms, half-spaces with the label, parts and parities of x."""
+    """A question that may be a surprise: labels on some atoms, half-spaces with the label, parts and parities of x."""
     d = desk.world.features
     weights = desk.rng.standard_normal(d).astype(np.float32)
     picked = desk.rng.permutation(d)[: 1 + kind % 3]
@@ -71,16 +71,16 @@ def _candidate(desk: AnalystView, f: NDArray[np.float32], kind: int) -> tuple[An
 
 
 def _gap(desk: AnalystView, question: Any) -> float:
-    """How far beyond the tolerance the population lies."""
+    """How far the population mean is beyond the tolerance."""
     seen = desk.try_out(question)
     return abs(seen.sketch - desk.world.truth(question)) - seen.tolerance
 
 
 @ANALYSTS.add("threshold rider")
 def threshold_rider(desk: AnalystView) -> Generator[Any, Answer, None]:
-    """Sits just below the tolerance, so that a surprise tells which way a random direction errs; then adds these up.
+    """Stays just below the tolerance, so that a surprise shows the error of a random direction; then adds these up.
 
-    φ = y(αf + (1-α)r) with α such that the population lies 2.5 sampling errors of r inside the tolerance.
+    φ = y(αf + (1-α)r) with α such that the population mean is 2.5 sampling errors of r inside the tolerance.
     """
     f, error = _label_lean(desk), 2.5 / np.sqrt(desk.rows)
     if not f.any():
@@ -94,7 +94,7 @@ def threshold_rider(desk: AnalystView) -> Generator[Any, Answer, None]:
     for _ in range(desk.rounds - 5):
         r = random_signs(desk)
         seen, known = desk.try_out(times_label(r)), desk.try_out(times_label(f))
-        # φ(D) - u - τ + 2.5 (1-α)/√n is linear in α: its ends, then its zero
+        # φ(D) - u - τ + 2.5 (1-α)/√n is linear in α: compute its ends, then its zero
         at_r = desk.world.truth(times_label(r)) - seen.sketch - seen.tolerance + error
         at_f = yes - known.sketch - seen.tolerance
         if at_r >= 0.0 or at_f <= 0.0:
@@ -111,9 +111,9 @@ def threshold_rider(desk: AnalystView) -> Generator[Any, Answer, None]:
 
 @ANALYSTS.add("pool overfitter")
 def pool_overfitter(desk: AnalystView) -> Generator[Any, Answer, None]:
-    """Knows the reference row by row, and asks about atoms that it happens to hold too often or too seldom.
+    """Knows every row of the reference, and asks about atoms that it contains too often or too rarely.
 
-    Each such question is true of the reference and false of the population: it costs surprises, never validity.
+    Each such question fits the reference but not the population: it costs surprises, never validity.
     """
     size = desk.world.atoms
     counts = np.bincount(desk.public["i"], minlength=size) / desk.public.row_count
@@ -132,9 +132,9 @@ def pool_overfitter(desk: AnalystView) -> Generator[Any, Answer, None]:
 def fingerprinting(desk: AnalystView) -> Generator[Any, Answer, None]:
     """An interactive fingerprinting attack, in the manner of Hardt and Ullman (2014) and Steinke and Ullman (2015).
 
-    Every atom gets a random bit with a bias drawn from the arcsine law, and is asked for; whoever's bits go along with the
-    answers is accused of being in the sample and left out from then on. In the end it asks how many are accused: of the
-    sample many, of the population few.
+    Every atom gets random bits with a bias drawn from the arcsine law, which are the questions. Atoms whose bits correlate
+    with the answers are accused of being in the sample and excluded from then on. Every 250 rounds it asks for the share of
+    accused atoms: large in the sample, small in the population.
     """
     size = desk.world.atoms
     score = np.zeros(size)

@@ -1,4 +1,4 @@
-"""Analysts who only want to know: questions fixed in advance, and learners that ask for what they need."""
+"""Honest analysts: questions fixed in advance, and statistical-query learners."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fixed_random(desk: AnalystView) -> Generator[Any, Answer, None]:
 
 
 def learner(program: programs.Program) -> Generator[Any, Answer, None]:
-    """A statistical-query learner: its own questions, then the accuracy of what it learnt."""
+    """A statistical-query learner: its questions, then the accuracy of its model."""
     try:
         phi = next(program)
         while True:
@@ -48,7 +48,7 @@ def _features(desk: AnalystView) -> Any:
 
 @ANALYSTS.add("SQ boosting")
 def sq_boosting(desk: AnalystView) -> Generator[Any, Answer, None]:
-    """Boosting over single features for as many stages as there are questions for."""
+    """Boosting over single features, for as many stages as the questions allow."""
     stages = max(1, (desk.rounds - 1) // (desk.world.features + 1))
     yield from learner(programs.boosting(_features(desk), stages=stages))
 
@@ -61,6 +61,6 @@ def sq_tree(desk: AnalystView) -> Generator[Any, Answer, None]:
 
 @ANALYSTS.add("SQ logistic regression")
 def sq_logistic(desk: AnalystView) -> Generator[Any, Answer, None]:
-    """Gradient descent for as many steps as there are questions for."""
+    """Gradient descent for logistic regression, for as many steps as the questions allow."""
     steps = max(1, (desk.rounds - 1) // (desk.world.features + 1))
     yield from learner(programs.logistic(_features(desk), steps=steps))

@@ -1,6 +1,6 @@
-"""Analysts who overfit a plain holdout, meaning to or not: votes, selection, hill climbing, published experiments.
+"""Analysts who overfit a plain holdout, on purpose or not: votes, selection, hill climbing, published experiments.
 
-They draw on random features of a row, as many as they like: the j-th is a coin flip for each atom of the population.
+They use any number of random features of a row: the j-th is a coin flip for each atom of the population.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ def agrees(g: NDArray[Any]) -> Callable[[Rows], NDArray[np.bool_]]:
 
 
 def checkpoints(rounds: int) -> set[int]:
-    """Rounds at which to look at what was found: about ten a decade, and the last."""
+    """Rounds in which to check the model: about ten per decade, and the last."""
     marks = {round(10 ** (k / 10)) for k in range(int(10 * log(max(rounds, 2), 10)) + 1)}
     return {mark for mark in marks if mark >= 10} | {rounds}
 
 
 @ANALYSTS.add("freedman")
 def freedman(desk: AnalystView) -> Generator[Any, Answer, None]:
-    """Asks for each random feature whether it agrees with the label, and lets all of them vote as the answers say.
+    """Asks for each random feature whether it agrees with the label; the features then vote, with the signs of the answers.
 
-    Freedman's paradox as an attack, the first step of a boosting attack: against a plain holdout of n rows, T questions
-    make a vote that seems to be right about sqrt(T/n) too often.
+    Freedman's paradox as an attack, the first step of a boosting attack: against a plain holdout of n rows, the accuracy of
+    the vote after T questions seems too high by about sqrt(T/n).
     """
     total = np.zeros(desk.world.atoms, np.float32)
     marks = checkpoints(desk.rounds)
@@ -57,7 +57,7 @@ def freedman(desk: AnalystView) -> Generator[Any, Answer, None]:
 
 @ANALYSTS.add("hill climber")
 def hill_climber(desk: AnalystView) -> Generator[Any, Answer, None]:
-    """Changes its predictions a little and keeps every change that scores better: an automated search, or an agent."""
+    """Makes small changes to its predictions and keeps each one that scores better, like an automated search or an agent."""
     size = desk.world.atoms
     current, best = random_signs(desk), -1.0
     for _ in range(desk.rounds):
@@ -69,10 +69,10 @@ def hill_climber(desk: AnalystView) -> Generator[Any, Answer, None]:
 
 @ANALYSTS.add("feature selection")
 def feature_selection(desk: AnalystView) -> Generator[Any, Answer, None]:
-    """Thresholdout's experiment: features that look good on training rows and are confirmed by the holdout vote.
+    """Thresholdout's experiment: features that look good on training rows and that the holdout confirms then vote.
 
-    The analyst has a training sample of its own, as large as the holdout. Features whose correlation with the label is at
-    least 1/√n on both, with the same sign, are kept; they vote, each with its training correlation.
+    The analyst has its own training sample, as large as the holdout. It keeps features whose correlation with the label is
+    at least 1/√n on both, with the same sign; they vote, each with its training correlation.
     """
     train = desk.world.draw(desk.rng, desk.rows)
     y, index, least = train["y"].astype(np.float32), train["i"], desk.rows**-0.5
@@ -85,14 +85,14 @@ def feature_selection(desk: AnalystView) -> Generator[Any, Answer, None]:
         r = random_signs(desk)
         mine = float(np.mean(r[index] * y))
         answer = yield agrees(r)
-        told = 2.0 * answer.value - 1.0
-        if mine * told > 0.0 and min(abs(mine), abs(told)) >= least:
+        theirs = 2.0 * answer.value - 1.0
+        if mine * theirs > 0.0 and min(abs(mine), abs(theirs)) >= least:
             total += np.float32(mine) * r
 
 
 @ANALYSTS.add("ladder boosting")
 def ladder_boosting(desk: AnalystView) -> Generator[Any, Answer, None]:
-    """Blum and Hardt's attack on a leaderboard: random submissions, then the vote of those told to be below 1/2."""
+    """Blum and Hardt's attack on a leaderboard: random submissions, then the vote of those with a loss up to 1/2."""
     total = np.zeros(desk.world.atoms, np.float32)
     for _ in range(desk.rounds - 1):
         r = random_signs(desk)
@@ -103,9 +103,9 @@ def ladder_boosting(desk: AnalystView) -> Generator[Any, Answer, None]:
 
 
 def rogers(desk: AnalystView, adaptive: Callable[[int], bool]) -> Generator[Any, Answer, None]:
-    """Rogers et al. (2020): correlations of features with a label, and now and then the accuracy of what they add up to.
+    """Rogers et al. (2020): correlations of features with a label, and sometimes the accuracy of their weighted vote.
 
-    Every feature votes with the logarithm of its odds, as the answers have it.
+    Every feature votes with the logarithm of its odds, computed from the answers.
     """
     total = np.zeros(desk.world.atoms, np.float32)
     for t in range(1, desk.rounds + 1):
@@ -114,8 +114,8 @@ def rogers(desk: AnalystView, adaptive: Callable[[int], bool]) -> Generator[Any,
             continue
         r = random_signs(desk)
         answer = yield agrees(r)
-        told = min(max(2.0 * answer.value - 1.0, -1.0 + 1e-9), 1.0 - 1e-9)
-        total += np.float32(log((1.0 + told) / (1.0 - told))) * r
+        value = min(max(2.0 * answer.value - 1.0, -1.0 + 1e-9), 1.0 - 1e-9)
+        total += np.float32(log((1.0 + value) / (1.0 - value))) * r
 
 
 @ANALYSTS.add("rogers, every 100th")

@@ -1,1 +1,1 @@
-"""Who answers: everhold, the paper's mechanism, and the rivals, each with settings for a game of known length."""
+"""Mechanisms for games: everhold, the paper's mechanism and the baselines, each set for a known number of rounds."""

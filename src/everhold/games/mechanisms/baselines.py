@@ -1,4 +1,4 @@
-"""The rivals, seated with settings that suit the game: what is proved for its length, or what is used in practice."""
+"""The baselines with settings for the game: those proved for its length, or those used in practice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["seated"]
 
 
 def seated(seat: GameTerms, policy: Policy, public: Pool | None = None) -> Session[Any]:
-    """A rival at the table; its public rows are the game's, or an explicit domain."""
+    """A holdout with a baseline; its public rows are the game's, or an explicit domain."""
     rows = seat.prior.pool(stream_rng(seat.seed, "pool")) if public is None else public
     return Holdout.with_mechanism(
         seat.private, lambda n: Rival(policy, rows=n, public=rows, failure_probability=1.0 - seat.confidence)
@@ -36,7 +36,7 @@ def seated(seat: GameTerms, policy: Policy, public: Pool | None = None) -> Sessi
 
 @CONTENDERS.add("empirical mean")
 def empirical(seat: GameTerms) -> Session[Any]:
-    """The sample's own means."""
+    """The exact means of the sample."""
     return seated(seat, Empirical())
 
 
@@ -54,26 +54,26 @@ def splitting(seat: GameTerms) -> Session[Any]:
 
 @CONTENDERS.add("subsampling")
 def subsampling(seat: GameTerms) -> Session[Any]:
-    """A tenth of the rows anew for every question."""
+    """A new random tenth of the rows for every question."""
     return seated(seat, Subsampling(size=max(1, seat.private.size // 10), seed=seat.seed))
 
 
 @CONTENDERS.add("Gaussian noise")
 def gaussian(seat: GameTerms) -> Session[Any]:
-    """Noise for the narrowest guarantee."""
+    """Gaussian noise, set for the narrowest guarantee."""
     return seated(seat, GaussianNoise(rounds=seat.rounds, seed=seat.seed))
 
 
 @CONTENDERS.add("Thresholdout")
 def thresholdout(seat: GameTerms) -> Session[Any]:
-    """As in the published experiment: Gaussian noise, T = 4/√n, σ = 1/√n. Nothing is guaranteed for these settings."""
+    """As in the published experiment: Gaussian noise, T = 4/√n, σ = 1/√n. These settings have no guarantee."""
     error = seat.private.size**-0.5
     return seated(seat, Thresholdout(4.0 * error, error, shape="gaussian", seed=seat.seed))
 
 
 @CONTENDERS.add("Thresholdout, proved")
 def thresholdout_proved(seat: GameTerms) -> Session[Any]:
-    """With the settings of its theorem, for twenty questions that overfit."""
+    """With the settings of its theorem, for up to twenty questions that overfit."""
     delta = 1.0 - seat.confidence
     policy = Thresholdout.proved(
         rows=seat.private.size, rounds=seat.rounds, budget=20, failure_probability=delta, seed=seat.seed
@@ -83,18 +83,18 @@ def thresholdout_proved(seat: GameTerms) -> Session[Any]:
 
 @CONTENDERS.add("Guess and Check, empirical")
 def guess_and_check(seat: GameTerms) -> Session[Any]:
-    """±0.1, guesses are the public rows' means."""
+    """±0.1; the guesses are the means of the public rows."""
     return seated(seat, GuessAndCheck(half_width=0.1, seed=seat.seed))
 
 
 @CONTENDERS.add("Guess and Check, Gaussian")
 def guess_and_check_gaussian(seat: GameTerms) -> Session[Any]:
-    """±0.1, guesses with a little noise, so that they overfit less."""
+    """±0.1; the guesses have a little noise, so that they overfit less."""
     return seated(seat, GuessAndCheck(half_width=0.1, deviation=0.02, seed=seat.seed))
 
 
 def narrow(seat: GameTerms, errors: float) -> Session[Any]:
-    """The narrowest half-width at which T right guesses pass: so many standard errors, and the price of no failure."""
+    """The narrowest half-width at which T right guesses pass: `errors` standard errors, and the price of no failure."""
     n, public = seat.private.size, seat.prior.pool(stream_rng(seat.seed, "pool"))
     nats = log(2.0 * (pi**2 / 6.0) ** 2 * seat.rounds**2 / (1.0 - seat.confidence))
     width = sqrt(nats / (2.0 * n)) + 0.5 * errors * sqrt(1.0 / n + 1.0 / public.draws)
@@ -103,19 +103,19 @@ def narrow(seat: GameTerms, errors: float) -> Session[Any]:
 
 @CONTENDERS.add("Guess and Check, set to 3 errors")
 def guess_and_check_three(seat: GameTerms) -> Session[Any]:
-    """As narrow as guesses that are off by three standard errors allow."""
+    """The half-width allows guesses that are off by three standard errors."""
     return narrow(seat, 3.0)
 
 
 @CONTENDERS.add("Guess and Check, set to 4 errors")
 def guess_and_check_four(seat: GameTerms) -> Session[Any]:
-    """As narrow as guesses that are off by four standard errors allow: what everhold's tolerance leaves for noise."""
+    """The half-width allows guesses that are off by four standard errors, like everhold's tolerance."""
     return narrow(seat, 4.0)
 
 
 @CONTENDERS.add("multiplicative weights")
 def multiplicative_weights(seat: GameTerms) -> Session[Any]:
-    """Over the explicit domain, with a threshold and noise as used in practice, for which nothing is guaranteed."""
+    """Over the explicit domain, with a threshold and noise as used in practice, which have no guarantee."""
     policy = MultiplicativeWeights(rounds=seat.rounds, threshold=0.04, deviation=0.002, seed=seat.seed)
     return seated(seat, policy, seat.world.domain())
 

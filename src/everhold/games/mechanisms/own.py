@@ -1,4 +1,4 @@
-"""everhold itself, by its rules, and the paper's mechanism."""
+"""everhold with each of its rules, and the paper's mechanism."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["aqa_ogd", "everhold"]
 
 
 def everhold(seat: GameTerms, **settings: Any) -> Holdout:
-    """A holdout with the game's prior; a density is known where the prior itself has one."""
+    """A holdout with the game's prior, and its density if the prior has one."""
     return Holdout(seat.private, prior=seat.prior, confidence=seat.confidence, seed=seat.seed, **settings)
 
 

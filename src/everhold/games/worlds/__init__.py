@@ -1,1 +1,1 @@
-"""The worlds: one file each, or a few that belong together."""
+"""Worlds for games: synthetic ones, and real tables as populations."""

@@ -1,4 +1,4 @@
-"""Worlds made by formula: dense by construction, labelled, linear, tree, pure noise."""
+"""Synthetic worlds: dense by construction, labelled, linear, tree, pure noise."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def _signs(seed: int, atoms: int = ATOMS, features: int = FEATURES) -> NDArray[n
 def dense(seed: int, density: float = 0.5, atoms: int = ATOMS) -> World:
     """The population is uniform over a share λ of the prior's atoms, those with the highest score on random features.
 
-    So it is λ-dense in the prior and no denser: λ = 1/2 says that half of what seemed possible does not occur.
+    So it is exactly λ-dense in the prior: with λ = 1/2, half of the prior's atoms do not occur in the population.
 
     >>> world = dense(0, density=0.25)
     >>> world.density, round(world.chi_square, 6)
     (0.25, 3.0)
     """
     if not 0.0 < density <= 1.0:
-        raise SettingError(f"the density λ lies in (0, 1], not at {density!r}")
+        raise SettingError(f"the density λ is {density!r}. Expected a number in (0, 1].")
     x = _signs(seed, atoms)
     rng = np.random.default_rng([seed, 2])
     score = x[:, :6] @ rng.uniform(0.5, 1.0, 6) + 0.5 * rng.standard_normal(atoms)
@@ -44,7 +44,7 @@ def _dense(seed: int) -> World:
 
 @WORLDS.add("labelled")
 def labelled(seed: int, atoms: int = ATOMS) -> World:
-    """Features are known, labels are a random function of them: nothing to learn but by asking. λ = 1/2."""
+    """Features are known, and labels are a random function of them, so only questions can reveal them. λ = 1/2."""
     x = _signs(seed, atoms)
     y = np.where(np.random.default_rng([seed, 3]).random(len(x)) < 0.5, -1, 1)
     return atoms_of("labelled", x, y, density=0.5)
@@ -70,7 +70,7 @@ def tree(seed: int) -> World:
 
 @WORLDS.add("noise")
 def noise(seed: int, atoms: int = ATOMS, features: int = FEATURES) -> World:
-    """Labels are coin flips, independent of the features: everything that looks like a discovery is none. λ = 1."""
+    """Labels are coin flips, independent of the features, so every apparent discovery is false. λ = 1."""
     x = _signs(seed, atoms, features)
     both, index = np.concatenate([x, x]), np.tile(np.arange(len(x)), 2)
     return atoms_of("noise", both, np.repeat([-1, 1], len(x)), density=1.0, index=index)

@@ -1,4 +1,4 @@
-"""A finite real table treated as the population."""
+"""A finite real table as the population."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def real_table(
 ) -> World:
     """A real table as the population: its numeric columns scaled to [-1, 1], one of them as the label.
 
-    Rows in which something is missing are left out: they are no part of this population.
+    Rows with a missing value are left out; they are not part of this population.
 
     Args:
-        table: anything that `eh.Reference` takes.
-        label: the column that the label is made from.
-        above: the label is 1 where it exceeds this.
-        name: what tables call it.
-        most: rows kept, drawn at random: a truth costs a pass over all of them.
-        seed: of that draw.
+        table: anything that `eh.Reference` accepts.
+        label: the column for the label.
+        above: the label is 1 if the column exceeds this, otherwise -1.
+        name: its name in tables.
+        most: the largest number of rows to keep, drawn at random; computing a truth takes a pass over all of them.
+        seed: the seed of that draw.
 
     >>> shoes = {"size": np.arange(100), "price": np.arange(100) % 7}
     >>> world = real_table(shoes, label="price", above=3)
@@ -38,14 +38,16 @@ def real_table(
     rows = as_table(table, what="the table")
     numbers = _numbers(rows)
     if label not in numbers:
-        raise SettingError(f"the table has no numeric column {label!r}; there are {', '.join(numbers) or 'none'}.")
+        raise SettingError(
+            f"the table has no numeric column {label!r}. Expected one of {', '.join(numbers) or 'none'}."
+        )
     whole = np.all([np.isfinite(column) for column in numbers.values()], axis=0)
     picked = np.flatnonzero(whole)
     if len(picked) > most:
         picked = np.sort(np.random.default_rng(seed).choice(picked, most, replace=False))
     others = [column[picked] for key, column in numbers.items() if key != label]
     if not others or not len(picked):
-        raise SettingError("the table needs another numeric column besides the label, and rows without gaps.")
+        raise SettingError("the table needs a numeric column besides the label, and rows without missing values.")
     x = np.stack([_scaled(column) for column in others], axis=1)
     return atoms_of(name, x, np.where(numbers[label][picked] > above, 1, -1), density=0.5)
 
@@ -59,6 +61,6 @@ def _numbers(rows: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float64]]
 
 
 def _scaled(column: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ranks, so that one extreme value does not squeeze the others."""
+    """Ranks scaled to [-1, 1], so that one extreme value does not compress the others."""
     order = np.searchsorted(np.sort(column), column, side="left") / max(len(column) - 1, 1)
     return 2.0 * order - 1.0

@@ -1,4 +1,4 @@
-"""How a surprise teaches the sketch."""
+"""Rules that update the sketch after a surprise."""
 
 from everhold.mechanism.rules.corrective import Corrective
 from everhold.mechanism.rules.entropic import Entropic

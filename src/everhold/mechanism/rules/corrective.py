@@ -1,9 +1,9 @@
-"""The corrective rule (the default): the sketch nearest to the prior that agrees with everything known.
+"""The corrective rule (the default): the sketch nearest to the prior that agrees with all surprises so far.
 
     min E_π[(h - 1)²]   subject to   |E_π[h φ_j] - a_j| ≤ s_j,   E_π[h] = 1,   0 ≤ h ≤ cap
 
-Its solution is `h = clip(1 + θ_0 + Σ θ_j φ_j, 0, cap)`. By Pythagoras every surprise takes γ²/Var_π(φ) off the distance
-to the truth (`docs/theory/surprises.md`); in trials it needs a fifth of the gradient rule's surprises or fewer.
+Its solution is `h = clip(1 + θ_0 + Σ θ_j φ_j, 0, cap)`. By Pythagoras every surprise reduces the squared distance to the
+truth by γ²/Var_π(φ) (`docs/theory/surprises.md`); in trials it needs at most a fifth of the gradient rule's surprises.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = ["Corrective"]
 
 
 class Corrective:
-    """Projection of the prior on all lessons so far.
+    """Projection of the prior onto the constraints of all surprises so far.
 
     Args:
-        cap: the largest density ratio considered, at least 1/λ where a density λ is known.
-        proved: give every lesson the slack Δ/2 + w, for which the bound on surprises is proved. By default it is Δ/2,
-            without a theorem and with fewer surprises in every trial.
+        cap: the largest density ratio considered, at least 1/λ if a density λ is known.
+        proved: give every constraint the slack Δ/2 + w, for which the bound on surprises is proved. The default is Δ/2,
+            which has no theorem but fewer surprises in every trial.
     """
 
     name = "corrective"
@@ -40,7 +40,7 @@ class Corrective:
 
     def __init__(self, *, cap: float = 64.0, proved: bool = False) -> None:
         if not 1.0 < cap <= 2.0**12:
-            raise SettingError(f"the cap on the density ratio lies in (1, 4096], not at {cap!r}")
+            raise SettingError(f"the cap on the density ratio is {cap!r}. Expected a number in (1, 4096].")
         self.cap = cap
         self.proved = proved
 
@@ -64,7 +64,7 @@ class Corrective:
         mass: NDArray[np.float64],
         moments: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-        """Project anew, starting from the last projection."""
+        """Project again, starting from the last projection."""
         return minimise(
             self,
             basis,

@@ -4,14 +4,13 @@ Corrective and entropic rules both minimise
 
     F(θ) = potential(θ) - Σ θ_j a_j + Σ s_j |θ_j|,     |θ_j| ≤ bound
 
-whose solution satisfies |E_π[h φ_j] - a_j| ≤ s_j for every lesson as long as no bound is met; the bounds keep a system
-that nothing can satisfy solvable.
+whose solution satisfies |E_π[h φ_j] - a_j| ≤ s_j for every constraint, unless a bound is active; the bounds make sure
+that there is a solution even if the constraints contradict each other.
 
-A pass over all public rows is dear, so few are made. The gradient at the last sketch is known; the way from there is
-found on a fixed part of the rows, whose own gradient is corrected to agree with the full one at the start (as in
-distributed Newton-type methods: Shamir, Srebro and Zhang 2014), and one full pass checks the result. A part that proves
-too small is enlarged. Only the answers'
-quality depends on how well this converges, never their validity: whatever θ comes out is recorded and public.
+A pass over all public rows is expensive, so there are few. The gradient at the last sketch is known. From there the method
+works on a fixed part of the rows, whose own gradient is corrected to agree with the full one at the start (as in
+distributed Newton-type methods: Shamir, Srebro and Zhang 2014), and one full pass checks the result. If the part is too
+small, it is enlarged. Convergence affects only the quality of the answers, never their validity: θ is recorded and public.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ __all__ = ["Potential", "minimise"]
 _PART_ROWS = 2048
 _MOST_CHECKS = 16
 _MOST_STEPS = 12
-_ACCURACY = 0.3  # of the smallest slack: how exactly the constraints are met
+_ACCURACY = 0.3  # how exactly the constraints are met, as a share of the smallest slack
 
 
 class Potential(Protocol):
     """The smooth part of the objective, as a function of z = θ_0 + Σ θ_j φ_j on the rows."""
 
     def value(self, z: NDArray[np.float64], weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """The potential, and w·h: what its gradient is the correlation of. May overwrite z."""
+        """The potential, and w·h, whose correlation with φ is the gradient. May overwrite z."""
 
     def curvature(self, z: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """The second derivative on each row, times its weight."""
@@ -91,7 +90,7 @@ def minimise(
 
 
 class _Part:
-    """The problem on a part of the rows, with a linear term that makes up for the rest."""
+    """The problem on a part of the rows, with a linear term for the rest."""
 
     def __init__(
         self,
@@ -110,20 +109,20 @@ class _Part:
         self._single = self._values.astype(np.float32)
         self._s = s
         self._limit = limit
-        # What all rows say of the curvature at h = 1, where the part's own is a noisy copy of it.
+        # The curvature at h = 1 over all rows; the curvature over the part is a noisy estimate of it.
         weighted = self._single * self._weights.astype(np.float32)
         self._rest = basis.gram() - weighted @ self._single.T if not self.whole else np.zeros((len(s), len(s)))
 
     def minimise(
         self, theta: NDArray[np.float64], gradient: NDArray[np.float64], accuracy: float
     ) -> NDArray[np.float64]:
-        """From θ, where the gradient of the full problem is `gradient`, to the part's own minimum."""
+        """The minimum of the part's problem, from θ, where the gradient of the full problem is `gradient`."""
         s, limit, rest = self._s, self._limit, self._rest
         origin = theta
         shift = gradient - self._evaluate(theta)[1]
 
         def at(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            """Objective and gradient: the part's own, shifted to the full gradient and bent by the rest's curvature."""
+            """The part's objective and gradient, shifted to the full gradient and with the curvature of the rest."""
             value, own = self._evaluate(x)
             bend = rest @ (x - origin)
             return value + float(s @ np.abs(x) + shift @ x + 0.5 * (x - origin) @ bend), own + shift + bend
@@ -165,9 +164,9 @@ class _Part:
 def _part(
     weights: NDArray[np.float64], mass: NDArray[np.float64], size: int
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Rows that stand for all, with weights: an even comb through half the prior and half the sketch.
+    """Weighted rows that represent all: evenly spaced quantiles of a mixture, half the prior and half the sketch.
 
-    Where the sketch has moved its mass to few rows, these are in the part.
+    If the sketch has moved its mass to few rows, the part contains them.
     """
     if 2 * size >= len(weights):
         return np.arange(len(weights)), weights
@@ -182,7 +181,7 @@ def _part(
 def _residual(
     gradient: NDArray[np.float64], theta: NDArray[np.float64], s: NDArray[np.float64], limit: NDArray[np.float64]
 ) -> float:
-    """How far the optimality conditions are from holding."""
+    """The largest violation of the optimality conditions."""
     at_zero = np.maximum(np.abs(gradient) - s, 0.0)
     away = np.abs(gradient + s * np.sign(theta))
     stuck = (np.abs(theta) >= limit * (1 - 1e-12)) & ((gradient + s * np.sign(theta)) * theta <= 0.0)
@@ -198,7 +197,7 @@ def _quadratic(
 ) -> NDArray[np.float64]:
     """Minimise the quadratic model with the same slack and bounds.
 
-    Guess the signs, solve, mend the guess, repeat; where a guess does not lower the model, sweep through the coordinates,
+    Guess the signs, solve, correct the guess, repeat. If a guess does not lower the model, sweep through the coordinates,
     which always does.
     """
 
@@ -231,7 +230,7 @@ def _guess_signs(
     x: NDArray[np.float64],
     limit: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Solve as if all signs stayed, and set to zero what would change its sign."""
+    """Solve with fixed signs, and set to zero the coefficients that would change their sign."""
     sign = np.where(s == 0.0, 0.0, np.where(x != 0.0, np.sign(x), -np.sign(slope)))
     pull = slope + s * sign
     stuck = (np.abs(x) >= limit * (1 - 1e-12)) & (pull * x <= 0.0)
@@ -252,7 +251,7 @@ def _sweep(
     x: NDArray[np.float64],
     limit: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Minimise along each coordinate in turn, three times around."""
+    """Minimise along each coordinate in turn, three times."""
     x, slope = x.copy(), slope.copy()
     for _ in range(3):
         for j in range(len(x)):

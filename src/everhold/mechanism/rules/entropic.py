@@ -1,8 +1,8 @@
 """The entropic rule: the same projection, nearest in relative entropy.
 
-`h = exp(θ_0 + Σ θ_j φ_j)` with mean 1. At most `2 ln(1/λ)/γ²` surprises: fewer than the χ² rules promise when the
-population is thin in the prior, λ below 0.285. The exponential is everhold's own (`bounds.elementary`), so that h is
-the same on every machine and need not be recorded.
+`h = exp(θ_0 + Σ θ_j φ_j)` with mean 1. At most `2 ln(1/λ)/γ²` surprises, fewer than the bound of the χ² rules if λ is
+below 0.285. The exponential is everhold's own (`bounds.elementary`), so h is the same on every machine and need not be
+recorded.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = ["Entropic"]
 
 
 class Entropic:
-    """Relative-entropy projection of the prior on all lessons so far.
+    """Relative-entropy projection of the prior onto the constraints of all surprises so far.
 
     Args:
-        cap: the largest density ratio; only a guard, it is hardly ever met.
-        proved: give every lesson the slack Δ/2 + w, for which the bound on surprises is proved; Δ/2 by default.
+        cap: the largest density ratio; a guard that is hardly ever active.
+        proved: give every constraint the slack Δ/2 + w, for which the bound on surprises is proved; Δ/2 by default.
     """
 
     name = "entropic"
@@ -39,7 +39,7 @@ class Entropic:
 
     def __init__(self, *, cap: float = 4096.0, proved: bool = False) -> None:
         if not 1.0 < cap <= 2.0**12:
-            raise SettingError(f"the cap on the density ratio lies in (1, 4096], not at {cap!r}")
+            raise SettingError(f"the cap on the density ratio is {cap!r}. Expected a number in (1, 4096].")
         self.cap = cap
         self.proved = proved
 
@@ -64,7 +64,7 @@ class Entropic:
         mass: NDArray[np.float64],
         moments: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-        """Project anew, starting from the last projection."""
+        """Project again, starting from the last projection."""
         fitted, _ = minimise(
             self,
             basis,
@@ -75,7 +75,7 @@ class Entropic:
             mass=mass,
             moments=moments,
         )
-        # The mean of h is 1 exactly up to the grid: θ_0 follows from the others.
+        # θ_0 follows from the others, because the mean of h is 1 up to the grid.
         z = basis.combine(fitted[1:])
         top = float(z.max())
         fitted[0] = -top - float(np.log(basis.weights.dot(np.exp(z - top))))

@@ -1,8 +1,8 @@
-"""The gradient rule: one step along the surprising question, the paper's way.
+"""The gradient rule: one step along the surprising question, as in the paper.
 
-`h ← h + step · φ` in the direction of the answer. With step γ (how far the sketch is at least off the population) every
-surprise takes γ² off E_π[(h - h*)²], so at most χ²/γ² happen (`docs/theory/surprises.md`). In practice the Polyak step
-`|a - u|/E_π[φ²]`, which makes the sketch agree with the answer at once, needs fewer.
+`h ← h + step · φ` in the direction of the answer. With step γ (a lower bound on the sketch's error) every surprise reduces
+E_π[(h - h*)²] by γ², so there are at most χ²/γ² (`docs/theory/surprises.md`). In practice the Polyak step
+`|a - u|/E_π[φ²]`, after which the sketch agrees with the answer, needs fewer.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Gradient:
     """h = 1 + Σ θ_j φ_j, each θ_j set once, by one step.
 
     Args:
-        step: 'polyak' (|a - u|/E_π[φ²], the practical one), 'gap' (γ, the proved one; Polyak while γ ≤ 0 promises
-            nothing) or 'paper' (ε/16 with ε = 2τ, Algorithm 1's).
+        step: 'polyak' (|a - u|/E_π[φ²], the practical one), 'gap' (γ, the proved one; Polyak if γ ≤ 0) or 'paper'
+            (ε/16 with ε = 2τ, as in Algorithm 1).
         start_at: 1, the prior itself, or 0, as in the paper.
     """
 
@@ -40,7 +40,7 @@ class Gradient:
 
     def __init__(self, *, step: Step = "polyak", start_at: float = 1.0) -> None:
         if step not in get_args(Step):
-            raise SettingError(f"the gradient rule's step is one of {', '.join(get_args(Step))}, not {step!r}")
+            raise SettingError(f"the gradient rule's step is {step!r}. Expected one of {', '.join(get_args(Step))}.")
         self.step = step
         self.start_at = start_at
 
@@ -64,7 +64,7 @@ class Gradient:
         mass: NDArray[np.float64],
         moments: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-        """One more coefficient; the others stay."""
+        """Add one coefficient; the others do not change."""
         lesson = lessons[-1]
         direction = 1.0 if lesson.target > lesson.sketch else -1.0
         if self.step == "paper":

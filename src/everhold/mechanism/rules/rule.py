@@ -1,7 +1,7 @@
-"""What all rules share: lessons, and coefficients on a grid.
+"""The protocol of rules: constraints from surprises, and coefficients on a grid.
 
-A rule writes the sketch as `h = link(θ_0 + Σ θ_j φ_j)`, φ_j the questions that surprised. Coefficients are fitted in
-floating point, put on a grid and recorded: a replay reads them, and evaluates h from them exactly.
+A rule writes the sketch as `h = link(θ_0 + Σ θ_j φ_j)`, with the surprising questions φ_j. Coefficients are fitted in
+floating point, rounded to a grid and recorded; a replay reads them and evaluates h from them exactly.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 __all__ = ["THETA_ONE", "Constraint", "Rule", "check_fit", "from_grid", "to_grid"]
 
 THETA_ONE = 2**24
-"""Coefficients are whole multiples of 1/THETA_ONE; their absolute values sum to less than 2¹⁴, which keeps sums exact."""
+"""Coefficients are whole multiples of 1/THETA_ONE; the sum of their absolute values is below 2¹⁴, so sums are exact."""
 
 _MOST = 2**14
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """What a surprise taught, all of it public; values on the [-1, 1] scale.
+    """The public constraint from one surprise; values on the [-1, 1] scale.
 
     Attributes:
-        target: a, the answer given.
+        target: a, the answer returned.
         slack: s, how far the sample's mean may be from it: half a cell.
-        sketch: u, what the sketch had said.
+        sketch: u, the sketch's answer before.
         width: w, how far the sample's mean may be from the population's.
-        gap: the least by which the sketch was off the population, τ + (j-1)Δ - w; may be negative.
+        gap: a lower bound on the sketch's distance from the population, τ + (j-1)Δ - w; may be negative.
         tolerance: τ.
     """
 
@@ -50,21 +50,21 @@ class Constraint:
 
 
 class Rule(Protocol):
-    """A way to keep the density ratio h."""
+    """A way to represent and update the density ratio h."""
 
     @property
     def name(self) -> str:
-        """What it is called in settings and records."""
+        """The rule's name in settings and records."""
 
     @property
     def normalised(self) -> bool:
-        """Whether h has mean 1 by construction, so that the sketch may be divided by its own total."""
+        """Whether h has mean 1 by construction, so that the sketch may be divided by its total."""
 
     def start(self) -> float:
         """θ_0 before the first surprise."""
 
     def ratio(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
-        """h from z = θ_0 + Σ θ_j φ_j, element by element, in IEEE operations only; may overwrite z."""
+        """h from z = θ_0 + Σ θ_j φ_j, element by element, with IEEE operations only; may overwrite z."""
 
     def fit(
         self,
@@ -74,29 +74,29 @@ class Rule(Protocol):
         mass: NDArray[np.float64],
         moments: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-        """New coefficients (θ_0, θ_1 … θ_k) from the old ones (θ_0 … θ_{k-1}) and all lessons.
+        """New coefficients (θ_0, θ_1 … θ_k) from the old ones (θ_0 … θ_{k-1}) and all constraints.
 
-        `mass` is w·h and `moments` are E_π[h] and E_π[h φ_j] under the old sketch; the moments under the new one are
-        returned too if they are known.
+        `mass` is w·h, and `moments` are E_π[h] and E_π[h φ_j], under the old sketch. Also returns the moments under the new
+        one, if they are known.
         """
 
 
 def to_grid(theta: NDArray[np.float64]) -> tuple[int, ...]:
     """Coefficients as whole multiples of 1/THETA_ONE."""
     if not np.all(np.isfinite(theta)) or np.abs(theta).sum() >= _MOST:
-        raise EverholdError("the sketch's coefficients have grown too large to be kept exactly")
+        raise EverholdError("the sketch's coefficients are too large to be stored exactly.")
     return tuple(int(v) for v in np.rint(theta * THETA_ONE))
 
 
 def check_fit(fit: Sequence[int], lessons: int) -> None:
-    """Refuse recorded coefficients that cannot be those of a sketch with so many lessons."""
+    """Raise for recorded coefficients that cannot belong to a sketch after `lessons` surprises."""
     whole = all(isinstance(value, int) for value in fit)
     if not whole or len(fit) != lessons + 1 or sum(abs(value) for value in fit) >= _MOST * THETA_ONE:
         raise ReplayError(
-            f"the recorded coefficients of surprise {lessons} are not those of a sketch with {lessons} lessons."
+            f"the recorded coefficients of surprise {lessons} do not belong to a sketch after {lessons} surprises."
         )
 
 
 def from_grid(theta: Sequence[int]) -> NDArray[np.float64]:
-    """The coefficients that recorded whole numbers stand for, exact."""
+    """The exact coefficients from recorded whole numbers."""
     return np.array(theta, dtype=np.float64) / THETA_ONE

@@ -1,4 +1,4 @@
-"""Questions as text, `age > 40 AND smoker`: parsed, checked and evaluated by everhold alone.
+"""Text questions such as `age > 40 AND smoker`, which everhold parses, checks and evaluates itself.
 
 The language and its semantics: docs/reference/expressions.md.
 """
@@ -44,14 +44,14 @@ def columns_of(rows: Mapping[str, NDArray[Any]]) -> dict[str, Kind]:
 def expression(
     text: str, columns: Mapping[str, Kind], words: Mapping[str, Words] | None = None, *, limits: Limits = ASKED
 ) -> Expression:
-    """Parse and check a yes/no question against the public columns, and the words that are listed for them.
+    """Parse a yes/no question and check it against the public columns and their listed words.
 
     >>> expression("NOT (smoker AND age<=40)", {"age": "number", "smoker": "boolean"}).name
     '((40.0 < "age") OR (NOT "smoker"))'
     """
     question = question_of(parse(text, columns, "boolean", words, limits=limits))
     if isinstance(question.tree, Null):
-        raise QuestionError("this is missing on every row, so it is never yes. Expected something that some rows have.")
+        raise QuestionError("this is NULL on every row, so it is never yes. Expected a value that some rows have.")
     return question
 
 
@@ -63,7 +63,7 @@ def number(
     dates: bool = False,
     limits: Limits = ASKED,
 ) -> Node:
-    """Parse and check an expression with numbers, or with `dates` too; yes and no are 1 and 0 where a number is asked for.
+    """Parse and check a numeric expression (or a date, with `dates`); yes and no count as 1 and 0.
 
     >>> text_of(number("bmi / 2", {"bmi": "number"}))
     '("bmi" / 2.0)'
@@ -72,19 +72,19 @@ def number(
 
 
 def question_of(tree: Node) -> Expression:
-    """A yes/no question from its tree."""
+    """The yes/no question of a tree, named by its canonical text."""
     return Expression(*named(tree))
 
 
 def conjunction(*parts: Node) -> Node:
-    """All of them."""
+    """The AND of all parts."""
     return canonical(parts[0] if len(parts) == 1 else Logic("and", parts))
 
 
 def bounded_mean(
     tree: Node, low: float, high: float, *, given: Node | None = None, reverse: bool = False
 ) -> BoundedMean:
-    """A question about the mean of a number between two ends, named by all that matters."""
+    """A question for the mean of a number, clipped to a range; its name contains everything that defines it."""
     if (fault := out_of_range(tree)) is not None:
         raise QuestionError(fault)
     ends = f"{high!r} DOWN TO {low!r}" if reverse else f"{low!r} TO {high!r}"

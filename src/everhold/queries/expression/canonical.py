@@ -1,4 +1,4 @@
-"""One text for all spellings of a question that mean the same on every row."""
+"""Canonical text: one text for all spellings of a question that mean the same on every row."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WORDS = ("TRUE", "FALSE", "NULL", "CASE", "MEAN", "NOT")
 
 
 def looks_like_text(name: str) -> bool:
-    """Whether a name could be the canonical text of a question, which nothing else may be called.
+    """Whether a name could be the canonical text of a question; such names are reserved.
 
     >>> looks_like_text('("age" < 40.0)'), looks_like_text("ridge, third try")
     (True, False)
@@ -35,7 +35,7 @@ def looks_like_text(name: str) -> bool:
 
 
 def named(node: Node) -> Named:
-    """The normal form with its text, made together from the leaves up."""
+    """The normal form and its text, built together from the leaves up."""
     if isinstance(node, Test):
         return _test(node)
     if isinstance(node, Logic):
@@ -87,7 +87,7 @@ def _negated(inner: Node) -> Named:
         op = "or" if inner.op == "and" else "and"
         return _joined(op, _parts(op, inner, True))
     if isinstance(inner, Test) and inner.op in ("<", "<="):
-        # NOT a < b is b <= a: both are neither true nor false when something is missing.
+        # NOT a < b is b <= a: if a value is missing, neither is true or false.
         return _test(Test("<=" if inner.op == "<" else "<", (inner.args[1], inner.args[0])))
     if isinstance(inner, Truth):
         return named(Truth(not inner.value))
@@ -96,14 +96,14 @@ def _negated(inner: Node) -> Named:
 
 
 def _parts(op: str, node: Node, negated: bool) -> list[Named]:
-    """What a chain of ANDs (or of ORs) joins, looking through NOTs."""
+    """The operands of a chain of ANDs (or ORs), with NOT pushed inwards."""
     if isinstance(node, Logic):
         if node.op == "not":
             return _parts(op, node.args[0], not negated)
         if ((node.op == "and") != negated) == (op == "and"):
             return [part for arg in node.args for part in _parts(op, arg, negated)]
     found = _negated(node) if negated else named(node)
-    if isinstance(found[0], Logic) and found[0].op == op:  # what it joins itself turned out to be one part
+    if isinstance(found[0], Logic) and found[0].op == op:  # its own operands collapsed to one part
         return [named(arg) for arg in found[0].args]
     return [found]
 
@@ -117,7 +117,7 @@ def _joined(op: str, parts: list[Named]) -> Named:
 
 
 def _once(items: Iterable[Named]) -> list[Named]:
-    """Sorted, each text once."""
+    """Sort by text and drop repeats."""
     return [
         (tree, text) for text, tree in sorted({text: tree for tree, text in items}.items(), key=lambda item: item[0])
     ]
@@ -133,7 +133,7 @@ def _call(node: Call) -> Named:
             return args[0]
     texts = [text for _, text in args]
     if node.name == "neg" and isinstance(number := args[0][0], Number):
-        return named(Number(-number.value))  # as the parser would read it
+        return named(Number(-number.value))  # the form that the parser produces
     if node.name == "neg":
         shown = f"(- {texts[0]})"
     elif node.name in ("+", "-", "*", "/", "%"):

@@ -1,7 +1,7 @@
-"""Capital and small letters: a fixed table, the same in every engine.
+"""Upper and lower case: a fixed table, the same in every engine.
 
-Case mapping differs between languages, libraries and Unicode versions. Here it is one letter for one letter, for Latin,
-Greek, Cyrillic and Armenian, and nothing else changes: `ß` stays `ß`.
+Case mapping differs between languages, libraries and Unicode versions. This table maps one letter to one letter, for
+Latin, Greek, Cyrillic and Armenian, and leaves everything else unchanged: `ß` stays `ß`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UP = str.maketrans(SMALL, CAPITAL)
 
 
 def lowered(text: str) -> str:
-    """Small letters.
+    """The text in lower case.
 
     >>> lowered("ÅRHUS"), lowered("ΣΟΦΙΑ"), lowered("Straße")
     ('århus', 'σοφια', 'straße')
@@ -37,7 +37,7 @@ def lowered(text: str) -> str:
 
 
 def raised(text: str) -> str:
-    """Capital letters.
+    """The text in upper case.
 
     >>> raised("århus"), raised("Straße")
     ('ÅRHUS', 'STRAßE')

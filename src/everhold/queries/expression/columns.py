@@ -1,7 +1,7 @@
-"""Columns as expressions see them: canonical, so that every operation is defined on every row.
+"""Columns in canonical form, so that every operation is defined on every row.
 
-Numbers are float64 with NaN where one is missing, clamped to ±1e15, below 1e-30 in size 0. Dates are microseconds since
-1970, as such numbers. Texts are codes into a sorted dictionary, -1 where one is missing, cut to `LONGEST_TEXT` letters.
+Numbers are float64, NaN if missing, clamped to ±1e15, and 0 if smaller than 1e-30 in size. Dates are such numbers:
+microseconds since 1970. Texts are codes into a sorted dictionary, -1 if missing, cut to `LONGEST_TEXT` characters.
 Booleans may be missing too.
 """
 
@@ -43,7 +43,7 @@ class Encoded:
         kind: number, boolean, text or date.
         values: floats, booleans, or codes into `words`.
         words: the sorted dictionary of a text column.
-        known: for booleans, where there is one; None when all are known.
+        known: for booleans, which rows have a value; None if all do.
     """
 
     kind: Kind
@@ -55,7 +55,7 @@ class Encoded:
         return len(self.values)
 
     def take(self, index: NDArray[Any]) -> Encoded:
-        """Some of its rows."""
+        """The column restricted to the rows in `index`."""
         known = None if self.known is None else self.known[index]
         return Encoded(self.kind, self.values[index], self.words, known)
 
@@ -72,7 +72,7 @@ class Encoded:
         return missing
 
     def decode(self) -> NDArray[Any]:
-        """The column as callables see it: floats, datetime64, booleans, texts; missing ones as NaN, NaT or None."""
+        """The column as callables see it: floats, datetime64, booleans or texts; missing values as NaN, NaT or None."""
         if self.kind == "text":
             words: NDArray[Any] = np.array([*self.words, None], dtype=object)
             return np.asarray(words[self.values])
@@ -87,7 +87,7 @@ class Encoded:
 
 
 def kind_by_type(column: NDArray[Any]) -> Kind | None:
-    """The kind of a raw column by its type alone; None where its values would have to be looked at.
+    """The kind of a raw column by its type alone; None if that depends on its values.
 
     >>> kind_by_type(np.array([1, 2])), kind_by_type(np.array([1, None]))
     ('number', None)
@@ -96,7 +96,7 @@ def kind_by_type(column: NDArray[Any]) -> Kind | None:
 
 
 def kind_of(column: NDArray[Any]) -> Kind | None:
-    """The kind of a raw column; None for matrices and for what expressions do not know.
+    """The kind of a raw column; None for matrices and for types that expressions do not support.
 
     >>> kind_of(np.array([1, 2])), kind_of(np.array(["a", None], dtype=object)), kind_of(np.zeros((2, 2)))
     ('number', 'text', None)
@@ -106,7 +106,7 @@ def kind_of(column: NDArray[Any]) -> Kind | None:
     if column.dtype.kind != "O":
         return _KINDS.get(column.dtype.kind)
     found = {type(value) for value in column.tolist()} - {type(None), float}
-    found = {one for one in found if one.__name__ not in ("NAType", "NaTType")}  # pandas' own ways to say nothing
+    found = {one for one in found if one.__name__ not in ("NAType", "NaTType")}  # pandas' missing values
     if not found and not all(is_nothing(value) for value in column.tolist()):
         return "number"
     if found and all(issubclass(one, list | dict | tuple | set | np.ndarray) for one in found):
@@ -122,7 +122,7 @@ def kind_of(column: NDArray[Any]) -> Kind | None:
 
 
 def encode(column: NDArray[Any], kind: Kind | None = None) -> Encoded:
-    """A raw column, canonical, of the given kind or of its own. What cannot be read as that kind is missing.
+    """The canonical form of a raw column, as the given kind or its own. Values that cannot be read as it are missing.
 
     >>> encode(np.array([50, "unknown", "7"], dtype=object), "number").values.tolist()
     [50.0, nan, 7.0]
@@ -155,7 +155,7 @@ def encode(column: NDArray[Any], kind: Kind | None = None) -> Encoded:
 
 
 def converted(column: Encoded, kind: Kind) -> Encoded:
-    """A canonical column read as another kind, value by value; what does not fit is missing."""
+    """A canonical column converted to another kind, value by value; values that do not fit are missing."""
     if column.kind == kind:
         return column
     if column.kind == "text":
@@ -171,11 +171,11 @@ def converted(column: Encoded, kind: Kind) -> Encoded:
         return encode_words(words, np.where(np.isnan(column.values), -1, codes))
     if kind == "text":
         return _encoded([READ["text"](item) for item in column.decode().tolist()], "text")
-    return _encoded([None] * len(column), kind)  # a date is neither a number nor yes or no
+    return _encoded([None] * len(column), kind)  # a date cannot be a number or a boolean
 
 
 def _encoded(items: list[Any], kind: Kind) -> Encoded:
-    """Values that were read one by one."""
+    """The canonical column of values that were converted one by one."""
     if kind == "boolean":
         known = np.array([item is not None for item in items], dtype=np.bool_)
         values = np.array([item is True for item in items], dtype=np.bool_)
@@ -189,7 +189,7 @@ def _encoded(items: list[Any], kind: Kind) -> Encoded:
 
 
 def encode_words(words: list[str], codes: NDArray[Any]) -> Encoded:
-    """A text column from a dictionary and codes into it (-1: missing): sorted, cut to size, without repeats.
+    """A text column from a dictionary and codes (-1: missing); its words become sorted, cut to size and unique.
 
     >>> encode_words(["b", "a"], np.array([0, 1, -1])).values.tolist()
     [1, 0, -1]
@@ -204,7 +204,7 @@ def encode_words(words: list[str], codes: NDArray[Any]) -> Encoded:
 
 
 def tamed(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Numbers made canonical, in place: nothing beyond ±LARGEST, nothing but 0 below SMALLEST."""
+    """Make numbers canonical, in place: clamp them to ±LARGEST and set those below SMALLEST in size to 0."""
     np.clip(values, -LARGEST, LARGEST, out=values)
     values[np.abs(values) < SMALLEST] = 0.0
     return values

@@ -1,10 +1,10 @@
 """ln and exp of columns by additions, multiplications and divisions alone, in a fixed order.
 
-IEEE 754 fixes these operations to the last bit, so that the result is the same on every processor and in every engine that
-writes down the same steps. Libraries' own functions differ in the last bit, and rounding to single precision hides that
-everywhere but at ties. Here numpy evaluates the steps; `data.engines.sql` writes them as SQL.
+IEEE 754 fixes these operations to the last bit, so the result is the same on every processor and in every engine that
+takes the same steps. Library functions differ in the last bit, and rounding to single precision hides that everywhere
+but at ties. Here numpy evaluates the steps; `data.engines.sql` writes them as SQL.
 
-Both are right to about 1e-15, and are given in single precision.
+Both are accurate to about 1e-15; expressions round them to single precision.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 __all__ = ["EXP", "LN", "LN2_HIGH", "LN2_LOW", "LOG2E", "ROOT_HALF", "exp", "ln"]
 
 LN2_HIGH, LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
-"""ln 2 in two parts, the first with so few digits that its multiples by small whole numbers are exact."""
+"""ln 2 in two parts; the first has so few digits that its small whole multiples are exact."""
 LOG2E, ROOT_HALF = 1.4426950408889634, 0.7071067811865476
 
 EXP = tuple(1.0 / factorial(power) for power in range(13, -1, -1))
-"""Taylor's coefficients, the highest power first: enough for |r| ≤ ln(2)/2."""
+"""Taylor coefficients, highest power first; enough for |r| ≤ ln(2)/2."""
 LN = tuple(2.0 / (2 * power + 1) for power in range(11, -1, -1))
-"""ln((1 + s)/(1 - s)) = s · polynomial in s², the highest power first: enough for |s| ≤ 0.172."""
+"""ln((1 + s)/(1 - s)) = s · polynomial in s², highest power first; enough for |s| ≤ 0.172."""
 
 
 def exp(x: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Typed trees on rows, with numpy: total, so that nothing raises or warns, whatever the rows.
+"""Evaluate typed trees on rows with numpy. Evaluation never raises and never warns, whatever the rows contain.
 
-A question is first compiled for the columns of one table: texts become look-ups into their dictionary, once, and what
-is left are numpy calls on chunks of rows. A yes/no node is never evaluated to three values; it is asked for the rows on
-which it is *true*, or for those on which it is *false*, and a row with something missing is in neither.
+A question is first compiled for the columns of one table: text operations become look-ups into the dictionary, once, and
+the rest are numpy calls on chunks of rows. A yes/no node is never evaluated to three values. It returns the rows on which
+it is *true*, or those on which it is *false*; a row with a missing value is in neither.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from everhold.queries.expression.values import FIRST_MICROS, SMALLEST
 __all__ = ["LEAST_EXPONENT", "MOST_EXPONENT", "Chunk", "Compiler"]
 
 MOST_EXPONENT, LEAST_EXPONENT = 80.0, -87.0
-"""exp of more is missing, of less is 0: within, it is a normal number in single precision."""
+"""exp is missing above this range and 0 below it; within, it is a normal number in single precision."""
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
 class Chunk:
-    """Some rows of a table, with what shared parts of questions have given on them."""
+    """Some rows of a table, with the results of shared parts of questions on them."""
 
     __slots__ = ("memo", "size", "start", "stop")
 
@@ -40,7 +40,7 @@ class Chunk:
         self.memo: dict[int, Any] = {}
 
     def all(self, value: bool) -> Bools:
-        """One truth for every row."""
+        """The same boolean for every row."""
         return np.full(self.size, value, dtype=np.bool_)
 
 
@@ -50,7 +50,7 @@ Codes = Callable[[Chunk], NDArray[np.int32]]
 
 
 class _Part:
-    """A compiled part of a question, which remembers its result on a chunk where more than one other part needs it."""
+    """A compiled part of a question. It caches its result on a chunk if several other parts need it."""
 
     __slots__ = ("run", "uses")
 
@@ -67,14 +67,14 @@ class _Part:
 
 
 class Compiler:
-    """Trees made ready for the columns of one table.
+    """Compiles trees for the columns of one table.
 
-    Every part is compiled once, and computed once a chunk where several others need it: a part that is asked for its true
-    and for its false rows would otherwise double the work of all that lies below it.
+    Every part is compiled once, and computed once per chunk if several others need it. Otherwise a part whose true and
+    false rows are both needed would double the work of everything below it.
 
     Args:
         columns: the canonical columns, looked up by name when first used.
-        share: let equal parts of different questions count as one. Pays off in batches only.
+        share: treat equal parts of different questions as one. Pays off in batches only.
     """
 
     def __init__(self, columns: Mapping[str, Encoded], *, share: bool = False) -> None:
@@ -85,7 +85,7 @@ class Compiler:
     def _once(
         self, node: Node, want: bool | None, make: Callable[[], Callable[[Chunk], Any]]
     ) -> Callable[[Chunk], Any]:
-        """The part for a node, made at its first use. Nodes live as long as their question, so identity will do."""
+        """The part for a node, compiled at its first use. Nodes live as long as their question, so identity is enough."""
         key = (node if self._share else id(node), want)
         part = self._parts.get(key)
         if part is None:
@@ -96,7 +96,7 @@ class Compiler:
     # yes/no ------------------------------------------------------------------------------------------------------
 
     def truth(self, node: Node, want: bool = True) -> Truths:
-        """The rows on which the node is certainly `want`."""
+        """The rows on which the node is known to be `want`."""
         return self._once(node, want, lambda: self._truth(node, want))
 
     def _truth(self, node: Node, want: bool) -> Truths:
@@ -114,7 +114,7 @@ class Compiler:
             return lambda chunk: chunk.all(value)
         if isinstance(node, Case):
             return self._choice(node, want)
-        return lambda chunk: chunk.all(False)  # a missing value is neither
+        return lambda chunk: chunk.all(False)  # a missing value is neither true nor false
 
     def _boolean(self, name: str, want: bool) -> Truths:
         column = self._columns[name]
@@ -153,7 +153,7 @@ class Compiler:
             items = [np.float64(item.value) for item in node.args[1:] if isinstance(item, Number)]
 
             def member(chunk: Chunk) -> Bools:
-                # Item by item: sorting or searching would take a time that depends on the rows.
+                # Item by item: the time of sorting or searching would depend on the rows.
                 x = left(chunk)
                 found = reduce(np.logical_or, [x == item for item in items])
                 return _wide(found if want else ~(found | np.isnan(x)), chunk)
@@ -171,7 +171,7 @@ class Compiler:
             return lambda chunk: reduce(
                 np.logical_or, [(yes(chunk) & true(chunk)) | (no(chunk) & false(chunk)) for true, false in items]
             )
-        # Different from every item, and nothing missing.
+        # Different from every item, and no value is missing.
         return lambda chunk: reduce(
             np.logical_and, [(yes(chunk) & false(chunk)) | (no(chunk) & true(chunk)) for true, false in items]
         )
@@ -204,7 +204,7 @@ class Compiler:
     # numbers and dates -------------------------------------------------------------------------------------------
 
     def number(self, node: Node) -> Numbers:
-        """The node's numbers, NaN where there is none; a single number where it is the same for all rows."""
+        """The node's numbers, NaN if missing; a single number if it is the same for all rows."""
         return self._once(node, None, lambda: self._number(node))
 
     def _number(self, node: Node) -> Numbers:
@@ -255,7 +255,7 @@ class Compiler:
     # text --------------------------------------------------------------------------------------------------------
 
     def text(self, node: Node) -> tuple[list[str], Codes]:
-        """The node's texts as a dictionary, and codes into it, -1 where there is none."""
+        """The node's texts as a dictionary, and codes into it, -1 if missing."""
         if isinstance(node, Text):
             return [node.value], lambda chunk: np.zeros(chunk.size, dtype=np.int32)
         if isinstance(node, Column):
@@ -281,12 +281,12 @@ def _joined(join: Callable[..., Bools], parts: list[Truths]) -> Truths:
 
 
 def _wide(found: Any, chunk: Chunk) -> Bools:
-    """A truth for every row, also where both sides were constants."""
+    """A boolean for every row, also if both sides are constants."""
     result: Bools = found if found.ndim else chunk.all(bool(found))
     return result
 
 
-# A comparison's true and its false rows; NaN is in neither.
+# The true and the false rows of a comparison; NaN is in neither.
 _COMPARE: dict[tuple[str, bool], Callable[[Any, Any], Any]] = {
     ("<", True): np.less,
     ("<", False): np.greater_equal,
@@ -315,11 +315,11 @@ def _word_test(op: str, others: list[str]) -> Callable[[str], bool]:
     return (lambda word: word.endswith(body)) if other.startswith("%") else (lambda word: word == body)
 
 
-# No operation may take a time that depends on the rows: no branch on a value, no masked copy, no calendar of numpy's.
+# The time of an operation must not depend on the rows: no branch on a value, no masked copy, no numpy calendar functions.
 
 
 def _looked_up(table: NDArray[Any], codes: NDArray[Any]) -> Any:
-    """What a table says of each word, missing ones first: no code is negative then, which would take longer."""
+    """The table's entry for each code; entry 0 is for missing ones. Negative codes would take longer, so all move by 1."""
     return np.take(table, codes + 1, mode="clip")
 
 
@@ -327,7 +327,7 @@ _DAY, _HOUR = 86_400_000_000, 3_600_000_000
 
 
 def _date_part(part: Callable[[Any, Any], Any], micros: Any) -> Any:
-    whole = np.fmax(micros, FIRST_MICROS).astype(np.int64)  # some day where there is none
+    whole = np.fmax(micros, FIRST_MICROS).astype(np.int64)  # any valid day in place of a missing one
     days = whole // _DAY
     return part(days.astype(np.float64), whole - days * _DAY) + 0.0 * micros
 
@@ -369,12 +369,12 @@ def _only(x: Any, kept: Any) -> Any:
 
 
 def _divisor(y: Any) -> Any:
-    """What may be divided by: anything smaller than SMALLEST is as good as 0, and dividing by it gives nothing."""
+    """A divisor: anything smaller than SMALLEST counts as 0, and dividing by it gives a missing value."""
     return _only(y, np.abs(y) >= SMALLEST)
 
 
 def _single(x: Any) -> Any:
-    """To single precision: what is left is the same number on every processor and in every engine."""
+    """Round to single precision, which gives the same number on every processor and in every engine."""
     return x.astype(np.float32).astype(np.float64)
 
 

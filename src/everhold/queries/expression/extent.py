@@ -1,7 +1,7 @@
-"""How large and how small a number can become, whatever the row: by the shape of its expression alone.
+"""How large and how small a number can become on any row, by the shape of its expression alone.
 
-A product of many columns could pass the largest double, or fall below the smallest normal one, where some engines round,
-some give 0 and some fail. Such an expression is refused before it is asked, so that all engines agree on every row.
+A product of many columns could exceed the largest double, or fall below the smallest normal one, where some engines round,
+some give 0 and some fail. Such an expression is rejected before it is asked, so that all engines agree on every row.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from everhold.queries.expression.values import LARGEST, SMALLEST
 __all__ = ["LEAST", "MOST", "Extent", "extent", "out_of_range"]
 
 MOST, LEAST = 1e280, 1e-280
-"""Within these no operation that everhold adds (a shift by an end of the range, a division by its length) can leave the
-normal doubles, 2.3e-308 to 1.7e308."""
+"""Within these limits, the operations that everhold adds (a shift by an end of the range, a division by its length) stay
+within the normal doubles, 2.3e-308 to 1.7e308."""
 _ULP = 2.0**-53
 
 
 class Extent(NamedTuple):
-    """Sizes that a number can have.
+    """The absolute values that a number can have.
 
     Attributes:
-        least: the smallest, 0 apart; inf where it is always 0.
-        grid: every value is a multiple of some power of two that is at least this: what a sum can cancel down to.
-        most: the largest.
+        least: the smallest one other than 0; inf if the number is always 0.
+        grid: every value is a multiple of some power of two that is at least this; a sum can cancel down to it.
+        most: the largest one.
     """
 
     least: float
@@ -35,12 +35,12 @@ class Extent(NamedTuple):
 
 
 def _rounded(least: float, most: float) -> Extent:
-    """A result of at least this size, as a double: a multiple of its last place."""
+    """The extent of a result between `least` and `most`, as a double: a multiple of its last place."""
     return Extent(least, least * _ULP, most)
 
 
 def extent(node: Node) -> Extent:
-    """What sizes a number can have.
+    """The absolute values that a node's number can have.
 
     >>> from everhold.queries.expression.tree import Column
     >>> x = Column("x", "number")
@@ -53,7 +53,7 @@ def extent(node: Node) -> Extent:
     if isinstance(node, Case):
         return _any_of([extent(value) for _, value in node.branches] + [extent(node.otherwise)])
     if not isinstance(node, Call) or not node.args or node.args[0].kind != "number":
-        return _rounded(SMALLEST, LARGEST)  # columns; parts of dates and lengths of texts are well within
+        return _rounded(SMALLEST, LARGEST)  # columns; parts of dates and lengths of texts are well within these limits
     sizes = [extent(arg) for arg in node.args]
     x, y = sizes[0], sizes[-1]
     if node.name in ("+", "-"):
@@ -61,7 +61,7 @@ def extent(node: Node) -> Extent:
         return Extent(grid, grid, x.most + y.most)
     if node.name == "*":
         return _rounded(inf if inf in (x.least, y.least) else x.least * y.least, x.most * y.most)
-    if node.name in ("/", "%"):  # by anything smaller than SMALLEST there is no quotient
+    if node.name in ("/", "%"):  # a divisor smaller than SMALLEST gives a missing value
         most = x.most / max(SMALLEST, min(y.least, LARGEST))
         quotient = _rounded(inf if x.least == inf or y.most == 0.0 else x.least / y.most, most)
         if node.name == "/":
@@ -80,20 +80,23 @@ def extent(node: Node) -> Extent:
 
 
 def out_of_range(node: Node) -> str | None:
-    """What is wrong with a number's size, as a sentence; None when nothing is.
+    """A message if a number could become too large or too small, otherwise None.
 
     >>> from everhold.queries.expression.tree import Column
     >>> node = Column("x", "number")
     >>> for _ in range(9):
     ...     node = Call("*", (node, Column("x", "number")), "number")
     >>> out_of_range(node)
-    'this could become smaller than 1e-280 on some row, and not 0. Expected larger numbers or fewer products.'
+    'this could become smaller than 1e-280 without being 0 on some row. Expected larger numbers or fewer products.'
     """
     least, _, most = extent(node)
     if not most <= MOST:
         return f"this could become larger than {MOST:g} on some row. Expected smaller numbers or fewer products."
     if not least >= LEAST:
-        return f"this could become smaller than {LEAST:g} on some row, and not 0. Expected larger numbers or fewer products."
+        return (
+            f"this could become smaller than {LEAST:g} without being 0 on some row. "
+            "Expected larger numbers or fewer products."
+        )
     return None
 
 

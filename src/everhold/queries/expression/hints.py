@@ -1,4 +1,4 @@
-"""What to write instead of what people know from SQL, R or Python."""
+"""Hints: what to write in place of spellings from SQL, R or Python."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ __all__ = ["CHARACTERS", "FUNCTIONS", "OPERATORS"]
 
 CHARACTERS = {
     "&": " Write AND.",
-    "|": " For OR write OR; texts cannot be joined.",
+    "|": " Write OR; texts cannot be joined.",
     "!": " Write NOT.",
     "^": " Powers are products: write x * x, or exp(2 * ln(x)).",
-    "~": " There are no regular expressions: write LIKE 'start%', '%end' or '%middle%'.",
-    "`": ' Names with spaces stand in double quotes: "blood pressure".',
-    "[": ' Names with spaces stand in double quotes: "blood pressure".',
-    ";": " A question is one expression and has no end mark.",
-    ":": " There are no casts: declare the column's kind in the schema.",
-    "?": " Write the value itself: there are no parameters.",
-    "$": " Write the value itself: there are no parameters.",
+    "~": " Regular expressions are not supported: write LIKE 'start%', '%end' or '%middle%'.",
+    "`": ' Put names with spaces in double quotes: "blood pressure".',
+    "[": ' Put names with spaces in double quotes: "blood pressure".',
+    ";": " A question is one expression without a semicolon at its end.",
+    ":": " Casts are not supported: declare the column's kind in the schema.",
+    "?": " Parameters are not supported: write the value itself.",
+    "$": " Parameters are not supported: write the value itself.",
 }
 
 FUNCTIONS = {
-    "log": "Write ln(x), the natural logarithm; ln(x) / 2.302585092994046 is the one to base 10.",
+    "log": "Write ln(x) for the natural logarithm, or ln(x) / 2.302585092994046 for base 10.",
     "log10": "Write ln(x) / 2.302585092994046.",
     "log2": "Write ln(x) / 0.6931471805599453.",
     "power": "Powers are products: write x * x, or exp(2 * ln(x)).",
@@ -31,7 +31,7 @@ FUNCTIONS = {
     "substring": "Write LIKE 'start%', '%end' or '%middle%'.",
     "left": "Write LIKE 'start%'.",
     "right": "Write LIKE '%end'.",
-    "cast": "There are no casts: declare the column's kind in the schema.",
+    "cast": "Casts are not supported: declare the column's kind in the schema.",
     "concat": "Texts cannot be joined: compare the columns one by one, joined by AND.",
     "ifnull": "Write coalesce(x, y).",
     "nvl": "Write coalesce(x, y).",
@@ -43,9 +43,9 @@ FUNCTIONS = {
 
 OPERATORS = {
     "ILIKE": " Write lower(name) LIKE 'start%'.",
-    "SIMILAR": " There are no regular expressions: write LIKE 'start%', '%end' or '%middle%'.",
-    "REGEXP": " There are no regular expressions: write LIKE 'start%', '%end' or '%middle%'.",
-    "RLIKE": " There are no regular expressions: write LIKE 'start%', '%end' or '%middle%'.",
+    "SIMILAR": " Regular expressions are not supported: write LIKE 'start%', '%end' or '%middle%'.",
+    "REGEXP": " Regular expressions are not supported: write LIKE 'start%', '%end' or '%middle%'.",
+    "RLIKE": " Regular expressions are not supported: write LIKE 'start%', '%end' or '%middle%'.",
     "CONTAINS": " Write LIKE '%middle%'.",
     "XOR": " Write a <> b for two yes/no columns.",
     "MOD": " Write a % b.",

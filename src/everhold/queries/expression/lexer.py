@@ -1,4 +1,4 @@
-"""Text to tokens, with places, so that every error can point at its cause."""
+"""Split text into tokens with positions, so that every error can point at its cause."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PATTERN = re.compile(
 
 
 class Token(NamedTuple):
-    """A piece of the text: its kind, what it says, and where it stands."""
+    """A piece of the text: its kind, value and position."""
 
     kind: str
     value: str
@@ -35,14 +35,14 @@ class Token(NamedTuple):
 
 
 def complain(text: str, at: int, message: str) -> NoReturn:
-    """Raise a QuestionError that shows the line with a caret under the place."""
+    """Raise a QuestionError that shows the text with a caret under the position."""
     start = max(0, at - 50)
     shown = text[start : at + 40].replace("\n", " ").replace("\t", " ")
     raise QuestionError(f"{message}\n  {shown}\n  {' ' * (at - start)}^")
 
 
 def tokens(text: str, most: int) -> list[Token]:
-    """All tokens of a question of at most so many characters, an end mark last.
+    """All tokens of a question of at most `most` characters; the last one marks the end.
 
     >>> [token.value for token in tokens("age >= 40 AND city = 'it''s'", 100)]
     ['age', '>=', '40', 'AND', 'city', '=', "it's", '']
@@ -52,11 +52,11 @@ def tokens(text: str, most: int) -> list[Token]:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        complain(text, error.start, "this is half of a character. Expected text that can be written as UTF-8.")
+        complain(text, error.start, "this is a lone surrogate. Expected text that can be encoded as UTF-8.")
     result, at = [], 0
     for found in _PATTERN.finditer(text):
         if found.start() != at:
-            break  # something in between that is no token
+            break  # the text in between is not a token
         kind = str(found.lastgroup)
         value, place = found[kind], found.start(kind)
         if kind == "word":
@@ -70,7 +70,7 @@ def tokens(text: str, most: int) -> list[Token]:
         at = found.end()
     if text[at:].strip():
         place = at + len(text[at:]) - len(text[at:].lstrip())
-        what = "a text that does not end" if text[place] in "'\"" else f"the character {text[place]!r}"
-        complain(text, place, f"{what} was not expected here.{CHARACTERS.get(text[place], '')}")
+        what = "the closing quote is missing." if text[place] in "'\"" else f"unexpected character {text[place]!r}."
+        complain(text, place, f"{what}{CHARACTERS.get(text[place], '')}")
     result.append(Token("end", "", len(text)))
     return result

@@ -1,4 +1,4 @@
-"""Tokens to a typed tree, checked against the public columns on the way (a Pratt parser with hard limits)."""
+"""Parse tokens to a typed tree and check it against the public columns (a Pratt parser with hard limits)."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ MOST_ITEMS = 256
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a question may have at most, so that its time and memory are bounded.
+    """Upper limits on a question, which bound its time and memory.
 
     Attributes:
-        characters: of its text.
-        parts: operations, columns and constants as they are written.
-        depth: parentheses and calls within each other.
-        size: parts once BETWEEN is written out, which names its operand twice.
+        characters: length of its text.
+        parts: operations, columns and constants as written.
+        depth: nested parentheses and calls.
+        size: parts after each BETWEEN is expanded, which repeats its operand.
         height: operations on top of each other: x + x + x has two.
     """
 
@@ -53,23 +53,23 @@ class Limits:
 
 ASKED = Limits(characters=4_000, parts=250, depth=40, size=600, height=100)
 RECORDED = Limits(characters=200_000, parts=20_000, depth=200, size=20_000, height=150)
-"""Of what a ledger holds: it was checked when it was asked, and a statistic is larger than what it is about."""
+"""Limits for texts from a ledger: they were checked when they were asked, and a statistic's text is longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a text column that the schema lists.
+    """The words that the schema lists for a text column.
 
     Attributes:
         listed: the words.
-        closed: whether it holds nothing else.
+        closed: whether the column holds no other words.
     """
 
     listed: frozenset[str]
     closed: bool = True
 
 
-# What functions take and give: kinds of arguments ("…" repeats the last), kind of the result.
+# Signatures of functions: kinds of the arguments ("…" repeats the last), kind of the result.
 _FUNCTIONS: dict[str, tuple[tuple[str, ...], Kind]] = {
     "abs": (("number",), "number"),
     "sqrt": (("number",), "number"),
@@ -106,18 +106,18 @@ def parse(
     *,
     limits: Limits = ASKED,
 ) -> Node:
-    """The tree of a question.
+    """Parse the text of a question to its tree.
 
     Args:
-        text: what was typed.
+        text: the text as typed.
         columns: the public columns with their kinds.
-        want: what the whole expression must be; yes and no become 1 and 0 where a number is wanted; 'ordered' is a number
+        want: the kind that the whole expression must have; for a number, yes and no become 1 and 0; 'ordered' is a number
             or a date.
-        words: for text columns the words that the schema lists.
+        words: for text columns, the words that the schema lists.
         limits: `ASKED`, or `RECORDED` for a text from a ledger, which was checked when it was asked.
 
     Raises:
-        QuestionError: with a caret under the place, and a near column, word or function where one fits.
+        QuestionError: with a caret under the position, and a near column, word or function if there is one.
 
     >>> parse("age > 40", {"age": "number"})
     Test(op='<', args=(Number(value=40.0, kind='number', at=6), Column(name='age', kind='number', at=0)), ...)
@@ -126,9 +126,9 @@ def parse(
     tree = parser.expression(0)
     if parser.now.kind != "end":
         hint = OPERATORS.get(parser.now.value.upper(), " A question is one expression.")
-        parser.fail(parser.now, f"{parser.now.value!r} was not expected here.{hint}")
+        parser.fail(parser.now, f"unexpected {parser.now.value!r}.{hint}")
     if isinstance(tree, Null):
-        return complain(text, tree.at, "this is missing on every row. Expected something that some rows have.")
+        return complain(text, tree.at, "this is NULL on every row. Expected a value that some rows have.")
     if tree.kind == want or (want == "ordered" and tree.kind in ("number", "date")):
         return tree
     if want != "boolean":
@@ -156,14 +156,14 @@ class _Parser:
         self._depth = 0
         self._measured: dict[int, tuple[Node, int, int]] = {}  # by identity: the node, its size and its height
         self.now = self._tokens[0]
-        """The token that is read next."""
+        """The next token to read."""
 
     def fail(self, where: Token | Node, message: str) -> NoReturn:
-        """Point at a token or a node."""
+        """Raise a QuestionError that points at a token or a node."""
         complain(self._text, where.at, message)
 
     def take(self) -> Token:
-        """Read a token."""
+        """Read the next token."""
         token = self.now
         if token.kind != "end":
             self._place += 1
@@ -177,11 +177,11 @@ class _Parser:
         return None
 
     def expect(self, value: str) -> Token:
-        """Read this operator or keyword, or complain."""
+        """Read this operator or keyword, or fail."""
         token = self.accept(value)
         if token is None:
-            found = "the question ends" if self.now.kind == "end" else f"{self.now.value!r} came"
-            self.fail(self.now, f"{value!r} was expected here, but {found}.")
+            found = "the end of the question" if self.now.kind == "end" else repr(self.now.value)
+            self.fail(self.now, f"expected {value!r} here, but found {found}.")
         return token
 
     def part(self, node: Node) -> Node:
@@ -196,7 +196,7 @@ class _Parser:
         if size > most.size:
             self.fail(
                 node,
-                f"the question has more than {most.size} parts once every BETWEEN is written out as two comparisons. "
+                f"the question has more than {most.size} parts after each BETWEEN is expanded to two comparisons. "
                 "Expected a smaller one.",
             )
         if height > most.height:
@@ -206,7 +206,7 @@ class _Parser:
         return node
 
     def expression(self, level: int) -> Node:
-        """Parse what binds more tightly than `level`: 1 OR, 2 AND, 3 NOT, 4 comparisons, 5 sums, 6 products, 7 signs."""
+        """Parse operators that bind tighter than `level`: 1 OR, 2 AND, 3 NOT, 4 comparisons, 5 sums, 6 products, 7 signs."""
         self._depth += 1
         if self._depth > self._limits.depth:
             self.fail(self.now, f"the question is nested more than {self._limits.depth} deep. Expected a flatter one.")
@@ -255,11 +255,11 @@ class _Parser:
         before = self._text[max(token.at - 1, 0) : token.at]
         hint = {"=>": " Write >=.", "=<": " Write <=.", "**": OPERATORS["**"]}.get(before + token.value, "")
         if token.kind == "keyword" and (names := [name for name in self._columns if name.upper() == token.value]):
-            hint = f' The column stands in double quotes, because its name is a word of the language: "{names[0]}".'
-        return self.fail(token, f"{token.value!r} was not expected here; a column, a number or a text was.{hint}")
+            hint = f' Put the column in double quotes, because its name is a keyword: "{names[0]}".'
+        return self.fail(token, f"unexpected {token.value!r}. Expected a column, a number or a text here.{hint}")
 
     def infix(self, left: Node, level: int) -> Node | None:
-        """What may follow a value, if it binds more tightly than `level`."""
+        """Parse the operator after a value, if it binds tighter than `level`."""
         token = self.now
         if token.kind == "keyword":
             if token.value == "OR" and level < 1:
@@ -291,17 +291,15 @@ class _Parser:
         return self.part(Logic("and" if op == "and" else "or", tuple(parts), at=token.at))
 
     def compare(self, token: Token, left: Node, right: Node) -> Node:
-        """A comparison, turned so that only '<', '<=' and '=' remain."""
+        """A comparison, rewritten so that only '<', '<=' and '=' remain."""
         left, right = self.alike(token, left, right)
         if self._strict and (isinstance(left, Null) or isinstance(right, Null)):
-            self.fail(
-                token, "nothing compares with NULL, so this would be no on every row. Write IS NULL or IS NOT NULL."
-            )
+            self.fail(token, "a comparison with NULL is never true. Write IS NULL or IS NOT NULL.")
         if token.value in _EQUALITIES:
             self.known(left, right)
             self.known(right, left)
         if left.kind == "boolean" and token.value not in _EQUALITIES:
-            self.fail(token, "yes/no values can be compared by = and <> only.")
+            self.fail(token, "yes/no values can only be compared with = and <>.")
         op = token.value
         if op in ("<", "<="):
             return self.part(Test(op, (left, right), at=token.at))  # type: ignore[arg-type]
@@ -316,7 +314,9 @@ class _Parser:
         if token.value == "IS":
             negated = self.accept("NOT") is not None
             if self.now.value in ("TRUE", "FALSE"):
-                self.fail(self.now, "a yes/no value stands alone, or with NOT before it. IS goes with NULL only.")
+                self.fail(
+                    self.now, "IS can only be followed by NULL or NOT NULL. Write a yes/no column alone, or with NOT."
+                )
             self.expect("NULL")
             node = self.part(Test("null", (left,), at=token.at))
         else:
@@ -348,13 +348,13 @@ class _Parser:
                     Test("like", (self.need(left, "text"), Text(pattern.value, at=pattern.at)), at=token.at)
                 )
             else:
-                self.fail(token, "IN, BETWEEN or LIKE was expected after NOT.")
+                self.fail(token, "expected IN, BETWEEN or LIKE after NOT.")
         return self.part(Logic("not", (node,), at=token.at)) if negated else node
 
     def members(self, token: Token, left: Node) -> Node:
         """IN (literal, …)."""
         if isinstance(left, Null):
-            self.fail(token, "NULL is in no list, so this would be no on every row.")
+            self.fail(token, "NULL IN (...) would be no on every row. Write a column before IN.")
         self.expect("(")
         items: list[Node] = []
         while True:
@@ -365,34 +365,34 @@ class _Parser:
             _, item = self.alike(token, left, item)
             self.known(left, item)
             items.append(item)
-            self._parts -= 1  # lists have a limit of their own
+            self._parts -= 1  # lists have their own limit
             if len(items) > MOST_ITEMS:
-                self.fail(where, f"the list has more than {MOST_ITEMS} items.")
+                self.fail(where, f"the list has more than {MOST_ITEMS} items. Expected a shorter list.")
             if not self.accept(","):
                 break
         self.expect(")")
         return self.part(Test("in", (left, *items), at=token.at))
 
     def arithmetic(self, token: Token, left: Node, right: Node) -> Node:
-        """+ - * / %."""
+        """One of + - * / %, on two numbers."""
         node = Call(token.value, (self.need(left, "number"), self.need(right, "number")), "number", token.at)
         self.bounded(node)
         return self.part(node)
 
     def call(self, name: Token) -> Node:
-        """A function."""
+        """A function call, with its arguments checked."""
         known = _FUNCTIONS.get(name.value.lower())
         if known is None:
             if name.value.lower() in _AGGREGATES:
                 self.fail(
                     name,
-                    f"{name.value} is about many rows, and a question is about one. Ask holdout.mean, holdout.quantile, "
-                    "holdout.variance or holdout.share instead.",
+                    f"{name.value} aggregates rows, but a question is evaluated on one row at a time. Use holdout.mean, "
+                    "holdout.quantile, holdout.variance or holdout.share instead.",
                 )
             if name.value.lower() in FUNCTIONS:
                 self.fail(name, f"there is no function {name.value!r}. {FUNCTIONS[name.value.lower()]}")
             near = did_you_mean(name.value.lower(), _FUNCTIONS)
-            self.fail(name, f"there is no function {name.value!r}.{near} There are: {', '.join(sorted(_FUNCTIONS))}.")
+            self.fail(name, f"there is no function {name.value!r}.{near} Functions: {', '.join(sorted(_FUNCTIONS))}.")
         self.expect("(")
         args: list[Node] = []
         if not self.accept(")"):
@@ -435,12 +435,12 @@ class _Parser:
         kind = self._columns.get(token.value)
         if kind is None:
             if token.value.upper() in ("SELECT", "FROM", "WHERE"):
-                self.fail(token, "a question is a condition alone, such as age > 40, without SELECT, FROM or WHERE.")
+                self.fail(token, "a question is only a condition, such as age > 40, without SELECT, FROM or WHERE.")
             near = did_you_mean(token.value, self._columns)
-            text = "" if near else f" A text stands in single quotes: {token.value!r}."
+            text = "" if near else f" Put a text in single quotes: {token.value!r}."
             longer = [name for name in self._columns if name.startswith(token.value + " ")]
             if longer:
-                near, text = f' Names with spaces stand in double quotes: "{longer[0]}".', ""
+                near, text = f' Put names with spaces in double quotes: "{longer[0]}".', ""
             self.fail(
                 token,
                 f"there is no column {token.value!r}.{near}{text} The columns are: {', '.join(self._columns) or 'none'}.",
@@ -448,16 +448,16 @@ class _Parser:
         return self.part(Column(token.value, kind, token.at))
 
     def need(self, node: Node, kind: Kind) -> Node:
-        """A node of this kind, or a complaint."""
+        """The node, if it is of this kind or can become so; otherwise fail."""
         if isinstance(node, Null):
             return replace(node, kind=kind)
         if kind == "date" and isinstance(node, Text):
             return self.date(node)
         if node.kind != kind:
-            hint = " Dates stand in quotes: '2024-05-01'." if kind == "date" and node.kind == "number" else ""
+            hint = " Put dates in quotes: '2024-05-01'." if kind == "date" and node.kind == "number" else ""
             if kind == "date" and isinstance(node, Column):
-                hint = " Dates are written 2024-05-01 in files; a column of other texts is read as text."
-            self.fail(node, f"this is {_WORDS[node.kind]} where {_WORDS[kind]} was expected.{hint}")
+                hint = " A date column needs dates such as 2024-05-01 in the file; any other format is read as text."
+            self.fail(node, f"this is {_WORDS[node.kind]}. Expected {_WORDS[kind]}.{hint}")
         return node
 
     @staticmethod
@@ -475,18 +475,18 @@ class _Parser:
         if left.kind != right.kind:
             hint = ""
             if isinstance(left, Test) and token.value in _COMPARISONS:
-                hint = " Two comparisons are joined by AND: 0 < x AND x < 1."
+                hint = " Join two comparisons with AND: 0 < x AND x < 1."
             elif "boolean" in (left.kind, right.kind):
-                hint = " Write the column alone, or NOT before it."
+                hint = " Write the column alone, or with NOT."
             elif isinstance(left, Text) or isinstance(right, Text):
                 hint = " Write numbers without quotes."
             elif isinstance(left, Number) or isinstance(right, Number):
-                hint = " Put the value in quotes; or, if the column should be a number, declare it so in the schema."
+                hint = " Put the value in quotes, or declare the column as a number in the schema."
             self.fail(token, f"{_WORDS[left.kind]} cannot be compared with {_WORDS[right.kind]}.{hint}")
         return left, right
 
     def known(self, column: Node, item: Node) -> None:
-        """Complain about a word that a column with a closed list of words cannot hold."""
+        """Fail for a word that a column with a closed list cannot hold, or that looks like a misspelt listed word."""
         words = self._words.get(column.name) if isinstance(column, Column) else None
         if words is None or not isinstance(item, Text) or item.value in words.listed or not self._strict:
             return
@@ -498,8 +498,8 @@ class _Parser:
         if (near := near_word(item.value, words.listed, cutoff=0.8)) is not None:
             self.fail(
                 item,
-                f"{item.value!r} is not among the listed values of {name!r}. Did you mean {near!r}? To ask about "
-                f"{item.value!r} all the same, write LIKE {item.value!r} in place of =. Nothing was charged.",
+                f"{item.value!r} is not a listed value of {name!r}. Did you mean {near!r}? To ask about "
+                f"{item.value!r} anyway, write LIKE {item.value!r} instead of =. Nothing was charged.",
             )
 
     def date(self, node: Text) -> Node:
@@ -518,11 +518,11 @@ class _Parser:
         return Number(micros, "date", node.at)
 
     def bounded(self, node: Call) -> None:
-        """Refuse what could overflow or underflow by its shape alone."""
+        """Fail for an expression that could overflow or underflow."""
         if self._strict and (fault := out_of_range(node)) is not None:
             self.fail(node, fault)
 
 
 def _counted(node: Node) -> tuple[Node, ...]:
-    """What a node is made of; the items of a list have a limit of their own."""
+    """The operands of a node that count against the limits; list items have their own limit."""
     return node.args[:1] if isinstance(node, Test) and node.op == "in" else operands(node)

@@ -1,7 +1,7 @@
-"""Running questions over a table: in chunks that stay in the processor's cache, on several threads where that pays.
+"""Evaluate questions over a table, in chunks that stay in the processor's cache and on several threads if that is faster.
 
-Every question gives each row a whole number of *steps* from 0 to STEPS: a yes/no question 0 or STEPS, a bounded_mean one its
-place between the ends of its range. Their sums are exact whatever the chunks, the threads or the order of rows.
+Every question gives each row a whole number of *steps* from 0 to STEPS: a yes/no question 0 or STEPS, a bounded mean its
+position between the ends of its range. Their sums are exact for any chunks, threads or order of rows.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["STEPS", "Batch", "Columns", "Program", "TooSlow"]
 
 STEPS = 2 * VALUE_ONE
-"""From no to yes, or from the low to the high end of a range."""
+"""The number of steps from no to yes, or from the low to the high end of a range."""
 
-# Measured (docs/benchmarks.md): chunks of 32,768 rows suit the cache; threads hand Python's lock to and fro, which pays
-# only with chunks so large that one table alone would not stay in it, and from two million rows on.
+# Measured (docs/benchmarks.md): chunks of 32,768 rows fit the cache. Threads have to pass Python's lock around, which pays
+# off only with chunks larger than the cache, and from two million rows on.
 _CHUNK, _THREADED_CHUNK = 32_768, 262_144  # multiples of 8
 _THREADED = 2_000_000
 
@@ -59,7 +59,7 @@ def _threads() -> int:
 
 
 class TooSlow(Exception):
-    """Evaluation on public rows has reached its deadline."""
+    """Evaluation on public rows passed its deadline."""
 
 
 def _over_chunks(
@@ -70,7 +70,7 @@ def _over_chunks(
     threads: int | None = None,
     until: float | None = None,
 ) -> list[T]:
-    """`work` on every chunk, in order of the rows; until a moment of the monotonic clock, on public rows alone."""
+    """Run `work` on every chunk, in row order. `until` is a deadline on the monotonic clock, for public rows only."""
     count = threads or (1 if size < _THREADED else _threads())
     chunk = chunk or (_CHUNK if count < 2 else _THREADED_CHUNK)
     starts = range(0, size, chunk)
@@ -87,7 +87,7 @@ def _over_chunks(
 
 
 class Program:
-    """One question, ready for the columns of one table."""
+    """One question, compiled for the columns of one table."""
 
     def __init__(self, question: TextQuestion, columns: Mapping[str, Encoded]) -> None:
         compiler = Compiler(columns)
@@ -95,12 +95,12 @@ class Program:
         self._run = _rows_of(question, compiler)
 
     def values(self, size: int, *, chunk: int | None = None, threads: int | None = None) -> NDArray[Any]:
-        """Booleans of a yes/no question, else steps, for every row."""
+        """The value on every row: booleans for a yes/no question, otherwise steps."""
         parts = _over_chunks(size, self._run, chunk=chunk, threads=threads)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def total(self, size: int, *, chunk: int | None = None, threads: int | None = None) -> int:
-        """The sum of the steps, exact."""
+        """The exact sum of the steps."""
         if self.yes_no:
             counts = _over_chunks(size, lambda c: int(np.count_nonzero(self._run(c))), chunk=chunk, threads=threads)
             return STEPS * sum(counts)
@@ -120,7 +120,7 @@ def _rows_of(question: TextQuestion, compiler: Compiler) -> Callable[[Chunk], ND
         y = np.rint(np.minimum(np.maximum(x, 0.0), 1.0) * STEPS)
         if reverse:
             y = STEPS - y
-        y = np.fmax(y, 0.0)  # where there is no number
+        y = np.fmax(y, 0.0)  # a missing number has 0 steps
         if group is not None:
             y = y * group(chunk)
         return y if y.ndim else np.full(chunk.size, float(y))
@@ -129,9 +129,9 @@ def _rows_of(question: TextQuestion, compiler: Compiler) -> Callable[[Chunk], ND
 
 
 class Batch:
-    """Many questions in one scan, with everything that they have in common computed once.
+    """Many questions in one scan; parts that they share are computed once.
 
-    Yes/no parts are kept as packed bits, eight rows a byte: ANDs and ORs of parts that are there already cost an eighth.
+    Yes/no parts are packed bits, eight rows per byte, so ANDs and ORs of cached parts cost an eighth.
     """
 
     def __init__(self, questions: Sequence[TextQuestion], columns: Mapping[str, Encoded]) -> None:
@@ -144,7 +144,7 @@ class Batch:
         ]
 
     def totals(self, size: int, *, chunk: int | None = None, threads: int | None = None) -> list[int]:
-        """The sums of the steps of every question, exact."""
+        """The exact sum of the steps of every question."""
         yes_no = [question.yes_no for question in self._questions]
 
         def work(part: Chunk) -> NDArray[np.int64]:
@@ -158,10 +158,10 @@ class Batch:
         return [int(total) for total in np.sum(found, axis=0)]
 
     def values(self, size: int, *, until: float | None = None) -> list[NDArray[Any]]:
-        """Packed bits of every yes/no question, steps of every other.
+        """The values of every question: packed bits for yes/no questions, otherwise steps.
 
         Raises:
-            TooSlow: it is later than `until`.
+            TooSlow: the deadline `until` has passed.
         """
         found = _over_chunks(size, lambda part: [run(part) for run in self._runs], until=until)
         return [np.concatenate(parts) for parts in zip(*found, strict=True)]
@@ -180,7 +180,7 @@ class Batch:
                     join(result, part(chunk), out=result)
                 return result
 
-            self._slots[node] = run  # joining bits again is cheaper than keeping every conjunction
+            self._slots[node] = run  # combining bits again is cheaper than storing every conjunction
             return run
         truth = self._compiler.truth(node)
 
@@ -205,7 +205,7 @@ def _count(bits: NDArray[np.uint8]) -> int:
 
 
 class Columns(dict[str, "Encoded"]):
-    """The canonical columns of a table that keeps them, or of plain arrays; each looked up when first used."""
+    """The canonical columns of a `Table` or of plain arrays; each is encoded when first used."""
 
     def __init__(self, rows: Mapping[str, NDArray[Any]]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Questions as text, made ready to be asked."""
+"""Text questions as `Query` objects."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ __all__ = ["BoundedMean", "Evaluated", "Expression", "TextQuestion", "Units", "i
 
 
 class Units(Protocol):
-    """Rows grouped by the unit they belong to: one draw each."""
+    """Rows grouped by the unit they belong to; each unit is one draw."""
 
     def __len__(self) -> int:
         """The number of units."""
 
     def average(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Mean steps within each unit, rounded to whole ones."""
+        """The mean of the steps within each unit, rounded to whole steps."""
 
 
 class TextQuestion(Protocol):
-    """What engines evaluate: a typed tree, and how its value becomes steps from 0 to STEPS."""
+    """The form that engines evaluate: a typed tree, and how its value maps to steps from 0 to STEPS."""
 
     @property
     def tree(self) -> Node:
-        """What is evaluated on each row."""
+        """The expression to evaluate on each row."""
 
     @property
     def yes_no(self) -> bool:
@@ -45,15 +45,15 @@ class TextQuestion(Protocol):
 
     @property
     def given(self) -> Node | None:
-        """Rows on which this is not true have 0 steps."""
+        """A condition; rows on which it is not true have 0 steps."""
 
     @property
     def low(self) -> float:
-        """The value that has 0 steps; what is below has none either."""
+        """The value with 0 steps; smaller values have 0 steps too."""
 
     @property
     def high(self) -> float:
-        """The value that has all STEPS."""
+        """The value with STEPS steps; larger values have STEPS too."""
 
     @property
     def reverse(self) -> bool:
@@ -69,7 +69,7 @@ def _values(question: TextQuestion, rows: Rows, size: int) -> GridValues:
 
 
 def as_grid(values: NDArray[Any], units: Units | None) -> GridValues:
-    """Booleans or steps of every row as values on the grid, averaged within units where there are some."""
+    """Booleans or steps of every row as values on the grid, averaged within units if there are any."""
     if units is not None:
         steps = values.astype(np.float64)
         return GridValues("mean", units.average(steps * STEPS if values.dtype == np.bool_ else steps) - VALUE_ONE)
@@ -83,7 +83,7 @@ def _total(question: TextQuestion, rows: Rows, size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A yes/no question as text. Its canonical text is its name: asked again, it returns the recorded answer."""
+    """A yes/no question as text. Its name is its canonical text, so asking it again returns the recorded answer."""
 
     tree: Node
     name: str
@@ -106,11 +106,11 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class BoundedMean:
-    """A number between two ends, as text: 0 steps at `low`, all of them at `high`, cut off outside, 0 where missing.
+    """A number as text, clipped to a range: 0 steps at `low`, STEPS at `high`, 0 steps if missing.
 
     Attributes:
         given: only rows on which this is true count; the others have 0 steps.
-        reverse: count from the high end: the two directions together are the share of rows that count.
+        reverse: count from the high end; the two directions add up to the share of rows that count.
     """
 
     tree: Node
@@ -124,7 +124,7 @@ class BoundedMean:
     yes_no: bool = field(default=False, init=False)
 
     def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
-        """Its place between the ends, on every row."""
+        """Its position between the ends, on every row."""
         return _values(self, rows, size)
 
     def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
@@ -181,7 +181,7 @@ class Evaluated:
         return self.grid()
 
     def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
-        """As the question itself."""
+        """The exact total on private rows, from the wrapped question."""
         return self.question.on_sample(rows, size, scale)
 
 
@@ -191,7 +191,7 @@ def itself(query: Query) -> Query:
 
 
 def size_of_query(query: object) -> int:
-    """How many parts a text question has, its group included; 1 for any other."""
+    """The number of parts of a text question, including its condition; 1 for any other question."""
     question = query.question if isinstance(query, Evaluated) else query
     if not isinstance(question, Expression | BoundedMean):
         return 1

@@ -1,4 +1,4 @@
-"""The typed tree of a question: a few frozen kinds of node, nothing else can be evaluated."""
+"""The typed tree of a question: a few frozen kinds of node, and nothing else can be evaluated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 Kind = Literal["number", "boolean", "text", "date"]
-"""What a node's value is; 'date' covers dates and times, kept as microseconds since 1970."""
+"""The kind of a node's value; 'date' covers dates and times, stored as microseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """A missing value; its kind is what stands next to it."""
+    """A missing value; it takes its kind from the other operand."""
 
     kind: Kind = "number"
     at: int = field(compare=False, default=0)
@@ -71,7 +71,7 @@ class Null:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operation or function with a value: arithmetic, `abs`, `lower`, `year` …."""
+    """An operation or function that returns a value: arithmetic, `abs`, `lower`, `year` …."""
 
     name: str
     args: tuple[Node, ...]
@@ -83,7 +83,7 @@ class Call:
 class Test:
     """A yes/no test of values: '<', '<=', '=', 'in', 'like', 'null'."""
 
-    __test__ = False  # not a test of pytest's
+    __test__ = False  # keeps pytest from collecting it
 
     op: Literal["<", "<=", "=", "in", "like", "null"]
     args: tuple[Node, ...]
@@ -115,14 +115,14 @@ Node = Column | Number | Text | Truth | Null | Call | Test | Logic | Case
 
 
 def operands(node: Node) -> tuple[Node, ...]:
-    """What a node is made of."""
+    """The operands of a node."""
     if isinstance(node, Case):
         return (*(one for branch in node.branches for one in branch), node.otherwise)
     return node.args if isinstance(node, Call | Test | Logic) else ()
 
 
 def size_of(node: Node) -> int:
-    """How many nodes a tree has.
+    """The number of nodes of a tree.
 
     >>> size_of(Test("<", (Column("x", "number"), Number(1.0))))
     3

@@ -1,6 +1,6 @@
-"""One value of any Python type, read as a number, a truth, a date or a text, in the way a file would be read.
+"""Convert one value of any Python type to a number, a boolean, a date or a text, as if it were read from a file.
 
-A value is read by itself, whatever stands in the rows beside it: one odd value moves one row and no other.
+Each value is converted on its own, regardless of other rows: one odd value changes one row and no other.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ __all__ = [
 
 LARGEST, SMALLEST = 1e15, 1e-30
 FIRST_MICROS, LAST_MICROS = -62_135_596_800_000_000.0, 253_402_300_799_999_968.0
-"""Dates of the years 1 to 9999 in microseconds since 1970, as float64; others are missing, on both sides alike."""
+"""Dates of the years 1 to 9999 in microseconds since 1970, as float64; others are missing, on both sides."""
 LONGEST_TEXT = 1_000
-"""Letters of a text that count; the rest is cut off, on both sides alike."""
+"""The number of characters of a text that count; the rest is cut off, on both sides."""
 
 NUMBER = r" *[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)? *"
 OFFSET = r"[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?"
@@ -49,7 +49,7 @@ MOMENT = (
     r" *[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?"
     rf"(Z|{OFFSET})?)? *"
 )
-"""How numbers and dates are written in files. Times with a zone are moved to UTC."""
+"""The formats of numbers and dates in files. Times with a zone are converted to UTC."""
 YES, NO = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 _NUMBER, _MOMENT = re.compile(NUMBER), re.compile(MOMENT)
@@ -57,7 +57,7 @@ _EPOCH, _NAN = datetime(1970, 1, 1), float("nan")
 
 
 def is_nothing(item: object) -> bool:
-    """Whether a value stands for a missing one: None, NaN, NaT, pandas' NA.
+    """Whether a value means "missing": None, NaN, NaT or pandas' NA.
 
     >>> is_nothing(None), is_nothing(float("nan")), is_nothing(np.datetime64("NaT")), is_nothing([1]), is_nothing(0)
     (True, True, True, False, False)
@@ -68,12 +68,12 @@ def is_nothing(item: object) -> bool:
         return item.is_nan()
     try:
         return bool(item != item)
-    except Exception:  # arrays, and whatever else cannot be compared, are something
+    except Exception:  # arrays, and anything else that cannot be compared, are values
         return False
 
 
 def number_of(item: object) -> float:
-    """A number, clamped to ±1e15 and 0 below 1e-30; NaN where it is none.
+    """The value as a number, clamped to ±1e15, and 0 below 1e-30 in size; NaN if it is not a number.
 
     >>> number_of(" 1e3 "), number_of("1_000"), number_of(True), number_of(10**400), number_of(None)
     (1000.0, nan, 1.0, 1000000000000000.0, nan)
@@ -94,7 +94,7 @@ def number_of(item: object) -> float:
 
 
 def truth_of(item: object) -> bool | None:
-    """Yes or no, by words that files use or by 1 and 0; None where it is neither.
+    """The value as a boolean, from the words that files use or from 1 and 0; None if it is neither.
 
     >>> truth_of("Yes"), truth_of(0.0), truth_of(2), truth_of("maybe")
     (True, False, None, None)
@@ -110,7 +110,7 @@ def truth_of(item: object) -> bool | None:
 
 
 def date_of(item: object) -> float:
-    """A date or time as microseconds since 1970, in UTC where it has a zone; NaN where it is none.
+    """The value as microseconds since 1970, in UTC if it has a zone; NaN if it is not a date or time.
 
     >>> date_of("1970-01-01T01:00:00+01:00"), date_of(date(1970, 1, 2)), date_of("tomorrow")
     (0.0, 86400000000.0, nan)
@@ -138,7 +138,7 @@ def date_of(item: object) -> float:
 
 
 def whole_micros(micros: int) -> float:
-    """Microseconds since 1970 as a float64 that is a date of the years 1 to 9999, or NaN.
+    """Microseconds since 1970 as a float64; NaN outside the years 1 to 9999.
 
     >>> whole_micros(253_402_300_799_999_999) == LAST_MICROS, whole_micros(253_402_300_800_000_000)
     (True, nan)
@@ -149,7 +149,7 @@ def whole_micros(micros: int) -> float:
 
 
 def iso(micros: float) -> str:
-    """Microseconds since 1970 as text; a day alone where it begins one.
+    """Microseconds since 1970 as ISO text; only the date if the time is midnight.
 
     >>> iso(0.0), iso(1e6)
     ('1970-01-01', '1970-01-01 00:00:01')
@@ -159,7 +159,7 @@ def iso(micros: float) -> str:
 
 
 def text_of(item: object) -> str | None:
-    """A text; numbers, truths and dates as a file would show them; None where it is none of these."""
+    """The value as text; numbers, booleans and dates as a file would show them; None for any other type."""
     if isinstance(item, str):
         return item[:LONGEST_TEXT]
     if isinstance(item, bool | np.bool_):
@@ -173,7 +173,7 @@ def text_of(item: object) -> str | None:
 
 
 def text_of_number(value: float) -> str:
-    """Whole numbers without a point.
+    """A number as text, without a decimal point if it is whole.
 
     >>> text_of_number(50.0), text_of_number(0.5)
     ('50', '0.5')
@@ -182,4 +182,4 @@ def text_of_number(value: float) -> str:
 
 
 READ: dict[Kind, Callable[[Any], Any]] = {"number": number_of, "boolean": truth_of, "date": date_of, "text": text_of}
-"""How a single value is read as each kind."""
+"""The conversion of a single value to each kind."""
