@@ -113,10 +113,10 @@ class TestSampleSideNeverTells:
 
         plain, marked = self.twins()
         # Make the extreme row a "no" in the plain table too, so that both have the same total.
-        plain._sample._table["smoker"].setflags(write=True)
-        plain._sample._table["smoker"][7] = False
-        marked._sample._table["smoker"].setflags(write=True)
-        marked._sample._table["smoker"][7] = False
+        plain.session.sample._table["smoker"].setflags(write=True)
+        plain.session.sample._table["smoker"][7] = False
+        marked.session.sample._table["smoker"].setflags(write=True)
+        marked.session.sample._table["smoker"][7] = False
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             answers = [held.ask(question) for held in (plain, marked)]
@@ -131,7 +131,7 @@ class TestSampleSideNeverTells:
                 raise ZeroDivisionError
             return 1.0 / rows["x"] > 0.4
 
-        total = held._sample.total(eh.queries.query.as_query(question), "share")
+        total = held.session.sample.total(eh.queries.query.as_query(question), "share")
         assert total == (2 * 100 - 200) * 2**15
 
 
@@ -248,9 +248,9 @@ def test_try_out_costs_nothing_and_tells_all(holdout):
 
 
 def test_reprs_show_public_values_only(holdout):
-    for shown in (repr(holdout), repr(holdout._sample), str(holdout.ask(lambda r: r["smoker"]))):
+    for shown in (repr(holdout), repr(holdout.session.sample), str(holdout.ask(lambda r: r["smoker"]))):
         assert "array" not in shown
-    assert repr(holdout._sample) == "Sample(200 private rows)"
+    assert repr(holdout.session.sample) == "Sample(200 private rows)"
 
 
 def test_frames_are_tables():

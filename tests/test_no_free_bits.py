@@ -45,7 +45,7 @@ def test_an_interrupted_round_is_charged_all_the_same():
     held = eh.Holdout(2000, prior=eh.Reference(500), rule=Failing(KeyboardInterrupt()), seed=0)
     with pytest.raises(KeyboardInterrupt):
         held.ask(surprising())
-    held._mechanism._estimator._rule = Corrective()
+    held.session.mechanism._estimator._rule = Corrective()
     answer = held.ask(eh.Values(sample=np.arange(2000) % 2 == 0, reference=np.arange(500) % 2 == 0))
     assert answer.round == 2
     assert held.surprises == 1 + answer.surprise
@@ -60,7 +60,7 @@ def test_an_interrupt_between_learning_and_recording_loses_nothing(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(held._journal, "commit", interrupted)
+        patch.setattr(held.journal, "commit", interrupted)
         with pytest.raises(KeyboardInterrupt):
             held.ask(surprising())
     assert held.try_out(surprising()).low >= 0.0
@@ -256,7 +256,7 @@ def test_an_audit_notices_coefficients_that_cannot_be(fit):
 
     held = eh.Holdout(2000, prior=eh.Reference(500), seed=0)
     held.ask(surprising())
-    assert not audit(held._build(), [replace(held.journal[1], fit=fit)]).ok
+    assert not audit(held.session.first_state(), [replace(held.journal[1], fit=fit)]).ok
 
 
 @pytest.mark.parametrize(

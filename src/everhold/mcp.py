@@ -29,11 +29,11 @@ except ImportError:
 __all__ = ["Askable", "tools"]
 
 _ABOUT = """A private table that you may ask any number of questions, each chosen after seeing earlier answers. Every answer
-carries an interval for the population; all intervals are valid at the same time, with the study's confidence, however
-you search. So you cannot overfit this data: trust the interval, not the point. Call `schema` first. `try_out` asks the public side alone
-and costs nothing: use it to check a question. A surprise is charged and widens later intervals a little; a quiet answer
-costs next to nothing. Asking the same question again returns the recorded answer. Two things differ beyond doubt only when
-their intervals do not overlap."""
+carries an interval for the population; all intervals are valid at the same time, with the study's confidence, however you
+search. So you cannot overfit this data: trust the interval, not the point. Call `schema` first. `try_out` asks the public
+side alone and costs nothing: use it to check a question. A surprise is charged and widens later intervals a little; a
+quiet answer costs next to nothing. Asking the same question again returns the recorded answer. Two things differ beyond
+doubt only when their intervals do not overlap."""
 
 
 class Askable(Protocol):
@@ -75,11 +75,10 @@ def tools(study: Askable, name: str) -> MCPServer[Any]:
     def try_out(question: str, what: str = "share", **given: Any) -> dict[str, Any]:
         return _in_words(lambda: study.try_out(_statistic(question, what, given)))
 
-    ask.__doc__ = f"""Ask the private rows. The answer has an interval for the population; it is recorded before it is returned.
+    ask.__doc__ = f"""Ask the private rows. The answer has an interval for the population. It is recorded first.
 
 {_arguments_text()}"""
-    try_out.__doc__ = f"""Try a question on the public side alone: the answer if nothing surprised. Costs nothing, reads no private row.
-Use it to check a question.
+    try_out.__doc__ = f"""Try a question on the public side alone: the answer if nothing surprised. Costs nothing.
 
 {_arguments_text()}"""
 

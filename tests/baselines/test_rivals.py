@@ -88,7 +88,7 @@ class TestSplitting:
         x, reference = np.arange(4000) < 1200, np.zeros(4000, bool)
         told = [mine.ask("x"), mine.ask(eh.Values(sample=x, reference=reference)), mine.ask(yes)]
         for t, answer in enumerate(told, 1):
-            part = policy.part(t, mine._mechanism._site)
+            part = policy.part(t, mine.mechanism._site)
             assert len(part) == 1000
             assert answer.value == pytest.approx(np.mean(x[part]))
         with pytest.raises(eh.QuestionError):
@@ -193,7 +193,7 @@ class TestGuessAndCheck:
     def test_a_guess_passes_when_both_ends_are_ruled_out(self):
         """Against the Chernoff interval itself, computed another way: quiet if and only if it lies inside the guess's."""
         policy = GuessAndCheck(half_width=0.1)
-        site = held(policy, rows=900)._mechanism._site
+        site = held(policy, rows=900).mechanism._site
         memory = policy.begin(site)
         nats = policy.nats(memory, 7, site)
         passed = 0
@@ -210,7 +210,7 @@ class TestGuessAndCheck:
     def test_every_value_that_a_rounded_answer_can_have_is_charged(self):
         """Enumerated: all totals of 800 rows fall into as many cells as are paid for, at several prices."""
         policy = GuessAndCheck(half_width=0.2)
-        site = held(policy, rows=800)._mechanism._site
+        site = held(policy, rows=800).mechanism._site
         memory = policy.begin(site)
         for t in range(1, 6):
             assert policy._step(memory, t, site) > 0
@@ -299,6 +299,6 @@ def test_previews_and_reprs():
         mine = held(policy)
         preview = mine.try_out(yes)
         assert 0.0 <= preview.low <= preview.sketch <= preview.high <= 1.0 or policy.name == "Ladder"
-        assert policy.name in repr(mine._mechanism)
+        assert policy.name in repr(mine.mechanism)
         assert policy.guarantee
         assert mine.rounds == 0

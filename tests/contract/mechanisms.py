@@ -40,7 +40,7 @@ def uniform_draw(rng, size):
 
 def holdout(private, seed, **settings):
     prior = settings.pop("prior", None) or eh.Reference(rows(2000, np.random.default_rng(99)))
-    return eh.Holdout(private, prior=prior, seed=seed, **settings)
+    return eh.Holdout(private, prior=prior, seed=seed, **settings).session
 
 
 def fresh_prior():
@@ -62,7 +62,7 @@ def rival(private, policy):
     return eh.Holdout.with_mechanism(private, lambda n: Rival(policy, rows=n, public=public))
 
 
-MECHANISMS: dict[str, Callable[..., eh.Holdout]] = {
+MECHANISMS: dict[str, Callable[..., eh.Session]] = {
     "corrective, pool": lambda p, s: holdout(p, s),
     "gradient, pool": lambda p, s: holdout(p, s, rule="gradient"),
     "gradient gap, pool": lambda p, s: holdout(p, s, rule=eh.Gradient(step="gap")),

@@ -51,11 +51,11 @@ def test_surprises_happen_here_or_this_suite_tests_nothing(session):
 def test_answers_are_as_close_to_the_sample_as_promised(session):
     """Quiet: within τ. Surprise: within half a cell. Checked against the private rows read, on the [-1, 1] scale."""
     held, private, questions, answers = session
-    policy = getattr(held._mechanism, "policy", None)
+    policy = getattr(held.mechanism, "policy", None)
     for question, answer, record in zip(questions, answers, held.journal, strict=True):
         told = 2.0 * answer.value - 1.0 if answer.scale == "share" else answer.value
         low, high = (2 * answer.low - 1, 2 * answer.high - 1) if answer.scale == "share" else (answer.low, answer.high)
-        part = None if policy is None else policy.part(answer.round, held._mechanism._site)
+        part = None if policy is None else policy.part(answer.round, held.mechanism._site)
         v = sample_mean(private, question, part)
         assert record.answer == answer
         assert low <= v <= high, "the interval always holds the sample's own mean"
@@ -76,7 +76,7 @@ def test_the_records_rounds_are_dense_and_prices_never_fall_by_a_surprise(sessio
 
 def test_proposing_changes_nothing(session):
     held, _, questions, _ = session
-    mechanism = held._mechanism
+    mechanism = held.mechanism
     from everhold.queries.query import as_query
 
     try:
@@ -96,7 +96,7 @@ def test_the_decision_sees_one_number(session, kind):
         pytest.skip("it reads a part of the rows: their order is part of its coins")
     order = np.random.default_rng(0).permutation(1500)
     twin = {name: column[order] for name, column in private.items()}
-    other = eh.Holdout.with_mechanism(twin, lambda n: held._build())
+    other = eh.Holdout.with_mechanism(twin, lambda n: held.first_state())
     assert [other.ask(question) for question in questions] == answers
 
 
@@ -133,7 +133,7 @@ def test_another_transcript_replays_differently(session):
     from everhold.ledger.replay import replay
 
     try:
-        again = replay(held._build(), shortened, questions)
+        again = replay(held.first_state(), shortened, questions)
     except eh.EverholdError:
         return
     assert again != answers
@@ -155,10 +155,10 @@ def test_audit_finds_a_changed_record(session):
     for change in changes:
         for place in (0, len(records) // 4):
             altered = [*records[:place], change(records[place]), *records[place + 1 :]]
-            found = audit(held._build(), altered)
+            found = audit(held.first_state(), altered)
             assert not found.ok
             assert str(records[place].number) in found.deviation
-    assert not audit(held._build(), records[1:]).ok
+    assert not audit(held.first_state(), records[1:]).ok
 
 
 class TestPaper:

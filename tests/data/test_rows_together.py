@@ -134,7 +134,7 @@ def test_a_split_goes_by_rows_whatever_the_columns_are_called(tmp_path):
     place = tmp_path / "place.parquet"
     pd.DataFrame({"everhold_place": np.arange(1_000) // 2, "x": np.arange(1_000)}).to_parquet(place)
     holdout = eh.Holdout(str(place), prior=eh.Split(0.5), seed=0)
-    assert (holdout.size, len(holdout._public.pool.rows["x"])) == (500, 500)
+    assert (holdout.size, len(holdout.public.pool.rows["x"])) == (500, 500)
 
 
 UNITS = [np.nan, None, 0.0, -0.0, 1.0, 1.0, np.nan, 2.5]

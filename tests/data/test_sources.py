@@ -421,7 +421,7 @@ class TestDuckDBHoldout:
         pd.DataFrame({"x": [1.0]}).to_parquet(tmp_path / "x.parquet")
         pd.DataFrame({"x": [2.0]}).to_parquet(tmp_path / "other.parquet")
         held = eh.Holdout(tmp_path / "x.parquet", prior=eh.Reference({"x": [1.0, 2.0]}), engine="duckdb", seed=0)
-        con = held._sample._engine._con
+        con = held.session.sample._engine._con
         for attempt in (
             f"SELECT * FROM read_parquet('{tmp_path}/other.parquet')",
             "SELECT * FROM read_csv('/etc/passwd')",

@@ -56,7 +56,7 @@ class TestFailedWrites:
         create(path)
         held = eh.Holdout.open(path, data=PRIVATE)
         first = held.ask("age > 40", request_id="one")
-        store = held._journal.store
+        store = held.journal.store
         store._con = self.Failing(store._con, statement, when)
         with pytest.raises(LedgerError, match="could not be written"):
             held.ask("smoker", request_id="two")
@@ -75,7 +75,7 @@ class TestFailedWrites:
         path = tmp_path / "study.everhold"
         create(path)
         held = eh.Holdout.open(path, data=PRIVATE)
-        store = held._journal.store
+        store = held.journal.store
         store._con = self.Failing(store._con, "COMMIT", "before")
         with pytest.raises(LedgerError):
             held.ask_many([f"age > {age}" for age in range(20, 40)])
@@ -89,17 +89,17 @@ class TestFailedWrites:
         path = tmp_path / "study.everhold"
         create(path)
         held = eh.Holdout.open(path, data=PRIVATE)
-        flush, held._journal.flush = held._journal.flush, lambda: None
-        original = held._settle
+        flush, held.journal.flush = held.journal.flush, lambda: None
+        original = held.session._settle
 
         def interrupted(decided):
-            held._settle = original
+            held.session._settle = original
             raise KeyboardInterrupt
 
-        held._settle = interrupted
+        held.session._settle = interrupted
         with pytest.raises(KeyboardInterrupt):
             held.ask("smoker")
-        held._journal.flush = flush
+        held.journal.flush = flush
         for tell in (lambda: held.ask("age > 40"), lambda: held.rounds, lambda: held.transcript, lambda: held.journal):
             with pytest.raises(LedgerError, match="nothing more is told"):
                 tell()

@@ -56,7 +56,7 @@ def test_they_learn_with_the_sample_never_read(learner, target, least, monkeypat
     x, y = world(target, 40_000, rng)
     features, _ = world(target, 20_000, rng)
     oracle = eh.SQOracle(features=features, sample=(x, y), tolerance=0.1, seed=1)
-    sample = oracle.holdout._sample
+    sample = oracle.holdout.sample
     table, total = sample._table, sample.total
 
     def only_a_total(*args):

@@ -283,7 +283,7 @@ class TestNames:
             held.ask(values, name="everybody")
             held.ask(values)
             held.ask("age > 60")
-        told = [one.question for one in read_study(tmp_path / "s.everhold").told]
+        told = [one.question for one in read_study(tmp_path / "s.everhold").rounds]
         assert told == ["values named 'everybody'", "values given as arrays", '(60.0 < "age")']
 
     def test_a_forged_name_is_found(self, tmp_path):

@@ -69,7 +69,7 @@ def test_other_numbers_of_threads_give_the_same_bits(threads, number):
         "        answer = yield question\n"
         "        try: question = inner.send(answer)\n"
         "        except StopIteration: return\n"
-        "print(bits(replay(held._build(), z, recorded)))"
+        "print(bits(replay(held.first_state(), z, recorded)))"
     )
     held, make = random_session(number)
     _, answers = play(held, make())
@@ -90,7 +90,7 @@ def test_a_replay_never_touches_the_sample(monkeypatch):
     def forbidden(*_):
         raise AssertionError("the private rows were read")
 
-    monkeypatch.setattr(held._sample, "total", forbidden)
+    monkeypatch.setattr(held.sample, "total", forbidden)
     monkeypatch.setattr("everhold.data.sample.Sample.total", forbidden)
     assert held.replay(questions) == answers
     assert held.audit().ok
@@ -101,7 +101,7 @@ def test_a_transcript_of_another_session_is_noticed():
     questions, _ = play(held, program())
     late = {len(questions) + 5: (1, (0, 0))}
     with pytest.raises(eh.ReplayError, match="do not belong together"):
-        replay(held._build(), late, questions)
+        replay(held.first_state(), late, questions)
 
 
 def test_questions_that_were_never_asked_are_not_answered():
@@ -155,7 +155,7 @@ class TestWhatIsKept:
         held.ask(eh.Values(sample=np.arange(100) % 2 == 0, reference=np.arange(size) % 2 == 0))
         record = held.journal[1]
         forged = replace(record, reading=replace(record.reading, numerator=record.reading.denominator // 3))
-        assert not audit(held._build(), [forged]).ok
+        assert not audit(held.session.first_state(), [forged]).ok
 
     def test_no_private_value_is_in_the_record(self):
         held = eh.Holdout(100, prior=eh.Reference(50), seed=0)
@@ -169,7 +169,7 @@ class TestWhatIsKept:
 def test_every_mechanism_is_in_the_contract():
     """Whoever adds a rival and forgets the suite is told."""
     private = rows(300, np.random.default_rng(0))
-    seated = [make(private, 1)._mechanism for make in MECHANISMS.values()]
+    seated = [make(private, 1).mechanism for make in MECHANISMS.values()]
     policies = {type(one.policy) for one in seated if hasattr(one, "policy")}
     known = {getattr(baselines, name) for name in baselines.__all__} - {baselines.Policy, baselines.Rival}
     assert policies == {kind for kind in known if hasattr(kind, "decide")}

@@ -98,7 +98,7 @@ def test_a_leak_would_be_found():
     """Positive control: a holdout that mentions one private value in an error is told apart at once."""
     calm, wild = holdout_with(CALM), holdout_with(EXTREME)
     for held in (calm, wild):
-        column = held._sample._table["s"]
+        column = held.session.sample._table["s"]
         held.ask = lambda text, column=column: (_ for _ in ()).throw(QuestionError(f"{text}: {column[-1]}"))
     assert everything_shown(calm, "b")[0] != everything_shown(wild, "b")[0]
 
@@ -204,6 +204,6 @@ def test_limits_are_public_constants():
 
 def test_reprs_show_sizes_only():
     held = holdout_with(EXTREME)
-    for thing in (held, held._sample, held._sample._table, held._sample._engine):
+    for thing in (held, held.session.sample, held.session.sample._table, held.session.sample._engine):
         assert "SECRET" not in repr(thing)
         assert "1e+308" not in repr(thing)

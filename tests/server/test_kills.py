@@ -74,7 +74,7 @@ def test_fifty_kills(tmp_path, monkeypatch):
     assert process.stop() == 0
 
     kept = {}
-    for one in read_study(tmp_path / "patients.everhold").told:
+    for one in read_study(tmp_path / "patients.everhold").rounds:
         assert one.request not in kept, "a request was answered twice"
         kept[one.request] = one.answer
     assert len(kept) == rounds

@@ -21,7 +21,7 @@ def session(seed: int) -> tuple[bool, bool]:
     people = int(rng.choice([400, 500]))
     sample = rng.choice(people, size=400, replace=False).astype(float)
     held = eh.Holdout({"id": sample}, prior=eh.Split(0.5), seed=int(rng.integers(2**31)))
-    public = np.sort(np.asarray(held._public.pool.rows["id"]))
+    public = np.sort(np.asarray(held.public.pool.rows["id"]))
     answer = held.ask("id IN (" + ", ".join(str(int(one)) for one in public) + ")")
     rest = np.setdiff1d(np.arange(people), public)
     return len(public) / people not in answer.interval, float(np.isin(rest, public).mean()) not in answer.interval

@@ -85,7 +85,7 @@ def test_control_surprises_that_are_not_charged_are_fatal():
             world = make_world(rng, atoms=2000, rows=1000)
             holdout = new_holdout(world, seed=session)
             if not charged:
-                mechanism = holdout._mechanism
+                mechanism = holdout.session.mechanism
                 mechanism._state = replace(mechanism._state, code=Uncharged())
             miss, _ = play(world, holdout, ATTACKS["threshold rider"], rng, 3000)
             outcomes[charged] += miss

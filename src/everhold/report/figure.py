@@ -17,23 +17,23 @@ _MOST = 2000  # rounds to draw; of more, every surprise and evenly spaced others
 
 
 def session_svg(
-    told: Sequence[LoggedRound], *, title: str = "", lasts: float | None = None, most_drawn: int = _MOST
+    rounds: Sequence[LoggedRound], *, title: str = "", lasts: float | None = None, most_drawn: int = _MOST
 ) -> str:
     """A self-contained picture of all rounds that follows the reader's colour scheme.
 
     Shares are drawn from 0 to 1; means of numbers, which are in [-1, 1], at (1 + mean)/2.
 
     Args:
-        told: the rounds.
+        rounds: the rounds.
         title: the title above the picture.
         lasts: the price at which a promised precision is used up, drawn as a line above the price so far.
         most_drawn: the largest number of rounds to draw; of more, every surprise and evenly spaced others.
     """
-    drawn = _thinned(told, most_drawn)
-    last = max([one.answer.round for one in told], default=1)
+    drawn = _thinned(rounds, most_drawn)
+    last = max([one.answer.round for one in rounds], default=1)
     bottom = _TOP + _HIGH
     price_top, price_bottom = bottom + _GAP, bottom + _GAP + _PRICE
-    most = max([*(one.answer.spent for one in told), lasts or 1.0]) * 1.05
+    most = max([*(one.answer.spent for one in rounds), lasts or 1.0]) * 1.05
 
     def x(number: float) -> float:
         return _LEFT + (_WIDE - _LEFT - _RIGHT) * (number - 0.5) / last
@@ -46,7 +46,7 @@ def session_svg(
 
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDE} {price_bottom + 40}" role="img" '
-        f'aria-label="{escape(_summary(told), quote=True)}" font-family="system-ui, sans-serif" font-size="13">',
+        f'aria-label="{escape(_summary(rounds), quote=True)}" font-family="system-ui, sans-serif" font-size="13">',
         "<style>.s-ink{fill:#1f2937}.s-line{stroke:#9ca3af}.s-quiet{stroke:#2563eb;fill:#2563eb}.s-surprise{stroke:#c2410c;"
         "fill:#c2410c}.s-price{stroke:#047857;fill:none}@media (prefers-color-scheme: dark){.s-ink{fill:#e5e7eb}"
         ".s-line{stroke:#4b5563}.s-quiet{stroke:#60a5fa;fill:#60a5fa}.s-surprise{stroke:#fb923c;fill:#fb923c}"
