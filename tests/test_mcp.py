@@ -100,7 +100,7 @@ def test_arguments_that_are_not_known_or_do_not_belong_are_refused(study):
         {"question": "smoker", "what": "share", "where": "age > 40"},
         {"question": "smoker", "level": 0.9},
         {"question": "bmi", "what": "mean", "bins": 3},
-        {"question": "bmi", "what": "difference", "first_group": "smoker"},
+        {"question": "bmi", "what": "difference", "first": "smoker"},
         {"question": "bmi", "what": "correlation"},
         {"question": "bmi", "what": "average"},
     ]
@@ -113,7 +113,7 @@ def test_arguments_that_are_not_known_or_do_not_belong_are_refused(study):
     assert "where" in said[1]
     assert "takes no 'level'" in said[2]
     assert "Nothing was charged" in said[3]
-    assert "needs 'second_group'" in said[4]
+    assert "needs 'second'" in said[4]
 
 
 def test_every_statistic_can_be_asked_for(study, tmp_path):
@@ -125,7 +125,7 @@ def test_every_statistic_can_be_asked_for(study, tmp_path):
         "variance": {"question": "bmi"},
         "histogram": {"question": "age", "bins": 4},
         "table": {"question": "city", "second": "smoker"},
-        "difference": {"question": "bmi", "first_group": "smoker", "second_group": "NOT smoker"},
+        "difference": {"question": "bmi", "first": "smoker", "second": "NOT smoker"},
         "compare": {"question": "age", "second": "bmi"},
         "correlation": {"question": "age", "second": "bmi"},
     }

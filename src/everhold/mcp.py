@@ -10,6 +10,7 @@ from inspect import Parameter, Signature
 from typing import Annotated, Any, Literal, Protocol
 
 from everhold.errors import EverholdError, MissingExtra
+from everhold.queries.answer import Preview
 from everhold.queries.interval import Interval
 from everhold.statistics import STATISTICS, statistic
 from everhold.statistics.finding import Comparison, Finding, Result, Shares
@@ -73,6 +74,8 @@ def tools(study: Askable, name: str) -> MCPServer[Any]:
         return _in_words(lambda: study.ask(_statistic(question, what, given)))
 
     def try_out(question: str, what: str = "share", **given: Any) -> dict[str, Any]:
+        if what == "share" and not given:  # a single question: also what a surprise would cost
+            return _guarded(lambda: _preview(study.try_out(question)))
         return _in_words(lambda: study.try_out(_statistic(question, what, given)))
 
     ask.__doc__ = f"""Ask the private rows. The answer has an interval for the population. It is recorded first.
@@ -134,7 +137,8 @@ def _described(work: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, A
         [
             Parameter(name, Parameter.KEYWORD_ONLY, annotation=hint, default=defaults.get(name))
             for name, hint in hints.items()
-        ]
+        ],
+        return_annotation=dict[str, Any],
     )
 
     def described(**given: Any) -> dict[str, Any]:
@@ -171,6 +175,11 @@ def _statistic(question: str, what: str, given: dict[str, Any]) -> Statistic[Any
     """The statistic; whatever does not belong to it is refused before anything is charged."""
     lead = parameters(STATISTICS[what])[0].name
     return statistic(what, {lead: question, **given})
+
+
+def _preview(found: Preview) -> dict[str, Any]:
+    said = f"{found.sketch:.4g}, for the population in {found.interval}, if nothing surprises"
+    return {**found.to_dict(), "in_words": f"{said}; a surprise would cost {found.surprise_costs:.1f} nats"}
 
 
 def _in_words(find: Callable[[], Result]) -> dict[str, Any]:

@@ -61,6 +61,12 @@ def server(process, secrets):
         yield made
 
 
+def _rounds(questions):
+    """The value of every round that stands in a log, in order."""
+    found = {part.round: part.answer.value for one in questions for part in one.parts}
+    return [found[number] for number in sorted(found)]
+
+
 def test_client_async_client_command_line_and_page_answer_as_the_library(process, server, secrets, tmp_path):
     """Five studies alike, asked the same in the same order by five ways: equal to the last bit."""
     with eh.Holdout.open(make_study(tmp_path, "near")) as near:
@@ -69,6 +75,7 @@ def test_client_async_client_command_line_and_page_answer_as_the_library(process
         previewed = near.try_out("age > 50")
         facts = (near.rounds, near.surprises, near.spent, near.size)
         log = [near.journal[number].answer for number in range(1, near.rounds + 1)]
+        asked = [one.question for one in near.findings()]
     assert facts[1] >= 1
 
     study = server.study("patients")
@@ -76,14 +83,15 @@ def test_client_async_client_command_line_and_page_answer_as_the_library(process
     assert study.rehearsal.mean("bmi", given="smoker") == rehearsed
     assert study.try_out("age > 50") == previewed
     assert (study.rounds, study.surprises, study.spent, study.size) == facts
-    assert [one.answer.value for one in study.log()] == [one.value for one in log]
+    assert _rounds(study.log()) == [one.value for one in log]
+    assert [one.question for one in study.log()] == asked
 
     async def later():
         async with eh.connect_async(process.url, secrets["analyst"]) as far:
             twin = far.study("twin")
             found = {name: await getattr(twin, name)(*args, **more) for name, (args, more) in QUESTIONS.items()}
             rounds = [one async for one in twin.log()]
-            assert (await twin.status())["questions"] == len(rounds) == facts[0]
+            assert (await twin.status())["questions"] == len(_rounds(rounds)) == facts[0]
             return found
 
     assert asyncio.run(later()) == library
@@ -106,8 +114,9 @@ def test_client_async_client_command_line_and_page_answer_as_the_library(process
         assert "Round 1" in page.post("/studies/fourth/ask", data=given).text
         page.post("/studies/fourth/ask", data={**given, "question": "smoker", "given": "age > 40"})
         rounds = page.get("/studies/fourth/history.json").json()
-    assert [one["value"] for one in rounds] == [library["ask"].value, *(part.value for part in library["share"].parts)]
-    assert [one["low"] for one in rounds] == [library["ask"].low, *(part.low for part in library["share"].parts)]
+    assert [one["value"] for one in rounds] == [library["ask"].value, library["share"].value]
+    assert [one["low"] for one in rounds] == [library["ask"].low, library["share"].low]
+    assert [one["low"] for one in rounds[1]["parts"]] == [part.low for part in library["share"].parts]
 
 
 def test_the_samples_of_the_reference_run(process, secrets, capsys):

@@ -461,7 +461,7 @@ class TestSearches:
     def test_threads_take_turns(self, binary, tmp_path):
         """Three threads on a shared test set: every score there, every round once."""
         test = make(binary, path=tmp_path / "t.everhold")
-        test._share()
+        test.share()
         models = [LogisticRegression(C=0.001 * 2**place).fit(*binary[1]) for place in range(12)]
         with ThreadPoolExecutor(3) as pool:
             scores = list(pool.map(test.score, models))

@@ -236,7 +236,7 @@ class TestOpening:
         fork.close()
         with pytest.raises(LedgerError, match="another history"):
             eh.Holdout.open(old, data=ROWS, expect_head=head)
-        with pytest.raises(LedgerError, match="no head of a ledger"):
+        with pytest.raises(LedgerError, match="is not a ledger head"):
             eh.Holdout.open(path, data=ROWS, expect_head="yesterday")
 
     def test_mistakes(self, study, tmp_path):
@@ -323,7 +323,7 @@ class TestNothingUnrecordedIsTold:
             lambda: held.ask(lambda rows: rows["b"], name="\ud800"),
             lambda: held.ask_many(["x > 1", "x > 2"], who="\ud800"),
         ):
-            with pytest.raises(eh.QuestionError, match="half of a character"):
+            with pytest.raises(eh.QuestionError, match="lone surrogate"):
                 ask()
         assert held.rounds == 0
         assert held.ask("x > 1").round == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -19,7 +20,10 @@ from starlette.testclient import TestClient
 import everhold as eh
 from everhold.server.app import make_app
 from everhold.server.config import Config, StudyAt
+from everhold.server.grid import Grid
+from everhold.server.limits import Slots
 from everhold.server.state import ServerState
+from everhold.server.study_writer import StudyWriter
 from everhold.server.tokens import Tokens
 
 FREE = {"requests_per_minute": 10_000_000, "burst": 1_000_000, "anonymous_per_minute": 10_000_000, "grid_ms": 0}
@@ -69,16 +73,16 @@ def as_csv(predictions: np.ndarray) -> str:
 
 
 @dataclass
-class BaselineContext:
+class Site:
     """A server in this process, with a token of each scope."""
 
-    house: ServerState
+    state: ServerState
     http: TestClient
     secrets: dict[str, str] = field(default_factory=dict)
 
     def token(self, name: str, scope: str, **limits: object) -> str:
         """A new token's secret."""
-        self.secrets[name] = self.house.tokens.create(name, scope, **limits)[0]
+        self.secrets[name] = self.state.tokens.create(name, scope, **limits)[0]
         return self.secrets[name]
 
     def as_(self, name: str) -> dict[str, str]:
@@ -102,18 +106,44 @@ class BaselineContext:
         return page.split('name="csrf" value="')[1].split('"')[0]
 
 
+class Clock:
+    """Time that moves when a test says so: what sleeps wakes when its moment has come, however busy the machine is."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        self.now += 1e-6  # it never stands still: what is asked is never answered at the same moment
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        """Until so many of its own seconds have passed."""
+        moment = self.now + seconds
+        await asyncio.sleep(0)
+        while self.now < moment:
+            await asyncio.sleep(0.001)
+
+
+def study_writer(place: Path, grid: Grid | None = None) -> StudyWriter:
+    """A study with its writer, without a server."""
+    return StudyWriter(place, grid=Grid(0.0) if grid is None else grid, slots=Slots(in_all=4, for_one=4))
+
+
 @contextmanager
-def site(folder: Path, *studies: Path, **settings: object):
-    """A server in this process, without a socket."""
+def site(folder: Path, *studies: Path, clock: Clock | None = None, **settings: object):
+    """A server in this process, without a socket; its time is real, or a test's own."""
     config = Config(
         studies=tuple(StudyAt(place) for place in studies),
         tokens=folder / "tokens.json",
         log=folder / "access.jsonl",
         **{**FREE, **settings},
     )
-    house = ServerState(config)
-    with TestClient(make_app(house), raise_server_exceptions=False, client=("127.0.0.1", 5)) as http:
-        made = BaselineContext(house, http)
+    clocked = (
+        {} if clock is None else {"clock": clock, "grid": Grid(config.grid_ms / 1000, clock=clock, sleep=clock.sleep)}
+    )
+    state = ServerState(config, **clocked)
+    with TestClient(make_app(state), raise_server_exceptions=False, client=("127.0.0.1", 5)) as http:
+        made = Site(state, http)
         for name, scope in (("ann", "analyst"), ("aud", "auditor"), ("cus", "custodian")):
             made.token(name, scope)
         yield made
@@ -161,7 +191,7 @@ class Process:
         """As an operator would; the exit code."""
         assert self.child is not None
         self.child.send_signal(signal.SIGTERM)
-        code = self.child.wait(timeout=60)
+        code = self.child.wait(timeout=600)
         self.child.stdout.close()
         return code
 
@@ -179,8 +209,8 @@ def access_log(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (folder / "access.jsonl").read_text().splitlines()]
 
 
-def wait_for(true, seconds: float = 10.0) -> None:
-    """Until something is so."""
+def wait_for(true, seconds: float = 600.0) -> None:
+    """Until something is so. The end is there for what would never happen: a slow machine is not a failure."""
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "it did not happen"

@@ -86,7 +86,7 @@ def _fuzz(here, method, path, mode):
     description = here.get("/openapi.json").json()
     name = "coins" if "contests" in path else "patients"
     strategy = operation.as_strategy(generation_mode=mode)
-    before = len(here.house.doors["patients"].told)
+    before = len(here.state.served["patients"].told)
 
     @settings(max_examples=WHOLE if mode is GenerationMode.POSITIVE else BROKEN, deadline=None, phases=[Phase.generate],
               suppress_health_check=list(HealthCheck), database=None)  # fmt: skip
@@ -107,7 +107,7 @@ def _fuzz(here, method, path, mode):
 
     run()
     if method == "GET":
-        assert len(here.house.doors["patients"].told) == before
+        assert len(here.state.served["patients"].told) == before
 
 
 class Access(RuleBasedStateMachine):
@@ -126,7 +126,7 @@ class Access(RuleBasedStateMachine):
         return self._made("custodian", ())
 
     def _made(self, scope, studies):
-        secret, token = self.here.house.tokens.create("somebody", scope, studies=studies)
+        secret, token = self.here.state.tokens.create("somebody", scope, studies=studies)
         self.known[secret] = {"id": token.id, "scope": scope, "studies": studies, "live": True}
         return secret
 
@@ -225,7 +225,7 @@ class Access(RuleBasedStateMachine):
 
     @invariant()
     def sound(self):
-        assert self.here is None or self.here.house.sound
+        assert self.here is None or self.here.state.sound
 
 
 def _tokens_in_any_order(here):

@@ -14,8 +14,9 @@ import pytest
 
 import everhold as eh
 from everhold.queries.expression.program import TooSlow
+from everhold.session.session import Session
 from tests.queries.test_limits import GROWING
-from tests.server.serving import Process, make_study, site, wait_for
+from tests.server.serving import Clock, Process, make_study, site, wait_for
 
 HOSTILE = [
     "smoker" + " IS NULL" * 30,
@@ -38,9 +39,9 @@ def test_questions_that_doubled_their_work_are_answered_or_refused(tmp_path, tex
 class TestOutsideTheWriter:
     def test_large_questions_are_evaluated_elsewhere_and_have_a_deadline(self, tmp_path, monkeypatch):
         """The writer goes on answering others meanwhile; the slow one is refused, and nothing is charged."""
-        monkeypatch.setattr("everhold.session.holdout._LIGHT", 0)
+        monkeypatch.setattr("everhold.session.session._LIGHT", 0)
         threads, go = [], threading.Event()
-        evaluated = eh.Holdout._evaluated
+        evaluated = Session._evaluated
 
         def slow(self, texts, until):
             if until is None:
@@ -51,7 +52,7 @@ class TestOutsideTheWriter:
                 raise TooSlow
             return evaluated(self, texts, until)
 
-        monkeypatch.setattr(eh.Holdout, "_evaluated", slow)
+        monkeypatch.setattr(Session, "_evaluated", slow)
         with site(tmp_path, make_study(tmp_path)) as made:
             found = {}
 
@@ -74,13 +75,13 @@ class TestOutsideTheWriter:
 
     def test_the_deadline_is_kept(self, tmp_path, monkeypatch):
         """Where every chunk is later than the deadline, the first one says so."""
-        monkeypatch.setattr("everhold.session.holdout._LIGHT", 0)
+        monkeypatch.setattr("everhold.session.session._LIGHT", 0)
         with eh.Holdout.open(make_study(tmp_path)) as held:
-            query = held.parsed("age > 41")
-            ready = held.prepared([query], seconds=60.0)
+            query = held.session.query("age > 41")
+            ready = held.session.prepared([query], seconds=60.0)
             assert held.ask(ready[0]) == held.ask("age > 41")
             with pytest.raises(eh.QuestionError, match="takes longer than"):
-                held.prepared([held.parsed("age > 42")], seconds=-1.0)
+                held.session.prepared([held.session.query("age > 42")], seconds=-1.0)
             assert held.rounds == 1
 
     def test_prepared_questions_are_those_that_were_asked(self, tmp_path, monkeypatch):
@@ -88,7 +89,7 @@ class TestOutsideTheWriter:
         asked = ["age > 41", "smoker", "bmi > 25 AND smoker", "age BETWEEN 30 AND 50"]
         told = []
         for light in (10**12, 0):
-            monkeypatch.setattr("everhold.session.holdout._LIGHT", light)
+            monkeypatch.setattr("everhold.session.session._LIGHT", light)
             folder = tmp_path / str(light)
             folder.mkdir()
             with site(folder, make_study(folder)) as made:
@@ -100,19 +101,20 @@ class TestOutsideTheWriter:
                 told.append((first, many, tried, mean, rehearsed))
         assert told[0] == told[1]
 
-    def test_health_says_when_a_writer_is_stuck(self, tmp_path, monkeypatch):
-        with site(tmp_path, make_study(tmp_path)) as made:
-            desk = made.house.doors["patients"]
+    def test_health_says_when_a_writer_is_stuck(self, tmp_path):
+        clock = Clock()
+        with site(tmp_path, make_study(tmp_path), clock=clock) as made:
+            desk = made.state.served["patients"]
             go = threading.Event()
-            waiting = desk.do(lambda held: go.wait())
-            wait_for(lambda: desk._since is not None)
+            started = threading.Event()
+            waiting = desk.put(lambda: (started.set(), go.wait()))
+            assert started.wait(600)
             assert made.http.get("/health").status_code == 200
-            monkeypatch.setattr("everhold.server.writer._STALLED", -1.0)
+            clock.now += 301.0
             assert made.http.get("/health").status_code == 503
             go.set()
             waiting.result()
-            wait_for(lambda: desk._since is None)
-            assert made.http.get("/health").status_code == 200
+            wait_for(lambda: made.http.get("/health").status_code == 200)
 
 
 ENDLESS = """
@@ -176,18 +178,20 @@ class TestBatches:
 
     def test_a_large_batch_is_answered_in_pieces(self, tmp_path, monkeypatch):
         """Others come in between; answers and request ids are those of one batch."""
-        monkeypatch.setattr("everhold.server.writer._PIECE", 3 * 3 * 2_000)
+        monkeypatch.setattr("everhold.server.study_writer._PIECE", 3 * 3 * 2_000)
         asked = [f"age > {n}" for n in range(20, 40)]
         told = []
         for folder in (tmp_path / "whole", tmp_path / "pieces"):
             folder.mkdir()
             with site(folder, make_study(folder)) as made:
-                desk = made.house.doors["patients"]
+                desk = made.state.served["patients"]
                 if folder.name == "whole":
-                    monkeypatch.setattr("everhold.server.writer._PIECE", 10**12)
+                    monkeypatch.setattr("everhold.server.study_writer._PIECE", 10**12)
                 else:
-                    monkeypatch.setattr("everhold.server.writer._PIECE", 3 * 3 * desk.study.rows)
-                    assert [len(piece) for piece in desk.pieces([desk.parsed(one) for one in asked])] == [3] * 6 + [2]
+                    monkeypatch.setattr("everhold.server.study_writer._PIECE", 3 * 3 * desk.study.rows)
+                    assert [
+                        len(piece) for piece in desk._pieces([desk._holdout.session.query(one) for one in asked])
+                    ] == [3] * 6 + [2]
                 first = made.post("/v1/studies/patients/ask_many", {"questions": asked, "request_id": "a"}).json()
                 again = made.post("/v1/studies/patients/ask_many", {"questions": asked, "request_id": "a"}).json()
                 table = made.post("/v1/studies/patients/table", {"first": "city", "second": "smoker"}).json()
@@ -197,20 +201,21 @@ class TestBatches:
                     (
                         first,
                         table,
-                        [(one["question"], str(one["request_id"]).partition(":")[2]) for one in log["rounds"]],
+                        [(one["question"], str(one["request_id"]).partition(":")[2]) for one in log["questions"]],
                     )
                 )
         assert told[0] == told[1]
 
     def test_long_batches_are_parsed_outside_the_event_loop(self, tmp_path, monkeypatch):
         threads = set()
-        parsed = eh.Holdout.parsed
+        parsed = Session.query
 
-        def seen(self, question):
-            threads.add(threading.current_thread().name)
-            return parsed(self, question)
+        def seen(self, question, name=None):
+            if isinstance(question, str):
+                threads.add(threading.current_thread().name)
+            return parsed(self, question, name)
 
-        monkeypatch.setattr(eh.Holdout, "parsed", seen)
+        monkeypatch.setattr(Session, "query", seen)
         with site(tmp_path, make_study(tmp_path)) as made:
             made.post("/v1/studies/patients/ask", {"question": "age > 20"})
             inline = set(threads)
@@ -225,7 +230,7 @@ class TestBatches:
         from everhold.queries.expression.question import size_of_query
 
         with eh.Holdout.open(make_study(tmp_path)) as held:
-            small, large = held.parsed("age > 20"), held.parsed("age > 20 AND bmi > 3")
+            small, large = held.session.query("age > 20"), held.session.query("age > 20 AND bmi > 3")
             assert size_of_query(large) > size_of_query(small) == 3
             from everhold.queries.expression import bounded_mean, number
 

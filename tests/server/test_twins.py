@@ -37,9 +37,10 @@ def _rows(twin: bool) -> dict[str, np.ndarray]:
 def frozen(monkeypatch):
     """Clock, keys, request ids and tokens alike on both sides; what is left can only come from the rows."""
     monkeypatch.setattr(Sample, "fingerprint", lambda self, key: "f" * 64)
-    monkeypatch.setattr("everhold.session.holdout._now", lambda: "2026-01-01T00:00:00.000+00:00")
+    for place in ("session.session", "session.holdout", "session.study"):
+        monkeypatch.setattr(f"everhold.{place}.now", lambda: "2026-01-01T00:00:00.000+00:00")
     monkeypatch.setattr("everhold.server.middleware._now", lambda: "2026-01-01T00:00:00.000+00:00")
-    monkeypatch.setattr("everhold.contest.contest.os.urandom", lambda n: b"\1" * n)
+    monkeypatch.setattr("everhold.contest.contest.fresh_seed", lambda: 1)
     monkeypatch.setattr("everhold.server.tokens.datetime", _Stopped)
 
     def again():
@@ -110,7 +111,7 @@ def _everything(folder, twin):
         for text in _QUESTIONS:
             keep(made.http.get("/studies/patients/check", params={"question": text}))
         keep(made.http.get("/contests/coins"))
-        transcript = made.house.doors["patients"]._holdout.transcript
+        transcript = made.state.served["patients"]._holdout.transcript
         log = [{**line, "time": ""} for line in _noted(folder)]
     return seen, transcript, log
 

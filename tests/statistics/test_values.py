@@ -18,6 +18,7 @@ VALUES = [
     eh.Difference("bmi", "smoker", "NOT smoker"),
     eh.Compare("age > 60", "smoker"),
     eh.Quantile("age", 0.9),
+    eh.Median("age"),
     eh.Variance("bmi"),
     eh.Correlation("age", "bmi"),
     eh.Histogram("age", bins=4),

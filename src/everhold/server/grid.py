@@ -19,6 +19,9 @@ class Grid:
         clock: seconds that only rise.
         sleep: waits so many seconds.
 
+    Attributes:
+        waiting: what is ready and has not left yet.
+
     >>> grid = Grid(0.5)
     >>> grid.slot(10.0, 10.25), grid.slot(10.0, 10.75), grid.slot(None, 10.75)
     (10.5, 11.0, 10.75)
@@ -32,6 +35,7 @@ class Grid:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.step, self.clock, self._sleep = step, clock, sleep
+        self.waiting: set[object] = set()
 
     def slot(self, arrived: float | None, now: float) -> float:
         """When an answer that is ready now leaves; at once where there is no grid."""
@@ -45,8 +49,12 @@ class Grid:
         try:
             yield
         finally:
-            now = self.clock()
-            await self._sleep(self.slot(arrived, now) - now)
+            now, one = self.clock(), object()
+            self.waiting.add(one)
+            try:
+                await self._sleep(self.slot(arrived, now) - now)
+            finally:
+                self.waiting.discard(one)
 
     async def until(self, moment: float) -> None:
         """Wait for a moment."""

@@ -12,7 +12,7 @@ from everhold.queries.answer import Answer
 from everhold.statistics.declared import Declared
 from everhold.statistics.finding import Comparison, Finding, Shares
 from everhold.statistics.parameters import Form, parameters
-from everhold.statistics.statistic import Batch, Statistic
+from everhold.statistics.statistic import Statistic
 
 __all__ = [
     "AnswerOut",
@@ -438,4 +438,4 @@ class Fault(BaseModel):
 
 _SCHEMAS = {Answer: AnswerOut, Finding: FindingOut, Comparison: ComparisonOut, Shares: SharesOut}
 _RESULTS = {one.__name__: one for one in _SCHEMAS}
-_LATER = {"Batch": Batch, "Declared": Declared, "Generator": Generator, "Sequence": Sequence}
+_LATER = {"Batch": list, "Declared": Declared, "Generator": Generator, "Sequence": Sequence}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Caller", "Progress", "StudyWriter"]
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 _PREVIEWS = 16  # of a rehearsal, that are made in one turn
 _PIECE = 1_000_000_000  # parts times private rows that are evaluated in one turn: a second or so
@@ -207,8 +209,12 @@ class StudyWriter:
             found += await self._do(partial(_previewed, self._holdout, some), caller)
         return found
 
+    def put(self, work: Request | Callable[[], T], arrived: float | None = None) -> Future[Any]:
+        """A question, or something else to do with the study, in the queue; off the grid, for this process alone."""
+        return self._writer.put(work, arrived)
+
     async def _do(self, work: Request | Callable[[], Any], caller: Caller) -> Any:
-        return await asyncio.wrap_future(self._writer.put(work, caller.arrived))
+        return await asyncio.wrap_future(self.put(work, caller.arrived))
 
     async def _ready(self, caller: Caller, questions: Sequence[str]) -> list[Query]:
         """Questions parsed, and large ones evaluated on the public rows, outside the writer's thread.
@@ -270,6 +276,11 @@ class StudyWriter:
     def broken(self) -> bool:
         """Whether a record could not be written, so that nothing more is returned until the study is opened again."""
         return self._holdout.session.broken
+
+    @property
+    def waiting(self) -> int:
+        """How many questions wait for their turn."""
+        return self._writer.waiting
 
     @property
     def stalled(self) -> bool:

@@ -77,6 +77,11 @@ class Writer:
         return job.future
 
     @property
+    def waiting(self) -> int:
+        """How many jobs wait for their turn."""
+        return self._waiting.qsize()
+
+    @property
     def stalled(self) -> bool:
         """Whether it has been at one turn for minutes."""
         since = self._since

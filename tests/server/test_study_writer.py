@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from concurrent.futures import wait
@@ -11,13 +12,13 @@ import pytest
 import everhold as eh
 from everhold.ledger.store import Store
 from everhold.queries.request import Request
-from everhold.server.writer import Caller, StudyWriter
-from tests.server.serving import make_study, people
+from everhold.server.study_writer import Caller
+from tests.server.serving import make_study, people, study_writer
 
 
 @pytest.fixture
 def desk(tmp_path):
-    made = StudyWriter(make_study(tmp_path))
+    made = study_writer(make_study(tmp_path))
     yield made
     made.close()
 
@@ -57,14 +58,14 @@ def test_a_used_up_promise_refuses_each(tmp_path):
 
 
 def test_in_the_order_of_arrival_and_durable_when_told(desk):
-    futures = [desk.ask(Request(f"age > {20 + n}", None, "ann")) for n in range(50)]
+    futures = [desk.put(Request(f"age > {20 + n}", None, "ann")) for n in range(50)]
     for number, future in enumerate(futures, 1):
-        assert future.result(10).round == number
-        assert len(desk.told) >= number
+        assert future.result(600).round == number
+        assert len(desk.file().rounds) >= number
     store = Store.open(desk.path, write=False)
     try:
         assert sum(record.kind == "round" for record in store.records()) == 50
-        assert str(store.head) == desk.standing.head
+        assert str(store.head) == desk.progress.head
     finally:
         store.close()
 
@@ -76,22 +77,22 @@ def test_readers_never_see_what_is_not_durable(desk, monkeypatch):
 
     def slow(self, records):
         writing.set()
-        assert go_on.wait(10)
+        assert go_on.wait(600)
         append(self, records)
 
     monkeypatch.setattr(Store, "append", slow)
-    future = desk.ask(Request("smoker", None, "ann"))
-    assert writing.wait(10)
-    assert desk.standing.rounds == len(desk.told) == len(desk.file().told) == 0
+    future = desk.put(Request("smoker", None, "ann"))
+    assert writing.wait(600)
+    assert desk.progress.rounds == len(desk.file().rounds) == 0
     assert not future.done()
     go_on.set()
-    assert future.result(10).round == 1
-    assert desk.standing.rounds == len(desk.told) == 1
+    assert future.result(600).round == 1
+    assert desk.progress.rounds == len(desk.file().rounds) == 1
 
 
 def test_what_cannot_be_written_is_told_to_nobody(desk, monkeypatch):
-    answered = desk.ask(Request("age > 40")).result(10)
-    before = desk.standing
+    answered = desk.put(Request("age > 40")).result(600)
+    before = desk.progress
 
     def full(self, records):
         self._broken = True
@@ -99,56 +100,56 @@ def test_what_cannot_be_written_is_told_to_nobody(desk, monkeypatch):
         raise eh.LedgerError("no space left on device")
 
     monkeypatch.setattr(Store, "append", full)
-    futures = [desk.ask(Request(text)) for text in ("smoker", "age > 50", "bmi > 30")]
-    wait(futures, 10)
+    futures = [desk.put(Request(text)) for text in ("smoker", "age > 50", "bmi > 30")]
+    wait(futures, 600)
     assert all(isinstance(one.exception(), eh.LedgerError) for one in futures)
     monkeypatch.undo()
     with pytest.raises(eh.LedgerError):
-        desk.ask(Request("age > 60")).result(10)
+        desk.put(Request("age > 60")).result(600)
     assert desk.broken
-    assert desk.standing == before
-    assert [one.answer for one in desk.told] == [answered]
-    assert desk.file().told == tuple(desk.told)
+    assert desk.progress == before
+    assert [one.answer for one in desk.file().rounds] == [answered]
+    assert len(desk.file().questions) == 1
 
 
 def test_reopened_it_shows_the_same_record(tmp_path):
     place = make_study(tmp_path)
-    first = StudyWriter(place)
-    first.ask(Request("smoker", "a", "ann")).result(10)
-    first.asker(Caller("bob", "b")).mean("bmi", given="smoker")
-    told, standing = list(first.told), first.standing
+    first = study_writer(place)
+    first.put(Request("smoker", "a", "ann")).result(600)
+    asyncio.run(first.find(Caller("bob", "bob", "b"), eh.Mean("bmi", given="smoker")))
+    told, standing = list(first.file().rounds), first.progress
     first.close()
-    second = StudyWriter(place)
-    assert list(second.told) == told
-    assert second.standing == standing
-    assert second.ask(Request("smoker", "a", "ann")).result(10) == told[0].answer
+    second = study_writer(place)
+    assert list(second.file().rounds) == told
+    assert second.progress == standing
+    assert second.put(Request("smoker", "a", "ann")).result(600) == told[0].answer
     second.close()
 
 
 def test_a_question_given_up_before_its_turn_is_not_asked(desk):
     started, go_on = threading.Event(), threading.Event()
-    blocking = desk.do(lambda held: (started.set(), go_on.wait(10)))
-    assert started.wait(10)
-    given_up, kept = desk.ask(Request("age > 70")), desk.ask(Request("age > 71"))
+    blocking = desk.put(lambda: (started.set(), go_on.wait(600)))
+    assert started.wait(600)
+    given_up, kept = desk.put(Request("age > 70")), desk.put(Request("age > 71"))
     assert given_up.cancel()
     go_on.set()
-    blocking.result(10)
-    assert kept.result(10).round == 1
-    assert [one.question for one in desk.told] == ['(71.0 < "age")']
+    blocking.result(600)
+    assert kept.result(600).round == 1
+    assert [one.question for one in desk.file().rounds] == ['(71.0 < "age")']
 
 
 def test_closing_answers_what_waits_and_frees_the_study(tmp_path):
     place = make_study(tmp_path)
-    desk = StudyWriter(place)
-    futures = [desk.ask(Request(f"age > {20 + n}")) for n in range(30)]
+    desk = study_writer(place)
+    futures = [desk.put(Request(f"age > {20 + n}")) for n in range(30)]
     desk.close()
     assert [one.result(0).round for one in futures] == list(range(1, 31))
     with pytest.raises(eh.LedgerError, match="stopping"):
-        desk.ask(Request("age > 80"))
+        desk.put(Request("age > 80"))
     with eh.Holdout.open(place) as holdout:
         assert holdout.rounds == 30
 
 
 def test_an_open_study_is_refused_elsewhere(desk):
     with pytest.raises(eh.LedgerBusy, match=str(os.getpid())):
-        StudyWriter(desk.path)
+        study_writer(desk.path)
