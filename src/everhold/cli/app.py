@@ -1,4 +1,4 @@
-"""What all commands share: the application, its screen, its errors."""
+"""What all commands share: the screen, and errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from everhold.errors import (
     SettingError,
 )
 
-__all__ = ["AUDIT_FAILED", "app", "console", "guarded", "printable", "problem", "say"]
+__all__ = ["AUDIT_FAILED", "console", "guarded", "printable", "problem", "say"]
 
 AUDIT_FAILED = 7
 _CODES: tuple[tuple[type[EverholdError], int], ...] = (
@@ -37,23 +37,6 @@ _CODES: tuple[tuple[type[EverholdError], int], ...] = (
     (SettingError, 4),
     (ServerError, 9),
     (MissingExtra, 4),
-)
-
-app = typer.Typer(
-    name="everhold",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    help="A holdout set that never wears out: ask private rows for ever, with intervals that hold together.\n\n"
-    "A first study:\n\n"
-    "    everhold create study.everhold --data patients.csv --prior last_year.csv\n\n"
-    '    everhold ask study.everhold "age > 40 AND smoker"\n\n'
-    "    everhold audit study.everhold",
-    epilog="Exit codes: 0 done; 1 something unforeseen; 2 wrong use of the command; 3 a question at fault, nothing charged; "
-    "4 data, prior or settings at fault; 5 the study cannot be read, written or locked; 6 a promised precision is used up; "
-    "7 an audit failed; 8 too many submissions today; "
-    "9 a server cannot be reached, or does not allow it.",
 )
 
 console = Console(soft_wrap=True)
@@ -114,7 +97,7 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
             problem("a folder was named where a file was expected.")
             raise typer.Exit(4) from None
         except KeyboardInterrupt:
-            problem("interrupted. Everything that was told is recorded.")
+            problem("interrupted. Every returned answer is recorded.")
             raise typer.Exit(130) from None
 
     return run

@@ -1,21 +1,101 @@
-"""The command line: `everhold --help`."""
+"""The command line: `everhold --help`. A command is loaded when it is used, so that help comes at once."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from everhold.errors import MissingExtra
 
 if find_spec("rich") is None or find_spec("typer") is None:
     raise MissingExtra("the command line", "cli")
 
-from everhold.cli import asking, contest, mcp, planning, records, risk, serve, studies, token
-from everhold.cli.app import app
+import click
+import typer
+from typer.core import TyperCommand, TyperGroup
 
-__all__ = ["main"]
+__all__ = ["COMMANDS", "app", "main"]
 
-for _room in (studies, asking, records, contest, planning, risk, token, serve, mcp):
-    _room.register(app)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "create": ("studies", "Create a study."),
+    "ask": ("asking", "Ask a study one question, several, or a file of them."),
+    "try": ("asking", "Try questions on the public side alone: nothing is spent, no private row is needed."),
+    "shell": ("asking", "A prompt with history and completion of columns."),
+    "status": ("records", "Where a study stands. Works beside a process that asks."),
+    "log": ("records", "What was asked and answered, as it was asked."),
+    "audit": ("records", "Check a study without the private rows: every byte, every hash, every answer again."),
+    "certificate": ("records", "Audit a study and write its certificate: a page for readers, and JSON for programs."),
+    "plot": ("records", "Draw the session: answers with intervals over rounds, surprises, the price."),
+    "score": ("contest", "A drop-in evaluator for a program that tunes itself: predictions in, an honest score out."),
+    "plan": ("planning", "Compare the guarantees of everhold and other mechanisms for your numbers."),
+    "schema": ("planning", "Propose a schema from public rows alone. Check it, edit it, and create the study with it."),
+    "demo": ("planning", "Run the demo: a plain holdout overfits, everhold does not; then a replay without the data."),
+    "risk": ("risk", "Test whether questions alone can single out a row: attacks on a copy of the study"s configuration."),
+    "serve": ("serve", "Serve studies over HTTP: an API, a page for people, and nothing without a token."),
+    "mcp": ("mcp", "Serve a study to an agent over stdio (Model Context Protocol): tools ask, try_out, schema, status."),
+    "contest": ("contest", "Run a contest: public features, hidden labels, a board that does not wear out."),
+    "token": ("token", "Tokens for analysts, auditors and custodians who ask from elsewhere."),
+}
+"""Every command: the module that has it, and its first line of help."""
+
+
+class _Commands(TyperGroup):
+    """Commands by their names; each is imported when it is run or asked for help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """What a list of commands shows of one."""
+        if cmd_name not in COMMANDS:
+            return None
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command itself, to be run."""
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, found if name not in COMMANDS else loaded(str(name)), rest
+
+
+def loaded(name: str) -> click.Command:
+    """A command, imported."""
+    some = typer.Typer(rich_markup_mode=None)
+    some.callback()(lambda: None)
+    import_module(f"everhold.cli.{COMMANDS[name][0]}").register(some)
+    group: Any = typer.main.get_command(some)
+    command: click.Command = group.commands[name]
+    return command
+
+
+app = typer.Typer(
+    cls=_Commands,
+    name="everhold",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    epilog="Exit codes: 0 done; 1 an unforeseen error; 2 wrong use of the command; 3 invalid question (not charged); "
+    "4 invalid data, prior or settings; 5 the study cannot be read, written or locked; 6 precision budget exhausted; "
+    "7 an audit failed; 8 too many submissions today; 9 a server cannot be reached, or does not allow it.",
+)
+
+
+@app.callback()
+def everhold() -> None:
+    """A holdout set that does not wear out: ask unlimited questions of private data, with simultaneously valid intervals.
+
+    A first study:
+
+        everhold create study.everhold --data patients.csv --prior last_year.csv
+
+        everhold ask study.everhold "age > 40 AND smoker"
+
+        everhold audit study.everhold
+    """
 
 
 def main() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import numpy as np
 
 from everhold.data.csv_head import csv_head
@@ -22,9 +21,10 @@ from everhold.queries.expression.tree import Kind
 from everhold.queries.expression.values import LONGEST_TEXT
 
 if TYPE_CHECKING:
+    import duckdb
     from numpy.typing import NDArray
 
-__all__ = ["Files", "connection"]
+__all__ = ["Files", "connection", "duckdb_error"]
 
 NOTHING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "none")
 """Texts that count as missing in a CSV file."""
@@ -34,6 +34,13 @@ _CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
 _VIRTUAL = ("file_index", "file_row_number")
 """DuckDB's names for the position of a Parquet row, unless the file has columns with these names."""
+
+
+def duckdb_error() -> type[Exception]:
+    """DuckDB's own errors. It is loaded when a file is read, and not before."""
+    import duckdb
+
+    return duckdb.Error
 
 
 def connection(*, memory_limit: str | None = None, threads: int | None = None) -> duckdb.DuckDBPyConnection:
@@ -53,6 +60,8 @@ def connection(*, memory_limit: str | None = None, threads: int | None = None) -
         config["memory_limit"] = memory_limit
     if threads is not None:
         config["threads"] = threads
+    import duckdb
+
     con = duckdb.connect(":memory:", config=config)
     con.execute("SET TimeZone = 'UTC'")
     con.execute("SET disabled_optimizers = 'statistics_propagation'")
@@ -127,7 +136,7 @@ class Files:
         )
         try:
             number = _numbered(con, "source", read, names)
-        except duckdb.Error as error:
+        except duckdb_error() as error:
             raise DataError(_cannot_read(what, paths, "CSV", None if private else error)) from None
         return cls(con, "source", what=what, private=private, text_only=True, number=number)
 
@@ -142,7 +151,7 @@ class Files:
             names = [row[0] for row in con.execute("DESCRIBE given").fetchall()]
             number = _numbered(con, "source", "given", names)
             con.execute("DROP TABLE given")
-        except duckdb.Error as error:
+        except duckdb_error() as error:
             raise DataError(_cannot_read(what, (), "a table", None if private else error)) from None
         _require_different(_arrow_names(stream), what)
         return cls(con, "source", what=what, private=private, number=number)
@@ -315,7 +324,7 @@ class Files:
     def _run_numbered(self) -> str:
         try:
             return _numbered(self.con, "numbered", self.relation, self.names)
-        except duckdb.Error as error:
+        except duckdb_error() as error:
             raise DataError(_cannot_read(self._what, self.paths, "rows", None if self._private else error)) from None
 
     def _place_in_files(self) -> str:
@@ -350,7 +359,7 @@ class Files:
         """Run and fetch. Either may raise; the message shows nothing from private rows."""
         try:
             return fetch(self.con.execute(sql))
-        except duckdb.Error as error:
+        except duckdb_error() as error:
             raise DataError(_cannot_read(self._what, self.paths, "rows", None if self._private else error)) from None
 
     def _fetch(self, sql: str) -> list[tuple[Any, ...]]:

@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import numpy as np
 
 from everhold.data.engines.sql import Select, literal
-from everhold.data.files import Files, connection
+from everhold.data.files import Files, duckdb_error, connection
 from everhold.data.units import by_unit
 from everhold.errors import DataError
 from everhold.queries.expression.values import LONGEST_TEXT
@@ -151,7 +150,7 @@ class DuckDBEngine:
         try:
             with self._lock:
                 return fetch(self._con.cursor().execute(sql))
-        except (duckdb.Error, RuntimeError):
+        except (duckdb_error(), RuntimeError):
             raise DataError(
                 "the private files could not be read. Check that they still exist and that memory_limit is large enough."
             ) from None

@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, solve
 
 from everhold.mechanism.rules.rule import THETA_ONE
 
@@ -231,6 +230,8 @@ def _guess_signs(
     limit: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Solve with fixed signs, and set to zero the coefficients that would change their sign."""
+    from scipy.linalg import solve  # loaded at the first surprise
+
     sign = np.where(s == 0.0, 0.0, np.where(x != 0.0, np.sign(x), -np.sign(slope)))
     pull = slope + s * sign
     stuck = (np.abs(x) >= limit * (1 - 1e-12)) & (pull * x <= 0.0)
@@ -238,7 +239,7 @@ def _guess_signs(
     result = x.copy()
     try:
         result[free] += solve(hessian[np.ix_(free, free)], -pull[free], assume_a="pos", check_finite=False)
-    except LinAlgError:
+    except np.linalg.LinAlgError:
         return x
     result[result * sign < 0.0] = 0.0
     return np.clip(result, -limit, limit)
