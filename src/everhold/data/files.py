@@ -132,6 +132,7 @@ class Files:
     @classmethod
     def from_arrow(cls, stream: object, *, what: str, private: bool) -> Files:
         """A frame that can hand over an Arrow stream."""
+        _require_different(_arrow_names(stream), what)  # first: DuckDB before 2.0 fails on names that come twice
         con = connection()
         try:
             con.register("frame", stream)
@@ -142,7 +143,6 @@ class Files:
             con.execute("DROP TABLE given")
         except duckdb.Error as error:
             raise DataError(_cannot_read(what, (), "a table", None if private else error)) from None
-        _require_different(_arrow_names(stream), what)
         return cls(con, "source", what=what, private=private, number=number)
 
     def _require_one_schema(self) -> None:
