@@ -21,7 +21,7 @@ EXTRAS_OF_ROOM = {
 }
 """The other rooms use the dependencies that everybody has."""
 
-CALLED = {"sklearn": "scikit-learn"}
+CALLED = {"sklearn": "scikit-learn", "xdist": "pytest-xdist"}
 """What is imported under another name than it is installed."""
 
 NOT_IMPORTED = {"python-multipart"}
