@@ -132,8 +132,8 @@ class Files:
     @classmethod
     def from_arrow(cls, stream: object, *, what: str, private: bool) -> Files:
         """A frame that can hand over an Arrow stream."""
-        _require_different(_arrow_names(stream), what)  # first: DuckDB before 2.0 fails on names that come twice
         con = connection()
+        _require_different(_arrow_names(stream), what)  # first: DuckDB before 2.0 fails on names that come twice
         try:
             con.register("frame", stream)
             con.execute("CREATE TEMP TABLE given AS SELECT * FROM frame")
