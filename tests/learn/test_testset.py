@@ -457,6 +457,7 @@ class TestSearches:
         model = LogisticRegression().fit(*binary[1])
         assert pickle.loads(sent)(model) == float(test.score(model))
         assert test.holdout.rounds == 1
+        test.release()
 
     def test_threads_take_turns(self, binary, tmp_path):
         """Three threads on a shared test set: every score there, every round once."""
@@ -467,6 +468,7 @@ class TestSearches:
             scores = list(pool.map(test.score, models))
         assert sorted(score.round for score in scores) == list(range(1, 13))
         assert test.holdout.audit().ok
+        test.release()
 
     def test_six_lines(self):
         """From `train_test_split` to a protected score, as a new user would."""

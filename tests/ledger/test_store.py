@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +76,8 @@ class TestEveryByte:
 
     def test_every_swapped_pair_is_found(self, study, tmp_path):
         place = tmp_path / "swapped.everhold"
-        count = len(list(Store.open(study[0], write=False).records()))
+        with closing(Store.open(study[0], write=False)) as store:
+            count = len(list(store.records()))
         columns = "kind, version, body, blob, hash"
         for one in range(1, count + 1):
             for other in range(one + 1, count + 1):
@@ -99,7 +101,8 @@ class TestEveryByte:
 
         What a pinned head is for: the fit of a last surprise, which no later answer depends on yet, could be forged.
         """
-        records = list(Store.open(study[0], write=False).records())
+        with closing(Store.open(study[0], write=False)) as store:
+            records = list(store.records())
         changes = (
             "value",
             "low",
@@ -183,7 +186,8 @@ class TestOpening:
         prints = []
         for name in ("a", "b"):
             eh.Holdout.create(tmp_path / name, ROWS, prior=eh.Reference(PUBLIC), seed=0).close()
-            first = next(iter(Store.open(tmp_path / name, write=False).records()))
+            with closing(Store.open(tmp_path / name, write=False)) as store:
+                first = next(store.records())
             prints.append(json.loads(first.body)["fingerprint"])
         assert prints[0] != prints[1]
 
@@ -246,14 +250,16 @@ class TestOpening:
             eh.Holdout.create(study[0], ROWS, prior=eh.Reference(PUBLIC))
         (tmp_path / "text").write_text("hello")
         assert "is not an everhold study" in str(eh.Holdout.audit_file(tmp_path / "text"))
-        sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE t (x)")
+        with closing(sqlite3.connect(tmp_path / "other.db")) as other:
+            other.execute("CREATE TABLE t (x)")
         assert "not an everhold study" in str(eh.Holdout.audit_file(tmp_path / "other.db"))
         fresh = eh.Sampler(lambda rng, size: {"x": rng.random(size), "b": rng.random(size) < 0.5}, size=None)
         with pytest.raises(LedgerError, match="fixed rows"):
             eh.Holdout.create(tmp_path / "fresh.everhold", ROWS, prior=fresh)
 
     def test_unknown_versions_are_refused(self, study, tmp_path):
-        records = list(Store.open(study[0], write=False).records())
+        with closing(Store.open(study[0], write=False)) as store:
+            records = list(store.records())
         for changed in (
             Record("round", 2, "{}"),
             Record("verdict", 1, "{}"),
@@ -284,9 +290,9 @@ class TestBesideReaders:
         assert held.ask("x > 41").round == held.rounds
         done.join()
         reader.close()
-        records = Store.open(path, write=False).records()
-        next(records)
-        assert held.ask("x > 42").round == held.rounds  # an unfinished reader holds nothing
+        with closing(Store.open(path, write=False)) as store:
+            next(store.records())
+            assert held.ask("x > 42").round == held.rounds  # an unfinished reader holds nothing
         held.close()
 
     def test_an_audit_is_of_one_moment(self, tmp_path):

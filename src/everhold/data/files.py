@@ -144,6 +144,7 @@ class Files:
     def from_arrow(cls, stream: object, *, what: str, private: bool) -> Files:
         """Rows from a frame that exports an Arrow stream."""
         con = connection()
+        _require_different(_arrow_names(stream), what)  # first: DuckDB before 2.0 fails on names that come twice
         try:
             con.register("frame", stream)
             con.execute("CREATE TEMP TABLE given AS SELECT * FROM frame")
@@ -153,7 +154,6 @@ class Files:
             con.execute("DROP TABLE given")
         except duckdb_error() as error:
             raise DataError(_cannot_read(what, (), "a table", None if private else error)) from None
-        _require_different(_arrow_names(stream), what)
         return cls(con, "source", what=what, private=private, number=number)
 
     def _require_one_schema(self) -> None:

@@ -96,10 +96,14 @@ class Store:
         try:
             place = ":memory:" if data is not None else f"{path.absolute().as_uri()}?mode={mode}"
             self._con = sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False, timeout=5.0)
-            if data is not None:
-                self._con.deserialize(data)
-            else:
-                _settle(self._con)
+            try:
+                if data is not None:
+                    self._con.deserialize(data)
+                else:
+                    _settle(self._con)
+            except BaseException:
+                self._con.close()
+                raise
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise LedgerError(f"{path} cannot be opened as a study: {error}.") from None
         self._head = Head(0, _START)
