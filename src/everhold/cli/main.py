@@ -31,9 +31,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("planning", "Compare the guarantees of everhold and other mechanisms for your numbers."),
     "schema": ("planning", "Propose a schema from public rows alone. Check it, edit it, and create the study with it."),
     "demo": ("planning", "Run the demo: a plain holdout overfits, everhold does not; then a replay without the data."),
-    "risk": ("risk", "Test whether questions alone can single out a row: attacks on a copy of the study"s configuration."),
+    "risk": (
+        "risk",
+        "Test whether questions alone can single out a row: attacks on a copy of the study's configuration.",
+    ),
     "serve": ("serve", "Serve studies over HTTP: an API, a page for people, and nothing without a token."),
-    "mcp": ("mcp", "Serve a study to an agent over stdio (Model Context Protocol): tools ask, try_out, schema, status."),
+    "mcp": (
+        "mcp",
+        "Serve a study to an agent over stdio (Model Context Protocol): tools ask, try_out, schema, status.",
+    ),
     "contest": ("contest", "Run a contest: public features, hidden labels, a board that does not wear out."),
     "token": ("token", "Tokens for analysts, auditors and custodians who ask from elsewhere."),
 }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.data.engines.sql import Select, literal
-from everhold.data.files import Files, duckdb_error, connection
+from everhold.data.files import Files, connection, duckdb_error
 from everhold.data.units import by_unit
 from everhold.errors import DataError
 from everhold.queries.expression.values import LONGEST_TEXT
