@@ -96,7 +96,8 @@ async def _load(url: str, secrets: list[str], first: int, last: int) -> dict[str
 
 def run() -> list[Line]:
     """Measure."""
-    with tempfile.TemporaryDirectory(dir=".") as name:
+    Path("out").mkdir(exist_ok=True)  # on the disk of the checkout: a folder for temporary files may be in memory
+    with tempfile.TemporaryDirectory(dir="out") as name:
         folder = Path(name).absolute()
         near = eh.Holdout.open(_study(folder, "near"))
         place = _study(folder, "load")
