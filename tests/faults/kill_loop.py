@@ -40,15 +40,15 @@ class Loop:
             finally:
                 os._exit(3)
         os.close(writing)
-        told = self._wait_for_the_moment(reading)
+        seen = self._wait_for_the_moment(reading)
         os.kill(child, signal.SIGKILL)
-        told += _read(reading)
+        seen += _read(reading)
         os.close(reading)
         _, status = os.waitpid(child, 0)
         assert os.WIFSIGNALED(status), f"the asking process ended by itself: {status}"
         self.kills += 1
-        self.landed += bool(told)
-        for line in told.split(b"\n")[:-1]:
+        self.landed += bool(seen)
+        for line in seen.split(b"\n")[:-1]:
             client, i, *answer = json.loads(line)
             assert self.seen.setdefault((client, i), answer) == answer, "a request was answered twice, and not alike"
             self.done[client] = max(self.done[client], i + 1)
@@ -60,10 +60,10 @@ class Loop:
         """
         if self._random.random() < 0.25:
             return _read(reading, seconds=self._random.random() * 0.06)
-        told, began = _read(reading, lines=1), time.monotonic()
-        told += _read(reading, lines=self._random.randrange(1, 20))
-        gap = (time.monotonic() - began) / max(told.count(b"\n"), 1)
-        return told + _read(reading, seconds=self._random.random() * gap)
+        seen, began = _read(reading, lines=1), time.monotonic()
+        seen += _read(reading, lines=self._random.randrange(1, 20))
+        gap = (time.monotonic() - began) / max(seen.count(b"\n"), 1)
+        return seen + _read(reading, seconds=self._random.random() * gap)
 
     def check(self) -> None:
         """Everything anybody saw is in the ledger, equal; rounds are dense; no request was charged twice; audit passes."""

@@ -114,7 +114,7 @@ class TestFailedWrites:
         """Ctrl-C at every line of asking, in turn: what is shown later is in the ledger, once, and the audit passes."""
         import sys
 
-        lines, stop, told = 0, first - 6, 0
+        lines, stop, total = 0, first - 6, 0
         while lines >= stop:
             stop += 7
             path = tmp_path / f"{stop}.everhold"
@@ -152,9 +152,9 @@ class TestFailedWrites:
                 recorded = [past.answer for past in again.journal]
                 assert len(recorded) <= 2
                 assert all(answer in recorded for answer in shown), stop
-            told += len(shown)
+            total += len(shown)
         assert stop > 200
-        assert told > 20, "nothing was shown after an interrupt: the test compares nothing"
+        assert total > 20, "nothing was shown after an interrupt: the test compares nothing"
 
     def test_a_full_disk_at_creation_leaves_nothing(self, tmp_path, monkeypatch):
         def full(*_):
