@@ -19,9 +19,12 @@ LONGEST = ("test_kills", "test_ten_thousand_requests")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_thread_for_openmp():
-    """Gradient boosting in two processes of two threads each takes four times as long: its threads spin while they wait."""
-    with threadpool_limits(1, user_api="openmp"):
+def _one_thread_a_process():
+    """Threads of BLAS and OpenMP spin while they wait: two processes of two threads each take up to four times as long.
+
+    That other numbers of threads give the same bits is tested by `tests/ledger/test_replay.py`, in processes of its own.
+    """
+    with threadpool_limits(1):
         yield
 
 
