@@ -1,7 +1,9 @@
 """The server under load: 64 analysts at once, against the same questions one by one in the process that holds the rows.
 
 The load comes from a process of its own. The server keeps its default grid, on which answers leave; only the rate of a
-token is lifted. Both sides commit every answer durably before it is told.
+token is lifted. Both sides commit every answer durably before it is returned. Stretches under load and stretches in the
+process alternate. How many answers a second leave depends on the disk and on the cores that are free for server and load, so
+it is shown and not promised; what is judged is the processor time that an answer takes.
 """
 
 from __future__ import annotations
@@ -12,19 +14,20 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import everhold as eh
-from benchmarks.promises import Line
+from benchmarks.promises import CPU, WALL, Line, milliseconds, ratio
 from everhold.ledger.reader import read_study
 from everhold.server.tokens import Tokens
 
 ROWS, PUBLIC, QUESTIONS, ANALYSTS = 100_000, 20_000, 20_000, 64
-ALONE = 1_500  # questions for the rate in the process, in three parts: before, between and after
+STRETCHES = 8  # of QUESTIONS / STRETCHES questions under load, each beside two of ALONE questions in the process
+ALONE = 150
 
 
 def _people(size: int, seed: int) -> dict[str, Any]:
@@ -49,12 +52,12 @@ def _study(folder: Path, name: str) -> Path:
     return place
 
 
-def _alone(holdout: eh.Holdout, start: int) -> float:
-    """Durable answers a second, asked one by one where the rows are."""
-    began = time.perf_counter()
-    for number in range(start, start + ALONE // 3):
+def _alone(holdout: eh.Holdout, start: int) -> tuple[float, float]:
+    """Seconds and processor seconds of a durable answer, asked one by one where the rows are."""
+    began, used = WALL(), CPU()
+    for number in range(start, start + ALONE):
         holdout.ask(_text(number), request_id=str(number))
-    return ALONE / 3 / (time.perf_counter() - began)
+    return (WALL() - began) / ALONE, (CPU() - used) / ALONE
 
 
 def _serve(folder: Path, study: Path) -> tuple[subprocess.Popen[str], str]:
@@ -70,78 +73,100 @@ def _serve(folder: Path, study: Path) -> tuple[subprocess.Popen[str], str]:
     raise RuntimeError("the server did not start")
 
 
-async def _load(url: str, secrets: list[str]) -> dict[str, Any]:
+async def _load(url: str, secrets: list[str], first: int, last: int) -> dict[str, Any]:
     """64 analysts, each asking the next question as soon as the last is answered."""
-    numbers = iter(range(QUESTIONS))
+    numbers = iter(range(first, last))
     times: list[float] = []
-    told: dict[int, list[float]] = {}
+    answers: dict[int, list[float]] = {}
 
     async def analyst(secret: str) -> None:
         async with eh.connect_async(url, secret) as server:
             study = server.study("load")
             for number in numbers:
-                began = time.perf_counter()
+                began = WALL()
                 answer = await study.ask(_text(number), request_id=str(number))
-                times.append(time.perf_counter() - began)
-                told[number] = [answer.value, answer.low, answer.high, answer.round]
+                times.append(WALL() - began)
+                answers[number] = [answer.value, answer.low, answer.high, answer.round]
 
-    began = time.perf_counter()
+    began = WALL()
     await asyncio.gather(*(analyst(secret) for secret in secrets))
-    seconds = time.perf_counter() - began
-    ordered = sorted(times)
-    at = {name: ordered[int(len(ordered) * share)] for name, share in (("p50", 0.5), ("p99", 0.99))}
-    return {"seconds": seconds, **at, "told": told}
+    seconds = WALL() - began
+    return {"rate": len(answers) / seconds, "times": times, "answers": answers}
 
 
 def run() -> list[Line]:
     """Measure."""
-    with tempfile.TemporaryDirectory(dir=".") as name:
+    Path("out").mkdir(exist_ok=True)  # on the disk of the checkout: a folder for temporary files may be in memory
+    with tempfile.TemporaryDirectory(dir="out") as name:
         folder = Path(name).absolute()
         near = eh.Holdout.open(_study(folder, "near"))
         place = _study(folder, "load")
         tokens = Tokens(folder / "tokens.json")
         secrets = [tokens.create(f"analyst {number}", "analyst")[0] for number in range(ANALYSTS)]
-        rates = [_alone(near, 0)]
-        child, url = _serve(folder, place)
         (folder / "secrets.json").write_text(json.dumps(secrets))
-        rates.append(_alone(near, 10_000))
-        loaded = subprocess.run(
-            [sys.executable, "-m", "benchmarks.server", url, str(folder / "secrets.json")],
-            check=True, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        found = json.loads(loaded.stdout)
-        child.terminate()
-        stopped = child.wait(60)
-        rates.append(_alone(near, 20_000))
+        child, url = _serve(folder, place)
+        try:
+            alone = [_alone(near, 0)]
+            loads = []
+            for stretch in range(STRETCHES):
+                loads.append(_from_outside(url, folder / "secrets.json", stretch))
+                alone.append(_alone(near, (stretch + 1) * ALONE))
+        finally:
+            child.terminate()
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
         near.close()
-        return _lines(found, sorted(rates)[1], place, stopped)
+        used = (usage.ru_utime + usage.ru_stime) / QUESTIONS  # its start included
+        return _lines(loads, np.array(alone), used, place, child.returncode)
 
 
-def _lines(found: dict[str, Any], alone: float, place: Path, stopped: int) -> list[Line]:
+def _from_outside(url: str, secrets: Path, stretch: int) -> dict[str, Any]:
+    """One stretch of load, by a process of its own."""
+    size = QUESTIONS // STRETCHES
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.server",
+        url,
+        str(secrets),
+        str(stretch * size),
+        str((stretch + 1) * size),
+    ]
+    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    return found
+
+
+def _lines(
+    loads: list[dict[str, Any]], alone: NDArray[np.float64], used: float, place: Path, stopped: int
+) -> list[Line]:
     kept = read_study(place).rounds
     recorded = {}
     for one in kept:
         recorded[(one.request or "").rsplit(":", 1)[-1]] = one.answer
-    told = found["told"]
+    answers = {number: answer for load in loads for number, answer in load["answers"].items()}
     same = all(
         (a := recorded.get(number)) is not None and [a.value, a.low, a.high, a.round] == answer
-        for number, answer in told.items()
+        for number, answer in answers.items()
     )
-    whole = len(told) == len(kept) == len(recorded) == QUESTIONS and same
+    whole = len(answers) == len(kept) == len(recorded) == QUESTIONS and same
     audit = eh.Holdout.audit_file(place)
-    rate = QUESTIONS / found["seconds"]
+    rates = np.array([load["rate"] for load in loads])
+    beside = 2.0 / (alone[:-1, 0] + alone[1:, 0])  # before and after each stretch of load
+    processor = ratio(used, alone[:, 1])
+    p50, p99 = np.quantile([taken for load in loads for taken in load["times"]], [0.5, 0.99])
     return [
         Line(
-            f"server with {ANALYSTS} analysts, n = 1e5, over asking in the process, durable answers a second",
-            f"{rate / alone:.2f} ({rate:,.0f} and {alone:,.0f}; p50 {1e3 * found['p50']:.0f} ms, p99 "
-            f"{1e3 * found['p99']:.0f} ms, grid 50 ms)",
-            "at least 0.5",
-            rate >= 0.5 * alone,
+            f"processor time of a durable answer, server with {ANALYSTS} analysts, n = 1e5, over asking in the process",
+            f"{processor}; {1e3 * used:.2f} and {milliseconds(alone[:, 1])}. {float(np.median(rates)):,.0f} and "
+            f"{float(np.median(beside)):,.0f} answers a second, {ratio(rates, beside)}; p50 {1e3 * float(p50):.0f} ms, "
+            f"p99 {1e3 * float(p99):.0f} ms, grid 50 ms",
+            "at most 2.5",
+            processor.median <= 2.5,
         ),
         Line(
             f"{QUESTIONS:,} questions under load",
-            f"{len(told):,} answered, {len(kept):,} recorded, {'all equal' if same else 'SOME DIFFER'}; {audit}; the server "
-            f"ended with code {stopped}",
+            f"{len(answers):,} answered, {len(kept):,} recorded, {'all equal' if same else 'SOME DIFFER'}; {audit}; "
+            f"the server ended with code {stopped}",
             "none lost or doubled, audit ok",
             whole and audit.ok and stopped == 0,
         ),
@@ -149,4 +174,5 @@ def _lines(found: dict[str, Any], alone: float, place: Path, stopped: int) -> li
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(_load(sys.argv[1], json.loads(Path(sys.argv[2]).read_text())))))
+    _, address, given, begin, end = sys.argv
+    print(json.dumps(asyncio.run(_load(address, json.loads(Path(given).read_text()), int(begin), int(end)))))

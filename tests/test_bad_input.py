@@ -282,6 +282,7 @@ def test_errors_are_one_tree():
     from everhold import errors
 
     own = [value for _, value in inspect.getmembers(errors, inspect.isclass) if value.__module__ == errors.__name__]
+    assert len(own) >= 10
     assert all(issubclass(value, eh.EverholdError | Warning) for value in own)
     for value in own:
         assert value.__name__ in errors.__doc__

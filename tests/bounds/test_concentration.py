@@ -80,7 +80,7 @@ def test_ends_by_bisection_in_fifty_digits(x, radius):
 
     with mpmath.workdps(50):
         below, above = end(mpmath.mpf("1e-40")), end(1 - mpmath.mpf("1e-40"))
-        assert 0 <= below - kl_lower(x, radius) < 4 * SHARE_GRID or kl_lower(x, radius) == 0.0
+        assert 0 <= below - kl_lower(x, radius) < 4 * SHARE_GRID
         assert 0 <= kl_upper(x, radius) - above < 4 * SHARE_GRID
 
 

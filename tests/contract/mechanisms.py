@@ -96,6 +96,9 @@ YES_NO_ONLY = {"AQA-OGD corrected", "AQA-OGD printed", "Ladder"}
 READ_A_PART = {"splitting", "subsampling"}
 PRICED = {name for name in MECHANISMS if not any(word in name for word in ("Gaussian noise", "Threshold", "multipl"))}
 PRICED -= {"splitting"}
+SPENT = {"Guess and Check, empirical", "Guess and Check, Gaussian"}  # after the contract's session, and so decline
+SKETCHED = {name for name in MECHANISMS if any(word in name for word in ("corrective", "gradient", "entropic"))}
+SKETCHED |= {"fixed precision", "known rows"}
 
 
 def analyst(rng, rounds, *, yes_no_only=False):

@@ -71,9 +71,11 @@ def test_units_have_one_name_a_row():
 def test_arrow_that_cannot_be_read_is_a_sentence():
     for array in (pa.array(np.array([1, 2], np.float16)), pa.array([Decimal(1)], pa.decimal256(60, 2))):
         try:
-            Sample(pa.table({"x": array}), schema=NUMBER)
+            read = Sample(pa.table({"x": array}), schema=NUMBER)
         except DataError as refusal:
             assert "could not be read" in str(refusal)  # noqa: PT017
+        else:
+            assert count(read, "x > 0", NUMBER) == len(array)
     broken = pa.Array.from_buffers(
         pa.string(), 1, [None, pa.py_buffer(np.array([0, 1], np.int32)), pa.py_buffer(b"\xff")]
     )
@@ -153,12 +155,14 @@ def test_exp_and_ln_do_not_depend_on_the_processor():
         "x = np.concatenate([np.arange(-87000, 80000) / 1000.0, np.full(16, -0.05158374921733594)]); "
         "m = np.arange(1, 2000) / 999.0; y = [np.ldexp(m, k) for k in range(-90, 50)]; "
         "y = np.concatenate([*y, np.full(16, 25.61744630950005)]); "
-        "import hashlib; print(hashlib.sha256(exp(x).tobytes() + ln(y).tobytes()).hexdigest())"
+        "import hashlib; print(hashlib.sha256(exp(x).tobytes() + ln(y).tobytes()).hexdigest()); "
+        "umath = (getattr(np, '_core', None) or np.core)._multiarray_umath; "
+        "print(sorted(name for name, on in umath.__cpu_features__.items() if on))"
     )
     import os
 
     features = ("", "AVX2 FMA3", "X86_V4", "AVX512F AVX512_SKX", "X86_V3 X86_V4")
-    found = set()
+    found, processors = set(), set()
     for off in features:
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", program],
@@ -167,5 +171,11 @@ def test_exp_and_ln_do_not_depend_on_the_processor():
             env={**os.environ, "NPY_DISABLE_CPU_FEATURES": off} if off else os.environ,
         )
         if done.returncode == 0:  # a feature that this numpy cannot switch off is refused at import
-            found.add(done.stdout)
+            bits, features_left = done.stdout.splitlines()
+            found.add(bits)
+            processors.add(features_left)
+        else:
+            assert "NPY_DISABLE_CPU_FEATURES" in done.stderr, done.stderr
     assert len(found) == 1
+    if len(processors) == 1:
+        pytest.skip("numpy has no vector instructions here that could be switched off: nothing was compared")

@@ -12,21 +12,21 @@ from everhold.errors import LedgerError
 from tests.faults.clients import PRIVATE, create
 from tests.faults.kill_loop import Loop
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # forking a process that has threads
-@pytest.mark.parametrize("seed", range(4))
-def test_two_hundred_kills(tmp_path, seed):
+@pytest.mark.parametrize(
+    ("seed", "kills"), [(9, 5), *(pytest.param(seed, 50, marks=pytest.mark.slow) for seed in range(4))]
+)
+def test_two_hundred_kills(tmp_path, seed, kills):
     """50 kills a seed; the audit after every fifth, everything else after each. `make torture` does ten times as many."""
     loop = Loop(tmp_path / "study.everhold", seed)
-    for kill in range(50):
+    for kill in range(kills):
         loop.kill_once()
         if kill % 5 == 4:
             loop.check()
     loop.check()
-    assert loop.landed > 15, "most lives were too short to tell anything: the loop tests nothing"
-    assert len(loop.seen) > 100
+    assert loop.landed > kills // 2, "most lives showed no answer: the loop tests nothing"
+    assert len(loop.seen) > 3 * kills
 
 
 class TestFailedWrites:
@@ -109,12 +109,12 @@ class TestFailedWrites:
             assert again.ask("smoker").round == 1
             assert again.audit().ok
 
-    @pytest.mark.parametrize("first", range(7))
+    @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(1, 7))])
     def test_an_interrupt_at_any_line(self, tmp_path, first):
         """Ctrl-C at every line of asking, in turn: what is shown later is in the ledger, once, and the audit passes."""
         import sys
 
-        lines, stop = 0, first - 6
+        lines, stop, total = 0, first - 6, 0
         while lines >= stop:
             stop += 7
             path = tmp_path / f"{stop}.everhold"
@@ -152,7 +152,9 @@ class TestFailedWrites:
                 recorded = [past.answer for past in again.journal]
                 assert len(recorded) <= 2
                 assert all(answer in recorded for answer in shown), stop
+            total += len(shown)
         assert stop > 200
+        assert total > 20, "nothing was shown after an interrupt: the test compares nothing"
 
     def test_a_full_disk_at_creation_leaves_nothing(self, tmp_path, monkeypatch):
         def full(*_):

@@ -52,7 +52,7 @@ def inject(call: str, error: str, when: int, folder: Path) -> tuple[bool, int]:
         [*traced, sys.executable, "-m", "tests.faults.torture", "--asker", str(path)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=1200,  # it takes a second: only what hangs meets this limit
     )
     met = "(INJECTED)" in log.read_text()
     log.unlink()

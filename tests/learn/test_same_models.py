@@ -185,12 +185,15 @@ def test_what_a_model_says_of_one_private_row_does_not_show(odd):
 
 def test_another_positive_class_is_another_question(tmp_path):
     model = LogisticRegression().fit(*rows(300, 2))
-    for positive in (1, 0):
+    rounds = []
+    for positive in (1, 0, 1):
         test = eh.TestSet(
             *rows(400, 0), reference=rows(300, 1), positive=positive, path=tmp_path / "t.everhold", seed=1
         )
         test.score(model, "precision")
+        rounds.append(test.holdout.rounds)
         test.release()
+    assert 0 < rounds[0] < rounds[1] == rounds[2]
 
 
 class TestThingsThatPredict:

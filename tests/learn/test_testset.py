@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from joblib.externals.loky import get_reusable_executor
 from sklearn import metrics as sk
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import RandomForestClassifier
@@ -343,7 +344,15 @@ class TestPriors:
             eh.TestSet(x, y, reference=reference[0])
 
 
+@pytest.fixture
+def processes():
+    """joblib keeps its processes for the next search; nothing of a test is left behind."""
+    yield
+    get_reusable_executor().shutdown(wait=True)
+
+
 class TestSearches:
+    @pytest.mark.usefixtures("processes")
     def test_a_grid_with_two_processes_asks_once_a_candidate(self, binary, tmp_path):
         """Exactly one ledger round a candidate, none lost, none outside."""
         path = tmp_path / "test.everhold"

@@ -59,13 +59,14 @@ BIG = (
 )
 
 
-def limited(seconds=60, memory=2 * 2**30):
+def limited(seconds=600, memory=2 * 2**30):
+    """The limit of CPU is there so that what would go on and on fails."""
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
 
 def read_all_ways(place):
-    """Audit, read, rehearse and open a file, in a process with a minute of CPU and 2 GB; what each of them says."""
+    """Audit, read, rehearse and open a file, in a process with ten minutes of CPU and 2 GB; what each of them says."""
     program = f"""
 import everhold as eh
 from everhold.ledger.reader import read_study
@@ -82,14 +83,15 @@ for way in (lambda: str(eh.Holdout.audit_file(place)), lambda: read_study(place)
         [sys.executable, "-c", program], capture_output=True, text=True, preexec_fn=limited, env=variables
     )
     assert done.returncode == 0, done.stderr[-1500:]
-    return done.stdout.splitlines()
+    said = done.stdout.splitlines()
+    assert len(said) == 4
+    return said
 
 
 @pytest.mark.parametrize("view", [ENDLESS, BIG])
 def test_a_view_in_place_of_the_table(tmp_path, view):
     """Before, 4 kB of file made `audit` and `status` run for ever, or take all memory."""
     said = read_all_ways(forged(tmp_path / "view.everhold", view))
-    assert len(said) == 4
     assert all("schema is not that of a ledger" in line for line in said)
 
 

@@ -18,8 +18,6 @@ import everhold as eh
 from everhold.bounds.description_length import Code
 from tests.validity.attackers import ATTACKS, freedman, make_world, new_holdout, play, times_label
 
-pytestmark = pytest.mark.slow
-
 DELTA = 0.05
 FALSE_ALARM = 1e-3
 SESSIONS = 110
@@ -31,6 +29,7 @@ def pass_line(sessions: int) -> int:
     return int(binom.ppf(1.0 - FALSE_ALARM, sessions, DELTA))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(ATTACKS))
 def test_all_intervals_of_a_session_hold_together(name):
     """3 attacks × 110 sessions, n = 500 rows, anytime contract, corrective rule."""
@@ -75,6 +74,7 @@ class Uncharged(Code):
         return Uncharged(self.surprises + 1, round, 0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_control_surprises_that_are_not_charged_are_fatal():
     """The same attack, the same mechanism, no charge: nearly every session misses; charged, none of the same ones."""
     outcomes = {}

@@ -11,11 +11,10 @@ from everhold.errors import MissingExtra
 if find_spec("rich") is None or find_spec("typer") is None:
     raise MissingExtra("the command line", "cli")
 
-import click
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-__all__ = ["COMMANDS", "app", "main"]
+__all__ = ["COMMANDS", "app", "loaded", "main"]
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "create": ("studies", "Create a study."),
@@ -49,32 +48,27 @@ COMMANDS: dict[str, tuple[str, str]] = {
 class _Commands(TyperGroup):
     """Commands by their names; each is imported when it is run or asked for help."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         """All names."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """What a list of commands shows of one."""
-        if cmd_name not in COMMANDS:
-            return None
-        return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1])
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1]) if cmd_name in COMMANDS else None
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command itself, to be run."""
         name, found, rest = super().resolve_command(ctx, args)
-        return name, found if name not in COMMANDS else loaded(str(name)), rest
+        return name, loaded(name) if name in COMMANDS else found, rest
 
 
-def loaded(name: str) -> click.Command:
+def loaded(name: str) -> Any:
     """A command, imported."""
     some = typer.Typer(rich_markup_mode=None)
     some.callback()(lambda: None)
     import_module(f"everhold.cli.{COMMANDS[name][0]}").register(some)
     group: Any = typer.main.get_command(some)
-    command: click.Command = group.commands[name]
-    return command
+    return group.commands[name]
 
 
 app = typer.Typer(
