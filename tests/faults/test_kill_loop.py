@@ -61,7 +61,7 @@ class TestFailedWrites:
         with pytest.raises(LedgerError, match="could not be written"):
             held.ask("smoker", request_id="two")
         for question in ("age > 40", "age > 50"):
-            with pytest.raises(LedgerError, match="nothing more is told"):
+            with pytest.raises(LedgerError, match="no further answer is returned"):
                 held.ask(question)
         again = eh.Holdout.open(path, data=PRIVATE)
         assert again.rounds == (2 if when == "after" else 1)
@@ -101,7 +101,7 @@ class TestFailedWrites:
             held.ask("smoker")
         held.journal.flush = flush
         for tell in (lambda: held.ask("age > 40"), lambda: held.rounds, lambda: held.transcript, lambda: held.journal):
-            with pytest.raises(LedgerError, match="nothing more is told"):
+            with pytest.raises(LedgerError, match="no further answer is returned"):
                 tell()
         assert "interrupted" in repr(held)
         with eh.Holdout.open(path, data=PRIVATE) as again:

@@ -183,7 +183,7 @@ class Session(Generic[P]):
         query = self.query(question, name)
         at = AskedBy(now(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
         with self._turn():
-            found = next(self._answers([(query, at)]))
+            found = self._answers([(query, at)])[0]
             if isinstance(found, EverholdError):
                 raise found
             self._journal.flush()
@@ -205,19 +205,17 @@ class Session(Generic[P]):
             raise QuestionError("ask_many takes a list of questions; for a single one there is ask.")
         queries = [self.query(question) for question in questions]
         requests = [None if request_id is None else f"{request_id}/{first + place}" for place in range(len(queries))]
-        answers: list[Answer] = []
         with self._turn():
             queries = [self._checked(query) for query in queries]
             require_batch(self.mechanism, self._journal, queries, requests)
             asked = [(query, AskedBy(time or now(), who, one)) for query, one in zip(queries, requests, strict=True)]
-            for found in self._answers(asked):
-                if isinstance(found, EverholdError):
-                    self._journal.flush()
-                    if isinstance(found, PrecisionExhausted):
-                        found.answers = list(answers)
-                    raise found
-                answers.append(found)
+            found = self._answers(asked, stop=True)
             self._journal.flush()
+            answers = [one for one in found if not isinstance(one, EverholdError)]
+            if found and isinstance(refusal := found[-1], EverholdError):
+                if isinstance(refusal, PrecisionExhausted):
+                    refusal.answers = list(answers)
+                raise refusal
         return answers
 
     def _checked(self, query: Query) -> Query:
@@ -240,9 +238,9 @@ class Session(Generic[P]):
         asked = [self._requested(request) for request in requests]
         with self._turn():
             answers = self._answers([one for one in asked if not isinstance(one, EverholdError)])
-            found = [one if isinstance(one, EverholdError) else next(answers) for one in asked]
             self._journal.flush()
-        return found
+        following = iter(answers)
+        return [one if isinstance(one, EverholdError) else next(following) for one in asked]
 
     def _requested(self, request: Request) -> tuple[Query, AskedBy] | EverholdError:
         try:
@@ -251,19 +249,25 @@ class Session(Generic[P]):
         except QuestionError as error:
             return error
 
-    def _answers(self, asked: Sequence[tuple[Query, AskedBy]]) -> Iterator[Answer | EverholdError]:
-        """Answers in order, for a turn, without flushing; a refusal stands in its place."""
+    def _answers(
+        self, asked: Sequence[tuple[Query, AskedBy]], *, stop: bool = False
+    ) -> list[Answer | EverholdError]:
+        """Answers in order, for a turn, without flushing; a refusal stands in its place, and may be the last."""
+        found: list[Answer | EverholdError] = []
         for start in range(0, len(asked), _AT_ONCE):
             some = asked[start : start + _AT_ONCE]
             evaluated, totals = self._scan([query for query, _ in some])
             for query, at in some:
                 name = query.name if query.text else None
                 try:
-                    yield self._answer(evaluated.get(name, query), at, totals.get(name))
+                    found.append(self._answer(evaluated.get(name, query), at, totals.get(name)))
                 except (QuestionError, RequestConflict, PrecisionExhausted) as refusal:
                     if self._decided is not None:  # the private total was seen: this cannot be reported as a refusal
                         raise
-                    yield refusal
+                    found.append(refusal)
+                    if stop:
+                        return found
+        return found
 
     def _scan(self, queries: Sequence[Query]) -> tuple[dict[str | None, Query], dict[str | None, int]]:
         """The batch's text questions that are new, evaluated on both sides at once; by name."""
