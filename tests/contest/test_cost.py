@@ -1,0 +1,73 @@
+"""A submission costs the same however many came before: counted in records read, not in seconds."""
+
+import numpy as np
+import pytest
+
+import everhold as eh
+from everhold.ledger.store import Store
+
+
+@pytest.fixture
+def labels():
+    return np.random.default_rng(0).integers(0, 2, 200)
+
+
+def _counted(monkeypatch):
+    read = []
+    some = Store._some
+
+    def counted(self, seq, size):
+        rows, size = some(self, seq, size)
+        read.extend(rows)
+        return rows, size
+
+    monkeypatch.setattr(Store, "_some", counted)
+    return read
+
+
+def test_no_record_is_read_twice(tmp_path, labels, monkeypatch):
+    contest = eh.Contest.create(tmp_path / "c.everhold", np.zeros((200, 1)), labels, classes=[0, 1], seed=1)
+    rng = np.random.default_rng(1)
+    read = _counted(monkeypatch)
+    contest.submit("ann", rng.integers(0, 2, 200))
+    opened = len(read)
+    for number in range(60):
+        found = contest.submit("ann" if number % 2 else "bob", np.where(rng.random(200) < 0.3, 1 - labels, labels))
+        assert found.state == "scored"
+    assert len(read) == opened
+    assert contest.standing()[0] == contest.board()
+    assert contest.board().places[0].submissions in (30, 31)
+
+
+def test_the_control_reads_all_of_it(tmp_path, labels, monkeypatch):
+    """A contest that is opened for every submission, as it was before, reads more each time."""
+    eh.Contest.create(tmp_path / "c.everhold", np.zeros((200, 1)), labels, classes=[0, 1], seed=1)
+    rng = np.random.default_rng(1)
+    read, counts = _counted(monkeypatch), []
+    for _ in range(8):
+        before = len(read)
+        contest = eh.Contest(tmp_path / "c.everhold")
+        contest.submit("ann", rng.integers(0, 2, 200))
+        contest.close()
+        counts.append(len(read) - before)
+    assert counts == sorted(counts)
+    assert counts[-1] > counts[0]
+
+
+def test_two_contests_on_one_study_see_each_other(tmp_path, labels):
+    """As two processes would: limits, repeats and ranks count what the other has scored."""
+    eh.Contest.create(tmp_path / "c.everhold", np.zeros((200, 1)), labels, classes=[0, 1], seed=1, max_per_day=3)
+    one, other = eh.Contest(tmp_path / "c.everhold"), eh.Contest(tmp_path / "c.everhold")
+    rng = np.random.default_rng(2)
+    guesses = [np.where(rng.random(200) < 0.1 * k, 1 - labels, labels) for k in range(5)]
+    assert one.submit("ann", guesses[0]).state == "scored"
+    assert other.submit("bob", guesses[0]).state == "repeated"
+    assert other.submit("ann", guesses[1]).state == "scored"
+    assert one.submit("ann", guesses[2]).state == "scored"
+    assert other.submit("ann", guesses[3]).state == "too soon"
+    assert one.submit("ann", guesses[4]).state == "too soon"
+    assert one.submit("ann", guesses[1]).state == "repeated"
+    assert one.board() == other.board()
+    assert one.board().places[0].submissions == 3
+    one.close()
+    other.close()
