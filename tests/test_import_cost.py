@@ -37,7 +37,8 @@ def test_a_holdout_in_memory_needs_numpy_alone():
 
 
 def test_help_loads_no_command():
-    code = "import sys; sys.argv = ['everhold', '--help']\nfrom everhold.__main__ import main\ntry: main()\nexcept SystemExit: pass"
+    code = "import sys\nsys.argv = ['everhold', '--help']\nfrom everhold.__main__ import main\n"
+    code += "try: main()\nexcept SystemExit: pass"
     assert _loaded(code) == {"typer"}
 
 

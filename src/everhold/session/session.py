@@ -249,9 +249,7 @@ class Session(Generic[P]):
         except QuestionError as error:
             return error
 
-    def _answers(
-        self, asked: Sequence[tuple[Query, AskedBy]], *, stop: bool = False
-    ) -> list[Answer | EverholdError]:
+    def _answers(self, asked: Sequence[tuple[Query, AskedBy]], *, stop: bool = False) -> list[Answer | EverholdError]:
         """Answers in order, for a turn, without flushing; a refusal stands in its place, and may be the last."""
         found: list[Answer | EverholdError] = []
         for start in range(0, len(asked), _AT_ONCE):
