@@ -1,9 +1,10 @@
-"""Shares and means, of all or of a group; their differences and comparisons."""
+"""Shares and means, of all or of a group; their differences, comparisons and ratios."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from math import inf, nan
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from everhold.bounds import derived
@@ -12,14 +13,14 @@ from everhold.queries.expression.tree import Call, Case, Node
 from everhold.queries.expression.tree import Number as NumberNode
 from everhold.statistics.finding import Comparison, Finding
 from everhold.statistics.linear import cut, mean_steps, ratio_steps
-from everhold.statistics.parameters import Condition, Given, High, Low, Number, Role
+from everhold.statistics.parameters import Condition, Given, High, Low, Number, Range, Role
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
     from everhold.statistics.declared import Declared, Ends
     from everhold.statistics.statistic import Batch
 
-__all__ = ["Compare", "Difference", "Mean", "Share"]
+__all__ = ["Compare", "Difference", "Mean", "Ratio", "Share"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +157,43 @@ class Compare:
         what = f"is {self.first}{said[0]} larger than {self.second}{said[1]}"
         what += "" if self.given is None else f" given {self.given}"
         return Comparison(what, ends[0] + (ends[1] - ends[0]) * value, *derived.rescaled(interval, *ends), parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The ratio of two means, over rows that have both numbers.
+
+    The interval is the range of x/y over the two means' intervals. Where the second mean may be 0 it is open on both sides.
+    """
+
+    name: ClassVar[str] = "ratio"
+    title: ClassVar[str] = "Ratio to"
+    example: ClassVar[Mapping[str, Any]] = {"first": "bmi", "second": "age"}
+    first: Annotated[str, Role("expression", "First", "A number, such as cost.")]
+    second: Annotated[str, Role("expression", "Second", "The number whose mean it is divided by, such as visits.")]
+    _: KW_ONLY
+    first_range: Annotated[Range, Role("range", "Range of the first", "The range of the first number.")] = None
+    second_range: Annotated[Range, Role("range", "Range of the second", "The range of the second number.")] = None
+    given: Given = None
+
+    def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Finding]:
+        """The two means over the same rows, then the corners of their intervals."""
+        named = ((self.first, self.first_range), (self.second, self.second_range))
+        sides = [declared.number(text, *(ends or (None, None))) for text, ends in named]
+        group = declared.group(self.given, [tree for tree, _ in sides])
+        means: list[Finding] = []
+        for tree, ends in sides:
+            part = yield from mean_steps(declared, declared.filled(tree, ends), ends, group)
+            means.append(_in_units("", part, ends))
+        x, y = means
+        low, high = -inf, inf
+        if y.low > 0.0 or y.high < 0.0:
+            corners = [a / b for a in (x.low, x.high) for b in (y.low, y.high)]
+            low, high = derived.difference((min(corners), max(corners)), (0.0, 0.0))  # outwards by the rounding error
+        value = min(max(x.value / y.value, low), high) if y.value else nan
+        said = [f"{text}{declared.cut_to(text, ends)}" for (text, _), (_, ends) in zip(named, sides, strict=True)]
+        what = f"ratio of the means of {' and '.join(said)}" + ("" if self.given is None else f" given {self.given}")
+        return Finding(what, value, low, high, x.parts + y.parts)
 
 
 def _in_units(what: str, found: tuple[float, Ends, tuple[Answer, ...]], ends: Ends) -> Finding:
