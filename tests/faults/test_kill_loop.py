@@ -89,7 +89,8 @@ class TestFailedWrites:
         path = tmp_path / "study.everhold"
         create(path)
         held = eh.Holdout.open(path, data=PRIVATE)
-        flush, held.journal.flush = held.journal.flush, lambda: None
+        journal = held.journal
+        flush, journal.flush = journal.flush, lambda: None
         original = held.session._settle
 
         def interrupted(decided):
@@ -99,7 +100,7 @@ class TestFailedWrites:
         held.session._settle = interrupted
         with pytest.raises(KeyboardInterrupt):
             held.ask("smoker")
-        held.journal.flush = flush
+        journal.flush = flush
         for tell in (lambda: held.ask("age > 40"), lambda: held.rounds, lambda: held.transcript, lambda: held.journal):
             with pytest.raises(LedgerError, match="no further answer is returned"):
                 tell()

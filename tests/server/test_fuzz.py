@@ -86,7 +86,7 @@ def _fuzz(here, method, path, mode):
     description = here.get("/openapi.json").json()
     name = "coins" if "contests" in path else "patients"
     strategy = operation.as_strategy(generation_mode=mode)
-    before = len(here.state.served["patients"].told)
+    before = len(here.state.served["patients"].file().rounds)
 
     @settings(max_examples=WHOLE if mode is GenerationMode.POSITIVE else BROKEN, deadline=None, phases=[Phase.generate],
               suppress_health_check=list(HealthCheck), database=None)  # fmt: skip
@@ -107,7 +107,7 @@ def _fuzz(here, method, path, mode):
 
     run()
     if method == "GET":
-        assert len(here.state.served["patients"].told) == before
+        assert len(here.state.served["patients"].file().rounds) == before
 
 
 class Access(RuleBasedStateMachine):
