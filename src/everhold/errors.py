@@ -79,7 +79,7 @@ class PrecisionExhausted(EverholdError):
     def __init__(self, message: str, *, asked: float, left: float, needed: float, more_rows: int | None) -> None:
         super().__init__(message)
         self.asked = asked
-        """The promised half-width, on the [-1, 1] scale."""
+        """The promised half-width, on the scale of the promise: shares for `Holdout(half_width=...)`."""
         self.left = left
         """The part of it that remains for the sketch's tolerance after the sampling error."""
         self.needed = needed

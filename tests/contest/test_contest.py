@@ -90,9 +90,9 @@ class TestSubmissions:
         ("text", "row", "column", "said"),
         [
             ("id,guess\n0,1\n", 1, "prediction", "no column 'prediction'"),
-            ("id,prediction\n0,1\n9999,1\n", 3, "id", "no row of this contest"),
-            ("id,prediction\n0,1\n0,1\n", 3, "id", "came before"),
-            ("id,prediction\n0,maybe\n", 2, "prediction", "no class"),
+            ("id,prediction\n0,1\n9999,1\n", 3, "id", "not a row of this contest"),
+            ("id,prediction\n0,1\n0,1\n", 3, "id", "is there twice"),
+            ("id,prediction\n0,maybe\n", 2, "prediction", "not a class"),
             ("id,prediction\n0,1,2\n", 2, None, "3 cells"),
             ("id,prediction\n0,1\n", None, "id", "have no prediction"),
             ("", 1, "id", "no column 'id'"),

@@ -94,7 +94,7 @@ class TestFixedPrecision:
                 assert max(answer.high - answer.value, answer.value - answer.low) <= 0.12 * scale
             assert refused is not None
             assert refused.left < refused.needed
-            assert refused.asked == pytest.approx(0.24)
+            assert refused.asked == pytest.approx(0.12)
 
     def test_the_refusal_is_a_function_of_the_transcript(self):
         contract = FixedPrecision(0.2)

@@ -116,7 +116,7 @@ def test_a_surprise_looks_like_one(page, process):
     page.fill("#question", "smoker")
     page.click("button.main")
     page.wait_for_selector("#answer .answer.surprise")
-    assert "the private rows spoke" in page.inner_text("#answer")
+    assert "this answer uses the private data" in page.inner_text("#answer")
     _shot(page, "surprise")
 
 
@@ -193,13 +193,31 @@ def test_history(page, process):
     every = page.locator("tbody tr").count()
     page.fill("#contains", "city")
     wait_for(lambda: page.wait_for_timeout(20) or 0 < page.locator("tbody tr").count() < every)
-    assert all('"city"' in text for text in page.locator("tbody tr").all_inner_texts())
+    assert all("city" in text for text in page.locator("tbody tr").all_inner_texts())
     with page.expect_download() as coming:
         page.click("a:has-text('CSV')")
     lines = Path(coming.value.path()).read_text().splitlines()
-    assert lines[0].startswith("round,question,value")
-    assert all("city" in line for line in lines[1:])
+    assert lines[0].startswith("number,part_of,round,question,value")
+    assert all("city" in line or line.startswith(",") for line in lines[1:])
     _shot(page, "history")
+
+
+def test_the_parts_of_a_statistic_unfold(page, process):
+    """The history shows what was asked; its parts come with a click, or with the keyboard."""
+    _open(page, process, "/studies/patients")
+    page.select_option("#kind", "mean")
+    page.fill("#question", "bmi")
+    page.fill("#given", "smoker")
+    page.click("button.main")
+    page.wait_for_selector("#answer .value")
+    _open(page, process, "/studies/patients/history")
+    row = page.locator("tbody tr", has_text="mean of bmi").first
+    assert row.locator(".part").first.is_hidden()
+    row.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert row.locator(".part").first.is_visible()
+    assert row.locator(".part").count() == 2
+    _shot(page, "history-parts")
 
 
 def test_certificate(page, process):

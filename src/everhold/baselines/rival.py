@@ -307,5 +307,9 @@ def around(value: float, width: float, turn: Turn) -> IntervalAnswer:
 def refuse(what: str, *, asked: float) -> PrecisionExhausted:
     """The error of a baseline whose plan is used up."""
     return PrecisionExhausted(
-        f"{what} Answers returned so far keep their guarantee.", asked=asked, left=0.0, needed=asked, more_rows=None
+        f"{what} Answers returned so far keep their guarantee.",
+        asked=asked / 2.0,
+        left=0.0,
+        needed=asked / 2.0,
+        more_rows=None,
     )

@@ -54,7 +54,9 @@ def create(
     max_per_day: Annotated[int | None, typer.Option(help="Submissions of one entrant within 24 hours.")] = None,
     most_bytes: Annotated[int, typer.Option(help="Size of a submission.")] = 20_000_000,
     ladder: Annotated[bool, typer.Option(help="Tell entrants only what is clearly better than their best.")] = False,
-    confidence: Annotated[float, typer.Option(help="That all intervals hold together.")] = 0.95,
+    confidence: Annotated[
+        float, typer.Option(help="Probability that all intervals are valid at the same time.")
+    ] = 0.95,
     half_width: Annotated[
         float | None, typer.Option(help="Promise this precision, and close when it is used up.")
     ] = None,
@@ -73,7 +75,7 @@ def create(
         try:
             values: list[Any] = [float(one) for one in found]
         except ValueError:
-            raise eh.DataError(f"{labels} has labels that are no numbers, and {metric} needs numbers.") from None
+            raise eh.DataError(f"{labels} has labels that are not numbers, and {metric} needs numbers.") from None
     else:
         values = found
         if classes is None:

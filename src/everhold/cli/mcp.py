@@ -36,7 +36,7 @@ def mcp(
     if server is not None:
         with eh.connect(server, token) as connected:
             far = connected.study(str(study))
-            far.status()  # a wrong name or token is told now
+            far.status()  # a wrong name or token is reported now
             tools(far, str(study)).run("stdio")
         return
     with eh.Holdout.open(study, data=data) as holdout:

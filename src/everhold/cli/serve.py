@@ -60,7 +60,7 @@ def serve(
             say(
                 "Tokens and answers travel in the clear: use --certificate and --private-key, or a proxy that speaks TLS."
             )
-        say("Ctrl-C stops it; what was told is recorded.")
+        say("Ctrl-C stops it. Every returned answer is recorded.")
 
     run(settings, say=say, ready=ready)
 

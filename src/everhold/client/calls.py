@@ -87,7 +87,7 @@ def ask_many(study: str, questions: Iterable[str], *, request_id: str | None = N
         raise QuestionError("ask_many takes a list of questions; for a single one there is ask.")
     body = {"questions": [_text(one) for one in questions], "request_id": _identified(request_id)}
     if not body["questions"]:
-        raise QuestionError("no question came. Expected a list of them.")
+        raise QuestionError("there is no question. Expected a list of them.")
     return Call(
         "POST", _at(study, "/ask_many"), lambda given: [Answer.from_dict(one) for one in given["answers"]], body
     )
@@ -193,7 +193,9 @@ def submit(name: str, predictions: bytes | str | Path) -> Call[Submission]:
 def as_csv(rules: dict[str, Any], predictions: Sequence[Any]) -> str:
     """Predictions in the order of a contest's rows, as its CSV."""
     if len(predictions) != len(rules["ids"]):
-        raise QuestionError(f"there are {len(rules['ids']):,} rows, and {len(predictions):,} predictions came.")
+        raise QuestionError(
+            f"there are {len(rules['ids']):,} rows and {len(predictions):,} predictions. Expected one for each row."
+        )
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow((rules["id_column"], rules["prediction_column"]))

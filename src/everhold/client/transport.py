@@ -64,7 +64,7 @@ class Line:
         try:
             return kind(**self._options)
         except self._httpx.InvalidURL as error:
-            raise ServerError(f"the server is at {self.url!r}, which is no address ({error}).") from None
+            raise ServerError(f"the server is at {self.url!r}, which is not an address ({error}).") from None
 
     def _arguments(self, call: Call[Any]) -> dict[str, Any]:
         given: dict[str, Any] = {"method": call.method, "url": call.path, "params": call.parameters}
@@ -78,11 +78,11 @@ class Line:
         """What a response says, or the error that it tells."""
         if call.raw and response.status_code == 200:
             return call.read(response.content)
-        told = _json(response)
-        if told is None or response.status_code >= 400 or response.status_code < 200:
-            raise failed(response.status_code, told)
+        given = _json(response)
+        if given is None or response.status_code >= 400 or response.status_code < 200:
+            raise failed(response.status_code, given)
         try:
-            return call.read(told)
+            return call.read(given)
         except (KeyError, TypeError, ValueError, AttributeError, EverholdError):
             raise ServerError("the server answered in a form that this everhold does not read. Is it newer?") from None
 

@@ -117,13 +117,13 @@ class Contest:
             classes, low, high: the possible labels, or their range; public.
             id_column, prediction_column: of a submission's file.
             most_bytes, max_per_day: limits.
-            ladder: tell an entrant only what is clearly better than its best so far (Blum and Hardt 2015).
+            ladder: show an entrant only what is clearly better than its best so far (Blum and Hardt 2015).
             confidence, half_width, seed: as for `eh.Holdout`.
         """
         found = find(metric or ("accuracy" if task == "classification" else "mean_absolute_error"), task)
         if found.loss is None or found.output == "probabilities":
             raise SettingError(
-                f"a contest scores by one question a submission, and {found.name} is none. Expected 'accuracy', 'error', "
+                f"a contest scores by one question a submission, and {found.name} needs more. Expected 'accuracy', 'error', "
                 "'mean_absolute_error' or 'mean_squared_error'."
             )
         if most_bytes < 1 or (max_per_day is not None and max_per_day < 1):
@@ -291,7 +291,9 @@ class Contest:
         better = best is None or beyond_doubt(score, best, self._tally.sign)
         known = any(one.round == score.round for one, _ in mine.shown)
         if self.rules.ladder and repeated and best is None:
-            return Submission(entrant, "scored", "the same predictions came before: a copy earns no score of its own.")
+            return Submission(
+                entrant, "scored", "the same predictions were submitted before: a copy gets no score of its own."
+            )
         if self.rules.ladder and not known and (repeated or not better):
             return Submission(entrant, "scored", "not clearly better than your best so far, which still stands.")
         if repeated:
@@ -310,7 +312,7 @@ class Contest:
         if len(recent) >= limit:
             free = datetime.fromisoformat(recent[0]) + timedelta(days=1)
             raise Refused(
-                "too soon", f"{limit} submissions a day are allowed. The next may come at {free:%Y-%m-%d %H:%M} UTC."
+                "too soon", f"{limit} submissions a day are allowed. The next is possible at {free:%Y-%m-%d %H:%M} UTC."
             )
 
     def _noted(self, submission: Submission) -> Submission:

@@ -76,7 +76,9 @@ class Reader:
         except Exception:
             raise Malformed("the predictions cannot be read as an array.") from None
         if array.shape != (len(self.ids),):
-            raise Malformed(f"there are {len(self.ids):,} rows, and predictions of shape {array.shape} came.")
+            raise Malformed(
+                f"there are {len(self.ids):,} rows, and the predictions have shape {array.shape}. Expected one for each row."
+            )
         texts = [str(one) for one in array.tolist()]
         for number, text in enumerate(texts, 1):
             self._check(text, number)
@@ -92,7 +94,7 @@ class Reader:
         try:
             head = next(rows, [])
             if len(set(head)) != len(head):
-                raise Malformed("line 1: a column's name comes twice.", row=1)
+                raise Malformed("line 1: two columns have the same name.", row=1)
             for column in (rules.id_column, rules.prediction_column):
                 if column not in head:
                     raise Malformed(
@@ -110,12 +112,12 @@ class Reader:
                 place = self._places.get(cells[which])
                 if place is None:
                     raise Malformed(
-                        f"line {line}, column {rules.id_column}: {cells[which][:40]!r} is no row of this contest.",
+                        f"line {line}, column {rules.id_column}: {cells[which][:40]!r} is not a row of this contest.",
                         row=line, column=rules.id_column,
                     )  # fmt: skip
                 if found[place] is not None:
                     raise Malformed(
-                        f"line {line}, column {rules.id_column}: {cells[which][:40]!r} came before.",
+                        f"line {line}, column {rules.id_column}: {cells[which][:40]!r} is there twice.",
                         row=line, column=rules.id_column,
                     )  # fmt: skip
                 self._check(cells[what], line)
@@ -138,11 +140,13 @@ class Reader:
             except ValueError:
                 fine = False
             if not fine:
-                raise Malformed(f"line {line}, column {column}: {text[:40]!r} is no number.", row=line, column=column)
+                raise Malformed(
+                    f"line {line}, column {column}: {text[:40]!r} is not a number.", row=line, column=column
+                )
         elif text not in self._codes and text.strip() not in self._codes:
             shown = ", ".join(str(one) for one in rules.classes[:10])
             raise Malformed(
-                f"line {line}, column {column}: {text[:40]!r} is no class of this contest ({shown}).",
+                f"line {line}, column {column}: {text[:40]!r} is not a class of this contest. Expected one of {shown}.",
                 row=line,
                 column=column,
             )

@@ -71,11 +71,11 @@ _PATIENCE = 600.0  # seconds that a search waits for its turn at a durable test 
 class TestSet:
     """Labelled test rows that may be scored against any number of times.
 
-    Every score carries an interval for the *population*, and all intervals of all scores hold together with the chosen
-    confidence, however models were picked by earlier scores.
+    Every score carries an interval for the *population*, and all intervals of all scores are valid at the same time with the
+    chosen confidence, however models were picked by earlier scores.
 
     A model must say of each row what it would say of it alone, and nothing of it may have been fitted to the test rows.
-    Where it fails on a test row, that row counts as predicted wrongly, and nothing else is told.
+    Where it fails on a test row, that row counts as predicted wrongly, and nothing else is revealed.
 
     Use exactly one TestSet (or path) per set of rows. A second one would void the guarantee of both.
 
@@ -98,7 +98,7 @@ class TestSet:
             mean over all, and none for AUC.
         least_probability: probabilities count as at least this much in the log loss, which bounds it.
         pairs: pair the rows up, so that AUC can be asked for; everything then rests on half as many draws. Not where the
-            test features are public: whoever knows the pairs could aim at them.
+            test features are public: a model could be made for the pairs.
         label: the name of the label's column in subgroups (`given=`).
         confidence, half_width, known_rows, seed, overlap: as for `eh.Holdout`.
 
@@ -173,7 +173,7 @@ class TestSet:
             try:
                 labels = labels.astype(np.float64)
             except (TypeError, ValueError):
-                raise DataError("the test labels are no numbers, and a regression needs numbers.") from None
+                raise DataError("the test labels are not numbers, and a regression needs numbers.") from None
             if not bool(np.all((labels >= low) & (labels <= high))):
                 raise DataError(
                     "the test labels hold something outside the declared range, or missing. Expected low=… and high=… that "
@@ -265,7 +265,7 @@ class TestSet:
 
     @property
     def _schema(self) -> Schema:
-        """What subgroups can be told by; no mean is cut to its ranges."""
+        """The columns of subgroups; no mean is cut to its ranges."""
         return Schema.propose(self._prior.table, warn=False)
 
     def _begin(self) -> None:
@@ -417,7 +417,7 @@ class TestSet:
             )
         mine = self._checked(y_pred, length(self._X), found, "y_pred")
         theirs = mine if reference is None else self._checked(reference, length(self._public), found, "reference")
-        # Whoever brings predictions for both sides knows whether they are the same as before.
+        # A caller with predictions for both sides knows whether they are the same as before.
         known = digest_of("", mine, self._kit) if self._transductive else digest_of(mine, theirs, self._kit)
         return self._score(found, mine, theirs, given, known)
 
@@ -441,7 +441,7 @@ class TestSet:
         found = self._metric(metric)
         if found.loss is None:
             raise SettingError(
-                f"{found.name} is no mean over rows, so two models cannot be compared by one question. Expected 'accuracy', "
+                f"{found.name} is not a mean over rows, so one question cannot compare two models. Expected 'accuracy', "
                 "'error', 'brier', 'log_loss', 'mean_absolute_error' or 'mean_squared_error'."
             )
         loss = found.loss(self._kit)
@@ -460,15 +460,15 @@ class TestSet:
         with self.turn() as held:
             known = [self._known(one, public) for one, public in zip(digests, (ones[1], others[1]), strict=True)]
             name = None if None in known else f"{found.name} of {known[0]} minus {known[1]}"
-            told = self._asked(held, parts[0], parts[1], places[0], places[1], given, pairs=False, name=name)
+            answer = self._asked(held, parts[0], parts[1], places[0], places[1], given, pairs=False, name=name)
         worth = found.span(self._kit)
-        value, low, high = (worth * (2.0 * x - 1.0) for x in (told.value, told.low, told.high))
+        value, low, high = (worth * (2.0 * x - 1.0) for x in (answer.value, answer.low, answer.high))
         return Verdict(
             found.name,
             value,
             low,
             high,
-            (told,),
+            (answer,),
             bottom=-worth,
             top=worth,
             larger_is_better=found.larger_is_better,
@@ -493,8 +493,8 @@ class TestSet:
                     parts.append(answer)
                     part = program.send(answer)
             except StopIteration as done:
-                told = done.value
-        return Score(metric.name, told.value, told.low, told.high, tuple(parts), bottom=told.bottom, top=told.top)
+                found = done.value
+        return Score(metric.name, found.value, found.low, found.high, tuple(parts), bottom=found.bottom, top=found.top)
 
     def _asked(
         self,
@@ -546,7 +546,7 @@ class TestSet:
         return find(name or ("accuracy" if self.task == "classification" else "mean_absolute_error"), self.task)
 
     def _outputs(self, model: Any, metric: Metric) -> tuple[Any, Any]:
-        """Predictions for both sides: on public rows every fault is told, on private ones none."""
+        """Predictions for both sides: on public rows every error is raised, on private ones none."""
 
         def predict(rows: Any) -> Any:
             return predicted(model, rows, metric.output, self._kit.classes, self._kit.positive)
@@ -584,9 +584,7 @@ class TestSet:
             if array.dtype.kind not in "buif":
                 raise QuestionError(f"{what} gave {array.dtype} where numbers are needed. Nothing was charged.")
             if not bool(np.isfinite(array).all()):
-                raise QuestionError(
-                    f"{what} gave predictions that are no numbers (NaN or infinite). Nothing was charged."
-                )
+                raise QuestionError(f"{what} gave predictions that are not finite numbers. Nothing was charged.")
             return array
         if not bool(np.isin(array, self._kit.classes).any()):
             raise QuestionError(

@@ -1,1 +1,1 @@
-"""What happened, for ever: the record of rounds, its replay and its audit."""
+"""The record of rounds, its replay and its audit."""

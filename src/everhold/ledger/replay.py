@@ -1,6 +1,6 @@
 """Replay: every question and answer of a session again, bit for bit, without the private rows.
 
-This is the paper's Algorithm 3, and the reason why a session cannot overfit: all that was ever told follows from the
+This is the paper's Algorithm 3, and the reason why a session cannot overfit: everything ever returned follows from the
 transcript of surprises, the coins and the analyst. A replay is given a mechanism in its first state; it never gets a
 sample. The same walk serves a played game (with the analyst's program) and the audit of a record (with the recorded
 questions).
@@ -60,7 +60,7 @@ def replay(
             return named[query.name]
         number = mechanism.rounds + 1
         if readings is not None and number > len(readings):
-            raise ReplayError(f"the record ends after {len(readings)} rounds, but a further question came.")
+            raise ReplayError(f"the record ends after {len(readings)} rounds, but there is a further question.")
         found = one_step(mechanism, query, *transcript.get(number, (QUIET, None)))
         if readings is not None and found.proposal.reading != readings[number - 1]:
             raise ReplayError(f"the question of round {number} is not the one that was asked then.")

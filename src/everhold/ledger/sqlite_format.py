@@ -28,7 +28,7 @@ _LEAF, _INTERIOR = 13, 5
 def require_ledger(path: Path) -> None:
     """Look at a file's first page before SQLite does: it must hold one table, a ledger's, and nothing that computes.
 
-    A view, a trigger or an index in its place could make the first query run for ever.
+    A view, a trigger or an index in its place could make the first query run without end.
     """
     try:
         with path.open("rb") as file:

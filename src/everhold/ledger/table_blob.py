@@ -1,7 +1,7 @@
 """Public rows as bytes in a study's first record: canonical columns, the others as plain arrays of numbers; compressed.
 
 A head says which columns there are and how long they are, and nothing is unpacked beyond what it says: a small file cannot
-fill the memory of whoever opens it.
+fill the memory of the process that opens it.
 """
 
 from __future__ import annotations

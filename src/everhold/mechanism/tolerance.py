@@ -137,9 +137,9 @@ class FixedPrecision:
                 f"question: sampling error takes ±{sqrt(2.0 * at.nats / at.rows) / 2:.4g} of it at {at.nats:.1f} nats, "
                 f"±{max(left, 0.0) / 2:.4g} is left, and noise needs ±{needed / 2:.4g}, short by "
                 f"±{(needed - max(left, 0.0)) / 2:.4g}. {way_out} Answers returned so far stay valid.",
-                asked=self.half_width,
-                left=max(left, 0.0),
-                needed=needed,
+                asked=self.half_width / 2,
+                left=max(left, 0.0) / 2,
+                needed=needed / 2,
                 more_rows=more,
             )
         tau = int(min(left, 2.0) * TOLERANCE_ONE)

@@ -31,9 +31,9 @@ class Config:
         host, port: where to listen.
         tokens: the file of tokens.
         log: a file for the record of requests; None: the error stream.
-        grid_ms: answers leave at whole multiples of this after their question came, so that time tells nothing; 0: at once.
+        grid_ms: answers leave at whole multiples of this after the question arrived: time reveals nothing; 0: at once.
         requests_per_minute, burst: how much a token may ask; a batch counts a tenth of its questions.
-        anonymous_per_minute: requests without a live token from one address, before they are told to wait.
+        anonymous_per_minute: requests without a live token from one address, before they must wait.
         max_body_bytes: bytes of a request's body; submissions of a contest have the contest's own limit.
         most_questions: of one batch.
         question_seconds: how long a question may take on the public rows before it is refused.
@@ -180,7 +180,7 @@ host = "127.0.0.1"
 port = 8080
 tokens = "everhold.tokens.json"
 # log = "everhold.access.jsonl"      # who asked what; the error stream if left out
-grid_ms = 50                         # answers leave at whole multiples of this, so that time tells nothing
+grid_ms = 50                         # answers leave at whole multiples of this, so that time reveals nothing
 requests_per_minute = 3000           # a token
 burst = 300
 anonymous_per_minute = 120           # an address without a live token

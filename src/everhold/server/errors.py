@@ -1,6 +1,6 @@
 """Every error in one shape: `{"error": {"code", "message", "request_id", "details"}}`, with a status that says whose it is.
 
-Messages of everhold's own errors carry public values only; anything unforeseen is told by its request id alone.
+Messages of everhold's own errors carry public values only; an unforeseen error shows its request id alone.
 """
 
 from __future__ import annotations

@@ -176,12 +176,12 @@ class _Exchange:
             async with asyncio.timeout(max(0.0, self._deadline - self._server.clock())):
                 message = await self._receive()
         except TimeoutError:
-            raise HTTPException(408, "the body did not come in time.") from None
+            raise HTTPException(408, "the body did not arrive in time.") from None
         self.whole = not message.get("more_body", False)
         if message["type"] == "http.request":
             self._came += len(message.get("body", b""))
             if self._came > self.most:
-                raise HTTPException(413, f"more than {self.most:,} bytes came, which is what a body may have.")
+                raise HTTPException(413, f"the body is larger than {self.most:,} bytes, which is the limit.")
         return message
 
     async def send(self, message: Message) -> None:

@@ -425,7 +425,7 @@ class TokensOut(BaseModel):
 
 class _FaultBody(BaseModel):
     code: str = Field(description="In a word, for programs.")
-    message: str = Field(description="What was expected, what came, what to do; for people.")
+    message: str = Field(description="What is wrong, what was expected, what to do; for people.")
     request_id: str = Field(description="Of this HTTP request, as in the X-Request-ID header and the server's log.")
     details: dict[str, Any] = Field(description="More, where there is more.")
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SignIn", "SignIns"]
 
-_NOT_HERE = "this did not come from a page of this server. Load the page again."
+_NOT_HERE = "this request was not sent by a page of this server. Load the page again."
 
 _MOST_OF_ONE = 20
 
@@ -117,8 +117,8 @@ class SignIns:
     def require_form(self, request: Request, signin: SignIn, given: str | None) -> None:
         """Refuse a change that does not come from a page of this server."""
         self.require_same_site(request)
-        came = request.headers.get("x-csrf-token") or given or ""
-        if not hmac.compare_digest(came.encode(), signin.csrf.encode()):
+        secret = request.headers.get("x-csrf-token") or given or ""
+        if not hmac.compare_digest(secret.encode(), signin.csrf.encode()):
             raise HTTPRefusal(403, "not_from_here", _NOT_HERE)
 
     def end(self, request: Request, response: Response) -> None:

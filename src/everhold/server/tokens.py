@@ -74,9 +74,9 @@ class Token:
         return "live" if self.live(datetime.now(UTC)) else "expired"
 
     def shown(self) -> dict[str, Any]:
-        """What may be told of it: everything but the digest."""
-        told = {name: value for name, value in asdict(self).items() if name != "digest"}
-        return {**told, "studies": list(self.studies), "state": self.state}
+        """The public fields: everything but the digest."""
+        public = {name: value for name, value in asdict(self).items() if name != "digest"}
+        return {**public, "studies": list(self.studies), "state": self.state}
 
 
 class Tokens:

@@ -37,7 +37,7 @@ class Job(Generic[T]):
 
     Attributes:
         work: what to do; the writer's owner knows its kinds.
-        arrived: when its request came, on the grid's clock; None: no grid.
+        arrived: when its request arrived, on the grid's clock; None: no grid.
         future: filled when the result is durable.
     """
 

@@ -22,7 +22,7 @@ class Settings:
     """The public settings of a session. Together with the prior they fix everything but what the data says.
 
     Attributes:
-        confidence: probability that all intervals of the session hold together.
+        confidence: probability that all intervals of the session are valid at the same time.
         half_width: promised half-width on the share scale (fixed precision), or None (anytime).
         rule: how surprises teach the sketch; a name, or a rule object.
         density: λ where one is known: `D ≤ π/λ`; it caps the density ratio. The prior's own when left out.
@@ -47,7 +47,7 @@ class Settings:
         if not 1e-9 < self.confidence < 1.0:
             raise SettingError(
                 f"confidence lies strictly between 0 and 1, not at {self.confidence!r}. 0.95 is usual: all intervals of a "
-                "session hold together in 95 of 100 sessions."
+                "session are valid in 95 of 100 sessions."
             )
         if self.half_width is not None:
             require_number(self.half_width, "half_width")

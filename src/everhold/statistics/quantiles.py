@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Median", "Quantile"]
 
-_SECOND = 1e6  # in microseconds: how finely quantiles of dates are told apart
+_SECOND = 1e6  # in microseconds: the resolution of quantiles of dates
 _HALVINGS = 14  # of the range: 1/16,384 of it
 
 
