@@ -9,7 +9,7 @@ from everhold.report.figure import session_svg
 
 if TYPE_CHECKING:
     from everhold.ledger.audit import Audit
-    from everhold.ledger.reader import StudyFile
+    from everhold.ledger.reader import LoggedQuestion, StudyFile
     from everhold.ledger.study import Study
 
 __all__ = ["certificate_html", "certificate_json", "cite", "guarantee"]
@@ -58,29 +58,37 @@ def certificate_json(file: StudyFile, audit: Audit) -> dict[str, Any]:
         "questions": len(file.rounds),
         "surprises": file.surprises,
         "spent": file.spent,
-        "rounds": [
-            {
-                "round": one.answer.round,
-                "question": one.question,
-                "scale": one.answer.scale,
-                "value": one.answer.value,
-                "low": one.answer.low,
-                "high": one.answer.high,
-                "surprise": one.answer.surprise,
-                "spent": one.answer.spent,
-                "time": one.time,
-                "who": one.who,
-            }
-            for one in file.rounds
-        ],
+        "asked": [one.to_dict() for one in file.questions],
+        "rounds": [one.to_dict() for one in file.rounds],
     }
+
+
+def _row(one: LoggedQuestion) -> str:
+    """A question as it was asked; the parts of a statistic unfold."""
+    said = f"<code>{escape(one.question)}</code>"
+    if one.finding is not None:
+        lines = [
+            f"<li>{escape(' × '.join(label))}: {value:.4g} in [{low:.4g}, {high:.4g}]</li>"
+            for label, value, low, high in one.finding.cells
+        ]
+        lines += [
+            f"<li><code>{escape(part.question)}</code>: {part.value_text} in {escape(part.interval_text)} (round "
+            f"{part.round:,}{', surprise' if part.answer.surprise else ''})</li>"
+            for part in one.parts
+        ]
+        said = f"<details><summary>{escape(one.question)}</summary><ul>{''.join(lines)}</ul></details>"
+    return (
+        f"<tr{' class=s' if one.surprise else ''}><td>{one.round:,}</td><td>{said}</td><td>{escape(one.value_text)}</td>"
+        f"<td>{escape(one.interval_text)}</td><td>{'surprise' if one.surprise else ''}</td>"
+        f"<td>{escape(one.who or '')}</td></tr>"
+    )
 
 
 def certificate_html(file: StudyFile, audit: Audit) -> str:
     """The certificate as one self-contained page, without scripts or other files."""
     verdict = "Every round replays bit for bit" if audit.ok else "The audit failed"
     facts = [
-        ("Questions", f"{len(file.rounds):,}"),
+        ("Rounds", f"{len(file.rounds):,}"),
         ("Surprises", f"{file.surprises:,}"),
         ("Private " + ("rows" if file.study.unit is None else "units"), f"{file.study.rows:,}"),
         ("Confidence", f"{file.confidence:g}"),
@@ -89,14 +97,9 @@ def certificate_html(file: StudyFile, audit: Audit) -> str:
         ("Created", file.study.created),
         ("Ledger head", str(file.head)),
     ]
-    listed = file.rounds[-_SHOWN:]
-    rows = "".join(
-        f"<tr{' class=s' if one.answer.surprise else ''}><td>{one.answer.round:,}</td>"
-        f"<td><code>{escape(one.question)}</code></td><td>{one.answer.value:.4g}</td><td>{escape(str(one.answer.interval))}</td>"
-        f"<td>{'surprise' if one.answer.surprise else ''}</td><td>{escape(one.who or '')}</td></tr>"
-        for one in listed
-    )
-    left = f"<p>The last {_SHOWN:,} of {len(file.rounds):,} rounds.</p>" if len(file.rounds) > _SHOWN else ""
+    asked = file.questions
+    rows = "".join(_row(one) for one in asked[-_SHOWN:])
+    left = f"<p>The last {_SHOWN:,} of {len(asked):,} questions.</p>" if len(asked) > _SHOWN else ""
     table = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
