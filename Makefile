@@ -43,7 +43,7 @@ serve: $(READY)  ## the demo's study behind a server: open the address, sign in 
 test: $(READY)  ## the whole test suite, doctests and docs included; ROOM=ledger for one room without its slow tests
 ifdef ROOM
 	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not browser" \
-		$(wildcard tests/$(ROOM) src/everhold/$(ROOM) src/everhold/$(ROOM).py)
+		$(wildcard tests/$(ROOM) tests/test_$(ROOM).py src/everhold/$(ROOM) src/everhold/$(ROOM).py)
 else
 	@$(BIN)/python -m pytest -n $(JOBS)
 endif

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from threadpoolctl import threadpool_limits
 
-NAMES = ("speed", "tables", "ledger", "aqa_ogd", "boosting", "thresholdout", "tolerance", "searches", "server")
+NAMES = ("starting", "speed", "tables", "ledger", "aqa_ogd", "boosting", "thresholdout", "tolerance", "searches", "server")
 
 
 def main(wanted: list[str]) -> int:
