@@ -248,7 +248,7 @@ class TestContestFiles:
         held, _ = contest
         found = held.submit("ann", "id,prediction\n" + "\n".join(f"{place},0.5" for place in range(60)))
         assert found.state == "malformed"
-        assert "'0.5' is no class" in found.reason
+        assert "'0.5' is not a class" in found.reason
 
 
 def test_asking_a_contest_is_answered_by_a_sentence(tmp_path):

@@ -169,7 +169,7 @@ class TestMetrics:
             test.score(Fixed(lambda x: np.zeros(len(x))), "acuracy")
         with pytest.raises(eh.QuestionError, match="never predicts any of the classes"):
             test.score(Fixed(lambda x: np.full(len(x), "who knows")))
-        with pytest.raises(eh.QuestionError, match="no numbers"):
+        with pytest.raises(eh.QuestionError, match="not finite numbers"):
             test.score(Fixed(None, lambda x: np.full((len(x), 2), np.nan)), "brier")
         with pytest.raises(eh.QuestionError, match="one row at a time"):
             test.score(Fixed(lambda x: (x[:, 0] > 0.01 * len(x) % 2).astype(int)))
@@ -260,7 +260,7 @@ class TestCompare:
 
     def test_metrics_that_are_no_means_cannot_be_compared(self, binary):
         model = LogisticRegression().fit(*binary[1])
-        with pytest.raises(eh.SettingError, match="no mean over rows"):
+        with pytest.raises(eh.SettingError, match="not a mean over rows"):
             make(binary).compare(model, model, "f1")
 
 

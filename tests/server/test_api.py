@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.statistics import STATISTICS
+from everhold.statistics import STATISTICS, statistic
 from tests.server.serving import Clock, access_log, as_csv, make_contest, make_study, site, wait_for
 
 
@@ -36,16 +36,9 @@ BODIES = {
     "ask": {"question": "age > 40"},
     "ask_many": {"questions": ["age > 41", "smoker"]},
     "try_out": {"question": "age > 40"},
-    "share": {"question": "smoker", "given": "age > 40"},
-    "mean": {"question": "bmi", "low": 10.0, "high": 60.0},
+    **{name: dict(kind.example) for name, kind in STATISTICS.items()},
     "median": {"question": "age"},
     "quantile": {"question": "age", "level": 0.9},
-    "variance": {"question": "bmi"},
-    "correlation": {"first": "age", "second": "bmi"},
-    "difference": {"question": "smoker", "first": "city = 'York'", "second": "city = 'Leeds'"},
-    "compare": {"first": "smoker", "second": "age > 80"},
-    "histogram": {"question": "age", "bins": 4},
-    "table": {"first": "city", "second": "smoker"},
 }
 
 
@@ -73,7 +66,8 @@ def test_every_question_gets_the_answer_that_the_library_gives(tmp_path):
             elif kind == "try_out":
                 expected = near.try_out(**body).to_dict()
             else:
-                expected = getattr(near, kind)(**body).to_dict()
+                question = body["question"] if kind == "ask" else statistic(kind, body)
+                expected = near.ask(question).to_dict()
             assert told.json() == expected, kind
         assert far.get("/v1/studies/theirs/status").json()["questions"] == near.rounds
         assert near.surprises >= 1  # otherwise little was compared
