@@ -388,6 +388,7 @@ def test_the_demo_s_study_can_be_served(tmp_path):
             assert not study.ask("age > 40").surprise
 
 
+@pytest.mark.slow
 def test_it_stops_gracefully_and_goes_on_where_it_was(folder, tmp_path):
     process = Process(tmp_path, make_study(tmp_path))
     process.start()
@@ -408,7 +409,7 @@ def test_it_stops_gracefully_and_goes_on_where_it_was(folder, tmp_path):
     wait_for(lambda: len(answers) >= 10)
     assert process.stop() == 0
     process.start()
-    thread.join(60)
+    thread.join()
     assert not failed
     assert len(answers) == 60
     with eh.connect(process.url, secret) as server:

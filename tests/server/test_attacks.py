@@ -302,7 +302,7 @@ class _Odd(BaseHTTPRequestHandler):
 @pytest.fixture
 def odd():
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Odd)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
@@ -369,6 +369,7 @@ def test_closing_with_a_question_that_was_given_up(tmp_path):
     desk.close()  # twice does no harm
 
 
+@pytest.mark.slow
 def test_a_cut_off_connection_does_not_stop_the_question(tmp_path):
     """Whoever hangs up after asking has asked: the answer is recorded, and a retry gets it."""
     with Process(tmp_path, make_study(tmp_path), grid_ms=2_000) as process:

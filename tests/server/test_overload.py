@@ -136,6 +136,7 @@ ENDLESS = """
 """
 
 
+@pytest.mark.slow
 def test_a_server_ends_when_it_is_told_to_whatever_runs(tmp_path):
     """A writer that never comes back does not keep the process from ending. Before, only SIGKILL did."""
     from everhold.server.tokens import Tokens
