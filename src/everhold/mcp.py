@@ -9,7 +9,7 @@ from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import Annotated, Any, Literal, Protocol
 
-from everhold.errors import EverholdError, MissingExtra
+from everhold.errors import EverholdError, MissingExtra, QuestionError
 from everhold.queries.answer import Preview
 from everhold.queries.interval import Interval
 from everhold.statistics import STATISTICS, statistic
@@ -174,12 +174,17 @@ def _arguments_text() -> str:
 def _statistic(question: str, what: str, given: dict[str, Any]) -> Statistic[Any]:
     """The statistic; whatever does not belong to it is refused before anything is charged."""
     lead = parameters(STATISTICS[what])[0].name
+    if lead in given:
+        raise QuestionError(f"{lead!r} of a {what} is given twice: it is the question itself. Nothing was charged.")
     return statistic(what, {lead: question, **given})
 
 
 def _preview(found: Preview) -> dict[str, Any]:
     said = f"{found.sketch:.4g}, for the population in {found.interval}, if nothing surprises"
-    return {**found.to_dict(), "in_words": f"{said}; a surprise would cost {found.surprise_costs:.1f} nats"}
+    return {
+        **found.to_dict(),
+        "in_words": f"{said}; a surprise would cost at least {found.surprise_costs:.1f} nats more than a quiet answer",
+    }
 
 
 def _in_words(find: Callable[[], Result]) -> dict[str, Any]:

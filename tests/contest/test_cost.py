@@ -54,6 +54,22 @@ def test_the_control_reads_all_of_it(tmp_path, labels, monkeypatch):
     assert counts[-1] > counts[0]
 
 
+def test_an_older_copy_is_refused_also_with_a_ladder(tmp_path, labels):
+    """A score that the ladder does not show was asked all the same: before, the older copy went unnoticed."""
+    import shutil
+
+    place, rng = tmp_path / "c.everhold", np.random.default_rng(3)
+    contest = eh.Contest.create(place, np.zeros((200, 1)), labels, classes=[0, 1], seed=1, ladder=True)
+    contest.submit("ann", np.where(rng.random(200) < 0.1, 1 - labels, labels))
+    contest.close()
+    shutil.copy(place, tmp_path / "old")
+    assert contest.submit("ann", rng.integers(0, 2, 200)).score is None
+    contest.close()
+    shutil.copy(tmp_path / "old", place)
+    with pytest.raises(eh.LedgerError, match="older copy"):
+        eh.Contest(place).submit("ann", rng.integers(0, 2, 200))
+
+
 def test_two_contests_on_one_study_see_each_other(tmp_path, labels):
     """As two processes would: limits, repeats and ranks count what the other has scored."""
     eh.Contest.create(tmp_path / "c.everhold", np.zeros((200, 1)), labels, classes=[0, 1], seed=1, max_per_day=3)

@@ -113,6 +113,12 @@ def _forged(path, change):
         lambda found: found.update(rounds=[1]),
         lambda found: found.update(rounds=[1, 7]),
         lambda found: found.update(more=1),
+        lambda found: found.update(rounds=[]),
+        lambda found: found.update(rounds=["1", 2.9]),
+        lambda found: found["summary"].update(what=5),
+        lambda found: found["summary"].update(unit="date", high=1e300),
+        lambda found: found["summary"].update(low=found["summary"]["high"] + 1.0),
+        lambda found: found["summary"].update(value="26"),
     ],
 )
 def test_an_audit_finds_a_forged_result(path, change):
@@ -122,6 +128,42 @@ def test_an_audit_finds_a_forged_result(path, change):
     assert eh.Holdout.audit_file(path).ok
     _forged(path, change)
     assert not eh.Holdout.audit_file(path).ok
+
+
+def test_readers_refuse_what_they_cannot_show(path):
+    with eh.Holdout.open(path, data=PRIVATE) as held:
+        held.mean("bmi", low=10, high=60)
+    _forged(path, lambda found: found.update(rounds=[]))
+    with pytest.raises(eh.LedgerError):
+        read_study(path)
+
+
+def test_bytes_that_nothing_reads_are_found(path):
+    """A finding has no blob: before, one could carry anything past an audit."""
+    with eh.Holdout.open(path, data=PRIVATE) as held:
+        held.mean("bmi", low=10, high=60)
+    con = sqlite3.connect(path)
+    seq, version, body = con.execute("SELECT seq, version, body FROM record WHERE kind = 'finding'").fetchone()
+    before = con.execute("SELECT hash FROM record WHERE seq = ?", (seq - 1,)).fetchone()[0]
+    digest = Record("finding", version, body, b"anything").chained(before)
+    con.execute("UPDATE record SET blob = ?, hash = ? WHERE seq = ?", (b"anything", digest, seq))
+    con.commit()
+    con.close()
+    assert not eh.Holdout.audit_file(path).ok
+
+
+def test_a_small_file_cannot_keep_an_auditor_busy(path):
+    """A forged table of a thousand cells in a file with three answers: refused before a cell is made."""
+    with eh.Holdout.open(path, data=PRIVATE) as held:
+        held.mean("bmi", low=10, high=60)
+
+    def large(found):
+        found.update(statistic="table", arguments={"first": "age", "second": "bmi", "bins": 900})
+
+    _forged(path, large)
+    audit = eh.Holdout.audit_file(path)
+    assert not audit.ok
+    assert "are allowed" in audit.deviation
 
 
 def test_the_positive_control_of_the_forger(path):

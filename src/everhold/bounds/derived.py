@@ -50,8 +50,9 @@ def rescaled(ends: Ends, low: float, high: float) -> Ends:
 
 def _squares(centre: float, ends: Ends) -> Ends:
     """The interval of (m - c)² for m between the ends."""
-    far = max((ends[0] - centre) ** 2, (ends[1] - centre) ** 2)
-    near = 0.0 if ends[0] <= centre <= ends[1] else min((ends[0] - centre) ** 2, (ends[1] - centre) ** 2)
+    low, high = ends[0] - centre, ends[1] - centre
+    far = max(low * low, high * high)
+    near = 0.0 if ends[0] <= centre <= ends[1] else min(low * low, high * high)
     return near, far
 
 

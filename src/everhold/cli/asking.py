@@ -67,6 +67,8 @@ def _with_options(command: Callable[..., None]) -> Callable[..., None]:
 def _statistic(text: str, what: str, given: Mapping[str, str | None]) -> Statistic[Any]:
     """The statistic of an expression, with the options that were given. Whatever does not belong to it is refused."""
     lead, *others = parameters(STATISTICS[what])
+    if given.get(lead.name) is not None:
+        raise eh.QuestionError(f"--{lead.name} of a {what} is the expression itself, which is there already.")
     known = {one.name: one for one in others}
     read = {
         name: known[name].read(value) if name in known else value for name, value in given.items() if value is not None
@@ -256,13 +258,16 @@ def _try_all(rehearsal: eh.Rehearsal, texts: list[str], wanted: list[Statistic[A
             _show(text, rehearsal.ask(one), False, len(texts) > 1)
 
 
+def _usage(kind: type[Statistic[Any]]) -> str:
+    named = [one for one in parameters(kind) if one.positional]
+    words = [one.name.upper() if one.required else f"[{one.name.upper()}]" for one in named]
+    return f"{kind.name} {' ; '.join(words)}"
+
+
 def _shell_help() -> str:
     """How to ask in the shell, statistic by statistic."""
     lines = ["Ask as in  age > 40 AND smoker, or for a statistic:"]
-    for kind in STATISTICS.values():
-        named = [one for one in parameters(kind) if one.positional]
-        words = [one.name.upper() if one.required else f"[{one.name.upper()}]" for one in named]
-        lines.append(f"  {kind.name:<12} {' ; '.join(words)}")
+    lines += [f"  {_usage(kind)}" for kind in STATISTICS.values()]
     lines.append("Add | given SMOKER for a group, | low 10 | high 60 for a range, and so on.")
     return "\n".join([*lines, "try Q (nothing is spent)  schema  status  head  help  quit"])
 
@@ -329,12 +334,20 @@ def _shell_statistic(name: str, text: str) -> Statistic[Any]:
     for option in options:
         key, _, value = option.partition(" ")
         given[key] = known[key].read(value) if key in known else value
+    for one in list(known.values())[:1]:
+        if one.name in given:
+            raise eh.QuestionError(f"{one.name!r} of a {name} stands before the first |.")
     words[-1], numbers = _trailing_numbers(words[-1], [one for one in known.values() if one.role.form != "expression"])
+    if twice := set(given) & set(numbers):
+        raise eh.QuestionError(f"{sorted(twice)[0]!r} is given twice.")
     given |= numbers
     leads = [one.name for one in known.values() if one.positional and one.name not in given]
     if len(words) == 1 and " by " in body and "second" in known and not known["second"].required:
         words = [part.strip() for part in words[0].split(" by ", 1)]
-    return statistic(name, {**dict(zip(leads, words, strict=False)), **given})
+    if len(words) > len(leads):
+        raise eh.QuestionError(f"a {name} has no place for {words[len(leads)]!r}. Write {_usage(STATISTICS[name])}.")
+    read = {key: known[key].read(word) for key, word in zip(leads, words, strict=False)}
+    return statistic(name, {**read, **given})
 
 
 def _trailing_numbers(text: str, places: list[Parameter]) -> tuple[str, dict[str, float]]:

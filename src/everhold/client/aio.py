@@ -14,7 +14,7 @@ from everhold.client.calls import Call, NotScored, as_csv
 from everhold.client.transport import Line
 from everhold.contest.board import Submission
 from everhold.data.schema import Schema
-from everhold.statistics.means import Compare, Difference, Mean, Share
+from everhold.statistics.means import Compare, Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.shortcuts import awaited
 from everhold.statistics.spread import Correlation, Variance
@@ -132,6 +132,7 @@ class AsyncStudy:
     mean = awaited(Mean)
     difference = awaited(Difference)
     compare = awaited(Compare)
+    ratio = awaited(Ratio)
     median = awaited(Median)
     quantile = awaited(Quantile)
     variance = awaited(Variance)

@@ -14,7 +14,7 @@ from everhold.client.transport import Line
 from everhold.contest.board import Submission
 from everhold.data.schema import Schema
 from everhold.errors import EverholdError
-from everhold.statistics.means import Compare, Difference, Mean, Share
+from everhold.statistics.means import Compare, Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.rehearsal import Rehearsal
 from everhold.statistics.shortcuts import asked
@@ -160,6 +160,7 @@ class RemoteStudy:
     mean = asked(Mean)
     difference = asked(Difference)
     compare = asked(Compare)
+    ratio = asked(Ratio)
     median = asked(Median)
     quantile = asked(Quantile)
     variance = asked(Variance)

@@ -283,7 +283,7 @@ class Contest:
                 return self._noted(Submission(entrant, "closed", f"the contest has ended: {refusal}"))
             found = self._judged(entrant, score, repeated=repeated)
             self._count(held)
-            return self._noted(found)
+            return self._noted(found, score.round)  # also where the ladder does not show it
 
     def _judged(self, entrant: str, score: Score, *, repeated: bool) -> Submission:
         mine = self._tally.entrants.get(entrant, Entrant())
@@ -315,9 +315,7 @@ class Contest:
                 "too soon", f"{limit} submissions a day are allowed. The next is possible at {free:%Y-%m-%d %H:%M} UTC."
             )
 
-    def _noted(self, submission: Submission) -> Submission:
-        score = submission.score
-        number = None if score is None else score.round
+    def _noted(self, submission: Submission, number: int | None = None) -> Submission:
         self._log.add(submission.entrant, submission.state, submission.reason, number)
         return submission
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.errors import QuestionError
+from everhold.errors import DataError, QuestionError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,7 +57,7 @@ class Reader:
         if isinstance(given, Path):
             place = given
             if not place.is_file():
-                raise Malformed(f"there is no file {place.name}.")
+                raise DataError(f"there is no file {place}. Check the name; nothing was submitted.")
             if place.stat().st_size > self.rules.most_bytes:
                 raise Refused(
                     "too large", f"the file has {place.stat().st_size:,} bytes; {self.rules.most_bytes:,} are allowed."

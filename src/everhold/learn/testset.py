@@ -25,6 +25,7 @@ from everhold.errors import (
     PrecisionExhausted,
     PriorError,
     QuestionError,
+    ReplayError,
     SettingError,
 )
 from everhold.learn.identity import digest_of, model_digest
@@ -329,7 +330,7 @@ class TestSet:
             _patiently(held.resume)
         except LedgerBusy:
             raise
-        except LedgerError:  # not the file it was: the whole of it is read again
+        except (LedgerError, ReplayError):  # not the file it was: the whole of it is read again
             held.close()
             return self._open()
         return held

@@ -155,6 +155,8 @@ def read_entry(
         if parse == "all" and dump(body) != record.body:
             raise ValueError("a text that was not written by everhold")
         _require_shape(record.kind, body)
+        if record.blob is not None and (record.kind != "round" or body["asked"].get("kind") != "values"):
+            raise ValueError("bytes that nothing reads")
         at = AskedBy(body["time"], body["who"], body["request"])
         if record.kind == "repeat":
             return Repeat(int(body["round"]), at, int(body["sqlite"]))
@@ -251,6 +253,8 @@ def _require_shape(kind: str, body: Mapping[str, Any]) -> None:
         for name, types in shape.items()
     ):
         raise ValueError("other fields than expected")
+    if kind == "finding":
+        _require_finding(body)
     if kind == "round" and (
         (body["cell"] is None) != (body["fit"] is None)
         or body["surprise"] != (body["cell"] is not None)
@@ -259,6 +263,39 @@ def _require_shape(kind: str, body: Mapping[str, Any]) -> None:
         raise ValueError("a surprise without its cell or its coefficients")
     if kind == "round":
         require_keys(body["asked"], _ASKED.get(body["asked"].get("kind"), ()), "the question of a round")
+
+
+def _require_finding(body: Mapping[str, Any]) -> None:
+    """A summary that every reader can show: texts, numbers or null, ends in order, at least one round."""
+    short = body["summary"]
+    table = short.get("kind") == "shares"
+    require_keys(short, ("kind", "what", "cells") if table else _SUMMARY, "the summary of a finding")
+    cells = short["cells"] if table else [short]
+    for cell in cells:
+        if table:
+            require_keys(cell, ("label", "value", "low", "high"), "a cell of a finding")
+            if not all(isinstance(one, str) for one in cell["label"]):
+                raise ValueError("a label that is not text")
+        value, low, high = (cell[name] for name in ("value", "low", "high"))
+        if not all(one is None or type(one) in (int, float) for one in (value, low, high)):
+            raise ValueError("a value that is not a number")
+        if low is not None and high is not None and not low <= high:
+            raise ValueError("an interval whose ends are not in order")
+    kinds = ("shares", "finding", "comparison")
+    if not isinstance(short["what"], str) or short["kind"] not in kinds or not cells:
+        raise ValueError("a summary of another kind")
+    if not table and (short["unit"] not in ("number", "date") or (short["unit"] == "date" and not _is_moment(short))):
+        raise ValueError("a unit that is not known")
+    if not body["rounds"] or not all(type(one) is int and one >= 1 for one in body["rounds"]):
+        raise ValueError("rounds that are not numbers")
+
+
+_SUMMARY = ("kind", "what", "value", "low", "high", "unit")
+
+
+def _is_moment(short: Mapping[str, Any]) -> bool:
+    """Whether a date lies where dates can be written: microseconds since 1970."""
+    return all(short[name] is None or abs(short[name]) < 6e16 for name in ("value", "low", "high"))
 
 
 def _require_name(asked: Query | Digest, name: str | None, identity: str | None) -> None:

@@ -105,7 +105,7 @@ class Preview(JsonResult):
         tolerance: how far the private mean may be from the sketch before it counts as a surprise.
         scale: 'share' or 'mean'.
         spent: the price in nats so far.
-        surprise_costs: the nats that a surprise would add; a quiet answer adds almost nothing.
+        surprise_costs: how many nats more than a quiet answer a surprise would add to the price, at least.
     """
 
     prior: float
@@ -145,7 +145,7 @@ class Preview(JsonResult):
     def __str__(self) -> str:
         return (
             f"{self.sketch:.4g} in {self.interval} if quiet, prior {self.prior:.4g}, tolerance {self.tolerance:.4g}; "
-            f"a surprise would cost {self.surprise_costs:.1f} nats on top of {self.spent:.1f}"
+            f"a surprise would cost at least {self.surprise_costs:.1f} nats more than a quiet answer"
         )
 
     def __repr__(self) -> str:

@@ -68,8 +68,8 @@ def _row(one: LoggedQuestion) -> str:
     said = f"<code>{escape(one.question)}</code>"
     if one.finding is not None:
         lines = [
-            f"<li>{escape(' × '.join(label))}: {value:.4g} in [{low:.4g}, {high:.4g}]</li>"
-            for label, value, low, high in one.finding.cells
+            f"<li>{escape(label)}: {value} in {escape(interval)}</li>"
+            for label, value, interval in one.finding.cell_texts
         ]
         lines += [
             f"<li><code>{escape(part.question)}</code>: {part.value_text} in {escape(part.interval_text)} (round "

@@ -58,7 +58,7 @@ class ContestWriter:
         self._rounds: list[LoggedRound] = []
         self.study: Study = read_study(path).study
         self._scoring = False
-        self._looking = Lock()
+        self._one = Lock()
         self._published = Published(self._look(), grid)
         self._writer = Writer(self.name, self._handle, grid.clock)
 
@@ -74,21 +74,22 @@ class ContestWriter:
             self._score(job)
 
     def _score(self, job: Job[Any]) -> None:
-        self._scoring = True
-        try:
+        with self._one:  # nobody looks at what is scored and not yet on its way
+            self._scoring = True
             try:
-                found = job.work()
-                self.broken = False
-            except LedgerError:
-                self.broken = True
-                raise
-            finally:
-                with suppress(EverholdError):  # a file that cannot be read shows nothing new
-                    self._published.show(self._look(), [job.arrived])
-                self._scoring = False
-        except BaseException as error:
-            job.future.set_exception(error)
-            return
+                try:
+                    found = job.work()
+                    self.broken = False
+                except LedgerError:
+                    self.broken = True
+                    raise
+                finally:
+                    with suppress(EverholdError):  # a file that cannot be read shows nothing new
+                        self._published.show(self._look(), [job.arrived])
+                    self._scoring = False
+            except BaseException as error:
+                job.future.set_exception(error)
+                return
         job.future.set_result(found)
 
     def _look(self) -> _View:
@@ -110,13 +111,16 @@ class ContestWriter:
 
     def _seen(self) -> _View:
         """What has left. A change by somebody else, in the shell, is seen when nobody is being scored here."""
-        with self._looking:
+        if not self._one.acquire(blocking=False):
+            return self._published.seen
+        try:
             view = self._published.seen
-            idle = not self._scoring and not self._published.coming
-            if idle and self.contest.mark() != view.mark:
+            if not self._published.coming and self.contest.mark() != view.mark:
                 view = self._look()
                 self._published.show(view, [])
             return view
+        finally:
+            self._one.release()
 
     @property
     def stalled(self) -> bool:

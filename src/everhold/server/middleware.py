@@ -45,7 +45,7 @@ _CSP = (
 
 OPEN = ("/health", "/sign-in", "/static/")
 """Paths that need neither a token nor a sign-in; one that ends in a slash stands for all below it."""
-_PROGRAMS = ("/v1", "/metrics")  # a token, and never a cookie
+_PROGRAMS = ("/v1", "/v1/", "/metrics")  # a token, and never a cookie
 
 
 class SignInFirst(EverholdError):
@@ -213,10 +213,10 @@ class _Exchange:
 def _below(path: str, places: tuple[str, ...]) -> bool:
     """Whether a path is one of these places, or below one of them.
 
-    >>> [_below(path, ("/v1", "/static/")) for path in ("/v1", "/v1/studies", "/v10", "/static/page.css")]
+    >>> [_below(path, ("/v1", "/v1/", "/static/")) for path in ("/v1", "/v1/studies", "/v10", "/static/page.css")]
     [True, True, False, True]
     """
-    return any(path == one or path.startswith(one.rstrip("/") + "/") for one in places)
+    return any(path == one or (one.endswith("/") and path.startswith(one)) for one in places)
 
 
 def _now() -> str:

@@ -101,13 +101,14 @@ class StatisticBody(Body):
         return self.model_dump(exclude={"request_id", "rehearse"}, exclude_none=True)
 
 
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
 _FORMS: dict[Form, Any] = {
     "expression": Annotated[str, Field(max_length=4_000)],
-    "end": float | Annotated[str, Field(max_length=40)],
-    "real": float,
+    "end": _Finite | Annotated[str, Field(max_length=40)],
+    "real": _Finite,
     "count": Annotated[int, Field(ge=1, le=1_000)],
-    "edges": Annotated[list[float | Annotated[str, Field(max_length=40)]], Field(max_length=1_001)],
-    "range": Annotated[list[float], Field(min_length=2, max_length=2)],
+    "edges": Annotated[list[_Finite | Annotated[str, Field(max_length=40)]], Field(max_length=1_001)],
+    "range": Annotated[list[_Finite], Field(min_length=2, max_length=2)],
 }
 
 

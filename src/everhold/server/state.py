@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from threading import Lock
 from typing import IO, Any
@@ -25,7 +24,7 @@ from everhold.server.limits import Slots, TokenBucket
 from everhold.server.signins import SignIns
 from everhold.server.study_writer import Caller, StudyWriter
 from everhold.server.tokens import Token, Tokens
-from everhold.session.holdout import Holdout
+from everhold.session.study import audit_study
 
 __all__ = ["Served", "ServerState"]
 
@@ -182,9 +181,7 @@ class ServerState:
             file = served.file()
             if (kept := self._audits.get(served.name)) is not None and kept[0].head == file.head:
                 return kept
-            found = Holdout.audit_file(served.path, expect_head=str(file.head))
-            if found.ok and found.rounds > len(file.rounds):  # it has grown meanwhile; what is shown was replayed
-                found = replace(found, rounds=len(file.rounds), surprises=file.surprises)
+            found = audit_study(served.path, expect_head=str(file.head), records=file.head.records)
             self._audits[served.name] = (file, found)
             return file, found
 

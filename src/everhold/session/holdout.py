@@ -24,9 +24,9 @@ from everhold.session.session import Session, now
 from everhold.session.settings import OverlapRule, RuleName, Settings
 from everhold.session.setup import Setup, set_up
 from everhold.session.study import audit_study, create_study, open_study, rehearse_study, require_new
-from everhold.statistics import is_statistic
+from everhold.statistics import is_statistic, settled
 from everhold.statistics.declared import Declared
-from everhold.statistics.means import Compare, Difference, Mean, Share
+from everhold.statistics.means import Compare, Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.rehearsal import Rehearsal, as_answer
 from everhold.statistics.shortcuts import asked
@@ -298,6 +298,7 @@ class Holdout:
         return self._ask_statistic(cast("Statistic[Any]", question), request_id, who)
 
     def _ask_statistic(self, wanted: Statistic[R], request_id: str | None, who: str | None) -> R:
+        wanted = settled(wanted)
         at = AskedBy(now(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
         count = 0
 
@@ -346,6 +347,7 @@ class Holdout:
     mean = asked(Mean)
     difference = asked(Difference)
     compare = asked(Compare)
+    ratio = asked(Ratio)
     median = asked(Median)
     quantile = asked(Quantile)
     variance = asked(Variance)
@@ -368,7 +370,7 @@ class Holdout:
         """
         if not is_statistic(question):
             return self.session.try_out(question)
-        wanted = cast("Statistic[Any]", question)
+        wanted = settled(cast("Statistic[Any]", question))
         return run(
             wanted.steps(Declared(self.schema)), lambda batch: [as_answer(self.session.try_out(one)) for one in batch]
         )

@@ -351,6 +351,10 @@ class Session(Generic[P]):
             kept = to_record(query, proposal, surprise=cell is not None, whole=self.mechanism.fresh)
             done = Round(decided.answer, cell, fit, proposal.reading, kept, query.name, decided.identity)
             self._journal.commit(done, decided.at)
+        elif self._journal[proposal.round].answer is not decided.answer:
+            if (store := self._journal.store) is not None:
+                store.fail()
+            raise LedgerError(f"round {proposal.round} is recorded already, with another answer. Open the study again.")
         self._decided = None
         return decided.answer
 
@@ -422,6 +426,8 @@ class Session(Generic[P]):
     def pause(self) -> None:
         """Let another process ask; this one goes on after `resume`. Without a file there is nothing to do."""
         with self._lock:
+            if self._asking() is not None or self._decided is not None or self._journal.waiting:
+                raise LedgerError("a holdout cannot be paused while it answers. Pause it before or afterwards.")
             if (store := self._journal.store) is not None and not store.broken:
                 store.pause()
 
@@ -434,9 +440,17 @@ class Session(Generic[P]):
         with self._lock:
             if (store := self._journal.store) is None or not store.paused:
                 return
+            if os.getpid() != self._process:
+                raise LedgerError(
+                    "this holdout was opened in another process. Open it here after the processes have parted."
+                )
             store.resume()
-            entries = (read_entry(record, self._kinds, parse="surprises") for record in store.new_records())
-            self.restore(entries, store.path)
+            try:
+                entries = (read_entry(record, self._kinds, parse="surprises") for record in store.new_records())
+                self.restore(entries, store.path)
+            except BaseException:  # half of what was recorded is taken over: nothing may be answered from that
+                store.fail()
+                raise
 
     def restore(self, entries: Iterable[Entry | Repeat | FindingEntry], where: object) -> None:
         """Take over what is recorded. Quiet rounds only count; surprises teach the sketch what they taught it then."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from everhold.data.sample import EngineName, Sample
 from everhold.data.source import as_source
-from everhold.errors import DataError, EverholdError, LedgerError
+from everhold.errors import DataError, EverholdError, LedgerError, QuestionError
 from everhold.ledger.audit import Audit, audit
 from everhold.ledger.codec import Entry, FindingEntry, Repeat, read_entry
 from everhold.ledger.journal import Journal
@@ -167,16 +167,25 @@ def _expected_records(store: Store, expect_head: str | None) -> Iterator[Record]
 # audit ----------------------------------------------------------------------------------------------------------------
 
 
-def audit_study(place: Path, *, expect_head: str | None = None, progress: Callable[[int], None] | None = None) -> Audit:
-    """Check a study's file: its chain, its bytes, every round and every finding again. `Holdout.audit_file` says more."""
+def audit_study(
+    place: Path,
+    *,
+    expect_head: str | None = None,
+    progress: Callable[[int], None] | None = None,
+    records: int | None = None,
+) -> Audit:
+    """Check a study's file: its chain, its bytes, every round and every finding again. `Holdout.audit_file` says more.
+
+    With `records`, only so many of them are replayed: a server shows nothing of those whose answers have not left.
+    """
     try:
         store, data = Store.snapshot(place)
     except LedgerError as error:
         return Audit(0, 0, 0, str(error))
     try:
-        study, settings, records = _begin(store, expect_head)
+        study, settings, following = _begin(store, expect_head)
         public, _ = _kept_public(study, settings)
-        record = _Record(study, records, progress or (lambda _: None))
+        record = _Record(study, following, progress or (lambda _: None), records)
         found = audit(build(study.rows, public, settings), record.rounds())
         if found.ok:
             check_pages(place, data, records=record.count, written_by=record.written_by or study.written_by)
@@ -192,9 +201,11 @@ def audit_study(place: Path, *, expect_head: str | None = None, progress: Callab
 class _Record:
     """The records of a study on their way to an audit: what is not a round is checked here."""
 
-    def __init__(self, study: Study, records: Iterator[Record], progress: Callable[[int], None]) -> None:
-        self._study, self._records, self._progress = study, records, progress
-        self._declared = Declared(study.schema, most_cells=10**9)
+    def __init__(
+        self, study: Study, records: Iterator[Record], progress: Callable[[int], None], most: int | None
+    ) -> None:
+        self._study, self._records, self._progress, self._most = study, records, progress, most
+        self._findings: set[str] = set()
         self._requests: set[str] = set()
         self._answers: dict[str | None, Answer] = {}
         self._done = 0
@@ -205,6 +216,8 @@ class _Record:
         for record in self._records:
             entry = read_entry(record, self._study.schema.kinds)
             self.count, self.written_by = self.count + 1, entry.written_by
+            if self._most is not None and self.count > self._most:
+                continue
             if isinstance(entry, FindingEntry):
                 self._check_finding(entry.finding)
                 continue
@@ -235,7 +248,14 @@ class _Record:
                 raise LedgerError(f"a recorded {kept.statistic} rests on a question that is not there: {missing[0]}.")
             return [self._answers[query.name] for query in batch]
 
-        asked = statistic(kept.statistic, kept.arguments)
-        found: Any = run(asked.steps(self._declared), answers)
+        if kept.key in self._findings:
+            raise LedgerError(f"a recorded {kept.statistic} stands in the ledger twice.")
+        self._findings.add(kept.key)
+        declared = Declared(self._study.schema, most_cells=len(self._answers))  # each cell has a recorded answer
+        try:
+            asked = statistic(kept.statistic, kept.arguments)
+            found: Any = run(asked.steps(declared), answers)
+        except QuestionError as error:
+            raise LedgerError(f"a recorded {kept.statistic} cannot be computed again: {error}") from None
         if isinstance(found, Answer) or RecordedFinding.of(asked, found).key != kept.key:
             raise LedgerError(f"a recorded {kept.statistic} does not follow from its rounds.")

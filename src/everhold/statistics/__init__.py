@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from dataclasses import is_dataclass
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from everhold.errors import QuestionError, did_you_mean
-from everhold.statistics.parameters import made
+from everhold.statistics.parameters import arguments, made
 from everhold.statistics.statistic import Statistic
 
-__all__ = ["STATISTICS", "is_statistic", "statistic"]
+__all__ = ["STATISTICS", "is_statistic", "settled", "statistic"]
+
+R = TypeVar("R")
 
 
 def _found() -> dict[str, type[Statistic[Any]]]:
@@ -36,6 +38,13 @@ STATISTICS: dict[str, type[Statistic[Any]]] = _found()
 def is_statistic(question: object) -> bool:
     """Whether something that was asked is a statistic."""
     return type(question) is STATISTICS.get(getattr(type(question), "name", ""))
+
+
+def settled(wanted: Statistic[R]) -> Statistic[R]:
+    """The same statistic with arguments that a record can keep, or what is wrong with them. Before anything is charged."""
+    kind: Any = type(wanted)
+    found: Statistic[R] = made(kind, arguments(wanted))
+    return found
 
 
 def statistic(name: str, given: Mapping[str, Any]) -> Statistic[Any]:

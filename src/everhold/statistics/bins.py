@@ -38,6 +38,7 @@ def bins_of(
             for place, (a, b) in enumerate(pairwise(at))
         ]
     require_whole(bins, "bins")
+    bins = int(bins)
     if not 2 <= bins <= _MOST_BINS:
         raise QuestionError(f"a histogram has 2 to {_MOST_BINS} bins, not {bins!r}")
     inner = [ends[0] + (ends[1] - ends[0]) * place / bins for place in range(1, bins)]

@@ -8,6 +8,7 @@ from math import inf, nan
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from everhold.bounds import derived
+from everhold.errors import QuestionError
 from everhold.queries.expression.canonical import canonical
 from everhold.queries.expression.tree import Call, Case, Node
 from everhold.queries.expression.tree import Number as NumberNode
@@ -146,6 +147,8 @@ class Compare:
         """The mean of the difference."""
         group = None if self.given is None else declared.yes_no(self.given).tree
         if declared.is_yes_no(self.first) and declared.is_yes_no(self.second):
+            if self.low is not None or self.high is not None:
+                raise QuestionError("two yes/no questions are compared without a range. Leave low and high out.")
             one, other = (_as_number(declared.yes_no(text).tree) for text in (self.first, self.second))
             ends, said = (-1.0, 1.0), ("", "")
         else:

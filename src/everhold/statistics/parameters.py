@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
+from datetime import date
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from everhold.errors import QuestionError, did_you_mean
@@ -129,7 +131,10 @@ class Parameter:
 
     def _number(self, text: str, *, dates: bool) -> float | str:
         try:
-            return float(text)
+            number = float(text)
+            if isfinite(number):
+                return number
+            raise ValueError(text)
         except ValueError:
             if dates and date_of(text) == date_of(text):
                 return text
@@ -138,12 +143,19 @@ class Parameter:
 
     def check(self, value: Any, statistic: str) -> Any:
         """A value that a program sent, of the right kind."""
-        value = value.item() if hasattr(value, "item") else value
-        if isinstance(value, bool) or not isinstance(value, _KINDS[self.role.form]):
-            raise QuestionError(
-                f"{self.name} of a {statistic} is a {type(value).__name__}. {self.role.about} Nothing was charged."
-            )
-        return tuple(value) if isinstance(value, list) else value
+        value = _plain(value)
+        wrong = isinstance(value, bool) or not isinstance(value, _KINDS[self.role.form])
+        if not wrong and isinstance(value, list):
+            value = tuple(value)
+            wrong = self.role.form == "range" and len(value) != 2
+        items = value if isinstance(value, tuple) else (value,)
+        if wrong or not all(_is_writable(one) for one in items[:2_000]):
+            if self.role.form == "expression":
+                said = f"{self.name} of a {statistic} is text, not {type(value).__name__}."
+            else:
+                said = f"{self.name} of a {statistic} is {str(value)[:40]!r}, of type {type(value).__name__}."
+            raise QuestionError(f"{said} {self.role.about} Nothing was charged.")
+        return value
 
 
 def parameters(kind: type[Statistic[Any]]) -> tuple[Parameter, ...]:
@@ -190,6 +202,27 @@ def arguments(statistic: Statistic[Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, tuple | list):
+    """Python's own numbers, texts and lists; dates as text."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    elif hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, tuple | list | range):
         return [_plain(one) for one in value]
-    return value.item() if hasattr(value, "item") else value
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _is_writable(value: Any) -> bool:
+    """Whether a record can keep it: a finite number, or text that can be encoded."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return False
+        return True
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return isfinite(float(value))
+    except OverflowError:
+        return False

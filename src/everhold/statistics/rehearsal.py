@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from everhold.queries.answer import Answer
-from everhold.statistics.means import Compare, Difference, Mean, Share
+from everhold.statistics.means import Compare, Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.shortcuts import asked
 from everhold.statistics.spread import Correlation, Variance
@@ -56,6 +56,7 @@ class Rehearsal:
     mean = asked(Mean)
     difference = asked(Difference)
     compare = asked(Compare)
+    ratio = asked(Ratio)
     median = asked(Median)
     quantile = asked(Quantile)
     variance = asked(Variance)

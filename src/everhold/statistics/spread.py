@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from math import sqrt
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from everhold.bounds import derived
@@ -99,7 +100,7 @@ class Correlation:
         cov = derived.covariance(
             x.mean, y.mean, (0.25 * product[0] * unit, 0.25 * product[1] * unit), (centres[0], centres[1])
         )
-        value = 0.25 * (plus[0] - minus[0]) * unit / (max(x.variance * y.variance, 1e-12)) ** 0.5
+        value = 0.25 * (plus[0] - minus[0]) * unit / sqrt(max(x.variance * y.variance, 1e-12))
         low, high = derived.correlation(cov, x.spread, y.spread)
         said = [f"{text}{declared.cut_to(text, ends)}" for (text, _), ends in zip(named, ranges, strict=True)]
         what = f"correlation of {' and '.join(said)}" + ("" if self.given is None else f" given {self.given}")
@@ -126,7 +127,7 @@ class _Moments:
     @property
     def scale(self) -> float:
         """About one standard deviation, on the range's scale."""
-        return max(1e-3, round(float(self.variance**0.5), 3))
+        return max(1e-3, round(sqrt(self.variance), 3))
 
 
 def _moments(
@@ -136,21 +137,27 @@ def _moments(
     span = ends[1] - ends[0]
     shift = ends[0] + span * (round(value, 3) if value == value else 0.5)
     centre = (shift - ends[0]) / span
-    corners = (0.0, max((ends[0] - shift) ** 2, (ends[1] - shift) ** 2))
+    corners = (0.0, max(_sq(ends[0] - shift), _sq(ends[1] - shift)))
     squares = _squared(_shifted(tree, ends, shift))
     around, interval, more = yield from mean_steps(declared, squares, corners, group)
-    about = tuple(end / span**2 for end in derived.rescaled(interval, *corners))
-    estimate = corners[1] * around / span**2 - (value - centre) ** 2
+    about = tuple(end / (span * span) for end in derived.rescaled(interval, *corners))
+    estimate = corners[1] * around / (span * span) - _sq(value - centre)
     low, high = derived.variance(mean, (about[0], about[1]), centre)
     return _Moments(shift, mean, min(max(estimate, low), high), (low, high), parts + more)
 
 
 def _square(declared: Declared, factors: list[Call], reach: list[Ends], sign: str, group: Node | None) -> Part:
     """E(x ± y)²."""
-    farthest = max(abs(p + q if sign == "+" else p - q) for p in reach[0] for q in reach[1]) ** 2
+    farthest = max(abs(p + q if sign == "+" else p - q) for p in reach[0] for q in reach[1])
+    farthest *= farthest
     tree = _squared(Call(sign, (factors[0], factors[1]), "number"))
     value, interval, parts = yield from mean_steps(declared, tree, (0.0, farthest), group)
     return farthest * value, derived.rescaled(interval, 0.0, farthest), parts
+
+
+def _sq(x: float) -> float:
+    """x², correctly rounded on every machine; a power is not."""
+    return x * x
 
 
 def _shifted(tree: Node, ends: Ends, shift: float) -> Node:

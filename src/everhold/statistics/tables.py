@@ -53,7 +53,9 @@ class Histogram:
     def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Shares]:
         """One question a bin."""
         sides = [_labels(declared, self.question, self.bins, self.edges)]
-        return (yield from _cells(declared, self.question, sides, self.given))
+        shown = [one if isinstance(one, str) else f"{one:.12g}" for one in self.edges or ()]
+        ends = f" between {shown[0]} and {shown[-1]}" if shown else ""
+        return (yield from _cells(declared, f"{self.question}{ends}", sides, self.given))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +113,13 @@ def _within(what: str, part: Answer, whole: Answer) -> Finding:
 def _labels(declared: Declared, question: str, bins: int, edges: Sequence[float | str] | None) -> Side:
     """Labels and tests of one side of a table; missing values last."""
     schema = declared.schema
+    text = (name := question.strip('"')) in schema and schema[name].kind == "text"
+    if edges is not None and (text or declared.is_yes_no(question)):
+        raise QuestionError(f"{question!r} has no numbers for edges. Leave them out, or ask about a number.")
     if declared.is_yes_no(question):
         tree = declared.yes_no(question).tree
         labels = [("yes", tree), ("no", canonical(Logic("not", (tree,))))]
-    elif (name := question.strip('"')) in schema and schema[name].kind == "text":
+    elif text:
         return label_tests(schema[name])
     elif edges is not None:
         tree = number(declared.quoted(question), schema.kinds, schema.words, dates=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from everhold.ledger.store import Store
+from everhold.ledger.store import Head, Store
 from everhold.report.certificate import certificate_html, certificate_json
 from everhold.server.log import LogFilter
 from everhold.server.needs import Record, ServedFor, Server, TokenOf
@@ -94,13 +94,17 @@ async def audit(served: ServedFor.AUDIT, token: TokenOf, server: Server) -> Resp
 )
 async def file(served: ServedFor.AUDIT, token: TokenOf, server: Server) -> Response:
     """To audit it elsewhere: it holds no private row. For auditors and custodians."""
-    data = await server.slots.run(token.id, lambda: _snapshot(served.path))
-    await server.grid.until(served.leaves())  # until all that is in it has left
+    data, records = await server.slots.run(token.id, lambda: _snapshot(served.path))
+    while Head.parse(served.progress.head).records < records and not served.broken:  # until all that is in it has left
+        await server.grid.until(max(served.leaves(), server.clock() + 0.001))
     said = {"Content-Disposition": "attachment; filename=study.everhold"}
     return Response(data, media_type="application/vnd.sqlite3", headers=said)
 
 
-def _snapshot(place: Path) -> bytes:
+def _snapshot(place: Path) -> tuple[bytes, int]:
+    """The file as it stands, and how many records it has."""
     store, data = Store.snapshot(place)
-    store.close()
-    return data
+    try:
+        return data, store.last()
+    finally:
+        store.close()

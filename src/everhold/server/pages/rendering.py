@@ -17,7 +17,7 @@ from everhold.server.middleware import SignInFirst
 from everhold.server.state import ServerState
 from everhold.version import VERSION
 
-__all__ = ["PageFault", "form_of", "page_fault", "render"]
+__all__ = ["PageFault", "fields_of", "form_of", "page_fault", "render"]
 
 _TITLES = {
     400: "That cannot be read",
@@ -95,10 +95,18 @@ def page_fault(request: Request, error: Exception) -> Response:
     return found
 
 
+async def fields_of(request: Request, *, files: int) -> dict[str, Any]:
+    """The fields of a form, files as bytes; what cannot be read is refused."""
+    try:
+        async with request.form(max_files=files, max_fields=50) as form:
+            return {name: value if isinstance(value, str) else await value.read() for name, value in form.items()}
+    except (LookupError, ValueError):
+        raise HTTPRefusal(400, "malformed", "the form cannot be read. Expected UTF-8, as a browser sends it.") from None
+
+
 async def form_of(request: Request, server: ServerState) -> dict[str, Any]:
     """The fields that a page of this server sent, or a refusal."""
-    async with request.form(max_files=1, max_fields=50) as form:
-        given = {name: value if isinstance(value, str) else await value.read() for name, value in form.items()}
+    given = await fields_of(request, files=1)
     csrf = given.get("csrf")
     server.signins.require_form(request, request.state.signin, csrf if isinstance(csrf, str) else None)
     server.still(request.state.token)  # the body may have taken its time

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from everhold.server.needs import Server, SignedIn
-from everhold.server.pages.rendering import form_of, render
+from everhold.server.pages.rendering import fields_of, form_of, render
 
 __all__ = ["router"]
 
@@ -32,8 +32,8 @@ async def sign_in(request: Request) -> Response:
 async def signed_in(request: Request, server: Server) -> Response:
     """Sign in with a token."""
     server.signins.require_same_site(request)
-    async with request.form(max_files=0, max_fields=10) as given:
-        secret, to = (str(given.get(name) or "") for name in ("token", "next"))
+    given = await fields_of(request, files=0)
+    secret, to = (str(given.get(name) or "") for name in ("token", "next"))
     response = RedirectResponse(_local(to), status_code=303)
     token = server.signins.start(secret.strip(), response)
     if token is None:
