@@ -42,12 +42,12 @@ TokenIs = Annotated[
 ]
 
 
-def _others() -> dict[str, tuple[Parameter, list[str]]]:
-    """The parameters of all statistics but their first, which is the expression: each with the statistics that have it."""
-    found: dict[str, tuple[Parameter, list[str]]] = {}
+def _others() -> dict[str, dict[str, list[str]]]:
+    """The parameters of all statistics but their first, which is the expression: what each is for, in which statistics."""
+    found: dict[str, dict[str, list[str]]] = {}
     for kind in STATISTICS.values():
         for one in parameters(kind)[1:]:
-            found.setdefault(one.name, (one, []))[1].append(kind.name)
+            found.setdefault(one.name, {}).setdefault(one.role.about, []).append(kind.name)
     return found
 
 
@@ -55,8 +55,8 @@ def _with_options(command: Callable[..., None]) -> Callable[..., None]:
     """A command with an option for every parameter of a statistic, in place of `**given`."""
     signature = inspect.signature(command, eval_str=True)
     kept = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    for name, (one, kinds) in _others().items():
-        about = f"{one.role.about} For {', '.join(kinds)}."
+    for name, meanings in _others().items():
+        about = " ".join(f"{said} ({', '.join(kinds)})" for said, kinds in meanings.items())
         option = Annotated[str | None, typer.Option(f"--{name.replace('_', '-')}", help=about, metavar="TEXT")]
         kept.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option))
     command.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]

@@ -100,7 +100,7 @@ def create(
         **settings,
     )
     say(f"Created {study}: {made.rules.title}, {len(ids):,} rows, scored by {made.rules.metric}.")
-    say(f"Keep {study}.labels and {study}.key to yourself; everything else may be shown.")
+    say(f"Keep {labels}, {study}.labels and {study}.key to yourself; show the study itself after the contest.")
     say(f"Next: everhold contest submit {study} predictions.csv --entrant NAME")
 
 

@@ -58,6 +58,10 @@ def _at(study: str, what: str = "", *, kind: str = "studies") -> str:
 
 
 def _text(question: object, what: str = "a question") -> str:
+    if is_statistic(question):
+        raise QuestionError(
+            'a statistic is asked by itself: study.ask(eh.Mean("age")). Here only single questions fit.'
+        )
     if not isinstance(question, str):
         raise QuestionError(
             f'{what} sent to a server is text, such as "age > 40", not {type(question).__name__}: callables and arrays '

@@ -134,6 +134,10 @@ class Tokens:
             raise SettingError("a token is for somebody: a name of up to 100 printable letters.")
         if days is not None and not 0.0 < days <= 36_500.0:
             raise SettingError(f"a token lasts up to 36,500 days, not {days!r}.")
+        if several := [one for one in studies if "," in one]:
+            raise SettingError(
+                f"{several[0]!r} is not the name of one study. Name each by itself: --study a --study b."
+            )
         now = self._clock()
         secret = PREFIX + secrets.token_urlsafe(32)
         token = Token(

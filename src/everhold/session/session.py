@@ -29,6 +29,7 @@ from everhold.queries.expression.question import Evaluated, size_of_query
 from everhold.queries.protocol import P
 from everhold.queries.query import as_query
 from everhold.session.names import identity, require_batch, require_name, require_round, require_same, require_text
+from everhold.statistics import is_statistic
 
 if TYPE_CHECKING:
     from everhold.data.sample import Sample
@@ -171,6 +172,10 @@ class Session(Generic[P]):
             if name is not None:
                 raise QuestionError("a question given as text is known by its text, and takes no other name.")
             return expression(question, self._kinds, self._words)
+        if is_statistic(question) or (isinstance(question, type) and hasattr(question, "steps")):
+            raise QuestionError(
+                'a statistic is asked by itself: holdout.ask(eh.Mean("age")). Here only single questions fit.'
+            )
         query = as_query(question, name=name)
         require_name(query)
         self.sample.check(query)
