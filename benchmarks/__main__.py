@@ -8,7 +8,18 @@ from importlib import import_module
 
 from threadpoolctl import threadpool_limits
 
-NAMES = ("starting", "speed", "tables", "ledger", "aqa_ogd", "boosting", "thresholdout", "tolerance", "searches", "server")
+NAMES = (
+    "starting",
+    "speed",
+    "tables",
+    "ledger",
+    "aqa_ogd",
+    "boosting",
+    "thresholdout",
+    "tolerance",
+    "searches",
+    "server",
+)
 
 
 def main(wanted: list[str]) -> int:

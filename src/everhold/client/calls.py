@@ -143,9 +143,14 @@ def _standing(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def log_page(
-    study: str, *, after: int = 0, limit: int = 500, contains: str | None = None, who: str | None = None,
+    study: str,
+    *,
+    after: int = 0,
+    limit: int = 500,
+    contains: str | None = None,
+    who: str | None = None,
     surprises: bool = False,
-) -> Call[tuple[list[LoggedQuestion], int | None]]:  # fmt: skip
+) -> Call[tuple[list[LoggedQuestion], int | None]]:
     """A page of the record, and where the next one begins."""
     given = {"after": after, "limit": limit, "contains": contains, "who": who, "surprises": surprises or None}
     parameters = {name: value for name, value in given.items() if value is not None}
@@ -159,9 +164,10 @@ def log_page(
 def audit(study: str) -> Call[Audit]:
     """Have the server replay the record. To check the server as well, download the file and audit that."""
     return Call(
-        "GET", _at(study, "/audit"),
+        "GET",
+        _at(study, "/audit"),
         lambda given: Audit(given["rounds"], given["surprises"], 0, None if given["ok"] else str(given["found"])),
-    )  # fmt: skip
+    )
 
 
 def certificate(study: str) -> Call[dict[str, Any]]:

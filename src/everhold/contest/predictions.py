@@ -99,8 +99,9 @@ class Reader:
                 if column not in head:
                     raise Malformed(
                         f"line 1: there is no column {column!r}. Expected {rules.id_column},{rules.prediction_column}.",
-                        row=1, column=column,
-                    )  # fmt: skip
+                        row=1,
+                        column=column,
+                    )
             which, what = head.index(rules.id_column), head.index(rules.prediction_column)
             found: list[str | None] = [None] * len(self.ids)
             for cells in rows:
@@ -113,13 +114,15 @@ class Reader:
                 if place is None:
                     raise Malformed(
                         f"line {line}, column {rules.id_column}: {cells[which][:40]!r} is not a row of this contest.",
-                        row=line, column=rules.id_column,
-                    )  # fmt: skip
+                        row=line,
+                        column=rules.id_column,
+                    )
                 if found[place] is not None:
                     raise Malformed(
                         f"line {line}, column {rules.id_column}: {cells[which][:40]!r} is there twice.",
-                        row=line, column=rules.id_column,
-                    )  # fmt: skip
+                        row=line,
+                        column=rules.id_column,
+                    )
                 self._check(cells[what], line)
                 found[place] = cells[what]
         except csv.Error as error:

@@ -113,9 +113,20 @@ class Study:
 
 
 _KEYS = (
-    "settings", "schema", "rows", "unit", "split", "draws", "density", "prior", "fingerprint", "created", "everhold",
-    "binding", "sqlite",
-)  # fmt: skip
+    "settings",
+    "schema",
+    "rows",
+    "unit",
+    "split",
+    "draws",
+    "density",
+    "prior",
+    "fingerprint",
+    "created",
+    "everhold",
+    "binding",
+    "sqlite",
+)
 
 
 @dataclass(frozen=True, slots=True)

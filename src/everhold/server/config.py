@@ -131,8 +131,18 @@ class Config:
 
 
 _PATHS = ("tokens", "log", "certificate", "private_key")
-_NUMBERS = ("port", "grid_ms", "requests_per_minute", "burst", "anonymous_per_minute", "max_body_bytes", "most_questions",
-            "shutdown_seconds", "header_seconds", "body_seconds")  # fmt: skip
+_NUMBERS = (
+    "port",
+    "grid_ms",
+    "requests_per_minute",
+    "burst",
+    "anonymous_per_minute",
+    "max_body_bytes",
+    "most_questions",
+    "shutdown_seconds",
+    "header_seconds",
+    "body_seconds",
+)
 _REAL = ("question_seconds", "session_hours")
 
 

@@ -37,9 +37,37 @@ __all__ = [
 ]
 
 KINDS = {name: kind.title for name, kind in STATISTICS.items()}
-WORDS = ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS NULL", "IS NOT NULL", "CASE", "WHEN", "THEN", "ELSE", "END",
-         "abs", "coalesce", "ln", "exp", "sqrt", "floor", "ceil", "round", "year", "month", "day", "lower", "upper",
-         "length", "least", "greatest")  # fmt: skip
+WORDS = (
+    "AND",
+    "OR",
+    "NOT",
+    "IN",
+    "BETWEEN",
+    "LIKE",
+    "IS NULL",
+    "IS NOT NULL",
+    "CASE",
+    "WHEN",
+    "THEN",
+    "ELSE",
+    "END",
+    "abs",
+    "coalesce",
+    "ln",
+    "exp",
+    "sqrt",
+    "floor",
+    "ceil",
+    "round",
+    "year",
+    "month",
+    "day",
+    "lower",
+    "upper",
+    "length",
+    "least",
+    "greatest",
+)
 
 
 @dataclass(frozen=True, slots=True)
