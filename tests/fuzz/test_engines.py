@@ -24,6 +24,10 @@ def test_engines_agree_on_the_tables_of_the_controls():
     assert found.pairs > 10_000
 
 
+@pytest.mark.skipif(
+    int(duckdb.__version__.partition(".")[0]) < 2,
+    reason="DuckDB 1.3 does not make this mistake on these tables, so there is nothing for the control to find",
+)
 def test_the_fuzz_finds_statistics_that_leave_nan_out(monkeypatch):
     """A positive control: the fault of the DuckDB engine that this fuzz was made for."""
     quiet = files.connection
