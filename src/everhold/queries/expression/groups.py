@@ -1,0 +1,147 @@
+"""Text questions that are measured in one round, though they are not linear: shares and means of a group, quantiles.
+
+Each is answered from exact sums of linear questions (`parts`, `counts`) over the private rows. `docs/theory/one_round.md`
+shows why one round is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from everhold.errors import QuestionError
+from everhold.queries.expression import bounded_mean, conjunction, question_of
+from everhold.queries.expression.canonical import text_of
+from everhold.queries.expression.question import BoundedMean, Expression
+from everhold.queries.expression.tree import Logic, Node, Number, Test
+
+if TYPE_CHECKING:
+    from everhold.queries.grid import GridValues, Scale, Sums
+    from everhold.queries.query import Rows
+
+__all__ = ["GroupMean", "GroupShare", "Grouped", "QuantileOf", "group_mean", "group_share", "quantile_of"]
+
+
+class _Grouped:
+    """What these questions share: they are text, and have no value of a single row."""
+
+    __slots__ = ()
+
+    def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
+        """Never: it is made of several linear questions."""
+        raise QuestionError("this question is not a mean over single rows. Ask it as a statistic.")
+
+    def on_sample(self, rows: Rows, size: int, scale: Scale) -> Sums:
+        """Never: it is made of several linear questions."""
+        raise QuestionError("this question is not a mean over single rows. Ask it as a statistic.")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupShare(_Grouped):
+    """The share of yes among the rows of a group for which the question is true or false."""
+
+    tree: Node
+    given: Node
+    name: str
+    repeatable: bool = field(default=True, init=False)
+    text: bool = field(default=True, init=False)
+    yes_no: bool = field(default=True, init=False)
+
+    @property
+    def parts(self) -> tuple[Expression, Expression]:
+        """Yes and in the group, no and in the group."""
+        no = conjunction(Logic("not", (self.tree,)), self.given)
+        return question_of(conjunction(self.tree, self.given)), question_of(no)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMean(_Grouped):
+    """The mean of a number over the rows of a group that have one, as a place between two ends."""
+
+    tree: Node
+    low: float
+    high: float
+    given: Node | None
+    name: str
+    repeatable: bool = field(default=True, init=False)
+    text: bool = field(default=True, init=False)
+    yes_no: bool = field(default=False, init=False)
+
+    @property
+    def parts(self) -> tuple[BoundedMean, BoundedMean]:
+        """The place from below and from above: together they count the rows of the group."""
+        up, down = (bounded_mean(self.tree, self.low, self.high, given=self.given, reverse=r) for r in (False, True))
+        return up, down
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileOf(_Grouped):
+    """The smallest value with a share of at least `level` at or below it, as a place between two ends.
+
+    Attributes:
+        step: what values are multiples of, where they are.
+        middle: what a missing value counts as, in a column that is declared complete.
+    """
+
+    tree: Node
+    low: float
+    high: float
+    level: float
+    given: Node | None
+    step: float | None
+    middle: float | None
+    name: str
+    repeatable: bool = field(default=True, init=False)
+    text: bool = field(default=True, init=False)
+    yes_no: bool = field(default=False, init=False)
+
+    @property
+    def parts(self) -> tuple[BoundedMean, BoundedMean]:
+        """The place of every row of the group, for the public side."""
+        up, down = (bounded_mean(self.tree, self.low, self.high, given=self.given, reverse=r) for r in (False, True))
+        return up, down
+
+    def counts(self, thresholds: Sequence[float]) -> tuple[Expression, ...]:
+        """Below each threshold, then at or below each; and the group, where there is one."""
+        below = [self._within(self._test("<", t)) for t in thresholds]
+        upto = [self._within(self._test("<=", t)) for t in thresholds]
+        return tuple(below + upto + ([] if self.given is None else [question_of(self.given)]))
+
+    def _test(self, sign: str, t: float) -> Node:
+        test: Node = Test("<=", (self.tree, Number(t, self.tree.kind)))
+        if sign == "<":
+            test = Test("<", (self.tree, Number(t, self.tree.kind)))
+        if self.middle is not None and (t > self.middle if sign == "<" else t >= self.middle):
+            test = Logic("or", (test, Test("null", (self.tree,))))
+        return test
+
+    def _within(self, test: Node) -> Expression:
+        return question_of(test if self.given is None else conjunction(test, self.given))
+
+
+Grouped = GroupShare | GroupMean | QuantileOf
+
+
+def group_share(tree: Node, given: Node) -> GroupShare:
+    """A share within a group; its name contains everything that defines it."""
+    return GroupShare(tree, given, f"SHARE OF {text_of(tree)} GIVEN {text_of(given)}")
+
+
+def group_mean(tree: Node, low: float, high: float, given: Node | None) -> GroupMean:
+    """A mean within a group; its name contains everything that defines it."""
+    bounded_mean(tree, low, high)  # refuses what is out of range
+    where = "" if given is None else f" GIVEN {text_of(given)}"
+    return GroupMean(tree, low, high, given, f"MEAN OF {text_of(tree)} FROM {low!r} TO {high!r}{where}")
+
+
+def quantile_of(
+    tree: Node, low: float, high: float, level: float, given: Node | None, step: float | None, middle: float | None
+) -> QuantileOf:
+    """A quantile; its name contains everything that defines it."""
+    bounded_mean(tree, low, high) if tree.kind == "number" else None
+    name = f"QUANTILE {level!r} OF {text_of(tree)} FROM {low!r} TO {high!r}"
+    name += "" if step is None else f" STEP {step!r}"
+    name += "" if middle is None else f" ELSE {middle!r}"
+    name += "" if given is None else f" GIVEN {text_of(given)}"
+    return QuantileOf(tree, low, high, level, given, step, middle, name)
