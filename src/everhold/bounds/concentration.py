@@ -27,6 +27,7 @@ __all__ = [
     "kl_lower",
     "kl_upper",
     "known_rows_range",
+    "smallest_inside",
 ]
 
 SHARE_GRID = 2.0**-32
@@ -104,7 +105,7 @@ def kl_lower(x: float, radius: float) -> float:
     # that the result does not depend on the machine.
     top = floor(x * _STEPS)
     m = min(max(round(_guess(x, radius) * _STEPS), 0), top)
-    m = _boundary(lambda i: _inside(x, i / _STEPS, radius), m, 0, top)
+    m = smallest_inside(lambda i: _inside(x, i / _STEPS, radius), m, 0, top)
     return max(m - 2, 0) / _STEPS
 
 
@@ -154,7 +155,7 @@ def _inside(x: float, p: float, radius: float) -> bool:
     return p >= x or binary_kl(x, p) <= radius + _BLUR
 
 
-def _boundary(inside: Callable[[int], bool], m: int, bottom: int, top: int) -> int:
+def smallest_inside(inside: Callable[[int], bool], m: int, bottom: int, top: int) -> int:
     """The smallest whole number in [bottom, top] that is inside: doubling steps from m, then bisection."""
     if inside(m):
         step, high = 1, m
