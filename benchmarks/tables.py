@@ -63,7 +63,7 @@ def _large() -> list[Line]:
     alone = in_turn(
         {
             "protected": lambda i: held.ask(seven_terms(i)),
-            "plain": lambda i: engine.totals([expression(seven_terms(i), kinds)]),
+            "plain": lambda i: engine.sums([expression(seven_terms(i), kinds)]),
         },
         turns=101,
     )
@@ -119,7 +119,7 @@ def _letters() -> Line:
     con = duckdb.connect(config={"threads": 1})
     con.execute("CREATE TABLE t AS SELECT 'Patient number ' || i AS s FROM range(100000) r(i)")
     select = Select({"s": '"s"'}, "t")
-    quick = select.totals([expression("lower(s) = 'patient number 7'", {"s": "text"})])
+    quick = select.sums([expression("lower(s) = 'patient number 7'", {"s": "text"})])
     slow = f"SELECT count(*) FILTER (translate(s, {literal(CAPITAL)}, {literal(SMALL)}) = 'patient number 7') FROM t"
     times = in_turn(
         {"quick": lambda _: con.execute(quick).fetchone(), "slow": lambda _: con.execute(slow).fetchone()}, turns=9
@@ -166,7 +166,7 @@ def _batch() -> Line:
 def _linear() -> Line:
     small, large = MemoryEngine(Table(table(1_000_000, 0))), MemoryEngine(Table(table(10_000_000, 0)))
     question = expression(seven_terms(5), {name: Table(table(10, 0)).kind(name) or "number" for name in table(10, 0)})
-    times = in_turn({"1e6": lambda _: small.totals([question]), "1e7": lambda _: large.totals([question])}, turns=11)
+    times = in_turn({"1e6": lambda _: small.sums([question]), "1e7": lambda _: large.sums([question])}, turns=11)
     found = ratio(times["1e7"], times["1e6"])
     return Line(
         "processor time of a question at n = 1e7 over n = 1e6, in memory",
@@ -249,7 +249,7 @@ def _twins() -> list[Line]:
             question = expression(text, kinds)
 
             def run(_: int, engine: MemoryEngine, question: Expression = question) -> object:
-                return engine.totals([question])
+                return engine.sums([question])
 
             times = in_turn({name: partial(run, engine=engine) for name, engine in engines.items()}, turns=61)
             found = ratio(times["wild"], times["calm"])

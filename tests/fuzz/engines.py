@@ -1,4 +1,4 @@
-"""A differential fuzz of engines: nasty tables in every form, random questions, equal totals or it is a fault.
+"""A differential fuzz of engines: nasty tables in every form, random questions, equal sums or it is a fault.
 
     python -m tests.fuzz.engines --minutes 60
     python -m tests.fuzz.engines --seed 7 --tables 3      # again, to look at a fault
@@ -303,7 +303,7 @@ def _require_named(refusal: DataError) -> None:
 
 
 def compare(case: Case, rng: random.Random, found: Found, questions: int, label: str) -> None:
-    """Equal totals, in batches and alone; on small tables equal to the plain evaluator too."""
+    """Equal sums, in batches and alone; on small tables equal to the plain evaluator too."""
     if len({sample.size for sample in case.samples.values()}) > 1:
         found.faults.append(f"{label}: sizes { ({name: one.size for name, one in case.samples.items()}) }")
     plain = None
@@ -327,15 +327,15 @@ def compare(case: Case, rng: random.Random, found: Found, questions: int, label:
         for one in asked:
             if one.yes_no and expression(one.name, case.schema.kinds, limits=RECORDED).name != one.name:
                 found.faults.append(f"{label}: {one.name[:300]!r} does not read back")
-        told = {name: _totals(sample, asked) for name, sample in case.samples.items()}
+        told = {name: _sums(sample, asked) for name, sample in case.samples.items()}
         if plain is not None:
-            told["plain Python"] = [sum(steps_of(one, row) for row in plain) - STEPS // 2 * case.size for one in asked]
+            told["plain Python"] = [_plain_sums(one, plain) for one in asked]
         found.questions += len(asked)
         found.pairs += len(asked) * case.size * len(told)
         for place, question in enumerate(asked):
-            totals = {name: totals[place] for name, totals in told.items()}
-            if len(set(totals.values())) > 1:
-                found.faults.append(f"{label}: {question.name[:300]!r} {totals}")
+            sums = {name: every[place] for name, every in told.items()}
+            if len(set(sums.values())) > 1:
+                found.faults.append(f"{label}: {question.name[:300]!r} {sums}")
 
 
 def _known(value, column: ColumnSchema):
@@ -345,9 +345,14 @@ def _known(value, column: ColumnSchema):
     return value
 
 
-def _totals(sample: Sample, asked) -> list:
+def _plain_sums(question, rows) -> tuple[int, int]:
+    values = [steps_of(question, row) - STEPS // 2 for row in rows]
+    return sum(values), sum(value * value for value in values)
+
+
+def _sums(sample: Sample, asked) -> list:
     try:
-        return sample.totals(asked)
+        return sample.sums_of(asked)
     except Exception as error:  # a fault like any other
         return [f"{type(error).__name__}: {str(error)[:80]}"] * len(asked)
 

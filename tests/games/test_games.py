@@ -104,8 +104,8 @@ def test_a_replay_has_no_sample(monkeypatch):
     def never(*_, **__):
         raise AssertionError("the private rows were read")
 
-    monkeypatch.setattr("everhold.data.sample.Sample.total", never)
-    monkeypatch.setattr("everhold.data.sample.Sample.totals", never)
+    monkeypatch.setattr("everhold.data.sample.Sample.sums", never)
+    monkeypatch.setattr("everhold.data.sample.Sample.sums_of", never)
     assert game.replay() == game.answers
 
 

@@ -111,8 +111,8 @@ def test_a_replay_never_touches_the_sample(monkeypatch):
     def forbidden(*_):
         raise AssertionError("the private rows were read")
 
-    monkeypatch.setattr(held.sample, "total", forbidden)
-    monkeypatch.setattr("everhold.data.sample.Sample.total", forbidden)
+    monkeypatch.setattr(held.sample, "sums", forbidden)
+    monkeypatch.setattr("everhold.data.sample.Sample.sums", forbidden)
     assert held.replay(questions) == answers
     assert held.audit().ok
 

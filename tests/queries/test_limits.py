@@ -65,7 +65,7 @@ def work(text, size=8):
         part.run = counted
     with np.errstate(all="ignore"):
         run(Chunk(0, size))
-    sql = Select({name: f'"{name}"' for name in KINDS}, "rows").totals([question])
+    sql = Select({name: f'"{name}"' for name in KINDS}, "rows").sums([question])
     return count, len(question.name), len(sql)
 
 
@@ -178,7 +178,7 @@ def test_every_moment_can_be_asked_about(text):
     from everhold.data.schema import ColumnSchema, Schema
 
     table = Schema((ColumnSchema("d", "date"),)).conform(columns)
-    assert MemoryEngine(table).totals([question]) == [65_536]
+    assert MemoryEngine(table).sums([question]) == [(65_536, 65_536**2)]
     assert np.isfinite(table.column("d").values[0])
 
 
@@ -226,7 +226,7 @@ NUMBERS = [
 def test_every_number_can_be_asked_about(text):
     question = expression(f"x = {text}", KINDS)
     assert expression(question.name, KINDS).name == question.name
-    assert MemoryEngine(Table({"x": np.array([float(text), np.nan])})).totals([question]) == [65_536]
+    assert MemoryEngine(Table({"x": np.array([float(text), np.nan])})).sums([question]) == [(65_536, 65_536**2)]
 
 
 @pytest.mark.parametrize("text", ["1e16", "1e400", "1000000000000001", "9" * 400])

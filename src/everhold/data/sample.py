@@ -1,4 +1,4 @@
-"""The private side: only one exact total per question leaves these rows."""
+"""The private side: only two exact sums per question leave these rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from everhold.data.source import as_source
 from everhold.data.units import by_unit
 from everhold.errors import DataError, QuestionError, SettingError
 from everhold.queries.expression.question import BoundedMean, Expression, TextQuestion, itself
-from everhold.queries.grid import VALUE_ONE
 from everhold.queries.query import RowFunction, Values
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from everhold.data.schema import Schema
     from everhold.data.table import Table
     from everhold.queries.expression.tree import Kind
-    from everhold.queries.grid import Scale
+    from everhold.queries.grid import Scale, Sums
     from everhold.queries.query import Query
 
 __all__ = ["IN_MEMORY", "EngineName", "Sample"]
@@ -107,8 +106,8 @@ class Sample:
                 '"age > 40", or engine="memory".'
             )
 
-    def total(self, query: Query, scale: Scale, part: NDArray[np.intp] | None = None) -> int:
-        """Σ of a question's values over the draws, exact, in multiples of 1/VALUE_ONE on the [-1, 1] scale.
+    def sums(self, query: Query, scale: Scale, part: NDArray[np.intp] | None = None) -> Sums:
+        """Σ of a question's values over the draws and Σ of their squares, exact, on the [-1, 1] scale.
 
         Args:
             query: the question.
@@ -116,14 +115,14 @@ class Sample:
             part: indices of the rows to sum over; None: all rows.
         """
         if part is not None:
-            return self._total_over(query, scale, part)
+            return self._sums_over(query, scale, part)
         if query.text:
-            return self.totals([query])[0]
+            return self.sums_of([query])[0]
         self.check(query)
         rows: Any = {} if self._table is None else self._table
         return query.on_sample(rows, self.size, scale)
 
-    def _total_over(self, query: Query, scale: Scale, part: NDArray[np.intp]) -> int:
+    def _sums_over(self, query: Query, scale: Scale, part: NDArray[np.intp]) -> Sums:
         self.check(query)
         query = itself(query)
         if isinstance(query, Values):
@@ -136,13 +135,13 @@ class Sample:
             )
         rows = self._table.take(part)
         if isinstance(query, Expression | BoundedMean):
-            return MemoryEngine(rows).totals([query])[0] - VALUE_ONE * len(part)
+            return MemoryEngine(rows).sums([query])[0].centred(len(part))
         return query.on_sample(rows, len(part), scale)
 
-    def totals(self, queries: Sequence[Query]) -> list[int]:
-        """The totals of many text questions, in one scan."""
+    def sums_of(self, queries: Sequence[Query]) -> list[Sums]:
+        """The sums of many text questions, in one scan."""
         questions = [cast(TextQuestion, itself(query)) for query in queries]
-        return [steps - VALUE_ONE * self.size for steps in self._engine.totals(questions)]
+        return [steps.centred(self.size) for steps in self._engine.sums(questions)]
 
     @property
     def names(self) -> tuple[str, ...]:

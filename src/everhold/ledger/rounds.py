@@ -14,7 +14,7 @@ from everhold.statistics.parameters import arguments
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
-    from everhold.queries.grid import GridValues, Scale
+    from everhold.queries.grid import GridValues, Scale, Sums
     from everhold.queries.protocol import Proposal, SketchValue
     from everhold.queries.query import Query, Rows
     from everhold.statistics.finding import Finding
@@ -53,7 +53,7 @@ class Recorded:
             raise ReplayError(f"the recorded question has {self.packed.size:,} values, the reference {size:,} rows.")
         return self.packed.unpack()
 
-    def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
+    def on_sample(self, rows: Rows, size: int, scale: Scale) -> Sums:
         """Never: a replay has no private rows."""
         raise ReplayError("a recorded question can be replayed, not asked of private rows.")
 

@@ -1,15 +1,16 @@
 """Values on a grid, so that every sum is exact.
 
 A question's values are whole multiples of 2⁻¹⁵ in [-1, 1]. Their sums are whole numbers, stored without rounding in
-float64 or int, so a total does not depend on the order of rows, on threads, on the linear-algebra library or on the
-machine (`docs/theory/exact_arithmetic.md`). A yes/no question is stored as booleans that stand for +1 and -1.
+float64 or int, so a sum does not depend on the order of rows, on threads, on the linear-algebra library or on the
+machine (`docs/theory/exact_arithmetic.md`). So are the sums of their squares, as Python integers. A yes/no question is
+stored as booleans that stand for +1 and -1.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -24,9 +25,10 @@ __all__ = [
     "GridValues",
     "Packed",
     "Scale",
-    "lenient_total",
+    "Sums",
+    "lenient_sums",
     "on_grid",
-    "strict_total",
+    "strict_sums",
 ]
 
 VALUE_ONE = 2**15
@@ -39,6 +41,50 @@ Scale = Literal["share", "mean"]
 
 _EDGE = 1.0 + 2.0**-17  # allows for rounding errors at ±1: anything up to here rounds to ±1 on the grid
 _CHUNK = 32_768  # rows at a time: small enough to stay in the processor's cache
+_SQUARES = 2**20  # squares of at most 2³², so many at a time, have sums below 2⁵³: exact in float64
+
+
+class Sums(NamedTuple):
+    """What a question gives on private rows: the exact sums of its values and of their squares.
+
+    >>> Sums.of(np.array([3.0, -4.0])), Sums.yes_no(2, 3) == Sums(VALUE_ONE, 3 * VALUE_ONE**2)
+    (Sums(first=-1, second=25), True)
+    """
+
+    first: int
+    """Σ φ in multiples of 1/VALUE_ONE, for values φ on the [-1, 1] scale."""
+    second: int
+    """Σ φ² in multiples of 1/VALUE_ONE²."""
+
+    @classmethod
+    def of(cls, values: NDArray[np.float64]) -> Sums:
+        """The sums of whole numbers up to 2¹⁶ in absolute value, exact for any number of them.
+
+        As in `GridValues.dot`, BLAS is avoided.
+        """
+        first = second = 0
+        for start in range(0, len(values), _SQUARES):
+            some = values[start : start + _SQUARES]
+            first += int(some.sum())
+            second += int(np.einsum("i,i->", some, some))
+        return cls(first, second)
+
+    @classmethod
+    def yes_no(cls, yes: int, size: int) -> Sums:
+        """The sums of a yes/no question: every value is +1 or -1, so every square is 1."""
+        return cls((2 * yes - size) * VALUE_ONE, size * VALUE_ONE**2)
+
+    def plus(self, other: Sums) -> Sums:
+        """The sums over both sets of rows."""
+        return Sums(self.first + other.first, self.second + other.second)
+
+    def centred(self, size: int) -> Sums:
+        """From steps of `size` draws, counted from 0 at the low end, to values on the [-1, 1] scale.
+
+        Σ (s - 1)² = Σ s² - 2 Σ s + n.
+        """
+        first = self.first - VALUE_ONE * size
+        return Sums(first, self.second - 2 * VALUE_ONE * self.first + VALUE_ONE**2 * size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +108,13 @@ class GridValues:
         if self.scale == "share":
             return (2 * int(np.count_nonzero(self.array)) - len(self.array)) * VALUE_ONE
         return int(self.array.sum())
+
+    @property
+    def sums(self) -> Sums:
+        """The sums of the values and of their squares."""
+        if self.scale == "share":
+            return Sums.yes_no(int(np.count_nonzero(self.array)), len(self.array))
+        return Sums.of(self.array)
 
     def dot(self, masses: NDArray[np.float64], whole: int) -> int:
         """Σ mass·value in multiples of 1/(MASS_ONE·VALUE_ONE), exact; `whole` is Σ mass.
@@ -143,17 +196,17 @@ def on_grid(values: ArrayLike, size: int, what: str) -> GridValues:
     return GridValues("mean", result)
 
 
-def strict_total(values: ArrayLike, size: int, what: str) -> tuple[Scale, int]:
-    """Scale and exact total of values given as an array. Errors show no value and no position.
+def strict_sums(values: ArrayLike, size: int, what: str) -> tuple[Scale, Sums]:
+    """Scale and exact sums of values given as an array. Errors show no value and no position.
 
     Raises:
         QuestionError: the shape or type is wrong, or a value is missing or outside [-1, 1].
     """
     array = _checked_array(values, size, what)
     if array.dtype == np.bool_:
-        return "share", (2 * int(np.count_nonzero(array)) - size) * VALUE_ONE
+        return "share", Sums.yes_no(int(np.count_nonzero(array)), size)
     scratch = np.empty(min(size, _CHUNK))
-    total = 0
+    sums = Sums(0, 0)
     for start in range(0, size, _CHUNK):
         chunk = array[start : start + _CHUNK]
         if not (chunk.min() >= -_EDGE and chunk.max() <= _EDGE):
@@ -164,12 +217,12 @@ def strict_total(values: ArrayLike, size: int, what: str) -> tuple[Scale, int]:
         out = scratch[: len(chunk)]
         np.multiply(chunk, float(VALUE_ONE), out=out)
         np.rint(out, out=out)
-        total += int(out.sum())
-    return "mean", total
+        sums = sums.plus(Sums.of(out))
+    return "mean", sums
 
 
-def lenient_total(values: object, size: int, scale: Scale) -> int | None:
-    """Exact total of the values that a callable returned on private rows; None if their shape or type is wrong.
+def lenient_sums(values: object, size: int, scale: Scale) -> Sums | None:
+    """Exact sums of the values that a callable returned on private rows; None if their shape or type is wrong.
 
     No error may reveal anything about the rows: a missing value counts as no (a share) or 0 (a mean), and values outside
     [-1, 1] are clipped.
@@ -180,17 +233,17 @@ def lenient_total(values: object, size: int, scale: Scale) -> int | None:
     if scale == "share":
         if array.dtype != np.bool_:
             return None
-        return (2 * int(np.count_nonzero(array)) - size) * VALUE_ONE
+        return Sums.yes_no(int(np.count_nonzero(array)), size)
     if array.dtype.kind not in "buif":
         return None
-    total = 0
+    sums = Sums(0, 0)
     for start in range(0, size, _CHUNK):
         chunk = array[start : start + _CHUNK].astype(np.float64)
         np.nan_to_num(chunk, copy=False, nan=0.0, posinf=1.0, neginf=-1.0)
         np.clip(chunk, -1.0, 1.0, out=chunk)
         chunk *= float(VALUE_ONE)
-        total += int(np.rint(chunk, out=chunk).sum())
-    return total
+        sums = sums.plus(Sums.of(np.rint(chunk, out=chunk)))
+    return sums
 
 
 def _checked_array(values: ArrayLike, size: int, what: str) -> NDArray[Any]:

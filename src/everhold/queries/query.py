@@ -1,7 +1,7 @@
 """Questions: one value for each row, on the public and on the private side.
 
 A question is a callable over a mapping of columns, or the values themselves (`Values`). Both become a `Query`, which can
-be evaluated on public rows, with full error messages, and on private rows, where nothing leaves but the total.
+be evaluated on public rows, with full error messages, and on private rows, where nothing leaves but two exact sums.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from everhold.errors import QuestionError, did_you_mean
-from everhold.queries.grid import VALUE_ONE, GridValues, Scale, lenient_total, on_grid, strict_total
+from everhold.queries.grid import GridValues, Scale, Sums, lenient_sums, on_grid, strict_sums
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -51,8 +51,8 @@ class Query(Protocol):
         `verify` also checks that the question gives the same values when it is evaluated again.
         """
 
-    def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
-        """The exact total on private rows, in multiples of 1/VALUE_ONE on the [-1, 1] scale."""
+    def on_sample(self, rows: Rows, size: int, scale: Scale) -> Sums:
+        """The exact sums of its values and of their squares on private rows, on the [-1, 1] scale."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,24 +101,24 @@ class RowFunction:
                 "question, and take means, medians or ranks from the public reference beforehand."
             )
 
-    def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
-        """Total over private rows; never raises and never warns, whatever the rows contain."""
+    def on_sample(self, rows: Rows, size: int, scale: Scale) -> Sums:
+        """Sums over private rows; never raises and never warns, whatever the rows contain."""
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                total = lenient_total(self.function(rows), size, scale)
+                sums = lenient_sums(self.function(rows), size, scale)
         except KeyboardInterrupt:
             raise
         except BaseException:  # the error must not be reported: it depends on private rows
-            total = None
-        if total is not None:
-            return total
+            sums = None
+        if sums is not None:
+            return sums
         if size <= 1:
-            return -VALUE_ONE * size if scale == "share" else 0
+            return Sums.yes_no(0, size) if scale == "share" else Sums(0, 0)
         half = size // 2
         first = {name: column[:half] for name, column in rows.items()}
         second = {name: column[half:] for name, column in rows.items()}
-        return self.on_sample(first, half, scale) + self.on_sample(second, size - half, scale)
+        return self.on_sample(first, half, scale).plus(self.on_sample(second, size - half, scale))
 
     def _call(self, rows: Rows) -> Any:
         try:
@@ -160,18 +160,18 @@ class Values:
         """The given reference values, checked."""
         return on_grid(self.reference, size, "Values(reference=...)")
 
-    def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
-        """The exact total of the given sample values, checked."""
+    def on_sample(self, rows: Rows, size: int, scale: Scale) -> Sums:
+        """The exact sums of the given sample values, checked."""
         if self.sample is None:
             raise QuestionError("Values(sample=...) is missing. It is required, except for try_out.")
-        found, total = strict_total(self.sample, size, "Values(sample=...)")
+        found, sums = strict_sums(self.sample, size, "Values(sample=...)")
         if found != scale:
             kinds = {"share": "booleans", "mean": "numbers"}
             raise QuestionError(
                 f"Values(sample=...) has {kinds[found]} but Values(reference=...) has {kinds[scale]}. Expected the same "
                 "type on both sides: convert one of them."
             )
-        return total
+        return sums
 
 
 def _differing(first: GridValues, second: GridValues, part: slice) -> int:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from everhold.queries.answer import Answer, Preview
     from everhold.queries.expression.parser import Words
     from everhold.queries.expression.tree import Kind
+    from everhold.queries.grid import Sums
     from everhold.queries.protocol import Mechanism
     from everhold.queries.query import Query
     from everhold.queries.request import Request
@@ -231,7 +232,7 @@ class Session(Generic[P]):
         if self.mechanism.fresh or not query.repeatable:
             proposal = self.mechanism.propose(query)
             if not query.repeatable:
-                self.sample.total(query, proposal.reading.scale)
+                self.sample.sums(query, proposal.reading.scale)
         return query
 
     def ask_each(self, requests: Sequence[Request]) -> list[Answer | EverholdError]:
@@ -259,30 +260,30 @@ class Session(Generic[P]):
         found: list[Answer | EverholdError] = []
         for start in range(0, len(asked), _AT_ONCE):
             some = asked[start : start + _AT_ONCE]
-            evaluated, totals = self._scan([query for query, _ in some])
+            evaluated, sums = self._scan([query for query, _ in some])
             for query, at in some:
                 name = query.name if query.text else None
                 try:
-                    found.append(self._answer(evaluated.get(name, query), at, totals.get(name)))
+                    found.append(self._answer(evaluated.get(name, query), at, sums.get(name)))
                 except (QuestionError, RequestConflict, PrecisionExhausted) as refusal:
-                    if self._decided is not None:  # the private total was seen: this cannot be reported as a refusal
+                    if self._decided is not None:  # the private sum was seen: this cannot be reported as a refusal
                         raise
                     found.append(refusal)
                     if stop:
                         return found
         return found
 
-    def _scan(self, queries: Sequence[Query]) -> tuple[dict[str | None, Query], dict[str | None, int]]:
+    def _scan(self, queries: Sequence[Query]) -> tuple[dict[str | None, Query], dict[str | None, Sums]]:
         """The batch's text questions that are new, evaluated on both sides at once; by name."""
         new = {query.name: query for query in queries if query.text and self._journal.named(query.name) is None}
         if len(new) < 2:
             return {}, {}
-        totals: dict[str | None, int] = dict(zip(new, self.sample.totals(list(new.values())), strict=True))
+        sums: dict[str | None, Sums] = dict(zip(new, self.sample.sums_of(list(new.values())), strict=True))
         ready: dict[str | None, Query] = {name: query for name, query in new.items() if isinstance(query, Evaluated)}
         texts = [query for query in new.values() if isinstance(query, Expression | BoundedMean)]
         if self.public_rows is not None and texts:
             ready |= {query.name: query for query in self._evaluated(texts, None)}
-        return ready, totals
+        return ready, sums
 
     def _evaluated(self, texts: Sequence[Expression | BoundedMean], until: float | None) -> list[Evaluated]:
         """Text questions on the fixed public rows, in one scan."""
@@ -324,8 +325,8 @@ class Session(Generic[P]):
 
     # one turn ------------------------------------------------------------------------------------------------------
 
-    def _answer(self, query: Query, at: AskedBy, total: int | None) -> Answer:
-        """Answer one query without flushing. `total`: the private total, if a scan of the batch already computed it."""
+    def _answer(self, query: Query, at: AskedBy, sums: Sums | None) -> Answer:
+        """Answer one query without flushing. `sums`: the private sums, if a scan of the batch already computed them."""
         mechanism = self.mechanism
         if (earlier := self._journal.requested(at.request)) is not None:
             require_round(mechanism, query, earlier, at.request)
@@ -337,9 +338,9 @@ class Session(Generic[P]):
         proposal = mechanism.propose(query)
         known = identity(mechanism, query, proposal)
         part = mechanism.part(proposal)
-        if total is None or part is not None:
-            total = self.sample.total(query, proposal.reading.scale, part)
-        cell = mechanism.decide(proposal, total)
+        if sums is None or part is not None:
+            sums = self.sample.sums(query, proposal.reading.scale, part)
+        cell = mechanism.decide(proposal, sums.first)
         # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
         answer = mechanism.answer(proposal, cell)
         answer = answer.as_share() if query.yes_no else answer

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from everhold.queries.expression.columns import Encoded
     from everhold.queries.expression.question import TextQuestion
     from everhold.queries.expression.tree import Kind
+    from everhold.queries.grid import Sums
 
 __all__ = ["DuckDBEngine"]
 
@@ -83,13 +84,14 @@ class DuckDBEngine:
             self._con.execute(f"SET {setting}")
         self.size = files.size if unit is None else self._units()
 
-    def totals(self, questions: Sequence[TextQuestion]) -> list[int]:
-        """The sum of the steps of each question, up to 128 questions per scan."""
-        result: list[int] = []
+    def sums(self, questions: Sequence[TextQuestion]) -> list[Sums]:
+        """The sums of the steps of each question and of their squares, up to 128 questions per scan."""
+        result: list[Sums] = []
         for start in range(0, len(questions), _AT_ONCE):
             some = list(questions[start : start + _AT_ONCE])
-            row = self._run(self._select().totals(some), lambda con: con.fetchone())
-            result.extend(int(total or 0) for total in row)
+            select = self._select()
+            row = self._run(select.sums(some), lambda con: con.fetchone())
+            result.extend(select.read(some, row))
         return result
 
     def steps(self, question: TextQuestion) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.queries.expression.program import STEPS, Batch, Columns, Program
+from everhold.queries.grid import Sums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,15 +33,15 @@ class MemoryEngine:
         self.size = table.size
         self._how = {"chunk": chunk, "threads": threads}
 
-    def totals(self, questions: Sequence[TextQuestion]) -> list[int]:
-        """The sum of the steps of each question; a batch computes shared parts once."""
+    def sums(self, questions: Sequence[TextQuestion]) -> list[Sums]:
+        """The sums of the steps of each question and of their squares; a batch computes shared parts once."""
         table, units = self._table, self._table.units
         if units is not None:
-            return [int(units.average(self._row_steps(question)).sum()) for question in questions]
+            return [Sums.of(units.average(self._row_steps(question))) for question in questions]
         columns = Columns(table)
         if len(questions) == 1:
-            return [Program(questions[0], columns).total(table.row_count, **self._how)]
-        return Batch(questions, columns).totals(table.row_count, **self._how)
+            return [Program(questions[0], columns).sums(table.row_count, **self._how)]
+        return Batch(questions, columns).sums(table.row_count, **self._how)
 
     def steps(self, question: TextQuestion) -> NDArray[np.float64]:
         """The steps of each row, or of each unit."""

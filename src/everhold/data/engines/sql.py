@@ -8,7 +8,7 @@ SELECT, so that the text does not double.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from everhold.errors import DataError
@@ -28,6 +28,7 @@ from everhold.queries.expression.values import (
     SMALLEST,
     YES,
 )
+from everhold.queries.grid import Sums
 
 if TYPE_CHECKING:
     from everhold.queries.expression.question import TextQuestion
@@ -177,14 +178,16 @@ class Select:
         self._inner: dict[str, tuple[str, int]] = {}  # SQL of an inner column: its name and depth
         self._used: dict[tuple[str, str], tuple[str, str]] = {}  # columns in use: their SQL and short names
 
-    def totals(self, questions: list[TextQuestion]) -> str:
-        """One SELECT with the sum of each question's steps, over rows or over units."""
+    def sums(self, questions: Sequence[TextQuestion]) -> str:
+        """One SELECT with the sums of each question's steps and of their squares, over rows or over units."""
         if self._unit is None:
-            sums = [self._total(question) for question in questions]
+            sums = [self._sums(question) for question in questions]
             return f"SELECT {', '.join(sums)} FROM {self._from()}"
         steps = [f"{self._steps(question)} AS s{place}" for place, question in enumerate(questions)]
-        means = [f"round_even(sum(s{place}) / count(*), 0) AS m{place}" for place in range(len(questions))]
-        sums = [f"CAST(sum(m{place}) AS HUGEINT)" for place in range(len(questions))]
+        means = [
+            f"CAST(round_even(sum(s{place}) / count(*), 0) AS BIGINT) AS m{place}" for place in range(len(questions))
+        ]
+        sums = [_both(f"m{place}") for place in range(len(questions))]
         unit = self._used.setdefault(("unit", ""), (self._unit, f"c{len(self._used)}"))[1]
         # A row without a unit is its own unit; its row number keeps it separate.
         rows = (
@@ -193,15 +196,25 @@ class Select:
         )
         return f"SELECT {', '.join(sums)} FROM (SELECT {', '.join(means)} FROM ({rows}) GROUP BY u, alone)"
 
+    def read(self, questions: Sequence[TextQuestion], row: Sequence[int]) -> list[Sums]:
+        """The sums in the row that `sums` selects: one column for a yes/no question of rows, two for any other."""
+        columns = iter(row)
+        found = []
+        for question in questions:
+            first = int(next(columns))
+            counted = question.yes_no and self._unit is None
+            found.append(Sums(first, STEPS * first if counted else int(next(columns))))
+        return found
+
     def rows(self, question: TextQuestion) -> str:
         """A SELECT of the steps of each row, in order of the row numbers."""
         place = self._used.setdefault(("place", ""), (self._place, f"c{len(self._used)}"))[1]
         return f"SELECT CAST({self._steps(question)} AS DOUBLE) AS steps FROM {self._from()} ORDER BY {place}"
 
-    def _total(self, question: TextQuestion) -> str:
+    def _sums(self, question: TextQuestion) -> str:
         if question.yes_no:
             return f"{STEPS} * count(*) FILTER (WHERE {self.certain(question.tree, True)})"
-        return f"CAST(coalesce(sum(CAST({self._steps(question)} AS BIGINT)), 0) AS HUGEINT)"
+        return _both(self._twice(f"CAST({self._steps(question)} AS BIGINT)"))
 
     def _steps(self, question: TextQuestion) -> str:
         if question.yes_no:
@@ -412,6 +425,11 @@ class Select:
             return f"({x} / {y})" if fine == "TRUE" else f"(CASE WHEN {fine} THEN {x} / {y} END)"
         x = self._twice(x)
         return f"(CASE WHEN {fine} THEN {x} - {y} * trunc({x} / {y}) END)"
+
+
+def _both(steps: str) -> str:
+    """The sums of a BIGINT column of steps and of their squares; DuckDB sums BIGINT in HUGEINT, which is exact."""
+    return ", ".join(f"CAST(coalesce(sum({each}), 0) AS HUGEINT)" for each in (steps, f"{steps} * {steps}"))
 
 
 def _single(sql: str) -> str:

@@ -1,7 +1,8 @@
 """Evaluate questions over a table, in chunks that stay in the processor's cache and on several threads if that is faster.
 
 Every question gives each row a whole number of *steps* from 0 to STEPS: a yes/no question 0 or STEPS, a bounded mean its
-position between the ends of its range. Their sums are exact for any chunks, threads or order of rows.
+position between the ends of its range. Their sums, and the sums of their squares, are exact for any chunks, threads or
+order of rows.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from everhold.queries.expression.columns import Encoded, encode
 from everhold.queries.expression.evaluate import Chunk, Compiler
 from everhold.queries.expression.tree import Logic, Node
-from everhold.queries.grid import VALUE_ONE
+from everhold.queries.grid import VALUE_ONE, Sums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,12 +100,22 @@ class Program:
         parts = _over_chunks(size, self._run, chunk=chunk, threads=threads)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def total(self, size: int, *, chunk: int | None = None, threads: int | None = None) -> int:
-        """The exact sum of the steps."""
+    def sums(self, size: int, *, chunk: int | None = None, threads: int | None = None) -> Sums:
+        """The exact sums of the steps and of their squares."""
         if self.yes_no:
             counts = _over_chunks(size, lambda c: int(np.count_nonzero(self._run(c))), chunk=chunk, threads=threads)
-            return STEPS * sum(counts)
-        return sum(_over_chunks(size, lambda c: int(self._run(c).sum()), chunk=chunk, threads=threads))
+            return _of_yes(sum(counts))
+        found = _over_chunks(size, lambda c: Sums.of(self._run(c)), chunk=chunk, threads=threads)
+        return _over_all(found)
+
+
+def _of_yes(count: int) -> Sums:
+    """The sums of a yes/no question: STEPS on each of `count` rows, 0 elsewhere."""
+    return Sums(STEPS * count, STEPS**2 * count)
+
+
+def _over_all(parts: Sequence[tuple[int, int]]) -> Sums:
+    return Sums(sum(first for first, _ in parts), sum(second for _, second in parts))
 
 
 def _rows_of(question: TextQuestion, compiler: Compiler) -> Callable[[Chunk], NDArray[Any]]:
@@ -143,19 +154,19 @@ class Batch:
             for question in questions
         ]
 
-    def totals(self, size: int, *, chunk: int | None = None, threads: int | None = None) -> list[int]:
-        """The exact sum of the steps of every question."""
+    def sums(self, size: int, *, chunk: int | None = None, threads: int | None = None) -> list[Sums]:
+        """The exact sums of the steps of every question and of their squares."""
         yes_no = [question.yes_no for question in self._questions]
 
-        def work(part: Chunk) -> NDArray[np.int64]:
-            sums = (
-                STEPS * _count(run(part)) if packed else int(run(part).sum())
+        def work(part: Chunk) -> list[tuple[int, int]]:  # of a yes/no question the count alone
+            return [
+                (_count(run(part)), 0) if packed else Sums.of(run(part))
                 for run, packed in zip(self._runs, yes_no, strict=True)
-            )
-            return np.fromiter(sums, np.int64, len(yes_no))
+            ]
 
         found = _over_chunks(size, work, chunk=chunk, threads=threads)
-        return [int(total) for total in np.sum(found, axis=0)]
+        sums = [_over_all(parts) for parts in zip(*found, strict=True)]
+        return [_of_yes(one.first) if packed else one for one, packed in zip(sums, yes_no, strict=True)]
 
     def values(self, size: int, *, until: float | None = None) -> list[NDArray[Any]]:
         """The values of every question: packed bits for yes/no questions, otherwise steps.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.queries.expression.tree import Node
-    from everhold.queries.grid import Scale
+    from everhold.queries.grid import Scale, Sums
     from everhold.queries.query import Query, Rows
 
 __all__ = ["BoundedMean", "Evaluated", "Expression", "TextQuestion", "Units", "itself", "size_of_query"]
@@ -76,11 +76,6 @@ def as_grid(values: NDArray[Any], units: Units | None) -> GridValues:
     return GridValues("share", values) if values.dtype == np.bool_ else GridValues("mean", values - VALUE_ONE)
 
 
-def _total(question: TextQuestion, rows: Rows, size: int) -> int:
-    values = _values(question, rows, size)
-    return values.total
-
-
 @dataclass(frozen=True, slots=True)
 class Expression:
     """A yes/no question as text. Its name is its canonical text, so asking it again returns the recorded answer."""
@@ -99,9 +94,9 @@ class Expression:
         """The rows on which it is true."""
         return _values(self, rows, size)
 
-    def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
-        """The exact total on private rows; never raises, whatever they hold."""
-        return _total(self, rows, size)
+    def on_sample(self, rows: Rows, size: int, scale: Scale) -> Sums:
+        """The exact sums on private rows; never raises, whatever they hold."""
+        return _values(self, rows, size).sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +122,9 @@ class BoundedMean:
         """Its position between the ends, on every row."""
         return _values(self, rows, size)
 
-    def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
-        """The exact total on private rows; never raises, whatever they hold."""
-        return _total(self, rows, size)
+    def on_sample(self, rows: Rows, size: int, scale: Scale) -> Sums:
+        """The exact sums on private rows; never raises, whatever they hold."""
+        return _values(self, rows, size).sums
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,8 +175,8 @@ class Evaluated:
         """The values that were kept."""
         return self.grid()
 
-    def on_sample(self, rows: Rows, size: int, scale: Scale) -> int:
-        """The exact total on private rows, from the wrapped question."""
+    def on_sample(self, rows: Rows, size: int, scale: Scale) -> Sums:
+        """The exact sums on private rows, from the wrapped question."""
         return self.question.on_sample(rows, size, scale)
 
 
