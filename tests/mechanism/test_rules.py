@@ -74,7 +74,7 @@ class TestBasis:
     def test_one_more_leaves_the_first_alone(self):
         basis, _ = problem(200, 5, 4)
         before = basis.rows(np.arange(200)).copy()
-        more = basis.with_one_more(on_grid(np.ones(200, bool), 200, "x"))
+        more = basis.with_more([on_grid(np.ones(200, bool), 200, "x")])
         assert len(more) == 6
         assert len(basis) == 5
         assert np.array_equal(basis.rows(np.arange(200)), before)
@@ -92,13 +92,13 @@ class TestBasis:
         ends = np.concatenate([np.ones(2000), -np.ones(1000), rng.uniform(-1, 1, 2000)])
         for values in (ends, rng.uniform(-1, 1, 5000), np.full(5000, 0.3)):
             before, on = basis.bytes, on_grid(values, 5000, "x")
-            basis = basis.with_one_more(on)
+            basis = basis.with_more([on])
             kept = basis.rows(np.arange(5000))[-1]
             assert basis.bytes - before == 5000
             assert np.abs(kept - values).max() < 0.008
             # the mean under the prior is off by a step of the grid of values, and what rounding weights adds
             assert abs(basis.weights @ (kept - on.array / 2**15)) < 2.0**-15
-            assert basis.moment(basis.weights) == pytest.approx(basis.correlate(basis.weights)[-1], abs=1e-12)
+            assert basis.moments(basis.weights)[-1] == pytest.approx(basis.correlate(basis.weights)[-1], abs=1e-12)
 
 
 class TestProjection:

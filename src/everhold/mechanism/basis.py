@@ -18,6 +18,8 @@ import numpy as np
 from everhold.queries.grid import MASS_ONE, VALUE_ONE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from everhold.queries.grid import GridValues
@@ -77,15 +79,16 @@ class Basis:
         self._bytes[-1] |= array.view(np.uint8) << np.uint8(len(self._bits[-1]))
         self._bits[-1].append(j)
 
-    def with_one_more(self, values: GridValues) -> Basis:
-        """A new basis with one more question; it shares the packed values, and this one does not change."""
+    def with_more(self, values: Sequence[GridValues]) -> Basis:
+        """A new basis with more questions; it shares the packed values, and this one does not change."""
         more = Basis(self.weights)
         more._gram = self._gram
         more._bytes, more._bits = list(self._bytes), [list(members) for members in self._bits]
         more._numbers, more._count = list(self._numbers), self._count
         if more._bits and len(more._bits[-1]) < 8:
             more._bytes[-1] = more._bytes[-1].copy()
-        more.append(values)
+        for column in values:
+            more.append(column)
         return more
 
     def combine(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -119,9 +122,9 @@ class Basis:
             result[1 + column.question] = steps * _STEP + result[0] * column.shift
         return result
 
-    def moment(self, masses: NDArray[np.float64]) -> float:
-        """`Σ_i m_i φ_k(i)` for the last question only."""
-        return float(masses.dot(self._column(self._count - 1)))
+    def moments(self, masses: NDArray[np.float64], last: int = 1) -> NDArray[np.float64]:
+        """`Σ_i m_i φ_j(i)` for the last questions only, as many as `last`."""
+        return np.array([float(masses.dot(self._column(j))) for j in range(self._count - last, self._count)])
 
     def rows(self, index: NDArray[np.intp]) -> NDArray[np.float64]:
         """Values on the rows in `index`: a row of ones, then a row for each question."""

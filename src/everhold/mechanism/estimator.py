@@ -67,12 +67,23 @@ class Estimator(Protocol):
         """A digest of the question's values on fixed public rows."""
 
     def fit(
-        self, sketch: Sketch, query: Query, values: GridValues, lessons: Sequence[Constraint], t: int
+        self,
+        sketch: Sketch,
+        queries: Sequence[Query],
+        values: Sequence[GridValues],
+        lessons: Sequence[Constraint],
+        t: int,
     ) -> tuple[int, ...]:
-        """New coefficients after the last surprise, on their grid."""
+        """New coefficients on their grid, from one refit for all questions of a batch.
 
-    def learn(self, sketch: Sketch, query: Query, values: GridValues, fit: tuple[int, ...]) -> Sketch:
-        """The sketch with one more question and these coefficients."""
+        `queries` and `values` are the new questions and their values; `lessons` are all constraints so far, those of the
+        new questions last. There are 1 + len(lessons) coefficients.
+        """
+
+    def learn(
+        self, sketch: Sketch, queries: Sequence[Query], values: Sequence[GridValues], fit: tuple[int, ...]
+    ) -> Sketch:
+        """The sketch with these questions and these coefficients."""
 
 
 def _estimate(values: GridValues, masses: Masses, draws: float) -> Estimate:
@@ -107,6 +118,11 @@ def _signed(values: GridValues) -> NDArray[np.float64]:
     return np.where(values.array, 1.0, -1.0) if values.scale == "share" else values.array / VALUE_ONE
 
 
+def _same(some: Sequence[GridValues], others: Sequence[GridValues]) -> bool:
+    """Whether these are the very same objects."""
+    return len(some) == len(others) and all(one is other for one, other in zip(some, others, strict=True))
+
+
 class PoolEstimator:
     """u over a fixed pool: exact, and one dot product per question."""
 
@@ -115,7 +131,7 @@ class PoolEstimator:
     def __init__(self, draws: Draws, rule: Rule) -> None:
         self._draws = draws
         self._rule = rule
-        self._ahead: tuple[GridValues, Basis, NDArray[np.float64] | None] | None = (
+        self._ahead: tuple[tuple[GridValues, ...], Basis, NDArray[np.float64] | None] | None = (
             None  # passed from fit to learn, to save work
         )
 
@@ -145,29 +161,31 @@ class PoolEstimator:
     def fit(
         self,
         sketch: Sketch,
-        query: Query,
-        values: GridValues,
+        queries: Sequence[Query],
+        values: Sequence[GridValues],
         lessons: Sequence[Constraint],
         t: int,
     ) -> tuple[int, ...]:
         """Fit on the pool."""
-        basis = self._basis(sketch).with_one_more(values)
+        basis = self._basis(sketch).with_more(values)
         mass = self._masses(sketch).ratio
         if sketch.moments is None:
             moments = basis.correlate(mass)
         else:
-            moments = np.append(sketch.moments, basis.moment(mass))
+            moments = np.append(sketch.moments, basis.moments(mass, len(values)))
         theta, after = self._rule.fit(basis, lessons, sketch.theta, mass, moments)
-        self._ahead = values, basis, after
+        self._ahead = tuple(values), basis, after
         return to_grid(theta)
 
-    def learn(self, sketch: Sketch, query: Query, values: GridValues, fit: tuple[int, ...]) -> Sketch:
+    def learn(
+        self, sketch: Sketch, queries: Sequence[Query], values: Sequence[GridValues], fit: tuple[int, ...]
+    ) -> Sketch:
         """Extend the basis and evaluate the new sketch once."""
         ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead[0] is values:
+        if ahead is not None and _same(ahead[0], values):
             basis, moments = ahead[1], ahead[2]
         else:
-            basis, moments = self._basis(sketch).with_one_more(values), None
+            basis, moments = self._basis(sketch).with_more(values), None
         return Sketch(fit, (), basis, masses_on(self._rule, basis, from_grid(fit), self._draws), moments)
 
     @staticmethod
@@ -256,22 +274,24 @@ class FreshEstimator:
     def fit(
         self,
         sketch: Sketch,
-        query: Query,
-        values: GridValues,
+        queries: Sequence[Query],
+        values: Sequence[GridValues],
         lessons: Sequence[Constraint],
         t: int,
     ) -> tuple[int, ...]:
         """Fit on rows drawn only for this refit."""
         draws = self._draw(stream_rng(self._seed, "fit", t), self._fit_rows)
-        basis = self._basis([*sketch.queries, query], draws)
+        basis = self._basis([*sketch.queries, *queries], draws)
         mass = self._evaluate(sketch, draws).ratio
         theta, _ = self._rule.fit(basis, lessons, sketch.theta, mass, basis.correlate(mass))
         return to_grid(theta)
 
-    def learn(self, sketch: Sketch, query: Query, values: GridValues, fit: tuple[int, ...]) -> Sketch:
-        """Add the question to the sketch, to be evaluated on the rows of every later round."""
-        learnt = Sketch(fit, (*sketch.queries, query))
-        if fit != unchanged(sketch):  # raises for a sketch that cannot be evaluated, while the old one is still in use
+    def learn(
+        self, sketch: Sketch, queries: Sequence[Query], values: Sequence[GridValues], fit: tuple[int, ...]
+    ) -> Sketch:
+        """Add the questions to the sketch, to be evaluated on the rows of every later round."""
+        learnt = Sketch(fit, (*sketch.queries, *queries))
+        if fit != unchanged(sketch, len(queries)):  # raises for what cannot be evaluated, while the old one is in use
             self._evaluate(learnt, self._draw(stream_rng(self._seed, "probe"), _PROBES))
         return learnt
 

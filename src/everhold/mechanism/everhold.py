@@ -180,14 +180,14 @@ class Everhold:
         lessons = (*state.lessons, self._lesson(proposal, cell))
         if fit is not None:
             check_fit(fit, len(lessons))
-            sketch = self._estimator.learn(state.sketch, query, values, fit)
+            sketch = self._estimator.learn(state.sketch, [query], [values], fit)
         else:
             try:
-                fit = self._estimator.fit(state.sketch, query, values, lessons, proposal.round)
-                sketch = self._estimator.learn(state.sketch, query, values, fit)
+                fit = self._estimator.fit(state.sketch, [query], [values], lessons, proposal.round)
+                sketch = self._estimator.learn(state.sketch, [query], [values], fit)
             except Exception:
                 fit = unchanged(state.sketch)
-                sketch = self._estimator.learn(state.sketch, query, values, fit)
+                sketch = self._estimator.learn(state.sketch, [query], [values], fit)
         self._state = _State(sketch, proposal.round, state.code.after(round=proposal.round, cell=cell), lessons)
 
     def skip(self, rounds: int) -> None:

@@ -81,9 +81,9 @@ class Sketch:
         return from_grid(self.fit)
 
 
-def unchanged(sketch: Sketch) -> tuple[int, ...]:
-    """The coefficients that ignore one more question; used if a refit fails."""
-    return (*sketch.fit, 0)
+def unchanged(sketch: Sketch, more: int = 1) -> tuple[int, ...]:
+    """The coefficients that ignore `more` new questions; used if a refit fails."""
+    return (*sketch.fit, *(0,) * more)
 
 
 def masses_on(rule: Rule, basis: Basis, theta: NDArray[np.float64], draws: Draws) -> Masses:

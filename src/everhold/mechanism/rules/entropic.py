@@ -71,7 +71,7 @@ class Entropic:
             targets=np.array([lesson.target for lesson in lessons]),
             slacks=np.array([lesson.slack + (lesson.width if self.proved else 0.0) for lesson in lessons]),
             bound=8.0,
-            start=np.append(theta, 0.0),
+            start=np.append(theta, np.zeros(1 + len(lessons) - len(theta))),
             mass=mass,
             moments=moments,
         )

@@ -7,6 +7,7 @@ E_π[(h - h*)²] by γ², so there are at most χ²/γ² (`docs/theory/surprises
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -64,8 +65,16 @@ class Gradient:
         mass: NDArray[np.float64],
         moments: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-        """Add one coefficient; the others do not change."""
-        lesson = lessons[-1]
+        """Add one coefficient for each new question, in turn; the others do not change."""
+        first = len(theta) - 1
+        for j, lesson in enumerate(lessons[first:], first):
+            now: Constraint | None = lesson
+            if j > first:  # the steps of this batch so far have moved the sketch's answer
+                now = _after(lesson, float(basis.gram()[1 + j, 1 + first : 1 + j] @ theta[1 + first :]))
+            theta = np.append(theta, self._step(basis, j, now) if now else 0.0)
+        return theta, None
+
+    def _step(self, basis: Basis, j: int, lesson: Constraint) -> float:
         direction = 1.0 if lesson.target > lesson.sketch else -1.0
         if self.step == "paper":
             size = lesson.tolerance / 8.0  # ε/16 on the scale of h, with ε = 2τ
@@ -73,7 +82,15 @@ class Gradient:
             size = lesson.gap
         else:
             indicator = np.zeros(len(basis))
-            indicator[-1] = 1.0
+            indicator[j] = 1.0
             square = float(basis.weights.dot(np.square(basis.combine(indicator))))
             size = abs(lesson.target - lesson.sketch) / max(square, 1e-3)
-        return np.append(theta, direction * size), None
+        return direction * size
+
+
+def _after(lesson: Constraint, moved: float) -> Constraint | None:
+    """The constraint once the sketch's answer has moved; None if that answer would no longer be a surprise."""
+    off = abs(lesson.target - lesson.sketch - moved)
+    if off <= lesson.tolerance:
+        return None
+    return replace(lesson, sketch=lesson.sketch + moved, gap=off - lesson.slack - lesson.width)
