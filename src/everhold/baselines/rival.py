@@ -9,6 +9,7 @@ the rows and without the noise, like everhold's own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from everhold.queries.grid import GridValues, Scale
+    from everhold.queries.grid import GridValues, Scale, Sums
+    from everhold.queries.protocol import Outcome
     from everhold.queries.query import Query
 
 __all__ = [
@@ -234,14 +236,19 @@ class Rival:
         """Indices of the private rows that the round reads; None: all rows."""
         return self.policy.part(proposal.round, self._site)
 
-    def decide(self, proposal: Turn, total: int) -> int | None:
+    def needs(self, proposal: Turn) -> tuple[Query, ...]:
+        """The question itself."""
+        return () if proposal.query is None else (proposal.query,)
+
+    def decide(self, proposal: Turn, sums: Sequence[Sums]) -> int | None:
         """The data-dependent part of the answer as a whole number, or QUIET."""
         part = self.part(proposal)
         read = self._site.rows if part is None else len(part)
-        return self.policy.decide(proposal, Fraction(total, VALUE_ONE * read))
+        return self.policy.decide(proposal, Fraction(sums[0].first, VALUE_ONE * read))
 
-    def absorb(self, proposal: Turn, cell: int | None, fit: tuple[int, ...] | None = None) -> None:
+    def absorb(self, proposal: Turn, outcome: Outcome, fit: tuple[int, ...] | None = None) -> None:
         """End the round and update the policy's state."""
+        cell = _cell(outcome)
         state = self._state
         if proposal.round != state.round + 1:
             raise SettingError(f"the proposal is for round {proposal.round}, but the next round is {state.round + 1}.")
@@ -253,8 +260,9 @@ class Rival:
         """Count `rounds` quiet rounds read from a record."""
         self._state = replace(self._state, round=self._state.round + rounds)
 
-    def answer(self, proposal: Turn, cell: int | None) -> Answer:
+    def answer(self, proposal: Turn, outcome: Outcome) -> Answer:
         """The answer to return, on the scale of the question."""
+        cell = _cell(outcome)
         found = self.policy.tell(proposal, cell)
         value, low, high = (min(max(x, -1.0), 1.0) for x in (found.value, found.low, found.high))
         answer = Answer(value, low, high, cell is not QUIET, proposal.round, proposal.nats, "mean")
@@ -313,3 +321,10 @@ def refuse(what: str, *, asked: float) -> PrecisionExhausted:
         needed=asked / 2.0,
         more_rows=None,
     )
+
+
+def _cell(outcome: Outcome) -> int | None:
+    """A baseline discloses whole numbers only."""
+    if not isinstance(outcome, int | None):
+        raise ReplayError(f"a baseline's round discloses a whole number, not {outcome!r}.")
+    return outcome

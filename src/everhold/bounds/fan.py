@@ -20,7 +20,16 @@ import numpy as np
 from everhold.bounds.elementary import ln
 from everhold.errors import SettingError
 
-__all__ = ["RATE_STEPS", "TOP", "fan_group_difference", "fan_interval", "fan_radius", "fan_rate", "fan_reach"]
+__all__ = [
+    "RATE_STEPS",
+    "TOP",
+    "fan_exact_radius",
+    "fan_group_difference",
+    "fan_interval",
+    "fan_radius",
+    "fan_rate",
+    "fan_reach",
+]
 
 RATE_STEPS = 2**10
 """A rate λ is a multiple of 1/RATE_STEPS, strictly between 0 and 1."""
@@ -111,6 +120,12 @@ def fan_interval(
     low = Fraction(first, rows) - _radius(spread, rows, max(below, 1), rates[0], price)
     high = Fraction(first, rows) + _radius(spread, rows, max(above, 1), rates[1], price)
     return _clip(low, 0, top), _clip(high, 0, top)
+
+
+def fan_exact_radius(around: int, rows: int, reach: int, rate: int, nats: float) -> Fraction | None:
+    """The exact distance of an end from the mean, in steps, from Σ(x - centre)² over `rows` values; None: no bound."""
+    price = _price(nats)
+    return None if price is None or rows < 1 else _radius(around, rows, max(reach, 1), rate, price)
 
 
 def fan_group_difference(

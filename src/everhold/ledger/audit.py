@@ -12,7 +12,7 @@ from everhold.ledger.walk import RoundMissing, walk
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from everhold.ledger.rounds import Round
+    from everhold.ledger.rounds import Performed, Round
     from everhold.queries.protocol import Mechanism
 
 __all__ = ["Audit", "audit"]
@@ -54,8 +54,8 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def audit(mechanism: Mechanism[Any], rounds: Iterable[Round]) -> Audit:
-    """Replay recorded rounds on a mechanism in its first state; stop at the first deviation."""
+def audit(mechanism: Mechanism[Any], rounds: Iterable[Round | Performed]) -> Audit:
+    """Replay recorded rounds and acts on a mechanism in its first state; stop at the first deviation."""
     done = surprises = unchecked = 0
 
     def deviates(what: str) -> Audit:
@@ -79,5 +79,5 @@ def audit(mechanism: Mechanism[Any], rounds: Iterable[Round]) -> Audit:
         if answer != past.answer:
             return deviates(f"round {past.number} replays as {answer}, recorded was {past.answer}")
         done += 1
-        surprises += past.cell is not None
+        surprises += past.answer.surprise
         unchecked += isinstance(past.question, Digest)

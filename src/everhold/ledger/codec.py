@@ -1,8 +1,8 @@
 """Records as text: typed, versioned, exact. A number survives because Python writes floats so that they read back equal.
 
 Kinds of records: 'study' (the configuration, first and once), 'round' (a question and its answer), 'repeat' (a request that
-was answered from an earlier round), 'finding' (a statistic and its result, made of rounds). A version that is not known here
-is refused.
+was answered from an earlier round), 'finding' (a statistic and its result, made of rounds), 'begun' (an act that is about to
+read private rows), 'done' (how it ended, where it is not made of rounds). A version that is not known here is refused.
 """
 
 from __future__ import annotations
@@ -11,25 +11,50 @@ import json
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from fractions import Fraction
+from math import nan
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from everhold.errors import LedgerError, QuestionError
-from everhold.ledger.rounds import UNPARSED, Digest, Recorded, RecordedFinding, Round
+from everhold.ledger.rounds import UNPARSED, Begun, Digest, Done, Recorded, RecordedFinding, Round
 from everhold.ledger.store import Record
+from everhold.queries.act import ASK, Act, ActKind
 from everhold.queries.answer import Answer
 from everhold.queries.expression import BoundedMean, Expression, bounded_mean, expression, number
 from everhold.queries.expression.canonical import looks_like_text, text_of
+from everhold.queries.expression.groups import (
+    GroupMean,
+    GroupShare,
+    QuantileOf,
+    group_mean,
+    group_share,
+    quantile_of,
+)
 from everhold.queries.expression.parser import RECORDED
 from everhold.queries.grid import Packed
-from everhold.queries.protocol import SketchValue
+from everhold.queries.protocol import NOTHING, SketchValue
+from everhold.queries.result import number_or_null
 
 if TYPE_CHECKING:
     from everhold.queries.expression.tree import Kind
     from everhold.queries.query import Query
 
-__all__ = ["AskedBy", "Entry", "FindingEntry", "Repeat", "read_entry", "require_keys", "round_record"]
+__all__ = [
+    "AnyEntry",
+    "AskedBy",
+    "BegunEntry",
+    "DoneEntry",
+    "Entry",
+    "FindingEntry",
+    "Repeat",
+    "question_from_dict",
+    "question_to_dict",
+    "read_entry",
+    "require_keys",
+    "round_record",
+]
 
-VERSIONS = {"study": 1, "round": 1, "repeat": 1, "finding": 1}
+VERSIONS = {"study": 2, "round": 2, "repeat": 1, "finding": 1, "begun": 1, "done": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +93,27 @@ class FindingEntry:
     written_by: int
 
 
+@dataclass(frozen=True, slots=True)
+class BegunEntry:
+    """An act that was about to read private rows."""
+
+    begun: Begun
+    asked_by: AskedBy
+    written_by: int
+
+
+@dataclass(frozen=True, slots=True)
+class DoneEntry:
+    """How it ended."""
+
+    done: Done
+    asked_by: AskedBy
+    written_by: int
+
+
+AnyEntry = Entry | Repeat | FindingEntry | BegunEntry | DoneEntry
+
+
 def dump(value: Mapping[str, Any]) -> str:
     """One text for one value."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -102,15 +148,23 @@ def round_record(round: Round, at: AskedBy) -> Record:  # noqa: A002
         "asked": asked,
         "name": round.name,
         "identity": round.identity,
-        "value": answer.value,
+        "value": number_or_null(answer.value),
         "low": answer.low,
         "high": answer.high,
         "surprise": answer.surprise,
         "spent": answer.spent,
         "scale": answer.scale,
-        "cell": round.cell,
+        "cell": list(round.cell) if isinstance(round.cell, tuple) else round.cell,
+        "act": None if round.act == ASK else _act_to_dict(round.act),
         "fit": None if round.fit is None else list(round.fit),
-        "reading": [reading.scale, str(reading.numerator), str(reading.denominator), reading.draws],
+        "reading": [
+            reading.scale,
+            str(reading.numerator),
+            str(reading.denominator),
+            reading.draws,
+            reading.second,
+            reading.group,
+        ],
         **_when(at),
     }
     return Record("round", VERSIONS["round"], dump(body), blob)
@@ -133,6 +187,56 @@ def finding_record(finding: RecordedFinding, at: AskedBy) -> Record:
     return Record("finding", VERSIONS["finding"], dump(body))
 
 
+def begun_record(begun: Begun, at: AskedBy) -> Record:
+    """An act that is about to read private rows, ready to be written."""
+    body = {"act": begun.kind, "asked": list(begun.asked), "options": begun.options, **_when(at)}
+    return Record("begun", VERSIONS["begun"], dump(body))
+
+
+def done_record(done: Done, at: AskedBy) -> Record:
+    """How an act ended, ready to be written."""
+    body = {"outcome": done.outcome, "result": done.result, "interrupted": done.interrupted, **_when(at)}
+    return Record("done", VERSIONS["done"], dump(body))
+
+
+def question_to_dict(query: Query | Digest) -> dict[str, Any]:
+    """A question of an act as plain data. Given by values or a callable, only that it was."""
+    if isinstance(query, Digest) or not query.text:
+        return {"kind": "values", "name": getattr(query, "name", None)}
+    return _question(query)[0]
+
+
+def question_from_dict(asked: Mapping[str, Any], kinds: Mapping[str, Kind]) -> Query | None:
+    """The question of an act again; None where it was given by values."""
+    if asked["kind"] == "values":
+        return None
+    found = _asked(asked, None, kinds, None)
+    return None if isinstance(found, Digest) else found
+
+
+def _act_to_dict(act: Act) -> dict[str, Any]:
+    share = None if act.share is None else str(act.share)
+    return {"kind": act.kind, "parts": act.parts, "place": act.place, "share": share, "expect": act.expect}
+
+
+def _act_from_dict(kept: Mapping[str, Any] | None) -> Act:
+    if kept is None:
+        return ASK
+    require_keys(kept, ("kind", "parts", "place", "share", "expect"), "the act of a round")
+    kind, parts, place = kept["kind"], kept["parts"], kept["place"]
+    share = None if kept["share"] is None else Fraction(kept["share"])
+    fine = kind in get_args(ActKind) and type(parts) is int and type(place) is int and 1 <= place <= parts
+    fine = fine and (share is None or (0 < share <= 1 and str(share) == kept["share"]))
+    fine = fine and (kept["expect"] is None or type(kept["expect"]) in (int, float))
+    if not fine:
+        raise ValueError("an act that is not known")
+    expect = None if kept["expect"] is None else float(kept["expect"])
+    found = Act(kind, parts, place, share, expect)
+    if found == ASK:
+        raise ValueError("a plain ask that is written as an act")
+    return found
+
+
 def sqlite_version() -> int:
     """The library's version, as the header of its files has it."""
     major, minor, patch = sqlite3.sqlite_version_info
@@ -145,8 +249,8 @@ def _when(at: AskedBy) -> dict[str, Any]:
 
 def read_entry(
     record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all", "surprises"] = "all"
-) -> Entry | Repeat | FindingEntry:
-    """A round, a repeat or a finding again, equal to what was written.
+) -> AnyEntry:
+    """A round, a repeat, a finding or an act again, equal to what was written.
 
     With `parse="surprises"` the text of quiet questions is not parsed again; `UNPARSED` stands for it.
     """
@@ -158,36 +262,44 @@ def read_entry(
         if record.blob is not None and (record.kind != "round" or body["asked"].get("kind") != "values"):
             raise ValueError("bytes that nothing reads")
         at = AskedBy(body["time"], body["who"], body["request"])
+        if record.kind == "begun":
+            begun = Begun(body["act"], tuple(body["asked"]), body["options"])
+            return BegunEntry(begun, at, int(body["sqlite"]))
+        if record.kind == "done":
+            done = Done(body["outcome"], body["result"], body["interrupted"])
+            return DoneEntry(done, at, int(body["sqlite"]))
         if record.kind == "repeat":
             return Repeat(int(body["round"]), at, int(body["sqlite"]))
         if record.kind == "finding":
             parts = tuple(int(one) for one in body["rounds"])
             found = RecordedFinding(body["statistic"], body["arguments"], body["summary"], parts)
             return FindingEntry(found, at, int(body["sqlite"]))
-        scale, numerator, denominator, draws = body["reading"]
+        scale, numerator, denominator, draws, second, group = body["reading"]
         asked = (
             UNPARSED
-            if parse == "surprises" and body["cell"] is None and body["asked"]["kind"] in ("yes/no", "mean")
+            if parse == "surprises" and body["cell"] is None and body["asked"]["kind"] in _TEXTS
             else _asked(body["asked"], record.blob, kinds, body["name"])
         )
         _require_name(asked, body["name"], body["identity"])
         return Entry(
             Round(
                 Answer(
-                    body["value"],
+                    nan if body["value"] is None else body["value"],
                     body["low"],
                     body["high"],
                     body["surprise"],
                     body["round"],
                     body["spent"],
                     body["scale"],
+                    "ask" if body["act"] is None else body["act"]["kind"],
                 ),
-                body["cell"],
+                tuple(body["cell"]) if isinstance(body["cell"], list) else body["cell"],
                 None if body["fit"] is None else tuple(body["fit"]),
-                SketchValue(scale, int(numerator), int(denominator), draws),
+                SketchValue(scale, int(numerator), int(denominator), draws, second, group),
                 asked,
                 body["name"],
                 body["identity"],
+                _act_from_dict(body["act"]),
             ),
             at,
             int(body["sqlite"]),
@@ -198,6 +310,24 @@ def read_entry(
 
 _SHAPES: dict[str, dict[str, tuple[type, ...]]] = {
     "repeat": {"round": (int,), "time": (str,), "who": (str, type(None)), "request": (str,), "sqlite": (int,)},
+    "begun": {
+        "act": (str,),
+        "asked": (list,),
+        "options": (dict,),
+        "time": (str,),
+        "who": (str, type(None)),
+        "request": (str, type(None)),
+        "sqlite": (int,),
+    },
+    "done": {
+        "outcome": (int, bool, str, type(None)),
+        "result": (dict,),
+        "interrupted": (bool,),
+        "time": (str,),
+        "who": (str, type(None)),
+        "request": (str, type(None)),
+        "sqlite": (int,),
+    },
     "finding": {
         "statistic": (str,),
         "arguments": (dict,),
@@ -213,13 +343,14 @@ _SHAPES: dict[str, dict[str, tuple[type, ...]]] = {
         "asked": (dict,),
         "name": (str, type(None)),
         "identity": (str, type(None)),
-        "value": (float, int),
+        "value": (float, int, type(None)),
         "low": (float, int),
         "high": (float, int),
         "surprise": (bool,),
         "spent": (float, int),
         "scale": (str,),
-        "cell": (int, type(None)),
+        "cell": (int, list, str, type(None)),
+        "act": (dict, type(None)),
         "fit": (list, type(None)),
         "reading": (list,),
         "time": (str,),
@@ -234,8 +365,12 @@ _ASKED = {
     "digest": {"kind", "sha256"},
     "yes/no": {"kind", "text"},
     "mean": {"kind", "text", "low", "high", "given", "reverse"},
+    "share given": {"kind", "text", "given"},
+    "mean given": {"kind", "text", "low", "high", "given"},
+    "quantile": {"kind", "text", "low", "high", "level", "given", "step", "middle"},
     "values": {"kind", "scale", "form", "size"},
 }
+_TEXTS = ("yes/no", "mean", "share given", "mean given", "quantile")
 
 
 def require_keys(found: Mapping[str, Any], wanted: Iterable[str], what: str) -> None:
@@ -256,13 +391,21 @@ def _require_shape(kind: str, body: Mapping[str, Any]) -> None:
     if kind == "finding":
         _require_finding(body)
     if kind == "round" and (
-        (body["cell"] is None) != (body["fit"] is None)
-        or body["surprise"] != (body["cell"] is not None)
+        (body["cell"] is None and body["fit"] is not None)
+        or (body["act"] is None and body["surprise"] != (body["cell"] is not None))
+        or not _is_outcome(body["cell"])
         or any(not isinstance(one, int) or isinstance(one, bool) for one in body["fit"] or [])
     ):
         raise ValueError("a surprise without its cell or its coefficients")
     if kind == "round":
         require_keys(body["asked"], _ASKED.get(body["asked"].get("kind"), ()), "the question of a round")
+
+
+def _is_outcome(cell: object) -> bool:
+    """Quiet, a cell, a cell with its step, or nothing."""
+    if isinstance(cell, list):
+        return len(cell) == 2 and all(type(one) is int for one in cell) and cell[1] >= 0
+    return cell is None or type(cell) is int or cell == NOTHING
 
 
 def _require_finding(body: Mapping[str, Any]) -> None:
@@ -302,7 +445,7 @@ def _require_name(asked: Query | Digest, name: str | None, identity: str | None)
     """The name that readers see is the question's own."""
     if asked is UNPARSED:
         return
-    if isinstance(asked, Expression | BoundedMean):
+    if isinstance(asked, Expression | BoundedMean | GroupShare | GroupMean | QuantileOf):
         fine = name == identity == asked.name
     else:
         digest = (
@@ -323,6 +466,15 @@ def _question(kept: Query | Digest) -> tuple[dict[str, Any], bytes | None]:
         given = None if kept.given is None else text_of(kept.given)
         ends = {"low": kept.low, "high": kept.high, "given": given, "reverse": kept.reverse}
         return {"kind": "mean", "text": text_of(kept.tree), **ends}, None
+    if isinstance(kept, GroupShare):
+        return {"kind": "share given", "text": text_of(kept.tree), "given": text_of(kept.given)}, None
+    if isinstance(kept, GroupMean | QuantileOf):
+        given = None if kept.given is None else text_of(kept.given)
+        ends = {"text": text_of(kept.tree), "low": kept.low, "high": kept.high, "given": given}
+        if isinstance(kept, GroupMean):
+            return {"kind": "mean given", **ends}, None
+        more = {"level": kept.level, "step": kept.step, "middle": kept.middle}
+        return {"kind": "quantile", **ends, **more}, None
     if isinstance(kept, Recorded):
         packed = kept.packed
         return {"kind": "values", "scale": packed.scale, "form": packed.form, "size": packed.size}, packed.data
@@ -338,6 +490,16 @@ def _asked(asked: Mapping[str, Any], blob: bytes | None, kinds: Mapping[str, Kin
         given = None if asked["given"] is None else expression(asked["given"], kinds, limits=RECORDED).tree
         tree = number(asked["text"], kinds, limits=RECORDED)
         return bounded_mean(tree, asked["low"], asked["high"], given=given, reverse=asked["reverse"])
+    if asked["kind"] == "share given":
+        trees = [expression(asked[name], kinds, limits=RECORDED).tree for name in ("text", "given")]
+        return group_share(trees[0], trees[1])
+    if asked["kind"] in ("mean given", "quantile"):
+        given = None if asked["given"] is None else expression(asked["given"], kinds, limits=RECORDED).tree
+        tree = number(asked["text"], kinds, limits=RECORDED, dates=asked["kind"] == "quantile")
+        low, high = asked["low"], asked["high"]
+        if asked["kind"] == "mean given":
+            return group_mean(tree, low, high, given)
+        return quantile_of(tree, low, high, asked["level"], given, asked["step"], asked["middle"])
     if asked["kind"] == "values" and blob is not None:
         return Recorded(Packed(asked["scale"], asked["form"], asked["size"], blob), name)
     raise ValueError("an unknown kind of question")

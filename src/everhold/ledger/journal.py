@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from everhold.errors import LedgerError, ReplayError
-from everhold.ledger.codec import AskedBy, finding_record, repeat_record, round_record
+from everhold.ledger.codec import AskedBy, begun_record, done_record, finding_record, repeat_record, round_record
+from everhold.ledger.rounds import Performed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from everhold.ledger.rounds import RecordedFinding, Round
+    from everhold.ledger.rounds import Begun, Done, RecordedFinding, Round
     from everhold.ledger.store import Record, Store
+    from everhold.queries.protocol import Outcome
 
 __all__ = ["Journal"]
 
@@ -32,6 +34,10 @@ class Journal:
         self._waiting: list[Record] = []
         self._findings: list[tuple[int, RecordedFinding, AskedBy]] = []
         self._found: set[str] = set()
+        self._read: dict[str, Round] = {}
+        self._pending: tuple[Begun, AskedBy] | None = None
+        self._performed: list[tuple[Performed, AskedBy]] = []
+        self._performed_requests: dict[str, Performed] = {}
 
     @property
     def store(self) -> Store | None:
@@ -52,9 +58,74 @@ class Journal:
         self._rounds.append(round)
         self._times.append(at)
         if round.name is not None:
+            if round.act.kind != "ask":
+                self._read[round.name] = round
             self._named[round.name] = round
+        if round.act.kind != "ask" and round.act.place == round.act.parts:
+            self._pending = None
         if at.request is not None:
             self._requests[at.request] = round.number
+
+    def begin(self, begun: Begun, at: AskedBy) -> None:
+        """Note that an act is about to read private rows. It must be durable before it does."""
+        if self._store is not None:
+            self._waiting.append(begun_record(begun, at))
+        self.restore_begun(begun, at)
+
+    def restore_begun(self, begun: Begun, at: AskedBy) -> None:
+        """An act that is about to read private rows, durable already."""
+        if self._pending is not None:
+            raise LedgerError(f"an act {begun.kind!r} begins before {self._pending[0].kind!r} has ended.")
+        self._pending = begun, at
+
+    def end(self, done: Done, at: AskedBy) -> Performed:
+        """Note how the act ended."""
+        performed = self.restore_done(done)
+        if self._store is not None:
+            self._waiting.append(done_record(done, at))
+        return performed
+
+    def restore_done(self, done: Done) -> Performed:
+        """How an act ended, durable already."""
+        if self._pending is None:
+            raise LedgerError("an act ends that never began.")
+        (begun, at), self._pending = self._pending, None
+        performed = Performed(begun, done, len(self._rounds))
+        self._performed.append((performed, at))
+        if at.request is not None and not done.interrupted:
+            self._performed_requests[at.request] = performed
+        return performed
+
+    @property
+    def pending(self) -> tuple[Begun, AskedBy] | None:
+        """An act that began and has not ended."""
+        return self._pending
+
+    @property
+    def performed(self) -> Sequence[tuple[Performed, AskedBy]]:
+        """Acts that are not made of rounds."""
+        return self._performed
+
+    def performed_as(self, request: str | None) -> Performed | None:
+        """The act that a request was answered by, if there is one."""
+        return None if request is None else self._performed_requests.get(request)
+
+    def read_as(self, name: str | None) -> Round | None:
+        """The round in which a question of that name was read, if there is one."""
+        return None if name is None else self._read.get(name)
+
+    def in_order(self) -> Iterator[Round | Performed]:
+        """Rounds and other acts as they happened."""
+        acts = iter([*(one for one, _ in self._performed)])
+        following = next(acts, None)
+        for past in self._rounds:
+            while following is not None and following.after < past.number:
+                yield following
+                following = next(acts, None)
+            yield past
+        while following is not None:
+            yield following
+            following = next(acts, None)
 
     def note_finding(self, finding: RecordedFinding, at: AskedBy) -> None:
         """Add a statistic and its result, after the rounds that it was made of. The same one is recorded once."""
@@ -131,12 +202,12 @@ class Journal:
         """When round `number` was asked, and by whom."""
         return self._times[number - 1]
 
-    def transcript(self) -> dict[int, tuple[int, tuple[int, ...]]]:
-        """Z: for every surprise its round, its cell and the coefficients fitted then. All that the data ever said."""
-        return {past.number: (past.cell, past.fit or ()) for past in self._rounds if past.cell is not None}
+    def transcript(self) -> dict[int, tuple[Outcome, tuple[int, ...] | None]]:
+        """Z: for every round that disclosed something its outcome, and the coefficients fitted then."""
+        return {past.number: (past.cell, past.fit) for past in self._rounds if past.cell is not None}
 
     def __repr__(self) -> str:
-        surprises = sum(past.cell is not None for past in self._rounds)
+        surprises = sum(past.answer.surprise for past in self._rounds)
         return f"Journal(rounds: {len(self._rounds):,}, surprises: {surprises:,})"
 
     def __len__(self) -> int:

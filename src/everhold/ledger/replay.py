@@ -18,13 +18,13 @@ from everhold.queries.query import as_query
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
-    from everhold.queries.protocol import Mechanism, SketchValue
+    from everhold.queries.protocol import Mechanism, Outcome, SketchValue
     from everhold.queries.query import Query
 
 __all__ = ["Analyst", "Transcript", "replay"]
 
-Transcript = Mapping[int, tuple[int, tuple[int, ...]]]
-"""Z: round of a surprise to its cell and the coefficients fitted then."""
+Transcript = Mapping[int, tuple["Outcome", tuple[int, ...] | None]]
+"""Z: round of a surprise to what it disclosed and the coefficients fitted then."""
 
 Analyst = Callable[[], Generator[Any, "Answer", Any]]
 """An analyst's program: a function that makes a generator, which yields questions and is sent their answers."""

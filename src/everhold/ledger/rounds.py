@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import ReplayError
+from everhold.queries.act import ASK, Act
 from everhold.queries.expression.question import itself
 from everhold.queries.grid import Packed
 from everhold.statistics.finding import Shares
@@ -15,12 +16,24 @@ from everhold.statistics.parameters import arguments
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
     from everhold.queries.grid import GridValues, Scale, Sums
-    from everhold.queries.protocol import Proposal, SketchValue
+    from everhold.queries.protocol import Outcome, Proposal, SketchValue
     from everhold.queries.query import Query, Rows
     from everhold.statistics.finding import Finding
     from everhold.statistics.statistic import Statistic
 
-__all__ = ["KEPT_BYTES", "UNPARSED", "Digest", "Recorded", "RecordedFinding", "Round", "summary_of", "to_record"]
+__all__ = [
+    "KEPT_BYTES",
+    "UNPARSED",
+    "Begun",
+    "Digest",
+    "Done",
+    "Performed",
+    "Recorded",
+    "RecordedFinding",
+    "Round",
+    "summary_of",
+    "to_record",
+]
 
 KEPT_BYTES = 1024
 """Quiet questions given as arrays keep their public values up to this many bytes, and a digest beyond it."""
@@ -64,22 +77,24 @@ class Round:
 
     Attributes:
         answer: what was returned, on the scale it was returned on.
-        cell: None for a quiet round, else the cell of the surprise.
-        fit: the sketch's coefficients after a surprise, on their grid; None after a quiet round.
+        cell: what the round disclosed: None for a quiet ask, else the cell, with the step of its half-width where it has one.
+        fit: the sketch's coefficients, on their grid, where the round taught it something; else None.
         reading: what the sketch said, exactly.
         question: the question given as text; its packed public values or their digest; the callable itself where rows
             are drawn anew every round.
         name: what it was called, if it was named.
-        identity: for a named question, the digest of its values on public rows that never change.
+        identity: for a named question, the digest of its values on public rows that never change; of a text, the text.
+        act: how it was asked.
     """
 
     answer: Answer
-    cell: int | None
+    cell: Outcome
     fit: tuple[int, ...] | None
     reading: SketchValue
     question: Query | Digest
     name: str | None
     identity: str | None = None
+    act: Act = ASK
 
     @property
     def is_text(self) -> bool:
@@ -90,6 +105,46 @@ class Round:
     def number(self) -> int:
         """The round's number."""
         return self.answer.round
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An act that is about to read private rows, recorded before it does.
+
+    Attributes:
+        kind: 'read', 'close', 'best_of', 'is_better', 'compare' or 'certify'.
+        asked: what it is about, as plain data: questions by their text or digest, statistics by name and arguments.
+        options: everything else that is fixed beforehand.
+    """
+
+    kind: str
+    asked: tuple[dict[str, Any], ...]
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How an act ended that is not made of rounds.
+
+    Attributes:
+        outcome: what was disclosed: an index, a bit, a verdict; None: it was interrupted, or discloses nothing.
+        result: what was returned, as plain data.
+        interrupted: whether nothing was returned, because the act was interrupted.
+    """
+
+    outcome: int | bool | str | None
+    result: dict[str, Any]
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Performed:
+    """An act with its end."""
+
+    begun: Begun
+    done: Done
+    after: int
+    """How many rounds there were before it."""
 
 
 @dataclass(frozen=True, slots=True)

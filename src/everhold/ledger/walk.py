@@ -1,23 +1,29 @@
-"""The steps of a recorded session again, without the private rows: what restoring, replaying and auditing share."""
+"""The steps of a recorded session again, without the private rows: what restoring, replaying and auditing share.
+
+Acts that are not made of rounds (selections, bits, verdicts, certificates) are charged again between the rounds, and
+what they returned is computed again from what they disclosed.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Generic
 
-from everhold.errors import ReplayError
-from everhold.ledger.rounds import Digest
-from everhold.queries.protocol import P
+from everhold.errors import QuestionError, ReplayError, SettingError
+from everhold.ledger.rounds import Begun, Digest, Performed, Round
+from everhold.queries.act import ASK
+from everhold.queries.protocol import ActingMechanism, P
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from everhold.ledger.rounds import Round
+    from everhold.queries.act import Act
     from everhold.queries.answer import Answer
-    from everhold.queries.protocol import Mechanism, SketchValue
+    from everhold.queries.protocol import Mechanism, Outcome, SketchValue
     from everhold.queries.query import Query
 
-__all__ = ["RoundMissing", "Step", "step", "walk"]
+__all__ = ["RoundMissing", "Step", "charge", "perform_again", "propose", "step", "walk"]
 
 
 class RoundMissing(ReplayError):
@@ -33,29 +39,46 @@ class Step(Generic[P]):
 
 
 def step(
-    mechanism: Mechanism[P], question: Query | SketchValue, cell: int | None, fit: tuple[int, ...] | None
+    mechanism: Mechanism[P],
+    question: Query | SketchValue,
+    cell: Outcome,
+    fit: tuple[int, ...] | None,
+    act: Act = ASK,
 ) -> Step[P]:
-    """Propose, answer with the recorded cell, absorb it with the recorded fit."""
-    proposal = mechanism.propose(question)
+    """Propose, answer with the recorded outcome, absorb it with the recorded fit."""
+    proposal = propose(mechanism, question, act)
     answer = mechanism.answer(proposal, cell)
     mechanism.absorb(proposal, cell, fit)
     return Step(proposal, answer)
 
 
+def propose(mechanism: Mechanism[P], question: Query | SketchValue, act: Act) -> P:
+    """A proposal for any act; mechanisms other than everhold's own know asks only."""
+    if act == ASK:
+        return mechanism.propose(question)
+    if not isinstance(mechanism, ActingMechanism):
+        raise QuestionError(f"this mechanism answers asks only, not {act.kind!r} or expect=.")
+    found: P = mechanism.propose(question, act)
+    return found
+
+
 def walk(
-    mechanism: Mechanism[P], rounds: Iterable[Round], *, every: bool = True
+    mechanism: Mechanism[P], record: Iterable[Round | Performed], *, every: bool = True
 ) -> Iterator[tuple[Round, Step[P] | None]]:
-    """All recorded rounds on a mechanism in its first state, in order.
+    """All recorded rounds on a mechanism in its first state, in order; acts between them are charged on the way.
 
     Args:
         mechanism: in its first state.
-        rounds: as they were recorded.
-        every: also quiet rounds. Without them only surprises are evaluated, and quiet rounds count.
+        record: rounds and acts as they were recorded.
+        every: also quiet rounds. Without them only surprises and readings are evaluated, and quiet rounds count.
 
     Raises:
-        ReplayError: a round is missing, or a surprise whose question was not kept.
+        ReplayError: a round is missing, a surprise whose question was not kept, or an act that does not agree.
     """
-    for past in rounds:
+    for past in record:
+        if isinstance(past, Performed):
+            perform_again(mechanism, past)
+            continue
         expected = mechanism.rounds + 1
         if past.number != expected:
             raise RoundMissing(f"round {expected} is missing; round {past.number} follows")
@@ -65,5 +88,61 @@ def walk(
             continue
         kept = past.question
         if past.cell is not None and isinstance(kept, Digest):
-            raise ReplayError(f"round {past.number} was a surprise, but its question was not kept.")
-        yield past, step(mechanism, past.reading if isinstance(kept, Digest) else kept, past.cell, past.fit)
+            raise ReplayError(f"round {past.number} disclosed something, but its question was not kept.")
+        question = past.reading if isinstance(kept, Digest) else kept
+        yield past, step(mechanism, question, past.cell, past.fit, past.act)
+
+
+def perform_again(mechanism: Mechanism[Any], past: Performed) -> None:
+    """Charge a recorded act again, and compare the price that it was made at."""
+    if not isinstance(mechanism, ActingMechanism):
+        raise ReplayError(f"this mechanism has no act {past.begun.kind!r}.")
+    begun, done = past.begun, past.done
+    try:
+        price = charge(mechanism, begun, done.outcome, interrupted=done.interrupted)
+    except (KeyError, TypeError, ValueError, IndexError, SettingError) as error:
+        raise ReplayError(f"the act {begun.kind!r} after round {past.after} cannot be replayed ({error}).") from None
+    if not done.interrupted and price != done.result.get("spent"):
+        raise ReplayError(
+            f"the act {begun.kind!r} after round {past.after} replays at {price} nats, recorded were "
+            f"{done.result.get('spent')}"
+        )
+
+
+def charge(mechanism: ActingMechanism, begun: Begun, outcome: object, *, interrupted: bool = False) -> float:
+    """Charge an act that is not made of rounds. Returns the price of its claim, or what is disclosed from now on."""
+    options = begun.options
+    share = None if options.get("share") is None else Fraction(options["share"])
+    if begun.kind == "best_of":
+        weights = [Fraction(weight) for weight in options["weights"]]
+        if len(weights) != len(begun.asked) or sum(weights) > 1 or min(weights) <= 0:
+            raise ValueError("weights that do not fit")
+        mechanism.chosen(None if interrupted else weights[_index(outcome, len(weights))])
+        return mechanism.disclosed_nats
+    if begun.kind == "is_better":
+        if not interrupted and not isinstance(outcome, bool):
+            raise ValueError("an outcome that is not yes or no")
+        mechanism.answered(None if interrupted else bool(outcome))
+        return mechanism.disclosed_nats
+    if begun.kind == "compare":
+        price = mechanism.claim_price(share, parts=2, sides=1)
+        if not interrupted and outcome not in ("first", "second", "neither"):
+            raise ValueError("a verdict that is not known")
+        mechanism.judged(None if interrupted else outcome, share)  # type: ignore[arg-type]
+        return price
+    if begun.kind == "certify":
+        price = mechanism.claim_price(share)
+        mechanism.certified(share)
+        return price
+    if begun.kind in ("read", "close") and interrupted:
+        for _ in begun.asked:
+            mechanism.chosen(None)
+        mechanism.certified(share)
+        return mechanism.disclosed_nats
+    raise ValueError(f"an act {begun.kind!r} that is not known")
+
+
+def _index(outcome: object, count: int) -> int:
+    if not isinstance(outcome, int) or isinstance(outcome, bool) or not 0 <= outcome < count:
+        raise ValueError("an index that is not there")
+    return outcome

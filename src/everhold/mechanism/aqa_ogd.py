@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from everhold.bounds.concentration import confidence_nats
-from everhold.bounds.description_length import Code
+from everhold.bounds.code import Code, automatic_weight_nats
 from everhold.bounds.elementary import ln
 from everhold.bounds.paper import Constants, estimator_draws, update_cap
 from everhold.data.source import as_table
@@ -37,8 +37,10 @@ from everhold.queries.protocol import QUIET, SketchValue
 from everhold.queries.rng import stream_rng
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from everhold.queries.grid import Sums
+    from everhold.queries.protocol import Outcome
     from everhold.queries.query import Query
 
 __all__ = ["MOST_DRAWS", "AqaOgd", "PaperOffer"]
@@ -170,7 +172,7 @@ class AqaOgd:
     @property
     def spent(self) -> float:
         """The price in nats of the next answer's interval."""
-        return self._confidence_nats + self._code.nats(self._round + 1)
+        return self._confidence_nats + automatic_weight_nats(self._round + 1, None) + self._code.nats
 
     @property
     def exhausted(self) -> bool:
@@ -209,11 +211,15 @@ class AqaOgd:
     def part(self, proposal: PaperOffer) -> None:
         """None: the total is over all rows."""
 
-    def decide(self, proposal: PaperOffer, total: int) -> int | None:
+    def needs(self, proposal: PaperOffer) -> tuple[Query, ...]:
+        """The question itself."""
+        return () if proposal.query is None else (proposal.query,)
+
+    def decide(self, proposal: PaperOffer, sums: Sequence[Sums]) -> int | None:
         """Line 7: an update when |û - λv| > λε/2 and the cap allows; its cell is v rounded to a multiple of ε/2."""
         if self.exhausted:
             return QUIET
-        v = Fraction(total, VALUE_ONE * self._n)
+        v = Fraction(sums[0].first, VALUE_ONE * self._n)
         u = Fraction(proposal.reading.numerator, proposal.reading.denominator)
         if abs(u - v) <= self._accuracy / 2:
             return QUIET
@@ -222,13 +228,14 @@ class AqaOgd:
     def absorb(
         self,
         proposal: PaperOffer,
-        cell: int | None,
+        cell: Outcome,
         fit: tuple[int, ...] | None = None,
     ) -> None:
         """Line 9: G ← G ∪ {-λε s q/16}. The sign follows from û and the rounded answer (erratum 6)."""
         if proposal.round != self._round + 1:
             raise SettingError(f"the proposal is for round {proposal.round}, but the next round is {self._round + 1}.")
         if cell is not QUIET:
+            cell = _whole(cell)
             query = proposal.query
             if query is None:
                 raise ReplayError(f"round {proposal.round} was a surprise, but its question was not recorded.")
@@ -236,19 +243,22 @@ class AqaOgd:
             sign = 1 if u > cell * self._accuracy / 2 else -1
             self._gradients[query] = self._gradients.get(query, 0) - sign
             self._updates += 1
-            self._code = self._code.surprised(proposal.round, ln(float(self._cells)))
+            self._code = self._code.surprised(ln(float(self._cells)))
+        else:
+            self._code = self._code.quiet()
         self._round += 1
 
     def skip(self, rounds: int) -> None:
         """Count `rounds` quiet rounds read from a record."""
         self._round += rounds
+        self._code = self._code.quiet(rounds)
 
-    def answer(self, proposal: PaperOffer, cell: int | None) -> Answer:
+    def answer(self, proposal: PaperOffer, cell: Outcome) -> Answer:
         """û/λ, or v rounded to a multiple of ε/2; the interval by everhold's price."""
         if cell is QUIET:
             centre, slack = proposal.reading.value, float(self._accuracy) / 2
         else:
-            centre, slack = float(cell * self._accuracy / 2), float(self._accuracy) / 4
+            centre, slack = float(_whole(cell) * self._accuracy / 2), float(self._accuracy) / 4
         if self.exhausted and cell is QUIET:
             low, high = 0.0, 1.0  # an unchecked answer has no guarantee
         else:
@@ -271,8 +281,7 @@ class AqaOgd:
         tolerance = float(self._accuracy) / 2
         quiet = self.answer(PaperOffer(self._round + 1, query, reading, values, tolerance, self.spent), QUIET)
         prior = float(np.mean(values.array))
-        t = self._round + 1
-        costs = self._code.surprised(t, ln(float(self._cells))).nats(t + 1) - self._code.nats(t + 1)
+        costs = self._code.surprised(ln(float(self._cells))).nats - self._code.quiet().nats
         return Preview(prior, quiet.value, quiet.low, quiet.high, tolerance / 2, "share", self.spent, costs)
 
     def _size(self, gradients: int) -> int:
@@ -336,3 +345,10 @@ def _as_draws(drawn: Any) -> Draws:
         return Draws(drawn.rows, drawn.size, drawn.weights, drawn.draws)
     table = as_table(drawn, what="what draw(rng, size) returned")
     return Draws(table, table.size, None, float(table.size))
+
+
+def _whole(outcome: Outcome) -> int:
+    """The paper's mechanism discloses whole numbers only."""
+    if not isinstance(outcome, int):
+        raise ReplayError(f"a surprise of AQA-OGD discloses a whole number, not {outcome!r}.")
+    return outcome

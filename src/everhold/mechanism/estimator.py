@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from everhold.mechanism.rules.rule import Constraint, Rule
     from everhold.queries.query import Query
 
-__all__ = ["Draws", "Estimate", "Estimator", "FreshEstimator", "PoolEstimator", "past_values", "prepared_on"]
+__all__ = ["Draws", "Estimate", "Estimator", "FreshEstimator", "Look", "PoolEstimator", "past_values", "prepared_on", "second_moment"]
 
 _PROBES = 2048  # rows for the identity of a question, if every round draws new rows
 
@@ -56,6 +56,9 @@ class Estimator(Protocol):
 
     def estimate(self, sketch: Sketch, query: Query, t: int, purpose: str) -> Estimate:
         """The sketch's answer; `purpose` gives previews and answers different coins."""
+
+    def look(self, sketch: Sketch, queries: Sequence[Query]) -> Look | None:
+        """Several linear questions on the public rows at once; None if every round draws new rows."""
 
     def prior(self, query: Query) -> float:
         """The answer under the prior itself, before any surprise."""
@@ -86,11 +89,38 @@ class Estimator(Protocol):
         """The sketch with these questions and these coefficients."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """Several linear questions on fixed public rows, with the sketch there."""
+
+    values: tuple[GridValues, ...]
+    masses: Masses
+    draws: float
+
+
 def _estimate(values: GridValues, masses: Masses, draws: float) -> Estimate:
     numerator = values.dot(masses.values, masses.whole)
     denominator = masses.per * VALUE_ONE
     clipped = max(-denominator, min(denominator, numerator))
-    return Estimate(SketchValue(values.scale, clipped, denominator, draws), values)
+    second = 0
+    if values.scale == "mean":
+        second = second_moment(values.array, masses.values, _nearest(clipped * VALUE_ONE, denominator), masses.per)
+    return Estimate(SketchValue(values.scale, clipped, denominator, draws, second), values)
+
+
+def second_moment(steps: NDArray[np.float64], masses: NDArray[np.float64], centre: int, per: int) -> int:
+    """Σ mass·(x - centre)² / per, rounded up to whole steps², the same on every machine; at least 0.
+
+    Squares are rounded up to multiples of 2⁸ and summed as 64-bit whole numbers, exact below 2³⁸ of mass.
+    """
+    off = steps.astype(np.int64) - centre
+    squares = (off * off + 255) >> 8
+    total = int(np.einsum("i,i->", squares, masses.astype(np.int64)))
+    return max(-(-(total << 8) // per), 0)
+
+
+def _nearest(numerator: int, denominator: int) -> int:
+    return (2 * numerator + denominator) // (2 * denominator)
 
 
 def _prior_mean(query: Query, draws: Draws) -> float:
@@ -145,6 +175,11 @@ class PoolEstimator:
         """Evaluate the question on the pool."""
         values = query.on_reference(self._draws.rows, self._draws.size, verify=True)
         return _estimate(values, self._masses(sketch), self._draws.draws)
+
+    def look(self, sketch: Sketch, queries: Sequence[Query]) -> Look:
+        """Evaluate the questions on the pool."""
+        values = tuple(query.on_reference(self._draws.rows, self._draws.size) for query in queries)
+        return Look(values, self._masses(sketch), self._draws.draws)
 
     def prior(self, query: Query) -> float:
         """The weighted mean of the question over the pool."""
@@ -257,6 +292,9 @@ class FreshEstimator:
             if size >= self._most or self._error(values, masses, draws) <= self._accuracy:
                 return _estimate(values, masses, draws.draws)
             size *= 2
+
+    def look(self, sketch: Sketch, queries: Sequence[Query]) -> None:
+        """None: every round has rows of its own."""
 
     def prior(self, query: Query) -> float:
         """The weighted mean of the question over rows drawn for this purpose."""

@@ -1,30 +1,59 @@
-"""Everhold's own mechanism: answers from the sketch, surprises charged by the code, intervals from the price.
+"""Everhold's own mechanism: asks are answered from the sketch, readings from the private rows, and both are paid for.
 
 Validity (`docs/theory/validity.md`): for any prior, rule, tolerance and analyst, all intervals of a session are
-simultaneously valid with probability 1-δ over the private rows, because every returned answer is a function of public
-facts, coins and the transcript of surprises, and the transcript is charged.
+simultaneously valid with probability 1-δ over the private rows. Everything returned is a function of public facts, coins
+and the outcomes so far; outcomes are charged by the code, and every interval spends its part of δ.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from math import isinf, nan
+from typing import TYPE_CHECKING, Literal
 
+from everhold.bounds.code import (
+    ANSWERED_NATS,
+    NOTHING_NATS,
+    Code,
+    Spending,
+    automatic_price,
+    choice_nats,
+    claim_price,
+    verdict_nats,
+)
 from everhold.bounds.concentration import confidence_nats, hoeffding_width, kl_interval, known_rows_range
-from everhold.bounds.description_length import Code
-from everhold.errors import ReplayError, SettingError
+from everhold.errors import QuestionError, ReplayError, SettingError
+from everhold.mechanism.estimator import second_moment
+from everhold.mechanism.measure import (
+    STEPS,
+    CountCells,
+    CountTolerance,
+    Foreseen,
+    GroupMeanCells,
+    GroupShareCells,
+    MeanCells,
+    MeanTolerance,
+    Measure,
+    Precision,
+    QuantileCells,
+)
 from everhold.mechanism.rules.rule import Constraint, check_fit
 from everhold.mechanism.sketch import Sketch, unchanged
-from everhold.mechanism.tolerance import TOLERANCE_ONE, Anytime, Tolerance, ToleranceInputs
+from everhold.mechanism.tolerance import Anytime, ToleranceInputs
+from everhold.queries.act import ASK, Act
 from everhold.queries.answer import Answer, Preview
+from everhold.queries.expression.groups import GroupMean, GroupShare, QuantileOf
 from everhold.queries.grid import VALUE_ONE
-from everhold.queries.protocol import QUIET, SketchValue
+from everhold.queries.protocol import NOTHING, QUIET, SketchValue
 
 if TYPE_CHECKING:
-    from everhold.mechanism.estimator import Estimator
+    from everhold.mechanism.estimator import Estimator, Look
     from everhold.mechanism.tolerance import Contract
-    from everhold.queries.grid import GridValues, Scale
+    from everhold.queries.expression.groups import Grouped
+    from everhold.queries.grid import GridValues, Scale, Sums
+    from everhold.queries.protocol import Outcome
     from everhold.queries.query import Query
 
 __all__ = ["Everhold", "Offer", "interval_ends"]
@@ -33,22 +62,42 @@ _QUANTUM = 2.0**-16
 """How far rounding to the grid can move a mean, on the share scale: 2⁻¹⁷ for each row, and the same again for the mean of
 the rows of one unit."""
 
+_SURPRISE = Precision(Fraction(1))
+_EXACT = Precision(Fraction(1, 32), 64, Fraction(1, 2))
+_LEAST_GROUP = 2.0**-20
+_MOST_NATS = 2.0**40
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Offer:
-    """The public side's proposal for one round."""
+    """The public side's proposal for one round: everything that is fixed before the private rows are read."""
 
     round: int
     query: Query | None
     reading: SketchValue
     values: GridValues | None
-    limits: Tolerance
+    measure: Measure
     nats: float
+    act: Act = ASK
+    tolerance: float = 0.0
 
-    @property
-    def tolerance(self) -> float:
-        """τ on the [-1, 1] scale."""
-        return self.limits.tau / TOLERANCE_ONE
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batch:
+    """Readings that share a price: all were fixed before the first was read."""
+
+    nats: float
+    left: int
+    precision: Precision
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Taught:
+    """Questions that the sketch is to learn at the end of their act."""
+
+    queries: tuple[Query, ...] = ()
+    values: tuple[GridValues, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,13 +105,18 @@ class _State:
     """Everything that a round changes, in one value, so that a round ends with one assignment."""
 
     sketch: Sketch
+    code: Code
+    spending: Spending = field(default_factory=Spending)
     round: int = 0
-    code: Code = field(default_factory=Code)
-    lessons: tuple[Constraint, ...] = ()
+    acts: int = 0
+    constraints: tuple[Constraint, ...] = ()
+    batch: _Batch | None = None
+    taught: _Taught = field(default_factory=_Taught)
+    closed: bool = False
 
 
 class Everhold:
-    """Everhold's mechanism: a sketch answers, and an answer uses the private data only if the sketch is off.
+    """Everhold's mechanism: a sketch answers, and an answer uses the private data only if the sketch is off, or is asked to.
 
     Args:
         rows: n, the number of private rows.
@@ -70,6 +124,8 @@ class Everhold:
         contract: the precision, and when to refuse.
         failure_probability: δ, for all intervals of the session together.
         known_rows: how many of the private rows the analyst may know.
+        horizon: how many asks are planned, where that is declared.
+        units: whether a draw is a unit of several rows, so that a yes/no question has values between 0 and 1.
     """
 
     def __init__(
@@ -80,6 +136,8 @@ class Everhold:
         contract: Contract | None = None,
         failure_probability: float = 0.05,
         known_rows: int = 0,
+        horizon: int | None = None,
+        units: bool = False,
     ) -> None:
         if rows < 1:
             raise SettingError(f"the number of private rows is {rows!r}. Expected at least 1.")
@@ -87,17 +145,27 @@ class Everhold:
             raise SettingError(
                 f"known_rows is {known_rows!r}. Expected a number from 0 to {rows - 1} (one less than the rows)."
             )
+        confidence_nats(failure_probability)  # refuses what is not a probability
         self._n = rows
         self._known = known_rows
         self._estimator = estimator
         self._contract: Contract = contract or Anytime()
-        self._confidence_nats = confidence_nats(failure_probability)
-        self._state = _State(estimator.start())
+        self._failure = failure_probability
+        self._adaptive = isinstance(self._contract, Anytime)
+        self._grouped = self._adaptive and not units and not estimator.fresh
+        self._state = _State(estimator.start(), Code(horizon))
+
+    # where it stands -----------------------------------------------------------------------------------------------
 
     @property
     def fresh(self) -> bool:
         """Whether every round draws new public rows; the record then has to store every question in full."""
         return self._estimator.fresh
+
+    @property
+    def grouped(self) -> bool:
+        """Whether shares and means of groups, and quantiles, are measured in one round."""
+        return self._grouped
 
     @property
     def rounds(self) -> int:
@@ -106,116 +174,302 @@ class Everhold:
 
     @property
     def surprises(self) -> int:
-        """How many of them were surprises."""
+        """How many asks were surprises."""
         return self._state.code.surprises
 
     @property
     def spent(self) -> float:
-        """C in nats: the price used for the interval of the next answer."""
-        return self._confidence_nats + self._state.code.nats(self._state.round + 1)
+        """C in nats: the price used for the interval of the next ask."""
+        return automatic_price(self._failure, self._state.code)
+
+    @property
+    def code(self) -> Code:
+        """What has been disclosed."""
+        return self._state.code
+
+    @property
+    def disclosed_nats(self) -> float:
+        """The price in nats of everything disclosed so far."""
+        return self._state.code.nats
+
+    @property
+    def spending(self) -> Spending:
+        """What is left of δ for readings and other claims."""
+        return self._state.spending
+
+    @property
+    def closed(self) -> bool:
+        """Whether the last act was made: nothing private is read again."""
+        return self._state.closed
 
     @property
     def fit(self) -> tuple[int, ...]:
         """The sketch's coefficients, on their grid."""
         return self._state.sketch.fit
 
+    def claim_price(self, share: Fraction | None = None, *, parts: int = 1, sides: Literal[1, 2] = 2) -> float:
+        """C in nats of the next claim's intervals. Once all of δ is spent it is so large that intervals are whole ranges."""
+        weight = self._state.spending.next(share)
+        return min(claim_price(self._failure, self._state.code, weight, parts=parts, sides=sides), _MOST_NATS)
+
     def prepare(self, query: Query) -> Query:
         """The question, evaluated once where public rows are fixed."""
-        return self._estimator.prepare(query)
+        return query if isinstance(query, GroupShare | GroupMean | QuantileOf) else self._estimator.prepare(query)
 
     def identity(self, query: Query) -> str:
         """A digest of the question's values on public rows; it distinguishes unnamed questions."""
         return self._estimator.identity(query)
 
-    def propose(self, query: Query | SketchValue) -> Offer:
-        """The sketch's answer and its tolerance for the next round."""
-        return self._offer(query, "fresh")
+    def prior(self, query: Query) -> float:
+        """The mean of a linear question under the prior itself, on the [-1, 1] scale. It never changes."""
+        return self._estimator.prior(query)
 
-    def _offer(self, query: Query | SketchValue, purpose: str) -> Offer:
-        t, nats = self._state.round + 1, self.spent
+    # one round -----------------------------------------------------------------------------------------------------
+
+    def propose(self, query: Query | SketchValue, act: Act = ASK) -> Offer:
+        """The forecast, and everything else that is fixed before the private rows are read."""
+        return self._offer(query, act, "fresh")
+
+    def _offer(self, query: Query | SketchValue, act: Act, purpose: str) -> Offer:
+        state = self._state
+        self.require_open()
+        t = state.round + 1
+        nats, precision = self._price(act)
+        noise = None
+        if act.kind == "ask":
+            noise = self._noise(state.code)
+        at = Foreseen(nats, self._n, self._known, noise, precision)
+        if isinstance(query, GroupShare | GroupMean | QuantileOf):
+            if not self._grouped or (look := self._estimator.look(state.sketch, query.parts)) is None:
+                raise QuestionError(
+                    "this holdout measures groups by linear questions. Ask for a statistic, such as eh.Mean(...)."
+                )
+            reading = _expected(_group_reading(look, query), act.expect)
+            return Offer(t, query, reading, None, self._group_measure(query, reading, look, at), nats, act, 0.0)
         if isinstance(query, SketchValue):
-            return Offer(t, None, query, None, self._limits(query, nats), nats)
-        estimate = self._estimator.estimate(self._state.sketch, query, t, purpose)
-        reading = estimate.reading
-        return Offer(t, query, reading, estimate.values, self._limits(reading, nats), nats)
+            linear, reading, values = None, query, None
+        else:
+            estimate = self._estimator.estimate(state.sketch, query, t, purpose)
+            linear, reading, values = query, _expected(estimate.reading, act.expect), estimate.values
+        return self._linear_offer(linear, reading, values, at, act)
 
-    def _limits(self, reading: SketchValue, nats: float) -> Tolerance:
-        known = 2.0 * self._known / (self._n - self._known)
-        return self._contract.tolerance(
-            ToleranceInputs(reading.value, nats, self._n - self._known, reading.draws, known)
-        )
+    def _noise(self, code: Code) -> float:
+        return self._contract.noise_at(code.asks + 1, code.horizon) if isinstance(self._contract, Anytime) else 0.0
+
+    def _linear_offer(
+        self, query: Query | None, reading: SketchValue, values: GridValues | None, at: Foreseen, act: Act
+    ) -> Offer:
+        t = self._state.round + 1
+        asked = query if query is not None else _REPLAYED
+        measure: Measure
+        if act.kind == "ask" and (reading.scale == "share" or not self._adaptive):
+            known = 2.0 * self._known / (self._n - self._known)
+            code = self._state.code
+            limits = self._contract.tolerance(
+                ToleranceInputs(
+                    reading.value, at.nats, self._n - self._known, reading.draws, known, code.asks + 1, code.horizon
+                )
+            )
+            kind = CountTolerance if reading.scale == "share" else MeanTolerance
+            return Offer(t, query, reading, values, kind(asked, reading, limits, at), at.nats, act, limits.width)
+        if reading.scale == "share":
+            measure = CountCells(asked, reading, at)
+            return Offer(t, query, reading, values, measure, at.nats, act)
+        found = MeanCells(asked, reading, at)
+        return Offer(t, query, reading, values, found, at.nats, act, 2.0 * found.within.off)
+
+    def _group_measure(self, query: Grouped, reading: SketchValue, look: Look, at: Foreseen) -> Measure:
+        values = (look.values[0], look.values[1])
+        if isinstance(query, GroupShare):
+            return GroupShareCells(query, reading, values, at)
+        if isinstance(query, GroupMean):
+            return GroupMeanCells(query, reading, values, at)
+        return QuantileCells.foreseen(query, reading, values, look.masses.values, at)
+
+    def _price(self, act: Act) -> tuple[float, Precision]:
+        """The price of a round's interval, and how finely it discloses."""
+        state = self._state
+        if act.kind == "ask":
+            if state.batch is not None:
+                raise SettingError("readings of a batch are under way. End them first.")
+            return self.spent, _SURPRISE
+        if state.batch is not None:
+            return state.batch.nats, state.batch.precision
+        if act.place != 1:
+            raise ReplayError(f"reading {act.place} of {act.parts} comes without the first.")
+        nats = self.claim_price(act.share, parts=act.parts)
+        if act.kind == "close":
+            return nats, _EXACT
+        fine = Fraction(min(state.spending.claims + 1, 6), 2)
+        return nats, Precision(fine)
+
+    def needs(self, proposal: Offer) -> tuple[Query, ...]:
+        """The linear questions whose private sums are wanted."""
+        return proposal.measure.needs
 
     def part(self, proposal: Offer) -> None:
-        """None: the total is over all rows."""
+        """None: sums are over all rows."""
 
-    def decide(self, proposal: Offer, total: int) -> int | None:
-        """Quiet if |u - v| ≤ τ; otherwise ±j, if the private mean is in the j-th cell beyond τ. In whole numbers."""
-        u, per = proposal.reading.numerator, proposal.reading.denominator
-        # v - u = difference / whole, exactly
-        difference = total * per - u * VALUE_ONE * self._n
-        whole = VALUE_ONE * self._n * per
-        beyond = abs(difference) * TOLERANCE_ONE - proposal.limits.tau * whole
-        if beyond <= 0:
-            return QUIET
-        j = -(-beyond // (proposal.limits.cell * whole))
-        return j if difference > 0 else -j
+    def decide(self, proposal: Offer, sums: Sequence[Sums]) -> Outcome:
+        """What the private rows disclose."""
+        return proposal.measure.decide(sums)
 
-    def absorb(self, proposal: Offer, cell: int | None, fit: tuple[int, ...] | None = None) -> None:
-        """End the round. After a surprise, charge for it and refit the sketch, or take the recorded fit.
+    def absorb(self, proposal: Offer, outcome: Outcome, fit: tuple[int, ...] | None = None) -> None:
+        """End the round: charge for what it disclosed, and teach the sketch, or take the recorded fit.
 
-        A surprise is charged even if the refit fails; the sketch then does not change, and that is recorded. Otherwise a
-        failed refit would leak, uncharged, that the round was a surprise.
+        An outcome is charged even if the refit fails; the sketch then does not change, and that is recorded. Otherwise a
+        failed refit would leak, uncharged, that there was something to learn.
         """
-        state = self._state
+        state, act = self._state, proposal.act
         if proposal.round != state.round + 1:
             raise SettingError(
                 f"the proposal is for round {proposal.round}, but the next round is {state.round + 1}. Propose again."
             )
-        if cell is QUIET:
-            self._state = replace(state, round=state.round + 1)
-            return
-        query, values = proposal.query, proposal.values
-        if query is None or values is None:
-            raise ReplayError(f"round {proposal.round} was a surprise, but its question was not recorded.")
-        lessons = (*state.lessons, self._lesson(proposal, cell))
-        if fit is not None:
-            check_fit(fit, len(lessons))
-            sketch = self._estimator.learn(state.sketch, [query], [values], fit)
+        if act.kind == "ask":
+            if outcome is QUIET:
+                self._state = replace(state, round=proposal.round, code=state.code.quiet())
+                return
+            code, spending, batch = state.code.surprised(proposal.measure.nats(outcome)), state.spending, None
         else:
-            try:
-                fit = self._estimator.fit(state.sketch, [query], [values], lessons, proposal.round)
-                sketch = self._estimator.learn(state.sketch, [query], [values], fit)
-            except Exception:
-                fit = unchanged(state.sketch)
-                sketch = self._estimator.learn(state.sketch, [query], [values], fit)
-        self._state = _State(sketch, proposal.round, state.code.after(round=proposal.round, cell=cell), lessons)
+            if outcome is QUIET:
+                raise ReplayError(f"round {proposal.round} is a reading, and a reading is never quiet.")
+            code = state.code.disclosed(proposal.measure.nats(outcome))
+            spending = state.spending if act.place > 1 else state.spending.spend(act.share)
+            left = act.parts - act.place
+            _, precision = self._price(act)
+            batch = _Batch(proposal.nats, left, precision) if left else None
+        taught = self._taught(state.taught, proposal, outcome)
+        closed = act.kind == "close" and batch is None
+        after = replace(
+            state, round=proposal.round, code=code, spending=spending, batch=batch, taught=taught, closed=closed
+        )
+        ended = batch is None and not closed and bool(taught.queries)
+        if not ended:
+            if fit is not None:
+                raise ReplayError(f"round {proposal.round} has coefficients, but taught nothing.")
+            self._state = after if batch is not None else replace(after, taught=_Taught())
+            return
+        constraints = (*state.constraints, *taught.constraints)
+        sketch = self._refit(state.sketch, taught, constraints, fit, proposal.round)
+        self._state = replace(after, sketch=sketch, constraints=constraints, taught=_Taught())
+
+    def _refit(
+        self,
+        sketch: Sketch,
+        taught: _Taught,
+        constraints: tuple[Constraint, ...],
+        fit: tuple[int, ...] | None,
+        number: int,
+    ) -> Sketch:
+        queries, values = taught.queries, taught.values
+        if fit is not None:
+            check_fit(fit, len(constraints))
+            return self._estimator.learn(sketch, queries, values, fit)
+        try:
+            fit = self._estimator.fit(sketch, queries, values, constraints, number)
+            return self._estimator.learn(sketch, queries, values, fit)
+        except Exception:
+            return self._estimator.learn(sketch, queries, values, unchanged(sketch, len(queries)))
+
+    def _taught(self, before: _Taught, proposal: Offer, outcome: Outcome) -> _Taught:
+        """What the round adds to what the sketch is to learn."""
+        lesson = proposal.measure.lesson(outcome)
+        if lesson is None or proposal.act.kind == "close":
+            return before
+        values = proposal.values if lesson.values is None else lesson.values
+        if proposal.query is None or values is None:
+            raise ReplayError(f"round {proposal.round} was a surprise, but its question was not recorded.")
+        w = hoeffding_width(proposal.nats, self._n - self._known)
+        off = max(abs(lesson.sketch - lesson.target) - lesson.slack, 0.0)
+        tolerance = proposal.tolerance or lesson.slack
+        constraint = Constraint(lesson.target, lesson.slack, lesson.sketch, w, off - w, tolerance)
+        return _Taught(
+            (*before.queries, proposal.query), (*before.values, values), (*before.constraints, constraint)
+        )
 
     def skip(self, rounds: int) -> None:
-        """Count `rounds` quiet rounds read from a record; they change nothing else."""
-        self._state = replace(self._state, round=self._state.round + rounds)
+        """Count `rounds` quiet asks read from a record; they change nothing else."""
+        state = self._state
+        self._state = replace(state, round=state.round + rounds, code=state.code.quiet(rounds))
 
-    def answer(self, proposal: Offer, cell: int | None) -> Answer:
-        """Value and interval: a function of the proposal and the cell."""
-        centre, slack = self._centre(proposal, cell)
+    def answer(self, proposal: Offer, outcome: Outcome) -> Answer:
+        """Value and interval: a function of the proposal and the outcome."""
+        value, low, high = proposal.measure.ends(outcome)
         scale = proposal.reading.scale
-        low, high = interval_ends(centre, slack, nats=proposal.nats, rows=self._n, known_rows=self._known, scale=scale)
-        value = min(max(centre, -1.0), 1.0)
+        if scale == "mean":
+            value, low, high = 2.0 * value - 1.0, 2.0 * low - 1.0, 2.0 * high - 1.0
         return Answer(
-            value=0.5 * (1.0 + value) if scale == "share" else value,
+            value=nan if isinf(value) else value,
             low=low,
             high=high,
-            surprise=cell is not QUIET,
+            surprise=proposal.act.kind == "ask" and outcome is not QUIET,
             round=proposal.round,
             spent=proposal.nats,
             scale=scale,
+            act=proposal.act.kind,
         )
 
+    # other acts ----------------------------------------------------------------------------------------------------
+
+    def require_open(self) -> None:
+        """Refuse once the last act was made."""
+        if self._state.closed:
+            raise QuestionError(
+                "this holdout was closed by its last act, and its private rows are not read again. What was recorded "
+                "stays: see holdout.findings()."
+            )
+
+    def chosen(self, weight: Fraction | None) -> None:
+        """Charge for a selection: which of several was best, foreseen with this weight; None: it was interrupted."""
+        self._disclosed(NOTHING_NATS if weight is None else ANSWERED_NATS + choice_nats(weight))
+
+    def answered(self, yes: bool | None) -> None:
+        """Charge for one bit; None: it was interrupted."""
+        if yes is None:
+            self._disclosed(NOTHING_NATS)
+            return
+        code = self._state.code.disclosed(ANSWERED_NATS).bit(yes)
+        self._state = replace(self._state, code=code, acts=self._state.acts + 1)
+
+    def judged(self, verdict: Literal["first", "second", "neither"] | None, share: Fraction | None) -> None:
+        """Charge for a verdict, and spend its part of δ whether or not it was given; None: it was interrupted."""
+        self._disclosed(NOTHING_NATS if verdict is None else ANSWERED_NATS + verdict_nats(verdict))
+        self._state = replace(self._state, spending=self._state.spending.spend(share))
+
+    def certified(self, share: Fraction | None) -> None:
+        """Spend δ on a narrower interval for an earlier answer. It discloses nothing."""
+        self._state = replace(
+            self._state, spending=self._state.spending.spend(share), acts=self._state.acts + 1
+        )
+
+    def _disclosed(self, nats: float) -> None:
+        self.require_open()
+        self._state = replace(self._state, code=self._state.code.disclosed(nats), acts=self._state.acts + 1)
+
+    def certificate(self, past: Offer, outcome: Outcome, nats: float) -> tuple[float, float] | None:
+        """The interval of an earlier answer at another price, as places; None where only a reading can narrow it."""
+        measure = past.measure
+        if isinstance(measure, CountTolerance | CountCells):
+            moved = replace(measure, at=measure.at._replace(nats=nats))
+            return moved.ends(outcome)[1:]
+        if nats <= past.nats:
+            return measure.ends(outcome)[1:]
+        return None
+
+    # the public side -----------------------------------------------------------------------------------------------
+
     def preview(self, query: Query) -> Preview:
-        """What the public side alone predicts for a question, free of charge."""
-        offer = self._offer(query, "preview")
+        """What the public side alone predicts for a question, free of charge: of an ask, and of a reading."""
+        offer = self._offer(query, ASK, "preview")
         quiet = self.answer(offer, QUIET)
-        prior = self._estimator.prior(query)
+        grouped = isinstance(query, GroupShare | GroupMean | QuantileOf)
+        prior = offer.reading.value if grouped else self._estimator.prior(query)
         share = quiet.scale == "share"
+        read = self._offer(query, Act("read"), "preview")
+        centre: Outcome = 0 if isinstance(read.measure, CountCells) else (0, 0)
+        as_read = self.answer(read, centre)
+        code = self._state.code
+        nearest: Outcome = 1 if isinstance(offer.measure, CountTolerance | MeanTolerance) else (1, 0)
         return Preview(
             prior=0.5 * (1.0 + prior) if share else prior,
             sketch=quiet.value,
@@ -224,43 +478,71 @@ class Everhold:
             tolerance=offer.tolerance / 2.0 if share else offer.tolerance,
             scale=quiet.scale,
             spent=offer.nats,
-            surprise_costs=self._surprise_costs(offer.round),
+            surprise_costs=code.surprised(offer.measure.nats(nearest)).nats - code.quiet().nats,
+            read_low=as_read.low,
+            read_high=as_read.high,
+            read_spent=read.nats,
+            read_costs=code.disclosed(read.measure.nats(centre)).nats - code.nats,
         )
 
-    def _surprise_costs(self, t: int) -> float:
-        """The price after a surprise in the nearest cell now, minus the price after a quiet round."""
-        code = self._state.code
-        return code.after(round=t, cell=1).nats(t + 1) - code.nats(t + 1)
 
-    def _centre(self, proposal: Offer, cell: int | None) -> tuple[float, float]:
-        """a and s: the private mean lies within s of a."""
-        limits = proposal.limits
-        if cell is QUIET:
-            return proposal.reading.value, limits.tau / TOLERANCE_ONE
-        step = Fraction(2 * limits.tau + (2 * abs(cell) - 1) * limits.cell, 2 * TOLERANCE_ONE)
-        u = Fraction(proposal.reading.numerator, proposal.reading.denominator)
-        return float(u + step if cell > 0 else u - step), 0.5 * limits.cell / TOLERANCE_ONE
+def _expected(reading: SketchValue, expect: float | None) -> SketchValue:
+    """The forecast that somebody gives in place of the sketch's, on the answer's scale."""
+    if expect is None:
+        return reading
+    u = Fraction(expect) * 2 - 1 if reading.scale == "share" else Fraction(expect)
+    u = min(max(u, Fraction(-1)), Fraction(1))
+    off = float(u) - reading.value
+    second = reading.second + round(off * off * VALUE_ONE * VALUE_ONE)
+    return replace(reading, numerator=u.numerator, denominator=u.denominator, second=second)
 
-    def _lesson(self, proposal: Offer, cell: int) -> Constraint:
-        centre, slack = self._centre(proposal, cell)
-        w = hoeffding_width(proposal.nats, self._n - self._known)
-        beyond = (abs(cell) - 1) * 2.0 * slack
-        # The part of the cell inside [-1, 1], which contains the private mean.
-        low, high = max(centre - slack, -1.0), min(centre + slack, 1.0)
-        return Constraint(
-            target=0.5 * (low + high),
-            slack=max(0.5 * (high - low), 0.125 * slack),
-            sketch=proposal.reading.value,
-            width=w,
-            gap=proposal.tolerance + beyond - w,
-            tolerance=proposal.tolerance,
-        )
+
+def _group_reading(look: Look, query: Grouped) -> SketchValue:
+    """What the sketch foresees of a group: its value, its size and its second moment."""
+    masses = look.masses
+    up, down = (
+        one.dot(masses.values, masses.whole) + VALUE_ONE * masses.whole for one in look.values
+    )  # Σ mass·steps
+    whole = masses.per * STEPS
+    up, down = max(up, 0), max(down, 0)
+    group = min(max((up + down) / whole, 1.0 / look.draws, _LEAST_GROUP), 1.0)
+    draws = max(look.draws * group, 1.0)
+    if up + down == 0:
+        return SketchValue(_scale(query), 0, 1, draws, VALUE_ONE * VALUE_ONE, group)
+    second = 0
+    if isinstance(query, GroupMean):
+        steps = look.values[0].array + VALUE_ONE
+        member = steps + look.values[1].array + VALUE_ONE == STEPS
+        centre = (2 * up * STEPS + (up + down)) // (2 * (up + down))
+        per = max((up + down) // STEPS, 1)
+        second = second_moment(steps[member], masses.values[member], centre, per)
+    return SketchValue(_scale(query), up - down, up + down, draws, second, group)
+
+
+def _scale(query: Grouped) -> Scale:
+    return "share" if isinstance(query, GroupShare) else "mean"
+
+
+class _Replayed:
+    """Stands for a question whose text or values were not kept: a quiet round needs none."""
+
+    name = None
+    repeatable = text = yes_no = False
+
+    def on_reference(self, *_: object, **__: object) -> GridValues:
+        raise ReplayError("the question of a quiet round was not kept.")
+
+    def on_sample(self, *_: object, **__: object) -> Sums:
+        raise ReplayError("a replay has no private rows.")
+
+
+_REPLAYED = _Replayed()
 
 
 def interval_ends(
     centre: float, slack: float, *, nats: float, rows: int, known_rows: int, scale: Scale
 ) -> tuple[float, float]:
-    """The interval for the population value, given that the private mean is within `slack` of `centre`.
+    """The interval for the population value by Chernoff's bound, given that the private mean is within `slack` of `centre`.
 
     `x∓ = clip((1 + a ∓ s)/2, 0, 1)`, widened for rows that the analyst knows, then by the kl radius C/n, rounded outwards;
     for numbers also by the rounding error of the grid. On the scale of the answer.

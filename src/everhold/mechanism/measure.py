@@ -14,17 +14,17 @@ reaches, on a public ladder of distances (`docs/theory/code.md`). Prices and the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil, floor, inf, isqrt, sqrt
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from everhold.bounds.binomial import binomial_interval, tail_refutes
 from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS, beyond_nats, reading_nats, step_nats
-from everhold.bounds.concentration import kl_interval, kl_lower, kl_upper
-from everhold.bounds.fan import fan_interval, fan_radius, fan_rate
+from everhold.bounds.concentration import kl_interval, kl_lower, kl_upper, known_rows_range
+from everhold.bounds.fan import fan_exact_radius, fan_radius, fan_rate, fan_reach
 from everhold.mechanism.tolerance import TOLERANCE_ONE
 from everhold.queries.grid import VALUE_ONE, GridValues
 from everhold.queries.protocol import NOTHING, QUIET
@@ -48,6 +48,7 @@ __all__ = [
     "GroupShareCells",
     "Lesson",
     "MeanCells",
+    "MeanTolerance",
     "Measure",
     "Precision",
     "QuantileCells",
@@ -125,6 +126,9 @@ class Measure(Protocol):
     def decide(self, sums: Sequence[Sums]) -> Outcome:
         """What is disclosed. The only function of the private rows."""
 
+    def value(self, sums: Sequence[Sums]) -> Fraction | None:
+        """The private value itself, as a place, for acts that disclose something else. None: there is none."""
+
     def nats(self, outcome: Outcome) -> float:
         """The cost of that outcome to all later claims."""
 
@@ -161,6 +165,10 @@ class CountTolerance:
         """Quiet if |u - v| ≤ τ; otherwise ±j, if the private mean is in the j-th cell beyond τ. In whole numbers."""
         return beyond(self.reading, self.limits, sums[0].first, self.at.rows)
 
+    def value(self, sums: Sequence[Sums]) -> Fraction:
+        """The private mean."""
+        return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
+
     def nats(self, outcome: Outcome) -> float:
         """The cell's code; how many cells there are is public."""
         return cell_beyond_nats(self.reading, self.limits, outcome)
@@ -192,6 +200,52 @@ class CountTolerance:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class MeanTolerance:
+    """A number asked under a promised half-width: quiet within τ of the forecast, ends by Chernoff's bound."""
+
+    query: Query
+    reading: SketchValue
+    limits: Tolerance
+    at: Foreseen
+
+    @property
+    def needs(self) -> tuple[Query, ...]:
+        """The question."""
+        return (self.query,)
+
+    def decide(self, sums: Sequence[Sums]) -> int | None:
+        """Quiet if |u - v| ≤ τ; otherwise the cell beyond."""
+        return beyond(self.reading, self.limits, sums[0].first, self.at.rows)
+
+    def value(self, sums: Sequence[Sums]) -> Fraction:
+        """The private mean."""
+        return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
+
+    def nats(self, outcome: Outcome) -> float:
+        """The cell's code; how many cells there are is public."""
+        return cell_beyond_nats(self.reading, self.limits, outcome)
+
+    def ends(self, outcome: Outcome) -> tuple[float, float, float]:
+        """By Chernoff's bound, and the rounding error of the grid."""
+        low, high = edges_beyond(self.reading, self.limits, outcome)
+        value = self.reading.value if outcome is QUIET else float((low + high) / 2)
+        places = (min(max(_down((1 + low) / 2), 0.0), 1.0), min(max(_up((1 + high) / 2), 0.0), 1.0))
+        least, most, left = known_rows_range(*places, self.at.rows, self.at.known)
+        ends = kl_interval(least, most, self.at.nats / left)
+        return (
+            0.5 * (1.0 + min(max(value, -1.0), 1.0)),
+            max(ends[0] - QUANTUM, 0.0),
+            min(ends[1] + QUANTUM, 1.0),
+        )
+
+    def lesson(self, outcome: Outcome) -> Lesson | None:
+        """A surprise gives the cell."""
+        if outcome is QUIET:
+            return None
+        return lesson_within(*edges_beyond(self.reading, self.limits, outcome), self.reading)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class CountCells:
     """A yes/no question read: the cell of the private share."""
 
@@ -213,6 +267,10 @@ class CountCells:
     def decide(self, sums: Sequence[Sums]) -> int:
         """The cell."""
         return self.cells.of(Fraction(count_of(sums[0], self.at.rows), self.at.rows))
+
+    def value(self, sums: Sequence[Sums]) -> Fraction:
+        """The private mean."""
+        return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
 
     def nats(self, outcome: Outcome) -> float:
         """The reading's code."""
@@ -256,12 +314,13 @@ class _Rates:
 
     Attributes:
         centre: in steps.
-        rates: λ below and above; None: Chernoff's bound is foreseen to be narrower.
+        rates, reaches: λ and b below and above; no rates: Chernoff's bound is foreseen to be narrower.
         radii: the foreseen distances from the mean to the ends, as places.
     """
 
     centre: int
     rates: tuple[int, int] | None
+    reaches: tuple[int, int]
     radii: tuple[float, float]
     nats: float
 
@@ -270,7 +329,7 @@ class _Rates:
         """The narrower bound for a mean of about `rows` rows at this place with this second moment (in steps²)."""
         centre = min(max(round(place * STEPS), 0), STEPS)
         second, rows = max(second, 1.0), max(rows, 1.0)
-        below, above = max(centre, 1), max(STEPS - centre, 1)
+        below, above = (fan_reach(second, room, nats, rows) for room in (centre, STEPS - centre))
         rates = fan_rate(second, below, nats, rows), fan_rate(second, above, nats, rows)
         fan = (
             fan_radius(second, below, rates[0], nats, rows) / STEPS,
@@ -280,32 +339,25 @@ class _Rates:
         low, high = kl_interval(x, x, nats / rows)
         kl = x - low, high - x
         if min(fan[0], x) + min(fan[1], 1.0 - x) < kl[0] + kl[1]:
-            return cls(centre, rates, fan, nats)
-        return cls(centre, None, kl, nats)
+            return cls(centre, rates, (below, above), fan, nats)
+        return cls(centre, None, (below, above), kl, nats)
 
     def interval(self, first: int, squares: int, rows: int, known: int) -> tuple[Fraction, Fraction]:
         """The ends, as places, from Σx and Σx² over `rows` rows, of which the analyst may know some."""
         others = rows - known
         if others < 1:
             return Fraction(0), Fraction(1)
-        top = known * STEPS
+        least, most = Fraction(first - known * STEPS, others), Fraction(first, others)
         if self.rates is None:
-            low, high = Fraction(max(first - top, 0), others * STEPS), Fraction(first, others * STEPS)
-            ends = kl_interval(_down(low), _up(min(high, Fraction(1))), self.nats / others)
+            low, high = max(least / STEPS, Fraction(0)), min(most / STEPS, Fraction(1))
+            ends = kl_interval(_down(low), _up(high), self.nats / others)
             return Fraction(ends[0]), Fraction(ends[1])
         around = squares - 2 * self.centre * first + rows * self.centre * self.centre
-        lower, upper = (
-            fan_interval(
-                total,
-                around + 2 * self.centre * total - others * self.centre * self.centre,
-                others,
-                centre=self.centre,
-                rates=self.rates,
-                nats=self.nats,
-            )
-            for total in (first - top, first)
+        below, above = (
+            fan_exact_radius(around, others, reach, rate, self.nats) or STEPS
+            for reach, rate in zip(self.reaches, self.rates, strict=True)
         )
-        return max(lower[0] / STEPS, Fraction(0)), min(upper[1] / STEPS, Fraction(1))
+        return max((least - below) / STEPS, Fraction(0)), min((most + above) / STEPS, Fraction(1))
 
 
 class Found(NamedTuple):
@@ -325,12 +377,14 @@ class _Within:
         radii: foreseen distances below and above.
         public: for an ask, the interval that is printed if the private one lies within it; None of a reading.
         precision: of the ladder.
+        off: how far the forecast may be off before an ask is a surprise, as a place.
     """
 
     cells: _Cells
     radii: tuple[int, int]
     public: tuple[int, int] | None
     precision: Precision
+    off: float = 0.0
 
     @classmethod
     def around(cls, place: Fraction, spread: float, radii: tuple[float, float], rows: float, at: Foreseen) -> _Within:
@@ -344,7 +398,7 @@ class _Within:
             low = cells.centre - ceil(off + min(radii[0], 1.0) * PLACE_ONE * more)
             high = cells.centre + ceil(off + min(radii[1], 1.0) * PLACE_ONE * more)
             public = max(low, 0), min(high, PLACE_ONE)
-        return cls(cells, (below, above), public, at.precision)
+        return cls(cells, (below, above), public, at.precision, (at.noise or 0.0) * spread)
 
     def decide(self, found: Found | None) -> Outcome:
         """Quiet if the private interval lies within the public one; else the cell and the least step."""
@@ -436,6 +490,10 @@ class MeanCells:
             Found(Fraction(first, n * STEPS), *self.rates.interval(first, squares, n, self.at.known))
         )
 
+    def value(self, sums: Sequence[Sums]) -> Fraction:
+        """The private mean."""
+        return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
+
     def nats(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
         return self.within.nats(outcome)
@@ -492,6 +550,11 @@ class GroupShareCells:
             low, high = binomial_interval(max(yes - self.at.known, 0), min(yes, others), others, self.at.nats)
         return self.within.decide(Found(Fraction(yes, yes + no), Fraction(low), Fraction(high)))
 
+    def value(self, sums: Sequence[Sums]) -> Fraction | None:
+        """The private share of the group."""
+        yes, no = (count_of(one, self.at.rows) for one in sums)
+        return Fraction(yes, yes + no) if yes + no else None
+
     def nats(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
         return self.within.nats(outcome)
@@ -540,6 +603,11 @@ class GroupMeanCells:
             return NOTHING
         known = min(self.at.known, m)
         return self.within.decide(Found(Fraction(first, m * STEPS), *self.rates.interval(first, squares, m, known)))
+
+    def value(self, sums: Sequence[Sums]) -> Fraction | None:
+        """The private mean of the group."""
+        up, down = (in_steps(one, self.at.rows)[0] for one in sums)
+        return Fraction(up, up + down) if up + down else None
 
     def nats(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
@@ -667,6 +735,11 @@ class QuantileCells:
         if wanted > 0:
             step = -(-wanted // each)
         return place - self.forecast, step
+
+    def value(self, sums: Sequence[Sums]) -> Fraction | None:
+        """The private quantile, rounded up to a threshold."""
+        outcome = replace(self, public=None).decide(sums)
+        return None if outcome == NOTHING else Fraction(self.ends(outcome)[0])
 
     def nats(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
@@ -884,5 +957,3 @@ def _cell_and_step(outcome: Outcome) -> tuple[int, int]:
         raise TypeError(f"a cell with a step is a pair, not {outcome!r}")
     return outcome
 
-
-Side = Literal["low", "high"]

@@ -12,6 +12,7 @@ from math import ceil, sqrt
 from typing import Protocol
 
 from everhold.bounds.concentration import kl_lower, kl_upper
+from everhold.bounds.elementary import ln
 from everhold.errors import PrecisionExhausted, SettingError
 
 __all__ = ["TOLERANCE_ONE", "Anytime", "Contract", "FixedPrecision", "Tolerance", "ToleranceInputs"]
@@ -33,6 +34,8 @@ class ToleranceInputs:
         rows: private rows, without those that the analyst knows.
         draws: the number of independent draws behind the sketch's answer.
         known: how far rows that the analyst knows can move the mean, on the [-1, 1] scale.
+        ask: the number of this ask.
+        horizon: how many asks are planned, where that is declared.
     """
 
     sketch: float
@@ -40,6 +43,8 @@ class ToleranceInputs:
     rows: int
     draws: float
     known: float = 0.0
+    ask: int = 1
+    horizon: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,11 @@ class Tolerance:
 
     tau: int
     cell: int
+
+    @property
+    def width(self) -> float:
+        """τ on the [-1, 1] scale."""
+        return self.tau / TOLERANCE_ONE
 
 
 class Contract(Protocol):
@@ -70,25 +80,45 @@ class Anytime:
 
     Args:
         share: τ as a share of the interval's sampling half-width w.
-        noise: τ is at least this many standard deviations, so that chance alone rarely causes a surprise.
+        noise: τ is at least this many standard deviations, so that chance alone rarely causes a surprise. Default None: as
+            many as the number of asks so far makes sensible, or the declared number of asks; from 2.4 to 4.
         cells: Δ as a multiple of τ.
     """
 
     share: float = 0.6
-    noise: float = 4.0
+    noise: float | None = None
     cells: float = 0.25
 
     def __post_init__(self) -> None:
-        if not (0.0 < self.share <= 4.0 and 0.0 < self.noise <= 16.0 and 0.0 < self.cells <= 2.0):
+        noise = 4.0 if self.noise is None else self.noise
+        if not (0.0 < self.share <= 4.0 and 0.0 < noise <= 16.0 and 0.0 < self.cells <= 2.0):
             raise SettingError(
                 "expected share in (0, 4], noise in (0, 16] and cells in (0, 2], not "
                 f"{self.share!r}, {self.noise!r} and {self.cells!r}"
             )
 
+    def noise_at(self, ask: int, horizon: int | None) -> float:
+        """How many standard deviations the forecast of an ask may be off.
+
+        sqrt(2 ln(2t + 20)), at most 4: the expected number of surprises by chance then grows like the logarithm of the asks.
+        With a declared number of asks T it is what is best for the last of them.
+
+        >>> [round(Anytime().noise_at(t, None), 2) for t in (1, 30, 1000, 100_000)]
+        [2.49, 2.96, 3.9, 4.0]
+        >>> round(Anytime().noise_at(1, 40), 2)
+        2.57
+        """
+        if self.noise is not None:
+            return self.noise
+        if horizon is not None and ask <= horizon:
+            return min(max(sqrt(1.8 * ln(float(horizon))), 1.5), 4.0)
+        return min(sqrt(2.0 * ln(2.0 * ask + 20.0)), 4.0)
+
     def tolerance(self, at: ToleranceInputs) -> Tolerance:
         """τ and Δ; never refuses."""
         width = self.share * self.share * at.nats / at.rows
-        floor = 0.5 * self.noise * self.noise * (1.0 / at.rows + 1.0 / at.draws)
+        noise = self.noise_at(at.ask, at.horizon)
+        floor = 0.5 * noise * noise * (1.0 / at.rows + 1.0 / at.draws)
         x = 0.5 * (1.0 + at.sketch)
         radius = max(width, floor)
         tau = _grid(kl_upper(x, radius) - kl_lower(x, radius))

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.queries.interval import Interval
-from everhold.queries.result import JsonResult, interval_html
+from everhold.queries.result import JsonResult, ends_from, interval_html, number_or_null
 
 if TYPE_CHECKING:
+    from everhold.queries.act import ActKind
     from everhold.queries.grid import Scale
 
 __all__ = ["Answer", "Preview"]
@@ -28,6 +29,8 @@ class Answer(JsonResult):
         round: the number of the question in its session; asking a named question again returns the first number.
         spent: the price in nats that this interval's width was computed with.
         scale: 'share' or 'mean'.
+        act: 'ask' (a forecast that the private rows agree with, unless it is a surprise), 'read' or 'close' (the private
+            rows' own value).
     """
 
     value: float
@@ -37,11 +40,19 @@ class Answer(JsonResult):
     round: int
     spent: float
     scale: Scale
+    act: ActKind = "ask"
 
     @property
     def interval(self) -> Interval:
         """The interval for the population value."""
         return Interval(self.low, self.high)
+
+    @property
+    def kind_text(self) -> str:
+        """What the value is, in words."""
+        if self.act != "ask":
+            return "private reading"
+        return "surprise: measured on the private rows" if self.surprise else "forecast that the private rows agree with"
 
     def as_share(self) -> Answer:
         """The same answer as a share of yes, where a mean counts yes as 1 and no as -1."""
@@ -58,8 +69,9 @@ class Answer(JsonResult):
         return self.value
 
     def __str__(self) -> str:
-        mark = ", surprise" if self.surprise else ""
-        return f"{self.value:.4g} in {self.interval} (round {self.round}{mark}, {self.spent:.1f} nats)"
+        mark = ", surprise" if self.surprise else "" if self.act == "ask" else ", private reading"
+        value = f"{self.value:.4g} in" if self.value == self.value else "no such rows seen;"
+        return f"{value} {self.interval} (round {self.round}{mark}, {self.spent:.1f} nats)"
 
     def __repr__(self) -> str:
         return f"Answer({self})"
@@ -68,13 +80,14 @@ class Answer(JsonResult):
         """Everything, ready for JSON."""
         return {
             "kind": "answer",
-            "value": self.value,
+            "value": number_or_null(self.value),
             "low": self.low,
             "high": self.high,
             "surprise": self.surprise,
             "round": self.round,
             "spent": self.spent,
             "scale": self.scale,
+            "act": self.act,
         }
 
     @classmethod
@@ -85,8 +98,9 @@ class Answer(JsonResult):
         >>> Answer.from_json(answer.to_json()) == answer
         True
         """
-        value, low, high, spent = (float(given[name]) for name in ("value", "low", "high", "spent"))
-        return cls(value, low, high, given["surprise"], given["round"], spent, given["scale"])
+        value, low, high = ends_from(given)
+        act = given.get("act", "ask")
+        return cls(value, low, high, given["surprise"], given["round"], float(given["spent"]), given["scale"], act)
 
     def _repr_html_(self) -> str:
         bottom = 0.0 if self.scale == "share" else -1.0
@@ -104,8 +118,11 @@ class Preview(JsonResult):
         low, high: the interval of a quiet answer to the question, asked now.
         tolerance: how far the private mean may be from the sketch before it counts as a surprise.
         scale: 'share' or 'mean'.
-        spent: the price in nats so far.
-        surprise_costs: how many nats more than a quiet answer a surprise would add to the price, at least.
+        spent: the price in nats of an ask's interval.
+        surprise_costs: how many nats more than a quiet answer a surprise would add to all later prices, at least.
+        read_low, read_high: the interval of a reading, asked now, if it finds the forecast.
+        read_spent: the price in nats of a reading's interval.
+        read_costs: how many nats a reading would add to all later prices, if it finds the forecast.
     """
 
     prior: float
@@ -116,16 +133,18 @@ class Preview(JsonResult):
     scale: Scale
     spent: float
     surprise_costs: float
+    read_low: float = -1.0
+    read_high: float = 1.0
+    read_spent: float = 0.0
+    read_costs: float = 0.0
 
     def as_share(self) -> Preview:
         """The same preview on the scale of shares, [0, 1]."""
         if self.scale == "share":
             return self
-        low, high = 0.5 * (1.0 + self.low), 0.5 * (1.0 + self.high)
-        prior, sketch = 0.5 * (1.0 + self.prior), 0.5 * (1.0 + self.sketch)
-        return replace(
-            self, prior=prior, sketch=sketch, low=low, high=high, tolerance=0.5 * self.tolerance, scale="share"
-        )
+        names = ("prior", "sketch", "low", "high", "read_low", "read_high")
+        moved = {name: 0.5 * (1.0 + getattr(self, name)) for name in names}
+        return replace(self, **moved, tolerance=0.5 * self.tolerance, scale="share")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
@@ -142,10 +161,16 @@ class Preview(JsonResult):
         """The interval of a quiet answer."""
         return Interval(self.low, self.high)
 
+    @property
+    def read_interval(self) -> Interval:
+        """The interval of a reading that finds the forecast."""
+        return Interval(self.read_low, self.read_high)
+
     def __str__(self) -> str:
         return (
-            f"{self.sketch:.4g} in {self.interval} if quiet, prior {self.prior:.4g}, tolerance {self.tolerance:.4g}; "
-            f"a surprise would cost at least {self.surprise_costs:.1f} nats more than a quiet answer"
+            f"ask: {self.sketch:.4g} in {self.interval} if quiet, prior {self.prior:.4g}, tolerance "
+            f"{self.tolerance:.4g}; a surprise would cost at least {self.surprise_costs:.1f} nats more than a quiet answer. "
+            f"read: about {self.read_interval}, and {self.read_costs:.1f} nats for all later intervals"
         )
 
     def __repr__(self) -> str:

@@ -1,31 +1,41 @@
 """The protocol that every mechanism follows: four steps for each question.
 
     proposal = mechanism.propose(query)           # public: the sketch's answer and its tolerance
-    cell     = mechanism.decide(proposal, total)  # the only step that sees the private rows: one exact integer,
-                                                  # over all of them or over `mechanism.part(proposal)`
-    answer   = mechanism.answer(proposal, cell)   # public: value and interval
-    mechanism.absorb(proposal, cell)              # public: a surprise teaches the sketch
+    outcome  = mechanism.decide(proposal, sums)   # the only step that sees the private rows: the exact sums that
+                                                  # `mechanism.needs(proposal)` names, over all rows or a part of them
+    answer   = mechanism.answer(proposal, outcome)  # public: value and interval
+    mechanism.absorb(proposal, outcome)             # public: what was disclosed is charged, and may teach the sketch
 
-A replay takes the same four steps, but reads the cell and the coefficients from the record instead of the private rows.
+A replay takes the same four steps, but reads the outcome and the coefficients from the record instead of the private rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
+
+from everhold.queries.act import ASK, Act
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from everhold.queries.answer import Answer, Preview
-    from everhold.queries.grid import GridValues, Scale
+    from everhold.queries.grid import GridValues, Scale, Sums
     from everhold.queries.query import Query
 
-__all__ = ["QUIET", "Mechanism", "Proposal", "SketchValue"]
+__all__ = ["NOTHING", "QUIET", "ActingMechanism", "Mechanism", "Outcome", "Proposal", "SketchValue"]
+
+Outcome = int | tuple[int, int] | Literal["nothing"] | None
+"""What a round discloses: nothing but that it was quiet, a cell, a cell with the step of its half-width, or no value."""
 
 QUIET = None
-"""The cell of a round without a surprise."""
+"""The outcome of a round without a surprise."""
+
+NOTHING: Literal["nothing"] = "nothing"
+"""The outcome of a round that has no value: no row to measure, or interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +46,16 @@ class SketchValue:
         scale: the scale of the question's answer.
         numerator, denominator: the two parts of u.
         draws: the number of independent draws from the prior behind u; its noise is about 1/√draws.
+        second: for numbers, the second moment about u in steps² (2¹⁶ steps from one end of the range to the other).
+        group: for a group, its share of the rows.
     """
 
     scale: Scale
     numerator: int
     denominator: int
     draws: float
+    second: int = 0
+    group: float = 1.0
 
     @property
     def value(self) -> float:
@@ -104,20 +118,23 @@ class Mechanism(Protocol[P]):
         An audit may pass the recorded reading of a quiet round instead, if the question itself was not recorded.
         """
 
+    def needs(self, proposal: P) -> Sequence[Query]:
+        """The linear questions whose private sums `decide` wants: usually the question itself."""
+
     def part(self, proposal: P) -> NDArray[np.intp] | None:
         """Indices of the private rows to sum over, a function of public facts and coins; None: all rows."""
 
-    def decide(self, proposal: P, total: int) -> int | None:
-        """Compare the proposal with the private total. Returns `QUIET`, or the cell of a surprise."""
+    def decide(self, proposal: P, sums: Sequence[Sums]) -> Outcome:
+        """Compare the proposal with the private sums. Returns `QUIET`, or what is disclosed."""
 
-    def absorb(self, proposal: P, cell: int | None, fit: tuple[int, ...] | None = None) -> None:
+    def absorb(self, proposal: P, cell: Outcome, fit: tuple[int, ...] | None = None) -> None:
         """End the round. After a surprise, update the sketch, or take the recorded `fit`.
 
         A surprise is charged even if the update fails; the update itself is applied in full or not at all.
         """
 
-    def answer(self, proposal: P, cell: int | None) -> Answer:
-        """The answer to return, a function of public facts and the cell."""
+    def answer(self, proposal: P, cell: Outcome) -> Answer:
+        """The answer to return, a function of public facts and the outcome."""
 
     def skip(self, rounds: int) -> None:
         """Count `rounds` quiet rounds read from a record."""
@@ -127,3 +144,34 @@ class Mechanism(Protocol[P]):
 
     def preview(self, query: Query) -> Preview:
         """What the public side alone predicts for a question, free of charge."""
+
+
+@runtime_checkable
+class ActingMechanism(Protocol):
+    """What a mechanism offers beyond asks: readings, selections, bits, verdicts and certificates."""
+
+    @property
+    def disclosed_nats(self) -> float:
+        """The price in nats of everything disclosed so far."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the last act was made."""
+
+    def propose(self, query: Query | SketchValue, act: Act = ASK) -> Any:
+        """Evaluate the question on the public side, for any act."""
+
+    def claim_price(self, share: Fraction | None = None, *, parts: int = 1, sides: Literal[1, 2] = 2) -> float:
+        """C in nats of the next claim's intervals."""
+
+    def chosen(self, weight: Fraction | None) -> None:
+        """Charge for which of several was best; None: it was interrupted."""
+
+    def answered(self, yes: bool | None) -> None:
+        """Charge for one bit; None: it was interrupted."""
+
+    def judged(self, verdict: Literal["first", "second", "neither"] | None, share: Fraction | None) -> None:
+        """Charge for a verdict and spend its part of δ; None: it was interrupted."""
+
+    def certified(self, share: Fraction | None) -> None:
+        """Spend δ on an interval that discloses nothing."""

@@ -1,0 +1,34 @@
+"""Acts: what somebody may do with the private rows. Each is fixed, with all its options, before they are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+__all__ = ["ASK", "Act", "ActKind"]
+
+ActKind = Literal["ask", "read", "close"]
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """How a round is asked.
+
+    Attributes:
+        kind: 'ask' (the sketch answers unless the private rows disagree), 'read' (the private rows' own value), or 'close'
+            (a reading in the last act).
+        parts, place: the size of a batch of readings that share a price, and the place in it, from 1.
+        share: of what is left of δ for readings, the part that the batch spends; None: by the number of claims so far.
+        expect: a forecast in place of the sketch's, on the answer's scale.
+    """
+
+    kind: ActKind = "ask"
+    parts: int = 1
+    place: int = 1
+    share: Fraction | None = None
+    expect: float | None = None
+
+
+ASK = Act()
+"""A plain question."""
