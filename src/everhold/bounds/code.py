@@ -306,6 +306,7 @@ def _constant_rate(one_in: int) -> tuple[float, float]:
     return -ln(float(one_in)), -2.0 * z * series
 
 
+@lru_cache(maxsize=256)
 def _ln_unknown_rate(n: int, yes: int) -> float:
     """`ln B`, rounded down: one sequence of n bits with so many yes, the rate 2^-i having weight 1/(i(i+1)).
 
