@@ -374,7 +374,7 @@ def test_quantile_ends_cover_every_root(masses, q, nats):
 
 
 def test_a_quantile_that_counts_one_atom_too_many_would_fail():
-    """The control: P(x < l) tested with the count of the atom before l. The median of (1/2, 1/4, 1/4) has the roots 0 and 1."""
+    """The control: P(x < l) tested with the atom before l counted. The median of (1/2, 1/4, 1/4) has the roots 0 and 1."""
     outcomes = list(three_outcomes(13, (0.5, 0.25, 0.25)))
     ends = [(mass, quantile_ends((i, j, 13 - i - j), 0.5, 1.5, shift=1)[0]) for i, j, mass in outcomes]
     assert sum(mass for mass, low in ends if low > 0) > math.exp(-1.5)
