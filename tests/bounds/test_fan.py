@@ -236,6 +236,41 @@ def test_differences_of_groups_without_replacement():
         assert difference_missed(law, 6.0 - 2.5, (6, 2), (24.0, 19.0), nats, 10) <= math.exp(-nats)
 
 
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=9),
+    st.lists(st.integers(0, 40), min_size=1, max_size=9),
+    st.tuples(st.integers(0, 40), st.integers(0, 40)),
+    st.tuples(st.floats(0.0, 1e3), st.floats(0.0, 1e3)),
+    st.floats(0.5, 5.0),
+)
+def test_differences_of_groups_row_by_row(ours, theirs, centres, seconds, nats):
+    """The ends from ξ of every row: refuted is every D up to the low end, λΣξ - ψΣξ² - λ(D - a₁ + a₂)/b = c."""
+
+    def end(one, two, a1, a2, second1, second2):
+        m1, m2 = len(one), len(two)
+        b = max(max(a1, 1) / m1, max(40 - a2, 1) / m2)
+        foreseen = second1 / m1 + second2 / m2
+        rate = min(range(1, 1024), key=lambda r: ((-math.log1p(-r / 1024) - r / 1024) * foreseen / b**2 + nats) / r)
+        share = rate / 1024
+        psi = -math.log1p(-share) - share
+        xi = [(x - a1) / (m1 * b) for x in one] + [-(x - a2) / (m2 * b) for x in two]
+        assert min(xi) >= -1 - 1e-12, "the reach covers both groups"
+        return a1 - a2 + b / share * (share * sum(xi) - psi * sum(x * x for x in xi) - nats)
+
+    low, high = fan_group_difference(
+        (sum(ours), sum(theirs)),
+        (sum(x * x for x in ours), sum(x * x for x in theirs)),
+        (len(ours), len(theirs)),
+        centres=centres,
+        seconds=seconds,
+        nats=nats,
+        top=40,
+    )
+    expected = end(ours, theirs, *centres, *seconds), -end(theirs, ours, *centres[::-1], *seconds[::-1])
+    assert float(low) == pytest.approx(max(expected[0], -40), abs=0.1)  # another rate may be best by a hair
+    assert float(high) == pytest.approx(min(expected[1], 40), abs=0.1)
+
+
 def test_a_plain_sum_over_groups_of_different_size_would_fail():
     """The control: without the weights 1/m₁ and 1/m₂ a false claim is certified nearly always.
 
