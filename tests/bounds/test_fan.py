@@ -248,8 +248,9 @@ def test_differences_of_groups_row_by_row(ours, theirs, centres, seconds, nats):
 
     def end(one, two, a1, a2, second1, second2):
         m1, m2 = len(one), len(two)
-        b = max(max(a1, 1) / m1, max(40 - a2, 1) / m2)
         foreseen = second1 / m1 + second2 / m2
+        wide = math.ceil(math.sqrt(foreseen / (2 * nats)) / 64 * m1 * m2) / (m1 * m2)
+        b = max(max(a1, 1) / m1, max(40 - a2, 1) / m2, wide)
         rate = min(range(1, 1024), key=lambda r: ((-math.log1p(-r / 1024) - r / 1024) * foreseen / b**2 + nats) / r)
         share = rate / 1024
         psi = -math.log1p(-share) - share
