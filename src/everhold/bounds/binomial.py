@@ -157,6 +157,8 @@ def paired_interval(first: int, second: int, rows: int, rates: tuple[int, int], 
     for rate in rates:
         if not 1 <= rate <= _MOST_RATE:
             raise SettingError(f"a bet's rate lies between 1 and {_MOST_RATE}, not at {rate!r}")
+    if rows == 0:
+        return -1.0, 1.0
     return _Bet(first, second, rows, rates[0], nats).end(), -_Bet(second, first, rows, rates[1], nats).end()
 
 
@@ -197,7 +199,9 @@ class _Tail:
         p = min(max(p, 1e-12), limit)
         for _ in range(40):
             rest = k + 1 - (n + 1) * p
-            value = self.ln_choose + k * log(p) + (n - k) * log1p(-p) - log(rest / ((k + 1) * (1.0 - p))) + nats
+            yes, no = log(p), log1p(-p)
+            value = self.ln_choose + k * yes + (n - k) * no - log(rest / ((k + 1) * (1.0 - p))) + nats
+            value += _ROUNDING * (self.size - n * (yes + no))
             slope = k - (n - k + 1) * p / (1.0 - p) + (n + 1) * p / rest
             following = min(p * exp(max(-value / slope, -40.0)), limit)
             if abs(following - p) < 1e-11:

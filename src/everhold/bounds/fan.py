@@ -39,7 +39,7 @@ TOP = 65536
 
 _PSI_STEPS = 2**40  # ψ is rounded up to a multiple of 2^-40
 _NATS_STEPS = 2**20  # prices are multiples of 2^-20, and are rounded up to one
-_LEAST_RATE = 1 / 32  # where ψ(λ) is still within 3 % of λ²/2, and a step of λ is small beside λ
+_LEAST_RATE = 1 / 64  # where ψ(λ) is still within 2 % of λ²/2, and a step of λ is small beside λ
 
 
 def fan_rate(second: float, reach: int, nats: float, rows: float) -> int:
@@ -74,7 +74,7 @@ def fan_reach(second: float, room: int, nats: float, rows: float) -> int:
     or with rare large values on the other side.
 
     >>> fan_reach(12_288.0**2, 32_768, 12.0, 10_000), fan_reach(12_288.0**2, 32_768, 12.0, 10**9)
-    (32768, 2478710)
+    (32768, 1239355)
     """
     _check_foreseen(second, max(room, 1), nats, rows)
     if nats == 0.0:
