@@ -1,7 +1,7 @@
 """The protocol that every mechanism follows: four steps for each question.
 
     proposal = mechanism.propose(query)           # public: the sketch's answer and its tolerance
-    cell     = mechanism.decide(proposal, total)  # the only step that sees the private rows: one exact integer,
+    cell     = mechanism.decide(proposal, total)  # the only step that sees the private rows: the exact sum of the values,
                                                   # over all of them or over `mechanism.part(proposal)`
     answer   = mechanism.answer(proposal, cell)   # public: value and interval
     mechanism.absorb(proposal, cell)              # public: a surprise teaches the sketch
@@ -108,7 +108,7 @@ class Mechanism(Protocol[P]):
         """Indices of the private rows to sum over, a function of public facts and coins; None: all rows."""
 
     def decide(self, proposal: P, total: int) -> int | None:
-        """Compare the proposal with the private total. Returns `QUIET`, or the cell of a surprise."""
+        """Compare the proposal with the sum of the private values. Returns `QUIET`, or the cell of a surprise."""
 
     def absorb(self, proposal: P, cell: int | None, fit: tuple[int, ...] | None = None) -> None:
         """End the round. After a surprise, update the sketch, or take the recorded `fit`.
