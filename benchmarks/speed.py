@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import cProfile
+from collections.abc import Callable
+from unittest.mock import patch
 
 import duckdb
 import numpy as np
+from numpy.typing import NDArray
 
 import everhold as eh
-from benchmarks.promises import CPU, Line, in_turn, milliseconds, ratio
+from benchmarks.promises import CPU, Line, Work, in_turn, milliseconds, ratio
+from everhold.data.engines.memory import MemoryEngine
+from everhold.data.table import Table
+from everhold.queries.expression import bounded_mean, number
+from everhold.queries.grid import Sums, strict_sums
 
 ROWS, POOL = 1_000_000, 100_000
 
 
 def run() -> list[Line]:
     """All speed promises."""
-    return [*quiet_asks(), numbers(), *long_session(), refit(), refit(real=True)]
+    return [*quiet_asks(), numbers(), *sums(), *long_session(), refit(), refit(real=True)]
 
 
 def _holdout() -> eh.Holdout:
@@ -84,6 +91,40 @@ def numbers() -> Line:
         "at most 2",
         found.median <= 2.0,
     )
+
+
+def sums() -> list[Line]:
+    """Numbers on private rows: the same path with the sum of the squares and without it."""
+    x = np.random.default_rng(0).uniform(-1, 1, ROWS)
+    engine = MemoryEngine(Table({"x": x}))
+    question = bounded_mean(number("x", {"x": "number"}), -1.0, 1.0)
+
+    def first_alone(values: NDArray[np.float64]) -> Sums:
+        return Sums(int(values.sum()), 0)
+
+    def by(of: Callable[[NDArray[np.float64]], Sums], work: Callable[[], object]) -> Work:
+        def run(_: int) -> None:
+            with patch.object(Sums, "of", of):  # on both sides, because it takes its time
+                work()
+
+        return run
+
+    lines = []
+    for name, work in {
+        "given values": lambda: strict_sums(x, ROWS, "x"),
+        "text in memory": lambda: engine.sums([question]),
+    }.items():
+        times = in_turn({"both": by(Sums.of, work), "first": by(first_alone, work)}, turns=41, inner=3)
+        found = ratio(times["both"], times["first"])
+        lines.append(
+            Line(
+                f"both sums of a number, {name}, n = {ROWS:,}, over its first sum alone",
+                f"{found}; {milliseconds(times['both'])} and {milliseconds(times['first'])}",
+                "at most 1.3",
+                found.median <= 1.3,
+            )
+        )
+    return lines
 
 
 def long_session() -> list[Line]:

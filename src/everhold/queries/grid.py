@@ -41,7 +41,8 @@ Scale = Literal["share", "mean"]
 
 _EDGE = 1.0 + 2.0**-17  # allows for rounding errors at ±1: anything up to here rounds to ±1 on the grid
 _CHUNK = 32_768  # rows at a time: small enough to stay in the processor's cache
-_SQUARES = 2**20  # squares of at most 2³², so many at a time, have sums below 2⁵³: exact in float64
+_BLOCK = 2**20  # squares of at most 2³², so many at a time, have sums below 2⁵³: exact in float64
+_PIECE = 8192  # values at a time in `dot`: too few for BLAS to start threads, which slow each other down
 
 
 class Sums(NamedTuple):
@@ -58,15 +59,16 @@ class Sums(NamedTuple):
 
     @classmethod
     def of(cls, values: NDArray[np.float64]) -> Sums:
-        """The sums of whole numbers up to 2¹⁶ in absolute value, exact for any number of them.
-
-        As in `GridValues.dot`, BLAS is avoided.
-        """
+        """The sums of whole numbers up to 2¹⁶ in absolute value, exact for any number of them."""
         first = second = 0
-        for start in range(0, len(values), _SQUARES):
-            some = values[start : start + _SQUARES]
-            first += int(some.sum())
-            second += int(np.einsum("i,i->", some, some))
+        for start in range(0, len(values), _BLOCK):
+            block = values[start : start + _BLOCK]
+            squares = 0.0
+            for place in range(0, len(block), _PIECE):
+                piece = block[place : place + _PIECE]
+                squares += piece.dot(piece)
+            first += int(np.einsum("i->", block))
+            second += int(squares)
         return cls(first, second)
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from everhold.errors import QuestionError, RequestConflict
+from everhold.errors import QuestionError, RequestConflict, require_number
 from everhold.ledger.rounds import Digest, Recorded
 from everhold.queries.expression.canonical import looks_like_text
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from everhold.queries.protocol import Mechanism, Proposal
     from everhold.queries.query import Query
 
-__all__ = ["identity", "require_batch", "require_name", "require_same", "require_text", "require_writable"]
+__all__ = ["identity", "require_batch", "require_expect", "require_name", "require_same", "require_text", "require_writable"]
 
 
 def identity(mechanism: Mechanism[Any], query: Query, proposal: Proposal | None = None) -> str | None:
@@ -89,6 +89,17 @@ def require_text(value: str | None, what: str) -> str | None:
         raise QuestionError(f"{what} is {value!r}. Expected a text of up to 200 letters.")
     require_writable(value, what)
     return value
+
+
+def require_expect(value: object) -> float | None:
+    """A forecast on the answer's scale, or None."""
+    if value is None:
+        return None
+    require_number(value, "expect")
+    found = float(value)  # type: ignore[arg-type]
+    if not -1.0 <= found <= 1.0:
+        raise QuestionError(f"expect is {value!r}. Expected the value that you foresee, on the answer's scale: a share.")
+    return found
 
 
 def require_writable(value: str | None, what: str) -> None:

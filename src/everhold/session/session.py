@@ -10,40 +10,65 @@ import os
 import time as clock
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, Literal
 from weakref import ref
 
 from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, QuestionError, RequestConflict
 from everhold.ledger.audit import Audit, audit
-from everhold.ledger.codec import AskedBy, FindingEntry, Repeat, read_entry
+from everhold.ledger.codec import (
+    AskedBy,
+    BegunEntry,
+    DoneEntry,
+    FindingEntry,
+    Repeat,
+    question_from_dict,
+    question_to_dict,
+    read_entry,
+)
 from everhold.ledger.journal import Journal
 from everhold.ledger.replay import Analyst, replay
-from everhold.ledger.rounds import RecordedFinding, Round, to_record
-from everhold.ledger.walk import walk
+from everhold.ledger.rounds import Begun, Done, Performed, RecordedFinding, Round, to_record
+from everhold.ledger.walk import charge, propose, walk
+from everhold.queries.act import ASK, Act
 from everhold.queries.expression import BoundedMean, Expression, expression
+from everhold.queries.expression.groups import GroupMean, GroupShare, QuantileOf
 from everhold.queries.expression.program import Batch, Columns, TooSlow
-from everhold.queries.expression.question import Evaluated, size_of_query
-from everhold.queries.protocol import P
+from everhold.queries.expression.question import Evaluated, itself, size_of_query
+from everhold.queries.protocol import ActingMechanism, P, SketchValue
 from everhold.queries.query import as_query
-from everhold.session.names import identity, require_batch, require_name, require_round, require_same, require_text
+from everhold.session.names import (
+    identity,
+    require_batch,
+    require_expect,
+    require_name,
+    require_round,
+    require_same,
+    require_text,
+)
 from everhold.statistics import is_statistic
 
 if TYPE_CHECKING:
     from everhold.data.sample import Sample
     from everhold.data.table import Table
-    from everhold.ledger.codec import Entry
+    from everhold.ledger.codec import AnyEntry
     from everhold.queries.answer import Answer, Preview
     from everhold.queries.expression.parser import Words
     from everhold.queries.expression.tree import Kind
-    from everhold.queries.grid import Sums
-    from everhold.queries.protocol import Mechanism
+    from everhold.queries.grid import Scale, Sums
+    from everhold.queries.protocol import Mechanism, Outcome
     from everhold.queries.query import Query
     from everhold.queries.request import Request
 
 __all__ = ["Session", "now"]
+
+Known = dict[str | None, "Sums"]
+"""Private sums by the name of their question."""
+
+_NEVER = SketchValue("share", 0, 1, 1.0)
 
 _AT_ONCE = 1024  # questions of a batch that are scanned for together
 _LIGHT = 5_000_000  # parts times public rows: what takes less is not worth preparing
@@ -60,10 +85,19 @@ class _Decided(Generic[P]):
 
     query: Query
     proposal: P
-    cell: int | None
+    cell: Outcome
     identity: str | None
     answer: Answer
     at: AskedBy
+    act: Act
+    learnt: int
+
+
+def _linear(query: Query) -> Sequence[Query]:
+    """The linear questions that a text question is made of, where they are fixed by the question."""
+    if isinstance(query, GroupShare | GroupMean):
+        return query.parts
+    return () if isinstance(query, QuantileOf) else (query,)
 
 
 class _Turn:
@@ -144,8 +178,8 @@ class Session(Generic[P]):
         return self._journal
 
     @property
-    def transcript(self) -> dict[int, tuple[int, tuple[int, ...]]]:
-        """Z: every surprise's round, cell and fit. With the coins and the questions it replays the whole session."""
+    def transcript(self) -> dict[int, tuple[Outcome, tuple[int, ...] | None]]:
+        """Z: what every round disclosed, and its fit. With the coins and the questions it replays a session of asks."""
         self._require_sound()
         return self._journal.transcript()
 
@@ -177,19 +211,28 @@ class Session(Generic[P]):
             raise QuestionError(
                 'a statistic is asked by itself: holdout.ask(eh.Mean("age")). Here only single questions fit.'
             )
+        if isinstance(question, GroupShare | GroupMean | QuantileOf):
+            return question
         query = as_query(question, name=name)
         require_name(query)
         self.sample.check(query)
         return query
 
     def ask(
-        self, question: object, *, name: str | None = None, request_id: str | None = None, who: str | None = None
+        self,
+        question: object,
+        *,
+        name: str | None = None,
+        request_id: str | None = None,
+        who: str | None = None,
+        expect: float | None = None,
     ) -> Answer:
         """Answer one question: text, a callable over columns, or `eh.Values`. `Holdout.ask` says more."""
         query = self.query(question, name)
         at = AskedBy(now(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
+        act = ASK if expect is None else Act(expect=require_expect(expect))
         with self._turn():
-            found = self._answers([(query, at)])[0]
+            found = self._answers([(query, at)], act=act)[0]
             if isinstance(found, EverholdError):
                 raise found
             self._journal.flush()
@@ -255,7 +298,9 @@ class Session(Generic[P]):
         except QuestionError as error:
             return error
 
-    def _answers(self, asked: Sequence[tuple[Query, AskedBy]], *, stop: bool = False) -> list[Answer | EverholdError]:
+    def _answers(
+        self, asked: Sequence[tuple[Query, AskedBy]], *, stop: bool = False, act: Act = ASK
+    ) -> list[Answer | EverholdError]:
         """Answers in order, for a turn, without flushing; a refusal stands in its place, and may be the last."""
         found: list[Answer | EverholdError] = []
         for start in range(0, len(asked), _AT_ONCE):
@@ -264,7 +309,7 @@ class Session(Generic[P]):
             for query, at in some:
                 name = query.name if query.text else None
                 try:
-                    found.append(self._answer(evaluated.get(name, query), at, sums.get(name)))
+                    found.append(self._answer(evaluated.get(name, query), at, sums, act))
                 except (QuestionError, RequestConflict, PrecisionExhausted) as refusal:
                     if self._decided is not None:  # the private sum was seen: this cannot be reported as a refusal
                         raise
@@ -273,17 +318,31 @@ class Session(Generic[P]):
                         return found
         return found
 
-    def _scan(self, queries: Sequence[Query]) -> tuple[dict[str | None, Query], dict[str | None, Sums]]:
+    def _scan(self, queries: Sequence[Query]) -> tuple[dict[str | None, Query], Known]:
         """The batch's text questions that are new, evaluated on both sides at once; by name."""
         new = {query.name: query for query in queries if query.text and self._journal.named(query.name) is None}
-        if len(new) < 2:
+        linear = {part.name: part for query in new.values() for part in _linear(query)}
+        if len(linear) < 2:
             return {}, {}
-        sums: dict[str | None, Sums] = dict(zip(new, self.sample.sums_of(list(new.values())), strict=True))
+        sums: Known = dict(zip(linear, self.sample.sums_of(list(linear.values())), strict=True))
         ready: dict[str | None, Query] = {name: query for name, query in new.items() if isinstance(query, Evaluated)}
         texts = [query for query in new.values() if isinstance(query, Expression | BoundedMean)]
         if self.public_rows is not None and texts:
             ready |= {query.name: query for query in self._evaluated(texts, None)}
         return ready, sums
+
+    def sums(self, needs: Sequence[Query], scale: Scale, part: Any = None, known: Known | None = None) -> list[Sums]:
+        """The private sums of linear questions: texts in one scan, where they are not known yet."""
+        known = {} if known is None or part is not None else known
+        if part is not None or not all(need.text for need in needs):
+            return [self.sample.sums(need, scale, part) for need in needs]
+        missing = [need for need in needs if need.name not in known]
+        if len(missing) == 1:
+            return [
+                known[need.name] if need.name in known else self.sample.sums(need, scale, part) for need in needs
+            ]
+        found = dict(zip((need.name for need in missing), self.sample.sums_of(missing), strict=True))
+        return [known[need.name] if need.name in known else found[need.name] for need in needs]
 
     def _evaluated(self, texts: Sequence[Expression | BoundedMean], until: float | None) -> list[Evaluated]:
         """Text questions on the fixed public rows, in one scan."""
@@ -325,26 +384,30 @@ class Session(Generic[P]):
 
     # one turn ------------------------------------------------------------------------------------------------------
 
-    def _answer(self, query: Query, at: AskedBy, sums: Sums | None) -> Answer:
-        """Answer one query without flushing. `sums`: the private sums, if a scan of the batch already computed them."""
+    def _answer(self, query: Query, at: AskedBy, known: Known, act: Act = ASK) -> Answer:
+        """Answer one query without flushing. `known`: private sums that a scan of the batch already computed."""
         mechanism = self.mechanism
         if (earlier := self._journal.requested(at.request)) is not None:
             require_round(mechanism, query, earlier, at.request)
             return earlier.answer
-        if (earlier := self._journal.named(query.name)) is not None:
+        earlier = self._journal.named(query.name) if act.kind == "ask" else self._journal.read_as(query.name)
+        if earlier is not None:
             require_same(mechanism, query, earlier)
             self._journal.repeat(earlier.number, at)
             return earlier.answer
-        proposal = mechanism.propose(query)
-        known = identity(mechanism, query, proposal)
-        part = mechanism.part(proposal)
-        if sums is None or part is not None:
-            sums = self.sample.sums(query, proposal.reading.scale, part)
-        cell = mechanism.decide(proposal, sums.first)
+        proposal = propose(mechanism, query, act)
+        return self._decide(query, proposal, at, act, known)
+
+    def _decide(self, query: Query, proposal: P, at: AskedBy, act: Act, known: Known) -> Answer:
+        """Read the private sums that a proposal needs, and end the round."""
+        mechanism = self.mechanism
+        named = identity(mechanism, query, proposal)
+        sums = self.sums(mechanism.needs(proposal), proposal.reading.scale, mechanism.part(proposal), known)
+        cell = mechanism.decide(proposal, sums)
         # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
         answer = mechanism.answer(proposal, cell)
         answer = answer.as_share() if query.yes_no else answer
-        self._decided = _Decided(query, proposal, cell, known, answer, at)
+        self._decided = _Decided(query, proposal, cell, named, answer, at, act, len(mechanism.fit))
         return self._settle(self._decided)
 
     def _settle(self, decided: _Decided[P]) -> Answer:
@@ -353,9 +416,9 @@ class Session(Generic[P]):
         if self.mechanism.rounds < proposal.round:
             self.mechanism.absorb(proposal, cell)
         if len(self._journal) < proposal.round:
-            fit = None if cell is None else self.mechanism.fit
+            fit = self.mechanism.fit if len(self.mechanism.fit) > decided.learnt else None
             kept = to_record(query, proposal, surprise=cell is not None, whole=self.mechanism.fresh)
-            done = Round(decided.answer, cell, fit, proposal.reading, kept, query.name, decided.identity)
+            done = Round(decided.answer, cell, fit, proposal.reading, kept, query.name, decided.identity, decided.act)
             self._journal.commit(done, decided.at)
         elif self._journal[proposal.round].answer is not decided.answer:
             if (store := self._journal.store) is not None:
@@ -363,6 +426,167 @@ class Session(Generic[P]):
             raise LedgerError(f"round {proposal.round} is recorded already, with another answer. Open the study again.")
         self._decided = None
         return decided.answer
+
+    # readings ------------------------------------------------------------------------------------------------------
+
+    def read_many(
+        self,
+        questions: Sequence[object],
+        *,
+        kind: Literal["read", "close"] = "read",
+        share: Fraction | None = None,
+        expects: Sequence[float | None] | None = None,
+        request_id: str | None = None,
+        who: str | None = None,
+        time: str | None = None,
+        first: int = 1,
+    ) -> list[Answer]:
+        """Read several questions at one price: all are fixed before the first is read. `Holdout.read_many` says more."""
+        who = require_text(who or self.who, "who")
+        require_text(request_id, "request_id")
+        queries = [self.query(question) for question in questions]
+        guesses = [None] * len(queries) if expects is None else [require_expect(one) for one in expects]
+        ids = [None if request_id is None else f"{request_id}/{first + place}" for place in range(len(queries))]
+        ats = [AskedBy(time or now(), who, one) for one in ids]
+        with self._turn():
+            mechanism = self.acting()
+            for query, at in zip(queries, ats, strict=True):
+                if (earlier := self._journal.requested(at.request)) is not None:
+                    require_round(self.mechanism, query, earlier, at.request)
+            place_of = self._to_read(queries, ats)
+            wanted = [place for place, new in enumerate(place_of) if new == place]
+            acts = [
+                Act(kind, len(wanted), number, share, guesses[place]) for number, place in enumerate(wanted, 1)
+            ]
+            if wanted:
+                prepared = {place: self.mechanism.prepare(queries[place]) for place in wanted}
+                firsts = [replace(act, place=1) for act in acts]
+                offers = [mechanism.propose(prepared[place], act) for place, act in zip(wanted, firsts, strict=True)]
+                options = {"share": None if share is None else str(share), "expect": [act.expect for act in acts]}
+                asked = tuple(question_to_dict(itself(queries[place])) for place in wanted)
+                self._journal.begin(Begun(kind, asked, options), AskedBy(ats[0].time, who, request_id))
+                self._journal.flush()
+                known = self._needed(offers)
+                for place, act in zip(wanted, acts, strict=True):
+                    query = prepared[place]
+                    proposal = propose(self.mechanism, query, act)
+                    self._decide(query, proposal, ats[place], act, known)
+                self._journal.flush()
+            answers: list[Answer] = []
+            for place, at in enumerate(ats):
+                query = queries[place]
+                past = self._journal.requested(at.request) or self._journal.read_as(query.name)
+                if past is None:  # an unnamed question: the round that was just made
+                    past = self._journal[len(self._journal) - len(wanted) + 1 + wanted.index(place)]
+                self._journal.repeat(past.number, at)
+                answers.append(past.answer)
+            self._journal.flush()
+            return answers
+
+    def _to_read(self, queries: Sequence[Query], ats: Sequence[AskedBy]) -> list[int | None]:
+        """For each question the place of the first one like it that has to be read now; None: it was read before."""
+        seen: dict[str, int] = {}
+        found: list[int | None] = []
+        for place, (query, at) in enumerate(zip(queries, ats, strict=True)):
+            earlier = self._journal.read_as(query.name)
+            if earlier is not None:
+                require_same(self.mechanism, query, earlier)
+            if earlier is not None or self._journal.requested(at.request) is not None:
+                found.append(None)
+            elif query.name is None:
+                found.append(place)
+            else:
+                found.append(seen.setdefault(query.name, place))
+        return found
+
+    def _needed(self, offers: Sequence[Any]) -> Known:
+        """The private sums of all text questions that several proposals need, in one scan."""
+        needs = {need.name: need for offer in offers for need in self.mechanism.needs(offer) if need.text}
+        return dict(zip(needs, self.sample.sums_of(list(needs.values())), strict=True)) if needs else {}
+
+    def acting(self) -> ActingMechanism:
+        """The mechanism, for acts beyond asks."""
+        if not isinstance(self.mechanism, ActingMechanism):
+            raise QuestionError("this mechanism answers asks only: it has no readings, selections or verdicts.")
+        return self.mechanism
+
+    # acts that are not made of rounds ------------------------------------------------------------------------------
+
+    def perform(
+        self,
+        begun: Begun,
+        decide: Callable[[], int | bool | str | None],
+        result: Callable[[int | bool | str | None, float], dict[str, Any]],
+        *,
+        request_id: str | None,
+        who: str | None,
+        time: str | None = None,
+    ) -> dict[str, Any]:
+        """Do an act: record that it begins, read the private rows, charge, record how it ended, and only then return.
+
+        Args:
+            begun: everything that is fixed beforehand.
+            decide: reads the private rows and returns what is disclosed. It must not raise for anything in them.
+            result: what is returned, from what is disclosed and the price.
+        """
+        at = AskedBy(time or now(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
+        with self._turn():
+            if (earlier := self._journal.performed_as(at.request)) is not None:
+                if earlier.begun != begun:
+                    raise RequestConflict(
+                        f"request id {at.request!r} belongs to another act. Expected a new id for a new act. Nothing was "
+                        "charged."
+                    )
+                return earlier.done.result
+            if self._journal.requested(at.request) is not None:
+                raise RequestConflict(
+                    f"request id {at.request!r} belongs to a question. Expected a new id for a new act. Nothing was charged."
+                )
+            mechanism = self.acting()
+            if mechanism.closed:
+                mechanism.propose(_NEVER)
+            self._journal.begin(begun, at)
+            self._journal.flush()
+            outcome = decide()
+            price = charge(mechanism, begun, outcome)
+            self._journal.end(Done(outcome, result(outcome, price)), at)
+            self._journal.flush()
+            return self._journal.performed[-1][0].done.result
+
+    def finish_pending(self) -> None:
+        """End an act that was interrupted: what began is read, where its questions are text, and charged in any case."""
+        if (pending := self._journal.pending) is None:
+            return
+        begun, at = pending
+        done = sum(
+            1 for past in list(self._journal)[::-1][: len(begun.asked)] if past.act.kind in ("read", "close")
+        ) if begun.kind in ("read", "close") else 0
+        if begun.kind in ("read", "close"):
+            self._finish_reading(begun, at)
+            return
+        del done
+        charge(self.acting(), begun, None, interrupted=True)
+        self._journal.end(Done(None, {}, interrupted=True), at)
+        self._journal.flush()
+
+    def _finish_reading(self, begun: Begun, at: AskedBy) -> None:
+        """Readings are recorded together, so that none of a pending batch was recorded."""
+        questions = [question_from_dict(one, self._kinds) for one in begun.asked]
+        share = None if begun.options["share"] is None else Fraction(begun.options["share"])
+        mechanism = self.acting()
+        if any(query is None for query in questions):
+            charge(mechanism, begun, None, interrupted=True)
+            self._journal.end(Done(None, {}, interrupted=True), at)
+            self._journal.flush()
+            return
+        queries = [query for query in questions if query is not None]
+        expects = begun.options["expect"]
+        kind: Literal["read", "close"] = "close" if begun.kind == "close" else "read"
+        acts = [Act(kind, len(queries), number, share, expects[number - 1]) for number in range(1, len(queries) + 1)]
+        for number, (query, act) in enumerate(zip(queries, acts, strict=True), 1):
+            one = None if at.request is None else f"{at.request}/{number}"
+            self._decide(query, propose(self.mechanism, query, act), AskedBy(at.time, at.who, one), act, {})
+        self._journal.flush()
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -421,11 +645,16 @@ class Session(Generic[P]):
     def audit(self) -> Audit:
         """Replay the record in memory without the private rows, bit for bit."""
         with self._turn():
-            return audit(self.first_state(), self._journal)
+            return audit(self.first_state(), self._journal.in_order())
 
     def replay(self, questions: Analyst | Iterable[object]) -> list[Answer]:
         """Every answer again from the transcript, the coins and the questions (or the analyst's program), without data."""
         with self._turn():
+            if self._journal.performed or any(past.act != ASK for past in self._journal):
+                raise QuestionError(
+                    "replay takes the questions of a session of plain asks, and this one has other acts. Expected "
+                    "holdout.audit(), which replays every act from the record."
+                )
             readings = [record.reading for record in self._journal]
             return replay(self.first_state(), self.transcript, questions, readings=readings, read=self.query)
 
@@ -458,20 +687,24 @@ class Session(Generic[P]):
                 store.fail()
                 raise
 
-    def restore(self, entries: Iterable[Entry | Repeat | FindingEntry], where: object) -> None:
-        """Take over what is recorded. Quiet rounds only count; surprises teach the sketch what they taught it then."""
+    def restore(self, entries: Iterable[AnyEntry], where: object) -> None:
+        """Take over what is recorded. Quiet asks only count; what disclosed something teaches what it taught then."""
 
-        def rounds() -> Iterator[Round]:
+        def record() -> Iterator[Round | Performed]:
             for entry in entries:
                 if isinstance(entry, Repeat):
                     self._journal.restore_request(entry.asked_by.request, entry.number)
                 elif isinstance(entry, FindingEntry):
                     self._journal.restore_finding(entry.finding, entry.asked_by)
+                elif isinstance(entry, BegunEntry):
+                    self._journal.restore_begun(entry.begun, entry.asked_by)
+                elif isinstance(entry, DoneEntry):
+                    yield self._journal.restore_done(entry.done)
                 else:
                     self._journal.restore(entry.round, entry.asked_by)
                     yield entry.round
 
-        for past, found in walk(self.mechanism, rounds(), every=False):
+        for past, found in walk(self.mechanism, record(), every=False):
             if found is not None and found.proposal.reading != past.reading:
                 raise LedgerError(f"round {past.number} of {where} does not replay: audit it.")
 
