@@ -11,7 +11,7 @@ each row, with the same mean. Validity does not depend on that; docs/decisions.m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -49,12 +49,12 @@ class Basis:
     def __init__(self, weights: NDArray[np.float64]) -> None:
         self.size = len(weights)
         self.weights = weights
-        self._gram = np.ones((1, 1))
         self._combined: tuple[bytes, NDArray[np.float64]] | None = None
         self._bytes: list[NDArray[np.uint8]] = []
         self._bits: list[list[int]] = []  # the question of each bit of a group
         self._numbers: list[_Numbers] = []
         self._count = 0
+        self._means: list[float] = []
 
     def __len__(self) -> int:
         return self._count
@@ -68,6 +68,7 @@ class Basis:
         """Add a question."""
         j, self._count = self._count, self._count + 1
         array = values.array
+        self._means.append(_mean(values, self.weights))
         if values.scale == "mean":
             if not bool(np.all(np.abs(array) == VALUE_ONE)):
                 self._numbers.append(self._in_steps(j, array))
@@ -82,9 +83,10 @@ class Basis:
     def with_more(self, values: Sequence[GridValues]) -> Basis:
         """A new basis with more questions; it shares the packed values, and this one does not change."""
         more = Basis(self.weights)
-        more._gram = self._gram
+        if self._combined is not None:  # a new question counts for nothing yet, so the same sums
+            more._combined = self._combined[0] + bytes(8 * len(values)), self._combined[1]
         more._bytes, more._bits = list(self._bytes), [list(members) for members in self._bits]
-        more._numbers, more._count = list(self._numbers), self._count
+        more._numbers, more._count, more._means = list(self._numbers), self._count, list(self._means)
         if more._bits and len(more._bits[-1]) < 8:
             more._bytes[-1] = more._bytes[-1].copy()
         for column in values:
@@ -122,31 +124,25 @@ class Basis:
             result[1 + column.question] = steps * _STEP + result[0] * column.shift
         return result
 
+    def means(self) -> NDArray[np.float64]:
+        """The mean of every question under the prior."""
+        return np.array(self._means)
+
     def moments(self, masses: NDArray[np.float64], last: int = 1) -> NDArray[np.float64]:
         """`Σ_i m_i φ_j(i)` for the last questions only, as many as `last`."""
         return np.array([float(masses.dot(self._column(j))) for j in range(self._count - last, self._count)])
 
-    def rows(self, index: NDArray[np.intp]) -> NDArray[np.float64]:
+    def rows(self, index: NDArray[np.intp], kind: type[np.floating[Any]] = np.float64) -> NDArray[Any]:
         """Values on the rows in `index`: a row of ones, then a row for each question."""
-        result = np.ones((1 + self._count, len(index)))
-        eight = np.arange(8, dtype=np.uint8)[:, None]
+        result = np.ones((1 + self._count, len(index)), kind)
+        signs = _SIGNS.T.astype(kind)
         for codes, members in zip(self._bytes, self._bits, strict=True):
-            bits = (codes[index][None, :] >> eight[: len(members)]) & np.uint8(1)
-            result[[1 + j for j in members]] = bits * 2.0 - 1.0
+            picked = codes[index].astype(np.intp)
+            for bit, j in enumerate(members):
+                np.take(signs[bit], picked, out=result[1 + j], mode="clip")
         for column in self._numbers:
             result[1 + column.question] = column.values(index)
         return result
-
-    def gram(self) -> NDArray[np.float64]:
-        """E_π[φ_i φ_j], the constant 1 first; each new question adds a row and a column."""
-        while len(self._gram) < 1 + self._count:
-            j = len(self._gram) - 1
-            column = self.correlate(self.weights * self._column(j))
-            grown = np.empty((j + 2, j + 2))
-            grown[:-1, :-1] = self._gram
-            grown[-1, :] = grown[:, -1] = column[: j + 2]
-            self._gram = grown
-        return self._gram
 
     def _column(self, j: int) -> NDArray[np.float64]:
         for codes, members in zip(self._bytes, self._bits, strict=True):
@@ -161,3 +157,9 @@ class Basis:
         whole = np.rint(self.weights * (float(self.size) * MASS_ONE))
         shift = int(whole.dot(left)) / max(int(whole.sum()), 1)
         return _Numbers(j, steps.astype(np.int8), round(shift) / VALUE_ONE)
+
+
+def _mean(values: GridValues, weights: NDArray[np.float64]) -> float:
+    """The mean of a question's values in [-1, 1]."""
+    mean = float(np.einsum("i,i->", weights, values.array))
+    return 2.0 * mean - 1.0 if values.scale == "share" else mean / VALUE_ONE

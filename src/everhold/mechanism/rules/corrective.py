@@ -71,8 +71,8 @@ class Corrective:
             targets=np.array([lesson.target for lesson in lessons]),
             slacks=np.array([lesson.slack + (lesson.width if self.proved else 0.0) for lesson in lessons]),
             bound=max(4.0, self.cap),
+            cap=self.cap,
             start=np.append(theta, np.zeros(1 + len(lessons) - len(theta))),
-            mass=mass,
             moments=moments,
         )
 

@@ -7,15 +7,15 @@ Corrective and entropic rules both minimise
 whose solution satisfies |E_π[h φ_j] - a_j| ≤ s_j for every constraint, unless a bound is active; the bounds make sure
 that there is a solution even if the constraints contradict each other.
 
-A pass over all public rows is expensive, so there are few. The gradient at the last sketch is known. From there the method
-works on a fixed part of the rows, whose own gradient is corrected to agree with the full one at the start (as in
-distributed Newton-type methods: Shamir, Srebro and Zhang 2014), and one full pass checks the result. If the part is too
-small, it is enlarged. Convergence affects only the quality of the answers, never their validity: θ is recorded and public.
+The number of passes over the public rows is bounded, so a surprise has a bounded cost whatever is asked. A step needs z at
+its end and the moments where it stops: one pass. Between start and end z is linear, so a line search needs neither. The
+curvature is that of a few thousand rows, evenly spaced among those that have any. A fit that is stopped early is a worse
+sketch, never a wrong answer: θ is recorded and public, and the next surprise continues where this one stopped.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,12 +26,21 @@ if TYPE_CHECKING:
 
     from everhold.mechanism.basis import Basis
 
-__all__ = ["Potential", "minimise"]
+__all__ = ["MOST_STEPS", "Potential", "minimise"]
 
-_PART_ROWS = 2048
-_MOST_CHECKS = 16
-_MOST_STEPS = 12
-_ACCURACY = 0.3  # how exactly the constraints are met, as a share of the smallest slack
+MOST_STEPS = 6
+"""Newton steps of a refit, each with one pass over all public rows."""
+
+_CURVED_ROWS = 5120  # rows for the curvature
+_DAMPING_ROWS = 1024
+_DAMPING = 0.01  # how much of the prior's own curvature is added, so that a step does not leave the region it knows
+_MOST_CURVATURES = 3
+_MOST_TRIES = 4  # points of a line search
+_MOST_GUESSES = 10
+_MOST_STOPS = 4  # linear systems solved for one guess
+_ACCURACY = 0.3  # how exactly a constraint is met, as a share of its slack
+_STALE = 0.1  # the curvature is computed again if so much of it has moved
+_MOST_SUM = 2.0**13  # Σ|θ_j|, half of what the grid allows
 
 
 class Potential(Protocol):
@@ -44,6 +53,25 @@ class Potential(Protocol):
         """The second derivative on each row, times its weight."""
 
 
+class _Problem(NamedTuple):
+    """What does not change during a fit; index 0 is the mean of h, with target 1 and no slack."""
+
+    potential: Potential
+    basis: Basis
+    a: NDArray[np.float64]
+    s: NDArray[np.float64]
+    limit: NDArray[np.float64]
+
+
+class _Point(NamedTuple):
+    """A point of the search: θ, z on all rows, F, and w·h."""
+
+    theta: NDArray[np.float64]
+    z: NDArray[np.float64]
+    value: float
+    mass: NDArray[np.float64]
+
+
 def minimise(
     potential: Potential,
     basis: Basis,
@@ -51,140 +79,142 @@ def minimise(
     targets: NDArray[np.float64],
     slacks: NDArray[np.float64],
     bound: float,
+    cap: float,
     start: NDArray[np.float64],
-    mass: NDArray[np.float64],
     moments: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Minimise F from `start` = (θ_0, θ_1 … θ_k); θ_0 has target 1 and no slack.
-
-    At the start the sketch's masses w·h are `mass`, and E_π[h], E_π[h φ_j] are `moments`.
+    """Minimise F from `start` = (θ_0, θ_1 … θ_k), where E_π[h] and E_π[h φ_j] are `moments`.
 
     Returns θ on its grid, and the moments there.
     """
     a = np.concatenate([[1.0], targets])
     s = np.concatenate([[0.0], slacks])
-    limit = np.full(len(a), float(bound))
+    limit = np.full(len(a), min(float(bound), _MOST_SUM / len(a)))
     limit[0] = np.inf
-    accuracy = _ACCURACY * float(slacks.min())
-    part = _Part(potential, basis, mass, s, limit, _PART_ROWS)
-    theta = start
-    residual = _residual(moments - a, theta, s, limit)
-    for _ in range(_MOST_CHECKS):
-        if residual <= accuracy:
+    accuracy = _ACCURACY * np.concatenate([[slacks.min()], slacks])
+    a[1:] = _attainable(basis, targets, slacks, cap)
+    problem = _Problem(potential, basis, a, s, limit)
+    z = basis.combine(start[1:])
+    z += start[0]
+    at = _point(problem, start, z)
+    best, best_moments = start, moments
+    off = least = _off(moments - a, start, s, limit, accuracy)
+    curvature, hessian = None, np.empty(0)
+    computed, damping = 0, _DAMPING
+    for _ in range(MOST_STEPS):
+        if off <= 1.0:
             break
-        tried = np.rint(part.minimise(theta, moments - a, 0.5 * accuracy) * THETA_ONE) / THETA_ONE
-        z = basis.combine(tried[1:])
-        z += tried[0]
-        _, tried_mass = potential.value(z, basis.weights)
-        tried_moments = basis.correlate(tried_mass)
-        tried_residual = _residual(tried_moments - a, tried, s, limit)
-        slow = tried_residual > 0.5 * residual
-        if tried_residual < residual or (part.whole and not np.array_equal(tried, theta)):
-            theta, mass, moments, residual = tried, tried_mass, tried_moments, tried_residual
-        elif part.whole:
-            break
-        if slow and not part.whole:
-            part = _Part(potential, basis, mass, s, limit, 4 * part.size)
-    return theta, moments
-
-
-class _Part:
-    """The problem on a part of the rows, with a linear term for the rest."""
-
-    def __init__(
-        self,
-        potential: Potential,
-        basis: Basis,
-        mass: NDArray[np.float64],
-        s: NDArray[np.float64],
-        limit: NDArray[np.float64],
-        size: int,
-    ) -> None:
-        index, self._weights = _part(basis.weights, mass, size)
-        self.size = len(index)
-        self.whole = self.size == basis.size
-        self._potential = potential
-        self._values = basis.rows(index)
-        self._single = self._values.astype(np.float32)
-        self._s = s
-        self._limit = limit
-        # The curvature at h = 1 over all rows; the curvature over the part is a noisy estimate of it.
-        weighted = self._single * self._weights.astype(np.float32)
-        self._rest = basis.gram() - weighted @ self._single.T if not self.whole else np.zeros((len(s), len(s)))
-
-    def minimise(
-        self, theta: NDArray[np.float64], gradient: NDArray[np.float64], accuracy: float
-    ) -> NDArray[np.float64]:
-        """The minimum of the part's problem, from θ, where the gradient of the full problem is `gradient`."""
-        s, limit, rest = self._s, self._limit, self._rest
-        origin = theta
-        shift = gradient - self._evaluate(theta)[1]
-
-        def at(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            """The part's objective and gradient, shifted to the full gradient and with the curvature of the rest."""
-            value, own = self._evaluate(x)
-            bend = rest @ (x - origin)
-            return value + float(s @ np.abs(x) + shift @ x + 0.5 * (x - origin) @ bend), own + shift + bend
-
-        x = theta
-        objective, slope = at(x)
-        hessian, age = self._hessian(x), 0
-        for _ in range(_MOST_STEPS):
-            if _residual(slope, x, s, limit) <= accuracy:
+        now = potential.curvature(at.z, basis.weights)
+        if curvature is None or (
+            computed < _MOST_CURVATURES and float(np.abs(now - curvature).sum()) > _STALE * float(curvature.sum())
+        ):
+            curvature, hessian, computed = now, _hessian(basis, now, damping), computed + 1
+        goal = _quadratic(hessian, moments - a, s, at.theta, limit)
+        reached = _search(problem, at, np.rint(goal * THETA_ONE) / THETA_ONE, moments - a)
+        if reached is None:
+            if damping >= 1.0:
                 break
-            goal = _quadratic(hessian, slope, s, x, limit)
-            step, better = 1.0, False
-            while step > 0.05:
-                tried = x + step * (goal - x)
-                tried_objective, tried_slope = at(tried)
-                if tried_objective < objective - 1e-13:
-                    better = True
-                    break
-                step *= 0.4
-            if better:
-                x, slope, objective, age = tried, tried_slope, tried_objective, age + 1
-            elif age == 0:
-                break
-            if not better or age == 4 or step < 1.0:
-                hessian, age = self._hessian(x), 0
-        return x
-
-    def _evaluate(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        value, mass = self._potential.value(theta @ self._values, self._weights)
-        return value, self._values @ mass
-
-    def _hessian(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        curvature = self._potential.curvature(theta @ self._values, self._weights).astype(np.float32)
-        hessian: NDArray[np.float64] = (self._single * curvature) @ self._single.T + self._rest
-        hessian[np.diag_indices_from(hessian)] += 1e-3 * max(float(hessian[0, 0]), 1e-3)
-        return hessian
+            damping, curvature = 10.0 * damping, None
+            continue
+        at = reached
+        moments = basis.correlate(at.mass)
+        off = _off(moments - a, at.theta, s, limit, accuracy)
+        if True or off < least:
+            best, best_moments, least = at.theta, moments, off
+    return np.rint(best * THETA_ONE) / THETA_ONE, best_moments
 
 
-def _part(
-    weights: NDArray[np.float64], mass: NDArray[np.float64], size: int
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Weighted rows that represent all: evenly spaced quantiles of a mixture, half the prior and half the sketch.
+def _attainable(
+    basis: Basis, targets: NDArray[np.float64], slacks: NDArray[np.float64], cap: float
+) -> NDArray[np.float64]:
+    """Targets that no h below the cap can meet, moved to where one can: E_π[h (1±φ)] ≤ cap · E_π[1±φ]."""
+    means = basis.means()
+    most = 0.9 * cap * (1.0 + means) - 1.0
+    least = 1.0 - 0.9 * cap * (1.0 - means)
+    return np.maximum(np.minimum(targets, most + slacks), least - slacks)
 
-    If the sketch has moved its mass to few rows, the part contains them.
+
+def _point(problem: _Problem, theta: NDArray[np.float64], z: NDArray[np.float64]) -> _Point:
+    value, mass = problem.potential.value(z.copy(), problem.basis.weights)
+    return _Point(theta, z, value - float(problem.a @ theta) + float(problem.s @ np.abs(theta)), mass)
+
+
+def _search(problem: _Problem, at: _Point, goal: NDArray[np.float64], gradient: NDArray[np.float64]) -> _Point | None:
+    """A point on the line through the goal where F is lower, near its minimum on that line; None if none was found.
+
+    F is convex, so the sign of its slope says on which side of a point the minimum lies.
     """
-    if 2 * size >= len(weights):
-        return np.arange(len(weights)), weights
-    chance = weights + mass * (weights.sum() / max(float(mass.sum()), 1e-300))
-    edges = np.cumsum(chance)
+    d = goal - at.theta
+    first = float(gradient @ d) + float(problem.s @ (np.abs(goal) - np.abs(at.theta)))  # at most the slope at the start
+    if not first < 0.0:
+        return None
+    dz = problem.basis.combine(goal[1:])
+    dz += goal[0]
+    dz -= at.z
+    room = np.divide(problem.limit - np.sign(d) * at.theta, np.abs(d), out=np.full(len(d), np.inf), where=d != 0.0)
+    end = max(float(room.min()), 1.0)  # where the first bound is met
+    low, low_slope, high, high_slope = 0.0, first, np.inf, np.inf
+    step, best = 1.0, at
+    for _ in range(_MOST_TRIES):
+        theta = at.theta + step * d
+        tried = _point(problem, theta, at.z + step * dz)
+        if tried.value < best.value:
+            best = tried
+        slope = float(tried.mass @ dz) - float(problem.a @ d) + float(problem.s @ (np.sign(theta) * d))
+        if abs(slope) <= 0.3 * abs(first) or (slope < 0.0 and step >= end):
+            break
+        if slope < 0.0:
+            low, low_slope = step, slope
+        else:
+            high, high_slope = step, slope
+        if high == np.inf:
+            step = min(4.0 * step, end)
+        else:  # the zero of a slope that is linear between both sides, but not too close to either
+            step = low + (high - low) * min(max(low_slope / (low_slope - high_slope), 0.03), 0.97)
+    return best if best is not at else None
+
+
+def _hessian(basis: Basis, curvature: NDArray[np.float64], damping: float) -> NDArray[np.float64]:
+    """Σ (curvature + damping · w) φ φᵀ, over rows that represent all."""
+    rows, weights = _picked(curvature, _CURVED_ROWS)
+    more_rows, more_weights = _picked(basis.weights, _DAMPING_ROWS)
+    values = basis.rows(np.append(rows, more_rows), np.float32)
+    values *= np.sqrt(np.append(weights, damping * more_weights)).astype(np.float32)
+    hessian = (values @ values.T).astype(np.float64)
+    hessian[np.diag_indices_from(hessian)] += 1e-3 * max(float(hessian[0, 0]), 1e-3)
+    return hessian
+
+
+def _picked(curvature: NDArray[np.float64], size: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Rows and their weights: all that have any, or evenly spaced quantiles."""
+    index = np.flatnonzero(curvature)
+    weights = curvature[index]
+    if len(index) <= size:
+        return index, weights
+    edges = np.cumsum(weights)
     comb = (np.arange(size) + 0.5) * (edges[-1] / size)
-    index = np.minimum(np.searchsorted(edges, comb), len(weights) - 1)
-    part = weights[index] / chance[index]
-    return index, part / part.sum()
+    return index[np.minimum(np.searchsorted(edges, comb), len(index) - 1)], np.full(size, edges[-1] / size)
 
 
-def _residual(
+def _pull(
     gradient: NDArray[np.float64], theta: NDArray[np.float64], s: NDArray[np.float64], limit: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """How far each coordinate is from optimal: the smallest subgradient, 0 where a bound holds it."""
+    away = gradient + s * np.sign(theta)
+    at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - s, 0.0)
+    stuck = (np.abs(theta) >= limit) & (away * theta <= 0.0)
+    return np.where(stuck, 0.0, np.where(theta == 0.0, at_zero, away))
+
+
+def _off(
+    gradient: NDArray[np.float64],
+    theta: NDArray[np.float64],
+    s: NDArray[np.float64],
+    limit: NDArray[np.float64],
+    accuracy: NDArray[np.float64],
 ) -> float:
-    """The largest violation of the optimality conditions."""
-    at_zero = np.maximum(np.abs(gradient) - s, 0.0)
-    away = np.abs(gradient + s * np.sign(theta))
-    stuck = (np.abs(theta) >= limit * (1 - 1e-12)) & ((gradient + s * np.sign(theta)) * theta <= 0.0)
-    return float(np.max(np.where(stuck, 0.0, np.where(theta == 0.0, at_zero, away))))
+    """The largest violation of the optimality conditions, in units of the accuracy wanted."""
+    return float(np.max(np.abs(_pull(gradient, theta, s, limit)) / accuracy))
 
 
 def _quadratic(
@@ -194,73 +224,51 @@ def _quadratic(
     theta: NDArray[np.float64],
     limit: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Minimise the quadratic model with the same slack and bounds.
-
-    Guess the signs, solve, correct the guess, repeat. If a guess does not lower the model, sweep through the coordinates,
-    which always does.
-    """
-
-    def model(x: NDArray[np.float64]) -> float:
-        d = x - theta
-        return float(gradient @ d + 0.5 * d @ hessian @ d + s @ np.abs(x))
-
-    accuracy = 1e-3 * _residual(gradient, theta, s, limit)
-    x, value = theta, model(theta)
-    sweeps = 0
-    for _ in range(40):
-        slope = gradient + hessian @ (x - theta)
-        if _residual(slope, x, s, limit) <= accuracy:
+    """Minimise the quadratic model with the same slack and bounds, nearly: by guessing signs, each guess lower."""
+    x, slope = theta, gradient
+    enough = 1e-2 * float(np.max(np.abs(_pull(gradient, theta, s, limit))))
+    for _ in range(_MOST_GUESSES):
+        pull = _pull(slope, x, s, limit)
+        if float(np.max(np.abs(pull))) <= enough:
             break
-        tried = _guess_signs(hessian, slope, s, x, limit)
-        if (tried_value := model(tried)) >= value:
-            if sweeps == 6:
-                break
-            sweeps += 1
-            tried = _sweep(hessian, slope, s, x, limit)
-            tried_value = model(tried)
-        x, value = tried, tried_value
+        d = _towards(hessian, pull, np.where(x != 0.0, np.sign(x), -np.sign(slope)) * (s > 0.0), x, limit)
+        bend = hessian @ d
+        down, up = float(pull @ d), float(d @ bend)
+        if not (down < 0.0 and up > 0.0):
+            break
+        share = min(-down / up, 1.0)  # no sign changes on the way, so the model is a parabola
+        x = np.clip(x + share * d, -limit, limit)
+        x[np.abs(x) < 0.25 / THETA_ONE] = 0.0
+        slope = gradient + hessian @ (x - theta)
     return x
 
 
-def _guess_signs(
+def _towards(
     hessian: NDArray[np.float64],
-    slope: NDArray[np.float64],
-    s: NDArray[np.float64],
+    pull: NDArray[np.float64],
+    sign: NDArray[np.float64],
     x: NDArray[np.float64],
     limit: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Solve with fixed signs, and set to zero the coefficients that would change their sign."""
-    from scipy.linalg import solve  # loaded at the first surprise
+    """The way to the minimum for fixed signs. What would change its sign, or leave its bounds, stops there.
 
-    sign = np.where(s == 0.0, 0.0, np.where(x != 0.0, np.sign(x), -np.sign(slope)))
-    pull = slope + s * sign
-    stuck = (np.abs(x) >= limit * (1 - 1e-12)) & (pull * x <= 0.0)
-    free = ((x != 0.0) | (np.abs(slope) > s) | (s == 0.0)) & ~stuck
-    result = x.copy()
-    try:
-        result[free] += solve(hessian[np.ix_(free, free)], -pull[free], assume_a="pos", check_finite=False)
-    except np.linalg.LinAlgError:
-        return x
-    result[result * sign < 0.0] = 0.0
-    return np.clip(result, -limit, limit)
-
-
-def _sweep(
-    hessian: NDArray[np.float64],
-    slope: NDArray[np.float64],
-    s: NDArray[np.float64],
-    x: NDArray[np.float64],
-    limit: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Minimise along each coordinate in turn, three times."""
-    x, slope = x.copy(), slope.copy()
-    for _ in range(3):
-        for j in range(len(x)):
-            curve = hessian[j, j]
-            goal = x[j] - slope[j] / curve
-            goal = np.sign(goal) * max(abs(goal) - s[j] / curve, 0.0)
-            goal = min(max(goal, -limit[j]), limit[j])
-            if goal != x[j]:
-                slope += hessian[:, j] * (goal - x[j])
-                x[j] = goal
-    return x
+    If that way does not go down, the way to the first stop, which does.
+    """
+    free = (x != 0.0) & (np.abs(x) < limit) | (pull != 0.0)
+    d, first = np.zeros(len(x)), None
+    for _ in range(_MOST_STOPS):
+        try:
+            d[free] = np.linalg.solve(hessian[np.ix_(free, free)], -(pull + hessian[:, ~free] @ d[~free])[free])
+        except np.linalg.LinAlgError:
+            return np.zeros(len(x))
+        goal = x + d
+        stop = np.where(goal * sign < 0.0, 0.0, np.clip(goal, -limit, limit))
+        stops = free & (stop != goal)
+        if first is None:
+            ways = np.divide(stop - x, d, out=np.ones(len(x)), where=stops)
+            first = d * float(ways.min())
+        d = stop - x
+        if not stops.any():
+            break
+        free &= ~stops
+    return d if float(pull @ d) < 0.0 else first

@@ -71,8 +71,8 @@ class Entropic:
             targets=np.array([lesson.target for lesson in lessons]),
             slacks=np.array([lesson.slack + (lesson.width if self.proved else 0.0) for lesson in lessons]),
             bound=8.0,
+            cap=self.cap,
             start=np.append(theta, np.zeros(1 + len(lessons) - len(theta))),
-            mass=mass,
             moments=moments,
         )
         # θ_0 follows from the others, because the mean of h is 1 up to the grid.

@@ -70,7 +70,7 @@ class Gradient:
         for j, lesson in enumerate(lessons[first:], first):
             now: Constraint | None = lesson
             if j > first:  # the steps of this batch so far have moved the sketch's answer
-                now = _after(lesson, float(basis.gram()[1 + j, 1 + first : 1 + j] @ theta[1 + first :]))
+                now = _after(lesson, _moved(basis, theta, first, j))
             theta = np.append(theta, self._step(basis, j, now) if now else 0.0)
         return theta, None
 
@@ -86,6 +86,13 @@ class Gradient:
             square = float(basis.weights.dot(np.square(basis.combine(indicator))))
             size = abs(lesson.target - lesson.sketch) / max(square, 1e-3)
         return direction * size
+
+
+def _moved(basis: Basis, theta: NDArray[np.float64], first: int, j: int) -> float:
+    """How far the steps for the questions from the first to before the j-th move the answer to the j-th."""
+    steps = np.zeros(len(basis))
+    steps[first:j] = theta[1 + first :]
+    return float(basis.correlate(basis.weights * basis.combine(steps))[1 + j])
 
 
 def _after(lesson: Constraint, moved: float) -> Constraint | None:
