@@ -256,6 +256,10 @@ class Rival:
             raise ReplayError(f"round {proposal.round} used the private data, but its question was not recorded.")
         self._state = _State(self.policy.learn(proposal, cell), proposal.round, state.surprises + (cell is not QUIET))
 
+    def cost(self, proposal: Turn, cell: Outcome) -> float:
+        """0: it keeps its own account."""
+        return 0.0
+
     def skip(self, rounds: int) -> None:
         """Count `rounds` quiet rounds read from a record."""
         self._state = replace(self._state, round=self._state.round + rounds)

@@ -75,6 +75,8 @@ def audit(mechanism: Mechanism[Any], rounds: Iterable[Round | Performed]) -> Aud
             return deviates(f"round {done + 1} cannot be replayed: {error}")
         if found is None or found.proposal.reading != past.reading:
             return deviates(f"the sketch's reading of round {past.number} differs from the record")
+        if found.cost != past.nats:
+            return deviates(f"what round {past.number} disclosed costs {found.cost} nats, recorded were {past.nats}")
         answer = found.answer.on(past.answer.scale)
         if answer != past.answer:
             return deviates(f"round {past.number} replays as {answer}, recorded was {past.answer}")

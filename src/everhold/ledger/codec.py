@@ -156,6 +156,7 @@ def round_record(round: Round, at: AskedBy) -> Record:  # noqa: A002
         "scale": answer.scale,
         "cell": list(round.cell) if isinstance(round.cell, tuple) else round.cell,
         "act": None if round.act == ASK else _act_to_dict(round.act),
+        "nats": round.nats,
         "fit": None if round.fit is None else list(round.fit),
         "reading": [
             reading.scale,
@@ -300,6 +301,7 @@ def read_entry(
                 body["name"],
                 body["identity"],
                 _act_from_dict(body["act"]),
+                float(body["nats"]),
             ),
             at,
             int(body["sqlite"]),
@@ -351,6 +353,7 @@ _SHAPES: dict[str, dict[str, tuple[type, ...]]] = {
         "scale": (str,),
         "cell": (int, list, str, type(None)),
         "act": (dict, type(None)),
+        "nats": (float, int),
         "fit": (list, type(None)),
         "reading": (list,),
         "time": (str,),

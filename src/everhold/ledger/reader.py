@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from everhold.bounds.concentration import confidence_nats
-from everhold.bounds.description_length import Code
+from everhold.bounds.budget import Budget
+from everhold.bounds.code import Code
 from everhold.errors import LedgerError, SettingError
-from everhold.ledger.codec import AskedBy, FindingEntry, Repeat, read_entry
+from everhold.ledger.codec import AskedBy, BegunEntry, DoneEntry, FindingEntry, Repeat, read_entry
 from everhold.ledger.store import Head, Store
 from everhold.ledger.study import Study
+from everhold.ledger.walk import charged
 from everhold.queries.answer import Answer
 from everhold.queries.interval import Interval
 from everhold.queries.result import JsonResult, ends_from, number_or_null
 from everhold.statistics.finding import Finding
 
 if TYPE_CHECKING:
-    from everhold.ledger.rounds import RecordedFinding, Round
+    from everhold.ledger.rounds import Begun, RecordedFinding, Round
 
 __all__ = [
     "LoggedFinding",
@@ -287,6 +288,7 @@ class StudyFile:
         findings: the statistics that were asked, made of rounds.
         head: where it stands.
         spent: the price in nats that the next answer's interval would be computed with.
+        budget: what has been disclosed, and what of δ has been spent.
     """
 
     path: Path
@@ -295,6 +297,7 @@ class StudyFile:
     findings: tuple[LoggedFinding, ...]
     head: Head
     spent: float
+    budget: Budget
 
     @property
     def questions(self) -> list[LoggedQuestion]:
@@ -321,7 +324,8 @@ def read_study(path: str | Path) -> StudyFile:
         study = Study.read(next(records))
         rounds: list[LoggedRound] = []
         findings: list[LoggedFinding] = []
-        code = Code()
+        budget = Budget(1.0 - float(study.settings["confidence"]), Code(study.settings.get("rounds")))
+        begun: Begun | None = None
         for record in records:
             entry = read_entry(record, study.schema.kinds, parse="surprises")
             if isinstance(entry, Repeat):
@@ -331,17 +335,31 @@ def read_study(path: str | Path) -> StudyFile:
                     raise LedgerError("a finding in the ledger is made of rounds that are not there.")
                 findings.append(logged_finding(len(rounds), entry.finding, entry.asked_by))
                 continue
+            if isinstance(entry, BegunEntry):
+                begun = entry.begun
+                continue
+            if isinstance(entry, DoneEntry):
+                if begun is None:
+                    raise LedgerError("an act in the ledger ends that never began.")
+                _, budget = charged(budget, begun, entry.done.outcome, interrupted=entry.done.interrupted)
+                continue
             rounds.append(logged_round(entry.round, entry.asked_by))
-            if entry.round.cell is not None:
-                code = code.after(round=entry.round.number, cell=entry.round.cell)
-        spent = confidence_nats(1.0 - float(study.settings["confidence"])) + code.nats(len(rounds) + 1)
-        return StudyFile(place, study, tuple(rounds), tuple(findings), store.head, spent)
+            budget = _after(budget, entry.round)
+        return StudyFile(place, study, tuple(rounds), tuple(findings), store.head, budget.ask_price, budget)
     except StopIteration:
         raise LedgerError(f"{place} holds no record.") from None
     except (ArithmeticError, LookupError, RecursionError, SettingError, TypeError, ValueError) as error:
         raise LedgerError(f"{place} cannot be read as a study ({type(error).__name__}).") from None
     finally:
         store.close()
+
+
+def _after(budget: Budget, past: Round) -> Budget:
+    """The budget after a recorded round."""
+    if past.act.kind == "ask":
+        return budget.quiet() if past.cell is None else budget.surprised(past.nats)
+    budget = budget.disclosed(past.nats)
+    return budget.claimed(past.act.share) if past.act.place == 1 else budget
 
 
 def logged_round(past: Round, at: AskedBy) -> LoggedRound:

@@ -85,6 +85,7 @@ class Round:
         name: what it was called, if it was named.
         identity: for a named question, the digest of its values on public rows that never change; of a text, the text.
         act: how it was asked.
+        nats: what the outcome costs all later claims.
     """
 
     answer: Answer
@@ -95,6 +96,7 @@ class Round:
     name: str | None
     identity: str | None = None
     act: Act = ASK
+    nats: float = 0.0
 
     @property
     def is_text(self) -> bool:

@@ -18,12 +18,13 @@ from everhold.queries.protocol import ActingMechanism, P
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from everhold.bounds.budget import Budget
     from everhold.queries.act import Act
     from everhold.queries.answer import Answer
     from everhold.queries.protocol import Mechanism, Outcome, SketchValue
     from everhold.queries.query import Query
 
-__all__ = ["RoundMissing", "Step", "charge", "perform_again", "propose", "step", "walk"]
+__all__ = ["RoundMissing", "Step", "charged", "perform_again", "propose", "step", "walk"]
 
 
 class RoundMissing(ReplayError):
@@ -36,6 +37,7 @@ class Step(Generic[P]):
 
     proposal: P
     answer: Answer
+    cost: float
 
 
 def step(
@@ -48,8 +50,9 @@ def step(
     """Propose, answer with the recorded outcome, absorb it with the recorded fit."""
     proposal = propose(mechanism, question, act)
     answer = mechanism.answer(proposal, cell)
+    cost = mechanism.cost(proposal, cell)
     mechanism.absorb(proposal, cell, fit)
-    return Step(proposal, answer)
+    return Step(proposal, answer, cost)
 
 
 def propose(mechanism: Mechanism[P], question: Query | SketchValue, act: Act) -> P:
@@ -99,7 +102,7 @@ def perform_again(mechanism: Mechanism[Any], past: Performed) -> None:
         raise ReplayError(f"this mechanism has no act {past.begun.kind!r}.")
     begun, done = past.begun, past.done
     try:
-        price = charge(mechanism, begun, done.outcome, interrupted=done.interrupted)
+        price, budget = charged(mechanism.budget, begun, done.outcome, interrupted=done.interrupted)
     except (KeyError, TypeError, ValueError, IndexError, SettingError) as error:
         raise ReplayError(f"the act {begun.kind!r} after round {past.after} cannot be replayed ({error}).") from None
     if not done.interrupted and price != done.result.get("spent"):
@@ -107,38 +110,37 @@ def perform_again(mechanism: Mechanism[Any], past: Performed) -> None:
             f"the act {begun.kind!r} after round {past.after} replays at {price} nats, recorded were "
             f"{done.result.get('spent')}"
         )
+    mechanism.pay(budget)
 
 
-def charge(mechanism: ActingMechanism, begun: Begun, outcome: object, *, interrupted: bool = False) -> float:
-    """Charge an act that is not made of rounds. Returns the price of its claim, or what is disclosed from now on."""
+def charged(budget: Budget, begun: Begun, outcome: object, *, interrupted: bool = False) -> tuple[float, Budget]:
+    """An act that is not made of rounds, paid for: the price of its claim (or all that is disclosed then), and the budget."""
     options = begun.options
     share = None if options.get("share") is None else Fraction(options["share"])
     if begun.kind == "best_of":
         weights = [Fraction(weight) for weight in options["weights"]]
         if len(weights) != len(begun.asked) or sum(weights) > 1 or min(weights) <= 0:
             raise ValueError("weights that do not fit")
-        mechanism.chosen(None if interrupted else weights[_index(outcome, len(weights))])
-        return mechanism.disclosed_nats
+        after = budget.interrupted() if interrupted else budget.chosen(weights[_index(outcome, len(weights))])
+        return after.nats, after
     if begun.kind == "is_better":
         if not interrupted and not isinstance(outcome, bool):
             raise ValueError("an outcome that is not yes or no")
-        mechanism.answered(None if interrupted else bool(outcome))
-        return mechanism.disclosed_nats
+        after = budget.interrupted() if interrupted else budget.answered(bool(outcome))
+        return after.nats, after
     if begun.kind == "compare":
-        price = mechanism.claim_price(share, parts=2, sides=1)
-        if not interrupted and outcome not in ("first", "second", "neither"):
+        price = budget.claim_price(share, parts=2, sides=1)
+        if interrupted:
+            return price, budget.interrupted().claimed(share)
+        if outcome not in ("first", "second", "neither"):
             raise ValueError("a verdict that is not known")
-        mechanism.judged(None if interrupted else outcome, share)  # type: ignore[arg-type]
-        return price
+        return price, budget.judged(outcome, share)  # type: ignore[arg-type]
     if begun.kind == "certify":
-        price = mechanism.claim_price(share)
-        mechanism.certified(share)
-        return price
+        return budget.claim_price(share), budget.claimed(share)
     if begun.kind in ("read", "close") and interrupted:
         for _ in begun.asked:
-            mechanism.chosen(None)
-        mechanism.certified(share)
-        return mechanism.disclosed_nats
+            budget = budget.interrupted()
+        return budget.nats, budget.claimed(share)
     raise ValueError(f"an act {begun.kind!r} that is not known")
 
 

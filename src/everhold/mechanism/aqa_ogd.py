@@ -248,6 +248,10 @@ class AqaOgd:
             self._code = self._code.quiet()
         self._round += 1
 
+    def cost(self, proposal: PaperOffer, cell: Outcome) -> float:
+        """0: it keeps its own account."""
+        return 0.0
+
     def skip(self, rounds: int) -> None:
         """Count `rounds` quiet rounds read from a record."""
         self._round += rounds

@@ -13,16 +13,8 @@ from fractions import Fraction
 from math import isinf, nan
 from typing import TYPE_CHECKING, Literal
 
-from everhold.bounds.code import (
-    ANSWERED_NATS,
-    NOTHING_NATS,
-    Code,
-    Spending,
-    automatic_price,
-    choice_nats,
-    claim_price,
-    verdict_nats,
-)
+from everhold.bounds.budget import Budget
+from everhold.bounds.code import Code
 from everhold.bounds.concentration import confidence_nats, hoeffding_width, kl_interval, known_rows_range
 from everhold.errors import QuestionError, ReplayError, SettingError
 from everhold.mechanism.estimator import second_moment
@@ -105,10 +97,8 @@ class _State:
     """Everything that a round changes, in one value, so that a round ends with one assignment."""
 
     sketch: Sketch
-    code: Code
-    spending: Spending = field(default_factory=Spending)
+    budget: Budget
     round: int = 0
-    acts: int = 0
     constraints: tuple[Constraint, ...] = ()
     batch: _Batch | None = None
     taught: _Taught = field(default_factory=_Taught)
@@ -145,15 +135,14 @@ class Everhold:
             raise SettingError(
                 f"known_rows is {known_rows!r}. Expected a number from 0 to {rows - 1} (one less than the rows)."
             )
-        confidence_nats(failure_probability)  # refuses what is not a probability
+        confidence_nats(failure_probability)  # refuses what is not one
         self._n = rows
         self._known = known_rows
         self._estimator = estimator
         self._contract: Contract = contract or Anytime()
-        self._failure = failure_probability
         self._adaptive = isinstance(self._contract, Anytime)
         self._grouped = self._adaptive and not units and not estimator.fresh
-        self._state = _State(estimator.start(), Code(horizon))
+        self._state = _State(estimator.start(), Budget(failure_probability, Code(horizon)))
 
     # where it stands -----------------------------------------------------------------------------------------------
 
@@ -175,27 +164,17 @@ class Everhold:
     @property
     def surprises(self) -> int:
         """How many asks were surprises."""
-        return self._state.code.surprises
+        return self._state.budget.code.surprises
 
     @property
     def spent(self) -> float:
         """C in nats: the price used for the interval of the next ask."""
-        return automatic_price(self._failure, self._state.code)
+        return self._state.budget.ask_price
 
     @property
-    def code(self) -> Code:
-        """What has been disclosed."""
-        return self._state.code
-
-    @property
-    def disclosed_nats(self) -> float:
-        """The price in nats of everything disclosed so far."""
-        return self._state.code.nats
-
-    @property
-    def spending(self) -> Spending:
-        """What is left of δ for readings and other claims."""
-        return self._state.spending
+    def budget(self) -> Budget:
+        """What has been disclosed, and what of δ has been spent."""
+        return self._state.budget
 
     @property
     def closed(self) -> bool:
@@ -206,11 +185,6 @@ class Everhold:
     def fit(self) -> tuple[int, ...]:
         """The sketch's coefficients, on their grid."""
         return self._state.sketch.fit
-
-    def claim_price(self, share: Fraction | None = None, *, parts: int = 1, sides: Literal[1, 2] = 2) -> float:
-        """C in nats of the next claim's intervals. Once all of δ is spent it is so large that intervals are whole ranges."""
-        weight = self._state.spending.next(share)
-        return min(claim_price(self._failure, self._state.code, weight, parts=parts, sides=sides), _MOST_NATS)
 
     def prepare(self, query: Query) -> Query:
         """The question, evaluated once where public rows are fixed."""
@@ -237,7 +211,7 @@ class Everhold:
         nats, precision = self._price(act)
         noise = None
         if act.kind == "ask":
-            noise = self._noise(state.code)
+            noise = self._noise(state.budget.code)
         at = Foreseen(nats, self._n, self._known, noise, precision)
         if isinstance(query, GroupShare | GroupMean | QuantileOf):
             if not self._grouped or (look := self._estimator.look(state.sketch, query.parts)) is None:
@@ -264,7 +238,7 @@ class Everhold:
         measure: Measure
         if act.kind == "ask" and (reading.scale == "share" or not self._adaptive):
             known = 2.0 * self._known / (self._n - self._known)
-            code = self._state.code
+            code = self._state.budget.code
             limits = self._contract.tolerance(
                 ToleranceInputs(
                     reading.value, at.nats, self._n - self._known, reading.draws, known, code.asks + 1, code.horizon
@@ -297,10 +271,10 @@ class Everhold:
             return state.batch.nats, state.batch.precision
         if act.place != 1:
             raise ReplayError(f"reading {act.place} of {act.parts} comes without the first.")
-        nats = self.claim_price(act.share, parts=act.parts)
+        nats = state.budget.claim_price(act.share, parts=act.parts)
         if act.kind == "close":
             return nats, _EXACT
-        fine = Fraction(min(state.spending.claims + 1, 6), 2)
+        fine = Fraction(min(state.budget.spending.claims + 1, 6), 2)
         return nats, Precision(fine)
 
     def needs(self, proposal: Offer) -> tuple[Query, ...]:
@@ -327,22 +301,20 @@ class Everhold:
             )
         if act.kind == "ask":
             if outcome is QUIET:
-                self._state = replace(state, round=proposal.round, code=state.code.quiet())
+                self._state = replace(state, round=proposal.round, budget=state.budget.quiet())
                 return
-            code, spending, batch = state.code.surprised(proposal.measure.nats(outcome)), state.spending, None
+            budget, batch = state.budget.surprised(proposal.measure.nats(outcome)), None
         else:
             if outcome is QUIET:
                 raise ReplayError(f"round {proposal.round} is a reading, and a reading is never quiet.")
-            code = state.code.disclosed(proposal.measure.nats(outcome))
-            spending = state.spending if act.place > 1 else state.spending.spend(act.share)
+            budget = state.budget.disclosed(proposal.measure.nats(outcome))
+            budget = budget if act.place > 1 else budget.claimed(act.share)
             left = act.parts - act.place
             _, precision = self._price(act)
             batch = _Batch(proposal.nats, left, precision) if left else None
         taught = self._taught(state.taught, proposal, outcome)
         closed = act.kind == "close" and batch is None
-        after = replace(
-            state, round=proposal.round, code=code, spending=spending, batch=batch, taught=taught, closed=closed
-        )
+        after = replace(state, round=proposal.round, budget=budget, batch=batch, taught=taught, closed=closed)
         ended = batch is None and not closed and bool(taught.queries)
         if not ended:
             if fit is not None:
@@ -390,7 +362,7 @@ class Everhold:
     def skip(self, rounds: int) -> None:
         """Count `rounds` quiet asks read from a record; they change nothing else."""
         state = self._state
-        self._state = replace(state, round=state.round + rounds, code=state.code.quiet(rounds))
+        self._state = replace(state, round=state.round + rounds, budget=state.budget.quiet(rounds))
 
     def answer(self, proposal: Offer, outcome: Outcome) -> Answer:
         """Value and interval: a function of the proposal and the outcome."""
@@ -419,32 +391,14 @@ class Everhold:
                 "stays: see holdout.findings()."
             )
 
-    def chosen(self, weight: Fraction | None) -> None:
-        """Charge for a selection: which of several was best, foreseen with this weight; None: it was interrupted."""
-        self._disclosed(NOTHING_NATS if weight is None else ANSWERED_NATS + choice_nats(weight))
-
-    def answered(self, yes: bool | None) -> None:
-        """Charge for one bit; None: it was interrupted."""
-        if yes is None:
-            self._disclosed(NOTHING_NATS)
-            return
-        code = self._state.code.disclosed(ANSWERED_NATS).bit(yes)
-        self._state = replace(self._state, code=code, acts=self._state.acts + 1)
-
-    def judged(self, verdict: Literal["first", "second", "neither"] | None, share: Fraction | None) -> None:
-        """Charge for a verdict, and spend its part of δ whether or not it was given; None: it was interrupted."""
-        self._disclosed(NOTHING_NATS if verdict is None else ANSWERED_NATS + verdict_nats(verdict))
-        self._state = replace(self._state, spending=self._state.spending.spend(share))
-
-    def certified(self, share: Fraction | None) -> None:
-        """Spend δ on a narrower interval for an earlier answer. It discloses nothing."""
-        self._state = replace(
-            self._state, spending=self._state.spending.spend(share), acts=self._state.acts + 1
-        )
-
-    def _disclosed(self, nats: float) -> None:
+    def pay(self, budget: Budget) -> None:
+        """Take over the budget after an act that is not made of rounds."""
         self.require_open()
-        self._state = replace(self._state, code=self._state.code.disclosed(nats), acts=self._state.acts + 1)
+        self._state = replace(self._state, budget=budget)
+
+    def cost(self, proposal: Offer, outcome: Outcome) -> float:
+        """What an outcome costs, in nats; a quiet ask is charged by the code of when surprises occur."""
+        return 0.0 if outcome is QUIET else proposal.measure.nats(outcome)
 
     def certificate(self, past: Offer, outcome: Outcome, nats: float) -> tuple[float, float] | None:
         """The interval of an earlier answer at another price, as places; None where only a reading can narrow it."""
@@ -468,7 +422,7 @@ class Everhold:
         read = self._offer(query, Act("read"), "preview")
         centre: Outcome = 0 if isinstance(read.measure, CountCells) else (0, 0)
         as_read = self.answer(read, centre)
-        code = self._state.code
+        code = self._state.budget.code
         nearest: Outcome = 1 if isinstance(offer.measure, CountTolerance | MeanTolerance) else (1, 0)
         return Preview(
             prior=0.5 * (1.0 + prior) if share else prior,

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from everhold.queries.act import ASK, Act
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from everhold.bounds.budget import Budget
     from everhold.queries.answer import Answer, Preview
     from everhold.queries.grid import GridValues, Scale, Sums
     from everhold.queries.query import Query
@@ -136,6 +136,9 @@ class Mechanism(Protocol[P]):
     def answer(self, proposal: P, cell: Outcome) -> Answer:
         """The answer to return, a function of public facts and the outcome."""
 
+    def cost(self, proposal: P, cell: Outcome) -> float:
+        """What an outcome costs later claims, in nats, beyond that the round was quiet or not."""
+
     def skip(self, rounds: int) -> None:
         """Count `rounds` quiet rounds read from a record."""
 
@@ -148,30 +151,21 @@ class Mechanism(Protocol[P]):
 
 @runtime_checkable
 class ActingMechanism(Protocol):
-    """What a mechanism offers beyond asks: readings, selections, bits, verdicts and certificates."""
+    """What a mechanism offers beyond asks: readings, and a budget that other acts are paid from."""
 
     @property
-    def disclosed_nats(self) -> float:
-        """The price in nats of everything disclosed so far."""
+    def budget(self) -> Budget:
+        """What has been disclosed, and what of δ has been spent."""
 
     @property
     def closed(self) -> bool:
         """Whether the last act was made."""
 
+    def require_open(self) -> None:
+        """Refuse once the last act was made."""
+
     def propose(self, query: Query | SketchValue, act: Act = ASK) -> Any:
         """Evaluate the question on the public side, for any act."""
 
-    def claim_price(self, share: Fraction | None = None, *, parts: int = 1, sides: Literal[1, 2] = 2) -> float:
-        """C in nats of the next claim's intervals."""
-
-    def chosen(self, weight: Fraction | None) -> None:
-        """Charge for which of several was best; None: it was interrupted."""
-
-    def answered(self, yes: bool | None) -> None:
-        """Charge for one bit; None: it was interrupted."""
-
-    def judged(self, verdict: Literal["first", "second", "neither"] | None, share: Fraction | None) -> None:
-        """Charge for a verdict and spend its part of δ; None: it was interrupted."""
-
-    def certified(self, share: Fraction | None) -> None:
-        """Spend δ on an interval that discloses nothing."""
+    def pay(self, budget: Budget) -> None:
+        """Take over the budget after an act that is not made of rounds."""

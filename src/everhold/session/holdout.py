@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from everhold.ledger.reader import LoggedQuestion
     from everhold.ledger.replay import Analyst
     from everhold.queries.answer import Preview
-    from everhold.queries.protocol import Mechanism
+    from everhold.queries.protocol import Mechanism, Outcome
     from everhold.queries.request import Request
     from everhold.session.public import Public
 
@@ -246,8 +246,8 @@ class Holdout:
         return self.session.journal
 
     @property
-    def transcript(self) -> dict[int, tuple[int, tuple[int, ...]]]:
-        """Z: every surprise's round, cell and fit. With the coins and the questions it replays the whole session."""
+    def transcript(self) -> dict[int, tuple[Outcome, tuple[int, ...] | None]]:
+        """Z: what every round disclosed, and its fit. With the coins and the questions it replays a session of asks."""
         return self.session.transcript
 
     @property

@@ -80,4 +80,6 @@ def build(rows: int, public: Public, settings: Settings) -> Everhold:
         contract=settings.contract(),
         failure_probability=1.0 - settings.confidence,
         known_rows=settings.known_rows,
+        horizon=settings.rounds,
+        units=public.unit is not None,
     )

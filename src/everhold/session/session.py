@@ -32,13 +32,13 @@ from everhold.ledger.codec import (
 from everhold.ledger.journal import Journal
 from everhold.ledger.replay import Analyst, replay
 from everhold.ledger.rounds import Begun, Done, Performed, RecordedFinding, Round, to_record
-from everhold.ledger.walk import charge, propose, walk
+from everhold.ledger.walk import charged, propose, walk
 from everhold.queries.act import ASK, Act
 from everhold.queries.expression import BoundedMean, Expression, expression
 from everhold.queries.expression.groups import GroupMean, GroupShare, QuantileOf
 from everhold.queries.expression.program import Batch, Columns, TooSlow
 from everhold.queries.expression.question import Evaluated, itself, size_of_query
-from everhold.queries.protocol import ActingMechanism, P, SketchValue
+from everhold.queries.protocol import ActingMechanism, P
 from everhold.queries.query import as_query
 from everhold.session.names import (
     identity,
@@ -67,8 +67,6 @@ __all__ = ["Session", "now"]
 
 Known = dict[str | None, "Sums"]
 """Private sums by the name of their question."""
-
-_NEVER = SketchValue("share", 0, 1, 1.0)
 
 _AT_ONCE = 1024  # questions of a batch that are scanned for together
 _LIGHT = 5_000_000  # parts times public rows: what takes less is not worth preparing
@@ -418,7 +416,17 @@ class Session(Generic[P]):
         if len(self._journal) < proposal.round:
             fit = self.mechanism.fit if len(self.mechanism.fit) > decided.learnt else None
             kept = to_record(query, proposal, surprise=cell is not None, whole=self.mechanism.fresh)
-            done = Round(decided.answer, cell, fit, proposal.reading, kept, query.name, decided.identity, decided.act)
+            done = Round(
+                decided.answer,
+                cell,
+                fit,
+                proposal.reading,
+                kept,
+                query.name,
+                decided.identity,
+                decided.act,
+                self.mechanism.cost(proposal, cell),
+            )
             self._journal.commit(done, decided.at)
         elif self._journal[proposal.round].answer is not decided.answer:
             if (store := self._journal.store) is not None:
@@ -543,12 +551,12 @@ class Session(Generic[P]):
                     f"request id {at.request!r} belongs to a question. Expected a new id for a new act. Nothing was charged."
                 )
             mechanism = self.acting()
-            if mechanism.closed:
-                mechanism.propose(_NEVER)
+            mechanism.require_open()
             self._journal.begin(begun, at)
             self._journal.flush()
             outcome = decide()
-            price = charge(mechanism, begun, outcome)
+            price, budget = charged(mechanism.budget, begun, outcome)
+            mechanism.pay(budget)
             self._journal.end(Done(outcome, result(outcome, price)), at)
             self._journal.flush()
             return self._journal.performed[-1][0].done.result
@@ -558,14 +566,15 @@ class Session(Generic[P]):
         if (pending := self._journal.pending) is None:
             return
         begun, at = pending
-        done = sum(
-            1 for past in list(self._journal)[::-1][: len(begun.asked)] if past.act.kind in ("read", "close")
-        ) if begun.kind in ("read", "close") else 0
         if begun.kind in ("read", "close"):
             self._finish_reading(begun, at)
-            return
-        del done
-        charge(self.acting(), begun, None, interrupted=True)
+        else:
+            self._interrupt(begun, at)
+
+    def _interrupt(self, begun: Begun, at: AskedBy) -> None:
+        """Charge an act that cannot be ended, and record that nothing came of it."""
+        mechanism = self.acting()
+        mechanism.pay(charged(mechanism.budget, begun, None, interrupted=True)[1])
         self._journal.end(Done(None, {}, interrupted=True), at)
         self._journal.flush()
 
@@ -573,11 +582,8 @@ class Session(Generic[P]):
         """Readings are recorded together, so that none of a pending batch was recorded."""
         questions = [question_from_dict(one, self._kinds) for one in begun.asked]
         share = None if begun.options["share"] is None else Fraction(begun.options["share"])
-        mechanism = self.acting()
         if any(query is None for query in questions):
-            charge(mechanism, begun, None, interrupted=True)
-            self._journal.end(Done(None, {}, interrupted=True), at)
-            self._journal.flush()
+            self._interrupt(begun, at)
             return
         queries = [query for query in questions if query is not None]
         expects = begun.options["expect"]

@@ -10,9 +10,9 @@ from everhold.data.sample import EngineName, Sample
 from everhold.data.source import as_source
 from everhold.errors import DataError, EverholdError, LedgerError, QuestionError
 from everhold.ledger.audit import Audit, audit
-from everhold.ledger.codec import Entry, FindingEntry, Repeat, read_entry
+from everhold.ledger.codec import BegunEntry, DoneEntry, Entry, FindingEntry, Repeat, read_entry
 from everhold.ledger.journal import Journal
-from everhold.ledger.rounds import RecordedFinding, Round
+from everhold.ledger.rounds import Begun, Performed, RecordedFinding, Round
 from everhold.ledger.sqlite_format import check_pages
 from everhold.ledger.store import Head, Record, Store
 from everhold.ledger.study import Secret, Study
@@ -74,7 +74,9 @@ def open_study(
     try:
         study, settings, records = _begin(store, expect_head)
         sample = _bound_sample(study, settings, Secret.load(store.path), store.path, data, engine, memory_limit)
-        return _restored(study, settings, sample, records, store, Journal(store))
+        setup = _restored(study, settings, sample, records, store, Journal(store))
+        setup.session.finish_pending()
+        return setup
     except BaseException:
         store.close()
         raise
@@ -209,10 +211,11 @@ class _Record:
         self._requests: set[str] = set()
         self._answers: dict[str | None, Answer] = {}
         self._done = 0
+        self._begun: Begun | None = None
         self.count, self.written_by = 1, 0
 
-    def rounds(self) -> Iterator[Round]:
-        """Every round, in order."""
+    def rounds(self) -> Iterator[Round | Performed]:
+        """Every round and act, in order."""
         for record in self._records:
             entry = read_entry(record, self._study.schema.kinds)
             self.count, self.written_by = self.count + 1, entry.written_by
@@ -221,11 +224,27 @@ class _Record:
             if isinstance(entry, FindingEntry):
                 self._check_finding(entry.finding)
                 continue
+            if isinstance(entry, BegunEntry):
+                if self._begun is not None:
+                    raise LedgerError("an act in the ledger begins before the one before it has ended.")
+                self._begun = entry.begun
+                continue
+            if isinstance(entry, DoneEntry):
+                if self._begun is None:
+                    raise LedgerError("an act in the ledger ends that never began.")
+                begun, self._begun = self._begun, None
+                yield Performed(begun, entry.done, self._done)
+                continue
             self._check_request(entry)
             if isinstance(entry, Repeat):
                 continue
             self._done += 1
             self._progress(entry.round.number)
+            if entry.round.act.kind != "ask":
+                if self._begun is None or self._begun.kind != entry.round.act.kind:
+                    raise LedgerError(f"round {entry.round.number} is a reading that was not announced.")
+                if entry.round.act.place == entry.round.act.parts:
+                    self._begun = None
             if entry.round.is_text:
                 self._answers[entry.round.name] = entry.round.answer
             yield entry.round

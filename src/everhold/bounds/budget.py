@@ -1,0 +1,88 @@
+"""The budget of a session: what has been disclosed and what of δ has been spent, and the prices that follow from both.
+
+A frozen value with one method for each thing that can happen. `docs/theory/validity.md` has the theorem behind it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Literal
+
+from everhold.bounds.code import (
+    ANSWERED_NATS,
+    NOTHING_NATS,
+    Code,
+    Spending,
+    automatic_price,
+    choice_nats,
+    claim_price,
+    verdict_nats,
+)
+
+__all__ = ["Budget"]
+
+_MOST_NATS = 2.0**40
+"""The price once all of δ is spent: intervals are whole ranges."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a session may still claim, and at which price.
+
+    >>> budget = Budget(0.05)
+    >>> round(budget.claim_price(), 2), round(budget.disclosed(2.5).claimed().claim_price(), 2)
+    (4.49, 8.08)
+    """
+
+    failure_probability: float
+    code: Code = field(default_factory=Code)
+    spending: Spending = field(default_factory=Spending)
+
+    @property
+    def nats(self) -> float:
+        """ln 1/P of everything disclosed so far."""
+        return self.code.nats
+
+    @property
+    def ask_price(self) -> float:
+        """C of the interval that is printed with the next ask."""
+        return automatic_price(self.failure_probability, self.code)
+
+    def claim_price(self, share: Fraction | None = None, *, parts: int = 1, sides: Literal[1, 2] = 2) -> float:
+        """C of the next claim's intervals. Once all of δ is spent it is so large that they are whole ranges."""
+        weight = self.spending.next(share)
+        price = claim_price(self.failure_probability, self.code, weight, parts=parts, sides=sides)
+        return min(price, _MOST_NATS)
+
+    def quiet(self, asks: int = 1) -> Budget:
+        """After quiet asks."""
+        return replace(self, code=self.code.quiet(asks))
+
+    def surprised(self, nats: float) -> Budget:
+        """After an ask that was a surprise, whose content costs so much."""
+        return replace(self, code=self.code.surprised(nats))
+
+    def disclosed(self, nats: float) -> Budget:
+        """After any other outcome that costs so much."""
+        return replace(self, code=self.code.disclosed(nats))
+
+    def claimed(self, share: Fraction | None = None) -> Budget:
+        """After a claim, whether or not anybody looks at it."""
+        return replace(self, spending=self.spending.spend(share))
+
+    def interrupted(self) -> Budget:
+        """After an act that ended without a value."""
+        return self.disclosed(NOTHING_NATS)
+
+    def chosen(self, weight: Fraction) -> Budget:
+        """After a selection of the candidate that was foreseen with this weight."""
+        return self.disclosed(ANSWERED_NATS + choice_nats(weight))
+
+    def answered(self, yes: bool) -> Budget:
+        """After one bit."""
+        return replace(self, code=self.code.disclosed(ANSWERED_NATS).bit(yes))
+
+    def judged(self, verdict: Literal["first", "second", "neither"], share: Fraction | None) -> Budget:
+        """After a verdict. Its part of δ is spent, given or not."""
+        return self.disclosed(ANSWERED_NATS + verdict_nats(verdict)).claimed(share)
