@@ -120,6 +120,9 @@ if TYPE_CHECKING:
     from everhold.queries.answer import (
         Preview as Preview,
     )
+    from everhold.queries.disclosed import Choice as Choice
+    from everhold.queries.disclosed import Decision as Decision
+    from everhold.queries.disclosed import Judgement as Judgement
     from everhold.queries.interval import Interval as Interval
     from everhold.queries.query import Values as Values
     from everhold.queries.request import Request as Request
@@ -180,6 +183,7 @@ _PLACES = {
     "priors.sampler": ("BitSampler", "Sampler"),
     "priors.split": ("Split",),
     "queries.answer": ("Answer", "Preview"),
+    "queries.disclosed": ("Choice", "Decision", "Judgement"),
     "queries.interval": ("Interval",),
     "queries.query": ("Values",),
     "queries.request": ("Request",),

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from math import inf, sqrt
 
-__all__ = ["correlation", "covariance", "difference", "ratio", "rescaled", "variance"]
+__all__ = [
+    "correlation",
+    "correlation_by_difference",
+    "covariance",
+    "difference",
+    "ratio",
+    "rescaled",
+    "spread",
+    "variance",
+]
 
 Ends = tuple[float, float]
 
@@ -96,4 +105,40 @@ def correlation(cov: Ends, x_variance: Ends, y_variance: Ends) -> Ends:
         return value / scale if scale > 0.0 else outer
 
     low, high = _outwards(end(cov[0], -1.0), end(cov[1], 1.0), 1.0)
+    return max(low, -1.0), min(high, 1.0)
+
+
+def spread(mean: Ends, square: Ends) -> Ends:
+    """Var = E x² - (E x)², for x on any scale.
+
+    >>> spread((-0.1, 0.1), (1.0, 1.2))
+    (0.98..., 1.2...)
+    """
+    near, far = _squares(0.0, mean)
+    low, high = _outwards(square[0] - far, square[1] - near, max(square[1], far))
+    return max(low, 0.0), max(high, 0.0)
+
+
+def correlation_by_difference(x_variance: Ends, y_variance: Ends, gap_variance: Ends) -> Ends:
+    """(U + V - W)/(2√(UV)) for the variances U, V of x and y and W of x - y, in [-1, 1].
+
+    It falls in W. In U, for fixed V and W, it has no maximum inside, and at most one minimum, at U = V - W.
+
+    >>> low, high = correlation_by_difference((1.0, 1.0), (1.0, 1.0), (0.2, 0.3))
+    >>> round(low, 6), round(high, 6)
+    (0.85, 0.9)
+    """
+    if not (x_variance[0] > 0.0 and y_variance[0] > 0.0):
+        return -1.0, 1.0
+
+    def at(u: float, v: float, w: float) -> float:
+        return (u + v - w) / (2.0 * sqrt(u * v))
+
+    corners = [(u, v) for u in x_variance for v in y_variance]
+    high = max(at(u, v, gap_variance[0]) for u, v in corners)
+    w = gap_variance[1]
+    least = [at(u, v, w) for u, v in corners]
+    least += [at(v - w, v, w) for v in y_variance if x_variance[0] < v - w < x_variance[1]]
+    least += [at(u, u - w, w) for u in x_variance if y_variance[0] < u - w < y_variance[1]]
+    low, high = _outwards(min(least), high)
     return max(low, -1.0), min(high, 1.0)

@@ -248,9 +248,7 @@ def _when(at: AskedBy) -> dict[str, Any]:
     return {"time": at.time, "who": at.who, "request": at.request, "sqlite": sqlite_version()}
 
 
-def read_entry(
-    record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all", "surprises"] = "all"
-) -> AnyEntry:
+def read_entry(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all", "surprises"] = "all") -> AnyEntry:
     """A round, a repeat, a finding or an act again, equal to what was written.
 
     With `parse="surprises"` the text of quiet questions is not parsed again; `UNPARSED` stands for it.

@@ -287,7 +287,6 @@ class StudyFile:
         rounds: every round.
         findings: the statistics that were asked, made of rounds.
         head: where it stands.
-        spent: the price in nats that the next answer's interval would be computed with.
         budget: what has been disclosed, and what of δ has been spent.
     """
 
@@ -296,8 +295,12 @@ class StudyFile:
     rounds: tuple[LoggedRound, ...]
     findings: tuple[LoggedFinding, ...]
     head: Head
-    spent: float
     budget: Budget
+
+    @property
+    def spent(self) -> float:
+        """The price in nats that the next ask's interval would be computed with."""
+        return self.budget.ask_price
 
     @property
     def questions(self) -> list[LoggedQuestion]:
@@ -345,7 +348,7 @@ def read_study(path: str | Path) -> StudyFile:
                 continue
             rounds.append(logged_round(entry.round, entry.asked_by))
             budget = _after(budget, entry.round)
-        return StudyFile(place, study, tuple(rounds), tuple(findings), store.head, budget.ask_price, budget)
+        return StudyFile(place, study, tuple(rounds), tuple(findings), store.head, budget)
     except StopIteration:
         raise LedgerError(f"{place} holds no record.") from None
     except (ArithmeticError, LookupError, RecursionError, SettingError, TypeError, ValueError) as error:

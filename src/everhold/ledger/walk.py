@@ -129,12 +129,12 @@ def charged(budget: Budget, begun: Begun, outcome: object, *, interrupted: bool 
         after = budget.interrupted() if interrupted else budget.answered(bool(outcome))
         return after.nats, after
     if begun.kind == "compare":
-        price = budget.claim_price(share, parts=2, sides=1)
+        price = budget.claim_price(share, parts=options["parts"], sides=options["sides"])
         if interrupted:
             return price, budget.interrupted().claimed(share)
         if outcome not in ("first", "second", "neither"):
             raise ValueError("a verdict that is not known")
-        return price, budget.judged(outcome, share)  # type: ignore[arg-type]
+        return price, budget.judged(outcome, share)
     if begun.kind == "certify":
         return budget.claim_price(share), budget.claimed(share)
     if begun.kind in ("read", "close") and interrupted:

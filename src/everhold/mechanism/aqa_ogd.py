@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from everhold.bounds.concentration import confidence_nats
 from everhold.bounds.code import Code, automatic_weight_nats
+from everhold.bounds.concentration import confidence_nats
 from everhold.bounds.elementary import ln
 from everhold.bounds.paper import Constants, estimator_draws, update_cap
 from everhold.data.source import as_table

@@ -31,7 +31,17 @@ if TYPE_CHECKING:
     from everhold.mechanism.rules.rule import Constraint, Rule
     from everhold.queries.query import Query
 
-__all__ = ["Draws", "Estimate", "Estimator", "FreshEstimator", "Look", "PoolEstimator", "past_values", "prepared_on", "second_moment"]
+__all__ = [
+    "Draws",
+    "Estimate",
+    "Estimator",
+    "FreshEstimator",
+    "Look",
+    "PoolEstimator",
+    "past_values",
+    "prepared_on",
+    "second_moment",
+]
 
 _PROBES = 2048  # rows for the identity of a question, if every round draws new rows
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isinf, nan
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from everhold.bounds.budget import Budget
 from everhold.bounds.code import Code
@@ -38,7 +38,7 @@ from everhold.queries.act import ASK, Act
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.expression.groups import GroupMean, GroupShare, QuantileOf
 from everhold.queries.grid import VALUE_ONE
-from everhold.queries.protocol import NOTHING, QUIET, SketchValue
+from everhold.queries.protocol import QUIET, SketchValue
 
 if TYPE_CHECKING:
     from everhold.mechanism.estimator import Estimator, Look
@@ -150,6 +150,11 @@ class Everhold:
     def fresh(self) -> bool:
         """Whether every round draws new public rows; the record then has to store every question in full."""
         return self._estimator.fresh
+
+    @property
+    def known_rows(self) -> int:
+        """How many of the private rows the analyst may know."""
+        return self._known
 
     @property
     def grouped(self) -> bool:
@@ -355,9 +360,7 @@ class Everhold:
         off = max(abs(lesson.sketch - lesson.target) - lesson.slack, 0.0)
         tolerance = proposal.tolerance or lesson.slack
         constraint = Constraint(lesson.target, lesson.slack, lesson.sketch, w, off - w, tolerance)
-        return _Taught(
-            (*before.queries, proposal.query), (*before.values, values), (*before.constraints, constraint)
-        )
+        return _Taught((*before.queries, proposal.query), (*before.values, values), (*before.constraints, constraint))
 
     def skip(self, rounds: int) -> None:
         """Count `rounds` quiet asks read from a record; they change nothing else."""
@@ -454,9 +457,7 @@ def _expected(reading: SketchValue, expect: float | None) -> SketchValue:
 def _group_reading(look: Look, query: Grouped) -> SketchValue:
     """What the sketch foresees of a group: its value, its size and its second moment."""
     masses = look.masses
-    up, down = (
-        one.dot(masses.values, masses.whole) + VALUE_ONE * masses.whole for one in look.values
-    )  # Σ mass·steps
+    up, down = (one.dot(masses.values, masses.whole) + VALUE_ONE * masses.whole for one in look.values)  # Σ mass·steps
     whole = masses.per * STEPS
     up, down = max(up, 0), max(down, 0)
     group = min(max((up + down) / whole, 1.0 / look.draws, _LEAST_GROUP), 1.0)

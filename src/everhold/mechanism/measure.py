@@ -62,7 +62,7 @@ STEPS = 2 * VALUE_ONE
 """A row's place within its range, in steps."""
 
 QUANTUM = 2.0**-16
-"""How far rounding to the grid can move a mean, as a place: 2⁻¹⁷ for each row, and as much for the mean of one unit's rows."""
+"""How far rounding to the grid can move a mean, as a place: 2⁻¹⁷ for each row, and as much for the mean of a unit's rows."""
 
 _MARGIN = 1.05  # of the foreseen distance, before the first step
 
@@ -409,10 +409,10 @@ class _Within:
             if (low == 0 or found.low * PLACE_ONE >= low) and (high == PLACE_ONE or found.high * PLACE_ONE <= high):
                 return QUIET
         j = self.cells.of(found.value)
-        low, high = self.cells.edges(j)
+        edges = self.cells.edges(j)
         wanted = max(
-            self._step((low - found.low) * PLACE_ONE, self.radii[0]),
-            self._step((found.high - high) * PLACE_ONE, self.radii[1]),
+            self._step((edges[0] - found.low) * PLACE_ONE, self.radii[0]),
+            self._step((found.high - edges[1]) * PLACE_ONE, self.radii[1]),
         )
         return j, wanted
 
@@ -545,10 +545,10 @@ class GroupShareCells:
         if yes + no == 0:
             return NOTHING
         others = yes + no - self.at.known
-        low, high = 0.0, 1.0
+        ends = 0.0, 1.0
         if others > 0:
-            low, high = binomial_interval(max(yes - self.at.known, 0), min(yes, others), others, self.at.nats)
-        return self.within.decide(Found(Fraction(yes, yes + no), Fraction(low), Fraction(high)))
+            ends = binomial_interval(max(yes - self.at.known, 0), min(yes, others), others, self.at.nats)
+        return self.within.decide(Found(Fraction(yes, yes + no), Fraction(ends[0]), Fraction(ends[1])))
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private share of the group."""
@@ -956,4 +956,3 @@ def _cell_and_step(outcome: Outcome) -> tuple[int, int]:
     if not isinstance(outcome, tuple):
         raise TypeError(f"a cell with a step is a pair, not {outcome!r}")
     return outcome
-

@@ -102,10 +102,10 @@ class ContestWriter:
         journal = held.journal
         for number in range(len(self._rounds) + 1, len(journal) + 1):
             self._rounds.append(logged_round(journal[number], journal.asked_by(number)))
-        count, head, spent = len(journal), Head.parse(held.head), held.spent
+        count, head, budget = len(journal), Head.parse(held.head), held.budget
 
         def file_so_far() -> StudyFile:
-            return StudyFile(self.path, self.study, tuple(self._rounds[:count]), (), head, spent)
+            return StudyFile(self.path, self.study, tuple(self._rounds[:count]), (), head, budget)
 
         return _View(board, file_so_far, mark)
 
@@ -145,7 +145,7 @@ class ContestWriter:
     def progress(self) -> Progress:
         """Where it stands."""
         file = self.file()
-        return Progress(len(file.rounds), 0, file.surprises, file.spent, str(file.head))
+        return Progress(len(file.rounds), 0, file.surprises, file.budget, str(file.head))
 
     def close(self) -> None:
         """Score what waits, then stop."""

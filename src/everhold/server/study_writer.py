@@ -30,6 +30,7 @@ from everhold.statistics.rehearsal import as_answer
 from everhold.statistics.statistic import Batch, Statistic, arun
 
 if TYPE_CHECKING:
+    from everhold.bounds.budget import Budget
     from everhold.data.schema import Schema
     from everhold.ledger.study import Study
     from everhold.queries.answer import Answer, Preview
@@ -54,8 +55,13 @@ class Progress:
     rounds: int
     findings: int
     surprises: int
-    spent: float
+    budget: Budget
     head: str
+
+    @property
+    def spent(self) -> float:
+        """The price in nats of the next ask's interval."""
+        return self.budget.ask_price
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +255,7 @@ class StudyWriter:
 
     @property
     def _declared(self) -> Declared:
-        return Declared(self.schema, self._most)
+        return self._holdout.declared(self._most)
 
     # reading -------------------------------------------------------------------------------------------------------
 
@@ -301,11 +307,11 @@ class StudyWriter:
         """The study as its file would be read, as far as its answers have left, without reading it."""
         at = self.progress
         rounds, findings = tuple(self._rounds[: at.rounds]), tuple(self._findings[: at.findings])
-        return StudyFile(self.path, self.study, rounds, findings, Head.parse(at.head), at.spent)
+        return StudyFile(self.path, self.study, rounds, findings, Head.parse(at.head), at.budget)
 
     def _progress(self) -> Progress:
         held = self._holdout
-        return Progress(held.rounds, len(held.journal.findings), held.surprises, held.spent, held.head)
+        return Progress(held.rounds, len(held.journal.findings), held.surprises, held.budget, held.head)
 
     # the writer's thread -------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from everhold.data.sample import EngineName, Sample
 from everhold.errors import LedgerError, QuestionError
@@ -12,21 +12,25 @@ from everhold.ledger.audit import Audit
 from everhold.ledger.codec import AskedBy
 from everhold.ledger.reader import as_asked, logged_finding, logged_round
 from everhold.ledger.rounds import RecordedFinding
+from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.rules import Rule
 from everhold.mechanism.tolerance import Contract
 from everhold.priors.pool import Prior
 from everhold.priors.split import Split
 from everhold.queries.answer import Answer
+from everhold.queries.disclosed import Choice, Decision, Judgement
 from everhold.queries.protocol import P
 from everhold.queries.rng import fresh_seed
+from everhold.session.acts import Acting, as_share, lockstep
 from everhold.session.names import require_text
+from everhold.session.public import Public, declared_by
 from everhold.session.session import Session, now
 from everhold.session.settings import OverlapRule, RuleName, Settings
 from everhold.session.setup import Setup, set_up
 from everhold.session.study import audit_study, create_study, open_study, rehearse_study, require_new
 from everhold.statistics import is_statistic, settled
 from everhold.statistics.declared import Declared
-from everhold.statistics.means import Compare, Difference, Mean, Ratio, Share
+from everhold.statistics.means import Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.rehearsal import Rehearsal, as_answer
 from everhold.statistics.shortcuts import asked
@@ -35,6 +39,7 @@ from everhold.statistics.statistic import Batch, Statistic, run
 from everhold.statistics.tables import Histogram, Table
 
 if TYPE_CHECKING:
+    from everhold.bounds.budget import Budget
     from everhold.data.schema import Schema
     from everhold.errors import EverholdError
     from everhold.ledger.journal import Journal
@@ -43,7 +48,6 @@ if TYPE_CHECKING:
     from everhold.queries.answer import Preview
     from everhold.queries.protocol import Mechanism, Outcome
     from everhold.queries.request import Request
-    from everhold.session.public import Public
 
 __all__ = ["Holdout"]
 
@@ -75,6 +79,7 @@ class Holdout:
         unit: a column that says which rows belong together: they count as one draw, the mean of their values.
         engine: 'memory', 'duckdb' (Parquet files larger than memory, read in place), or 'auto'.
         memory_limit: for the DuckDB engine, such as '1GB'.
+        rounds: how many asks are planned, where that can be said. Their intervals are then narrower.
         overlap: 'refuse' (default) a reference that holds private rows, more of them than chance explains; or 'allow' it,
             if they are known to be independent all the same. The record says so.
 
@@ -111,6 +116,7 @@ class Holdout:
         engine: EngineName = "auto",
         memory_limit: str | None = None,
         overlap: OverlapRule = "refuse",
+        rounds: int | None = None,
     ) -> None:
         if isinstance(data, Setup):  # made ready by `open` or `rehearse`
             setup = data
@@ -124,6 +130,7 @@ class Holdout:
                 seed=fresh_seed() if seed is None else seed,
                 tolerance=tolerance,
                 overlap=overlap,
+                rounds=rounds,
             )
             setup = set_up(data, prior, settings, schema=schema, unit=unit, engine=engine, memory_limit=memory_limit)
         self._setup = setup
@@ -178,7 +185,7 @@ class Holdout:
         sample = Sample(data)
         return Session(sample, lambda: build(sample.size))
 
-    def close(self) -> None:
+    def release(self) -> None:
         """Release a durable study, so that another process may ask. Nothing is lost: every returned answer is recorded."""
         if (store := self.session._journal.store) is not None:
             store.close()
@@ -199,7 +206,7 @@ class Holdout:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self.release()
 
     # where it stands -----------------------------------------------------------------------------------------------
 
@@ -241,6 +248,11 @@ class Holdout:
         return self.session.spent
 
     @property
+    def budget(self) -> Budget:
+        """What has been disclosed so far, and what of the failure probability has been spent."""
+        return self.session.acting().budget
+
+    @property
     def journal(self) -> Journal:
         """The record of all rounds."""
         return self.session.journal
@@ -265,16 +277,34 @@ class Holdout:
 
     @overload
     def ask(  # type: ignore[overload-overlap]  # a statistic is an object, and gives more than an answer
-        self, question: Statistic[R], *, name: None = None, request_id: str | None = None, who: str | None = None
+        self,
+        question: Statistic[R],
+        *,
+        name: None = None,
+        request_id: str | None = None,
+        who: str | None = None,
+        expect: None = None,
     ) -> R: ...
 
     @overload
     def ask(
-        self, question: object, *, name: str | None = None, request_id: str | None = None, who: str | None = None
+        self,
+        question: object,
+        *,
+        name: str | None = None,
+        request_id: str | None = None,
+        who: str | None = None,
+        expect: float | None = None,
     ) -> Answer: ...
 
     def ask(
-        self, question: object, *, name: str | None = None, request_id: str | None = None, who: str | None = None
+        self,
+        question: object,
+        *,
+        name: str | None = None,
+        request_id: str | None = None,
+        who: str | None = None,
+        expect: float | None = None,
     ) -> Any:
         """Answer a question about the population.
 
@@ -286,15 +316,19 @@ class Holdout:
             request_id: asked again under the same id, the same answer is returned and nothing is charged; another question
                 under the same id is refused. The parts of a statistic have the ids `<request_id>/1`, `<request_id>/2` ….
             who: a name for the record.
+            expect: what you foresee, on the answer's scale, in place of the sketch's forecast. It must come from public
+                facts and earlier answers alone. A good guess avoids surprises.
 
         Raises:
             QuestionError: the question cannot be answered as it was asked. Nothing was charged.
             PrecisionExhausted: a fixed-precision holdout cannot keep its promise for another question.
         """
         if not is_statistic(question):
-            return self.session.ask(question, name=name, request_id=request_id, who=who)
+            return self.session.ask(question, name=name, request_id=request_id, who=who, expect=expect)
         if name is not None:
             raise QuestionError("a statistic is known by its parts, and takes no other name.")
+        if expect is not None:
+            raise QuestionError("expect= is for single questions. Ask a statistic without it.")
         return self._ask_statistic(cast("Statistic[Any]", question), request_id, who)
 
     def _ask_statistic(self, wanted: Statistic[R], request_id: str | None, who: str | None) -> R:
@@ -308,9 +342,13 @@ class Holdout:
             first = count - len(batch) + 1
             return self.session.ask_many(batch, request_id=at.request, who=at.who, time=at.time, first=first)
 
-        found = run(wanted.steps(Declared(self.schema)), parts)
+        found = run(wanted.steps(self.declared()), parts)
         self.record_finding(wanted, found, at)
         return found
+
+    def declared(self, most_cells: int = 10_000) -> Declared:
+        """The declared columns, and what statistics may know of the public side."""
+        return declared_by(cast(Everhold, self.session.mechanism), self.schema, most_cells)
 
     def record_finding(self, wanted: Statistic[Any], found: Any, at: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
@@ -343,10 +381,187 @@ class Holdout:
         """
         return self.session.ask_each(requests)
 
+    # readings and other acts ---------------------------------------------------------------------------------------
+
+    @overload
+    def read(  # type: ignore[overload-overlap]
+        self,
+        question: Statistic[R],
+        *,
+        share: float | None = None,
+        expect: None = None,
+        request_id: str | None = None,
+        who: str | None = None,
+    ) -> R: ...
+
+    @overload
+    def read(
+        self,
+        question: object,
+        *,
+        share: float | None = None,
+        expect: float | None = None,
+        request_id: str | None = None,
+        who: str | None = None,
+    ) -> Answer: ...
+
+    def read(
+        self,
+        question: object,
+        *,
+        share: float | None = None,
+        expect: float | None = None,
+        request_id: str | None = None,
+        who: str | None = None,
+    ) -> Any:
+        """The private rows' own value, with a narrow interval for the population.
+
+        A reading discloses the value to a small cell, so every later interval is wider: `try_out` says by how much. Asked
+        again, the same reading is returned for nothing.
+
+        Args:
+            question: as for `ask`.
+            share: of what is left of the failure probability for readings, the part that this one spends. More makes it
+                narrower and later ones wider. Default: a half for the first, a third of the rest for the second, and so on.
+            expect: what you foresee, as for `ask`. A good guess makes the reading cheaper for later ones.
+            request_id, who: as for `ask`.
+        """
+        expects = None if expect is None else [expect]
+        if expect is not None and is_statistic(question):
+            raise QuestionError("expect= is for single questions. Read a statistic without it.")
+        return self._read([question], "read", share, request_id, who, expects)[0]
+
+    def read_many(
+        self,
+        questions: Iterable[object],
+        *,
+        share: float | None = None,
+        request_id: str | None = None,
+        who: str | None = None,
+    ) -> list[Any]:
+        """Read several questions and statistics at once, at one price: what each discloses widens only what comes later.
+
+        All are fixed before the first is read, so that they cost each other no more than questions fixed in advance.
+        """
+        return self._read(questions, "read", share, request_id, who, None)
+
+    def close(
+        self, questions: Iterable[object] | None = None, *, request_id: str | None = None, who: str | None = None
+    ) -> list[Any]:
+        """The last act: read any number of questions and statistics exactly, and never read the private rows again.
+
+        All of the failure probability that is left is spent on these. Afterwards the study can be read, audited and cited,
+        and nothing can be asked. Without questions nothing is read, and the study's file is only released: `release`.
+        """
+        if questions is None:
+            self.release()
+            return []
+        return self._read(questions, "close", 1.0, request_id, who, None)
+
+    def _read(
+        self,
+        questions: Iterable[object],
+        kind: Literal["read", "close"],
+        share: float | None,
+        request_id: str | None,
+        who: str | None,
+        expects: Sequence[float | None] | None,
+    ) -> list[Any]:
+        acting, part = self.acting, as_share(share)
+        things = acting.things(questions)
+        at = AskedBy(now(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
+        count = 0
+
+        def parts(batch: Batch) -> list[Answer]:
+            nonlocal count
+            count += len(batch)
+            return self.session.read_many(
+                batch,
+                kind=kind,
+                share=part,
+                expects=expects,
+                request_id=at.request,
+                who=at.who,
+                time=at.time,
+                first=count - len(batch) + 1,
+            )
+
+        results = lockstep(things, parts, self.declared())
+        for thing, found in zip(things, results, strict=True):
+            if is_statistic(thing):
+                self.record_finding(thing, found, at)
+        return results
+
+    def best_of(
+        self,
+        questions: Iterable[object],
+        *,
+        weights: Sequence[float] | None = None,
+        request_id: str | None = None,
+        who: str | None = None,
+    ) -> Choice:
+        """Which of several questions or statistics has the largest value on the private rows: `.index`, and nothing else.
+
+        It costs later intervals the logarithm of the number of candidates, however many there are to look at. Then read
+        that one.
+
+        Args:
+            questions: the candidates. Of equal ones the first counts.
+            weights: how probable it is, by what is publicly known, that each is best. A likely winner costs less.
+            request_id, who: as for `ask`.
+        """
+        return self.acting.best_of(questions, weights, request_id, who)
+
+    def is_better(
+        self,
+        first: object,
+        second: object,
+        *,
+        by: float = 0.0,
+        request_id: str | None = None,
+        who: str | None = None,
+    ) -> Decision:
+        """Whether the first is larger than the second by more than `by` on the private rows: one bit, true or false.
+
+        It says nothing certain about the population; `compare` does.
+        """
+        return self.acting.is_better(first, second, by, request_id, who)
+
+    def compare(
+        self,
+        first: object,
+        second: object,
+        *,
+        share: float | None = None,
+        request_id: str | None = None,
+        who: str | None = None,
+    ) -> Judgement:
+        """Which of two is larger in the population, certified: 'yes', 'no' or 'cannot tell'.
+
+        Two yes/no questions are compared by the rows on which they differ (McNemar's exact test), which finds much smaller
+        differences than two intervals do. Numbers are compared by the mean of their difference, statistics side by side.
+        For an interval of the difference read `eh.Compare(first, second)`.
+        """
+        return self.acting.compare(first, second, share, request_id, who)
+
+    def certify(
+        self, answer: Answer | int, *, share: float | None = None, request_id: str | None = None, who: str | None = None
+    ) -> Answer:
+        """A narrower interval for an earlier answer, from the part of the failure probability that is kept for claims.
+
+        It discloses nothing new: the interval follows from what the earlier answer disclosed.
+        """
+        number = answer if isinstance(answer, int) else answer.round
+        return self.acting.certify(number, share, request_id, who)
+
+    @property
+    def acting(self) -> Acting:
+        """The acts beyond asking, over this session."""
+        return Acting(self.session, self.declared())
+
     share = asked(Share)
     mean = asked(Mean)
     difference = asked(Difference)
-    compare = asked(Compare)
     ratio = asked(Ratio)
     median = asked(Median)
     quantile = asked(Quantile)
@@ -371,9 +586,7 @@ class Holdout:
         if not is_statistic(question):
             return self.session.try_out(question)
         wanted = settled(cast("Statistic[Any]", question))
-        return run(
-            wanted.steps(Declared(self.schema)), lambda batch: [as_answer(self.session.try_out(one)) for one in batch]
-        )
+        return run(wanted.steps(self.declared()), lambda batch: [as_answer(self.session.try_out(one)) for one in batch])
 
     @property
     def rehearsal(self) -> Rehearsal:

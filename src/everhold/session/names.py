@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from everhold.queries.protocol import Mechanism, Proposal
     from everhold.queries.query import Query
 
-__all__ = ["identity", "require_batch", "require_expect", "require_name", "require_same", "require_text", "require_writable"]
+__all__ = [
+    "identity",
+    "require_batch",
+    "require_expect",
+    "require_name",
+    "require_same",
+    "require_text",
+    "require_writable",
+]
 
 
 def identity(mechanism: Mechanism[Any], query: Query, proposal: Proposal | None = None) -> str | None:
@@ -98,7 +106,9 @@ def require_expect(value: object) -> float | None:
     require_number(value, "expect")
     found = float(value)  # type: ignore[arg-type]
     if not -1.0 <= found <= 1.0:
-        raise QuestionError(f"expect is {value!r}. Expected the value that you foresee, on the answer's scale: a share.")
+        raise QuestionError(
+            f"expect is {value!r}. Expected the value that you foresee, on the answer's scale: a share."
+        )
     return found
 
 

@@ -14,12 +14,13 @@ from everhold.mechanism.estimator import Draws, FreshEstimator, PoolEstimator
 from everhold.mechanism.everhold import Everhold
 from everhold.priors.pool import Pool, Prior
 from everhold.queries.rng import stream_rng
+from everhold.statistics.declared import Declared
 
 if TYPE_CHECKING:
     from everhold.data.table import Table
     from everhold.session.settings import Settings
 
-__all__ = ["Public", "build"]
+__all__ = ["Public", "build", "declared_by"]
 
 _LOOK_AT = 2048  # fresh rows that a schema is proposed from
 
@@ -30,6 +31,7 @@ class Public:
     def __init__(self, prior: Prior, seed: int, schema: Schema | None, unit: str | None) -> None:
         self._prior = prior
         self._declared = schema
+        self.unit = unit
         self.density = prior.density
         self.pool: Pool | None = None if prior.fresh else self._conformed(prior.pool(stream_rng(seed, "pool")))
         self.columns: Table = (self.pool or self.draw_pool(stream_rng(seed, "columns"), _LOOK_AT)).rows
@@ -83,3 +85,8 @@ def build(rows: int, public: Public, settings: Settings) -> Everhold:
         horizon=settings.rounds,
         units=public.unit is not None,
     )
+
+
+def declared_by(mechanism: Everhold, schema: Schema, most_cells: int) -> Declared:
+    """The declared columns, with what statistics may know of the public side: the prior, which never changes."""
+    return Declared(schema, most_cells, mechanism.grouped, lambda query: 0.5 * (1.0 + mechanism.prior(query)))

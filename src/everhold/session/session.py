@@ -336,9 +336,7 @@ class Session(Generic[P]):
             return [self.sample.sums(need, scale, part) for need in needs]
         missing = [need for need in needs if need.name not in known]
         if len(missing) == 1:
-            return [
-                known[need.name] if need.name in known else self.sample.sums(need, scale, part) for need in needs
-            ]
+            return [known[need.name] if need.name in known else self.sample.sums(need, scale, part) for need in needs]
         found = dict(zip((need.name for need in missing), self.sample.sums_of(missing), strict=True))
         return [known[need.name] if need.name in known else found[need.name] for need in needs]
 
@@ -463,9 +461,7 @@ class Session(Generic[P]):
                     require_round(self.mechanism, query, earlier, at.request)
             place_of = self._to_read(queries, ats)
             wanted = [place for place, new in enumerate(place_of) if new == place]
-            acts = [
-                Act(kind, len(wanted), number, share, guesses[place]) for number, place in enumerate(wanted, 1)
-            ]
+            acts = [Act(kind, len(wanted), number, share, guesses[place]) for number, place in enumerate(wanted, 1)]
             if wanted:
                 prepared = {place: self.mechanism.prepare(queries[place]) for place in wanted}
                 firsts = [replace(act, place=1) for act in acts]
@@ -474,7 +470,7 @@ class Session(Generic[P]):
                 asked = tuple(question_to_dict(itself(queries[place])) for place in wanted)
                 self._journal.begin(Begun(kind, asked, options), AskedBy(ats[0].time, who, request_id))
                 self._journal.flush()
-                known = self._needed(offers)
+                known = self.needed(offers)
                 for place, act in zip(wanted, acts, strict=True):
                     query = prepared[place]
                     proposal = propose(self.mechanism, query, act)
@@ -507,7 +503,7 @@ class Session(Generic[P]):
                 found.append(seen.setdefault(query.name, place))
         return found
 
-    def _needed(self, offers: Sequence[Any]) -> Known:
+    def needed(self, offers: Sequence[Any]) -> Known:
         """The private sums of all text questions that several proposals need, in one scan."""
         needs = {need.name: need for offer in offers for need in self.mechanism.needs(offer) if need.text}
         return dict(zip(needs, self.sample.sums_of(list(needs.values())), strict=True)) if needs else {}

@@ -30,6 +30,7 @@ class Settings:
         seed: of all coins.
         tolerance: a contract to use instead of the default for `half_width`.
         overlap: whether a reference that holds private rows was to be refused, or allowed.
+        rounds: how many asks are planned, where that is declared. Their intervals are narrower; later ones a little wider.
     """
 
     confidence: float = 0.95
@@ -40,6 +41,7 @@ class Settings:
     seed: int = 0
     tolerance: Contract | None = None
     overlap: OverlapRule = "refuse"
+    rounds: int | None = None
 
     def __post_init__(self) -> None:
         require_number(self.confidence, "confidence")
@@ -59,7 +61,17 @@ class Settings:
                 raise SettingError(f"the density λ lies in (0, 1], not at {self.density!r}")
         require_whole(self.known_rows, "known_rows")
         require_whole(self.seed, "seed")
-        for name, kind in (("half_width", float), ("density", float), ("known_rows", int), ("seed", int)):
+        if self.rounds is not None:
+            require_whole(self.rounds, "rounds")
+            if self.rounds < 1:
+                raise SettingError(f"rounds is {self.rounds!r}. Expected the number of asks that are planned, or None.")
+        for name, kind in (
+            ("half_width", float),
+            ("density", float),
+            ("known_rows", int),
+            ("seed", int),
+            ("rounds", int),
+        ):
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, kind(value))
         require_seed(self.seed)
@@ -117,6 +129,7 @@ class Settings:
             "seed": str(self.seed),
             "tolerance": tolerance,
             "overlap": self.overlap,
+            "rounds": self.rounds,
         }
 
     @classmethod
@@ -140,7 +153,8 @@ class Settings:
                 known_rows=kept["known_rows"],
                 seed=int(kept["seed"]),
                 tolerance=tolerance,
-                overlap=kept.get("overlap", "refuse"),  # studies older than the question never allowed it
+                overlap=kept["overlap"],
+                rounds=kept["rounds"],
             )
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerError(f"the settings of the study are not readable ({error}).") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from everhold.priors.pool import Pool, Prior
 from everhold.priors.split import Split
 from everhold.queries.answer import Answer
 from everhold.queries.rng import stream_rng
-from everhold.session.public import Public, build
+from everhold.session.public import Public, build, declared_by
 from everhold.session.session import now
 from everhold.session.settings import Settings
 from everhold.session.setup import Setup
@@ -187,8 +188,10 @@ def audit_study(
     try:
         study, settings, following = _begin(store, expect_head)
         public, _ = _kept_public(study, settings)
-        record = _Record(study, following, progress or (lambda _: None), records)
-        found = audit(build(study.rows, public, settings), record.rounds())
+        mechanism = build(study.rows, public, settings)
+        declared = declared_by(mechanism, study.schema, 1)
+        record = _Record(study, declared, following, progress or (lambda _: None), records)
+        found = audit(mechanism, record.rounds())
         if found.ok:
             check_pages(place, data, records=record.count, written_by=record.written_by or study.written_by)
     except LedgerError as error:
@@ -204,9 +207,15 @@ class _Record:
     """The records of a study on their way to an audit: what is not a round is checked here."""
 
     def __init__(
-        self, study: Study, records: Iterator[Record], progress: Callable[[int], None], most: int | None
+        self,
+        study: Study,
+        declared: Declared,
+        records: Iterator[Record],
+        progress: Callable[[int], None],
+        most: int | None,
     ) -> None:
         self._study, self._records, self._progress, self._most = study, records, progress, most
+        self._declared = declared
         self._findings: set[str] = set()
         self._requests: set[str] = set()
         self._answers: dict[str | None, Answer] = {}
@@ -270,7 +279,7 @@ class _Record:
         if kept.key in self._findings:
             raise LedgerError(f"a recorded {kept.statistic} stands in the ledger twice.")
         self._findings.add(kept.key)
-        declared = Declared(self._study.schema, most_cells=len(self._answers))  # each cell has a recorded answer
+        declared = replace(self._declared, most_cells=len(self._answers))  # each cell has a recorded answer
         try:
             asked = statistic(kept.statistic, kept.arguments)
             found: Any = run(asked.steps(declared), answers)

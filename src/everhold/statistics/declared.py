@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING
 
 from everhold.errors import QuestionError, require_number
-from everhold.queries.expression import Expression, conjunction, expression, number
+from everhold.queries.expression import BoundedMean, Expression, conjunction, expression, number
 from everhold.queries.expression.canonical import canonical
 from everhold.queries.expression.tree import Call, Case, Column, Logic, Node, Number, Test
 from everhold.queries.expression.values import LARGEST, SMALLEST, date_of, iso
@@ -21,6 +22,11 @@ __all__ = ["Declared", "Ends"]
 Ends = tuple[float, float]
 
 
+def _middle(_: BoundedMean) -> float:
+    """Where nothing is known."""
+    return 0.5
+
+
 @dataclass(frozen=True, slots=True)
 class Declared:
     """The declared columns, and how large a table may be.
@@ -28,10 +34,14 @@ class Declared:
     Attributes:
         schema: the columns.
         most_cells: of one table, each of which is a question.
+        grouped: whether groups and quantiles are measured in one round. Otherwise they are made of linear questions.
+        prior: the mean of a linear question on the public side, as a place in its range. It never changes.
     """
 
     schema: Schema
     most_cells: int = 10_000
+    grouped: bool = False
+    prior: Callable[[BoundedMean], float] = _middle
 
     def yes_no(self, text: str) -> Expression:
         """A yes/no question."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from everhold.bounds import derived
 from everhold.queries.expression import bounded_mean, conjunction, question_of
+from everhold.queries.expression.groups import group_mean, group_share
 from everhold.queries.expression.tree import Call, Logic, Node, Number
 
 if TYPE_CHECKING:
@@ -15,10 +16,35 @@ if TYPE_CHECKING:
     from everhold.statistics.declared import Declared, Ends
     from everhold.statistics.statistic import Batch
 
-__all__ = ["Part", "cut", "mean_steps", "ratio_steps"]
+__all__ = [
+    "Part",
+    "cut",
+    "mean_of",
+    "mean_questions",
+    "mean_steps",
+    "prior_place",
+    "ratio_steps",
+    "share_questions",
+    "share_steps",
+    "together",
+]
 
 Part = Generator["Batch", "Sequence[Answer]", tuple[float, "Ends", tuple["Answer", ...]]]
 """Steps of a number between 0 and 1: estimate, interval, parts."""
+
+
+def share_steps(declared: Declared, tree: Node, group: Node) -> Part:
+    """The share of yes within a group, in one round where that is possible."""
+    answers = yield share_questions(declared, tree, group)
+    return mean_of(answers)
+
+
+def share_questions(declared: Declared, tree: Node, group: Node) -> Batch:
+    """The questions that a share within a group is made of: one, or two where groups take two."""
+    if declared.grouped:
+        return [group_share(tree, group)]
+    no = conjunction(Logic("not", (tree,)), group)
+    return [question_of(conjunction(tree, group)), question_of(no)]
 
 
 def ratio_steps(tree: Node, group: Node) -> Part:
@@ -28,14 +54,43 @@ def ratio_steps(tree: Node, group: Node) -> Part:
     return _ratio(answers)
 
 
+def mean_questions(declared: Declared, tree: Node, ends: Ends, group: Node | None) -> Batch:
+    """The questions that the place of a mean between the ends is made of: one, or two where groups take two."""
+    if group is None and not declared.can_be_missing(tree):
+        return [bounded_mean(tree, *ends)]
+    if declared.grouped:
+        return [group_mean(tree, *ends, group)]
+    return [bounded_mean(tree, *ends, given=group, reverse=reverse) for reverse in (False, True)]
+
+
+def mean_of(answers: Sequence[Answer]) -> tuple[float, Ends, tuple[Answer, ...]]:
+    """The place of a mean, from the answers to its questions."""
+    answers = [answer.as_share() for answer in answers]
+    if len(answers) == 1:
+        return answers[0].value, (answers[0].low, answers[0].high), tuple(answers)
+    return _ratio(answers)
+
+
 def mean_steps(declared: Declared, tree: Node, ends: Ends, group: Node | None) -> Part:
     """The mean's place between the ends."""
-    if group is None and not declared.can_be_missing(tree):
-        answer = (yield [bounded_mean(tree, *ends)])[0].as_share()
-        return answer.value, (answer.low, answer.high), (answer,)
-    both = [bounded_mean(tree, *ends, given=group, reverse=reverse) for reverse in (False, True)]
-    answers = yield both
-    return _ratio([answer.as_share() for answer in answers])
+    answers = yield mean_questions(declared, tree, ends, group)
+    return mean_of(answers)
+
+
+def together(*batches: Batch) -> Generator[Batch, Sequence[Answer], list[Sequence[Answer]]]:
+    """Several lists of questions, asked as one."""
+    answers = yield [question for batch in batches for question in batch]
+    found, start = [], 0
+    for batch in batches:
+        found.append(answers[start : start + len(batch)])
+        start += len(batch)
+    return found
+
+
+def prior_place(declared: Declared, tree: Node, ends: Ends, group: Node | None) -> float:
+    """The place of a mean on the public side, to three digits: a public centre."""
+    up, down = (declared.prior(bounded_mean(tree, *ends, given=group, reverse=reverse)) for reverse in (False, True))
+    return round(up / (up + down), 3) if up + down > 0.0 else 0.5
 
 
 def _ratio(parts: Sequence[Answer]) -> tuple[float, Ends, tuple[Answer, ...]]:

@@ -13,7 +13,7 @@ from everhold.queries.expression.canonical import canonical
 from everhold.queries.expression.tree import Call, Case, Node
 from everhold.queries.expression.tree import Number as NumberNode
 from everhold.statistics.finding import Comparison, Finding
-from everhold.statistics.linear import cut, mean_steps, ratio_steps
+from everhold.statistics.linear import cut, mean_of, mean_questions, mean_steps, share_questions, share_steps, together
 from everhold.statistics.parameters import Condition, Given, High, Low, Number, Range, Role
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ __all__ = ["Compare", "Difference", "Mean", "Ratio", "Share"]
 class Share:
     """The share of the population that answers yes, of all or of those for whom `given` is true.
 
-    With `given`, rows for which the question is neither true nor false do not count. Made of two questions: yes and given,
-    no and given.
+    With `given`, rows for which the question is neither true nor false do not count.
     """
 
     name: ClassVar[str] = "share"
@@ -45,7 +44,7 @@ class Share:
         if self.given is None:
             answers = yield [asked]
             return answers[0]
-        value, ends, parts = yield from ratio_steps(asked.tree, declared.yes_no(self.given).tree)
+        value, ends, parts = yield from share_steps(declared, asked.tree, declared.yes_no(self.given).tree)
         return Finding(f"share of {self.question} given {self.given}", value, *ends, parts)
 
 
@@ -59,7 +58,7 @@ class Mean:
             column when left out. The interval's width is proportional to it.
         given: only rows for which this is true.
 
-    Rows without a number do not count. One question where nothing can be missing and nothing is given, else two.
+    Rows without a number do not count.
     """
 
     name: ClassVar[str] = "mean"
@@ -105,21 +104,17 @@ class Difference:
     high: High = None
 
     def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Comparison]:
-        """The two groups, one after the other."""
-        groups = [declared.yes_no(group) for group in (self.first, self.second)]
-        found: list[Finding] = []
+        """The two groups, in one batch."""
+        groups = [declared.yes_no(group).tree for group in (self.first, self.second)]
         if self.low is None and self.high is None and declared.is_yes_no(self.question):
-            tree, cut_to = declared.yes_no(self.question).tree, ""
-            for group in groups:
-                value, ends, parts = yield from ratio_steps(tree, group.tree)
-                found.append(Finding("", value, *ends, parts))
+            tree, cut_to, ends = declared.yes_no(self.question).tree, "", (0.0, 1.0)
+            batches = [share_questions(declared, tree, group) for group in groups]
         else:
             tree, ends = declared.number(self.question, self.low, self.high)
-            cut_to = declared.cut_to(self.question, ends)
-            for group in groups:
-                part = yield from mean_steps(declared, declared.filled(tree, ends), ends, group.tree)
-                found.append(_in_units("", part, ends))
-        one, other = found
+            cut_to, tree = declared.cut_to(self.question, ends), declared.filled(tree, ends)
+            batches = [mean_questions(declared, tree, ends, group) for group in groups]
+        answers = yield from together(*batches)
+        one, other = (_in_units("", mean_of(some), ends) for some in answers)
         ends = derived.difference((one.low, one.high), (other.low, other.high))
         what = f"{self.question}{cut_to}: {self.first} minus {self.second}"
         return Comparison(what, one.value - other.value, *ends, one.parts + other.parts)
@@ -184,11 +179,10 @@ class Ratio:
         named = ((self.first, self.first_range), (self.second, self.second_range))
         sides = [declared.number(text, *(ends or (None, None))) for text, ends in named]
         group = declared.group(self.given, [tree for tree, _ in sides])
-        means: list[Finding] = []
-        for tree, ends in sides:
-            part = yield from mean_steps(declared, declared.filled(tree, ends), ends, group)
-            means.append(_in_units("", part, ends))
-        x, y = means
+        answers = yield from together(
+            *(mean_questions(declared, declared.filled(tree, ends), ends, group) for tree, ends in sides)
+        )
+        x, y = (_in_units("", mean_of(some), ends) for some, (_, ends) in zip(answers, sides, strict=True))
         low, high = -inf, inf
         if y.low > 0.0 or y.high < 0.0:
             corners = [a / b for a in (x.low, x.high) for b in (y.low, y.high)]

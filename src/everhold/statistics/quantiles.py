@@ -1,4 +1,4 @@
-"""Quantiles of numbers and dates, by bisection."""
+"""Quantiles of numbers and dates: in one round, or by bisection where that is not possible."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from everhold.errors import QuestionError, require_number
 from everhold.queries.expression import question_of
+from everhold.queries.expression.groups import quantile_of
 from everhold.queries.expression.tree import Column, Logic, Node, Test
 from everhold.queries.expression.tree import Number as NumberNode
 from everhold.statistics.finding import Finding
@@ -28,7 +29,7 @@ _HALVINGS = 14  # of the range: 1/16,384 of it
 
 @dataclass(frozen=True, slots=True)
 class Median:
-    """The middle of a number or a date: the quantile at one half, by about 40 questions."""
+    """The middle of a number or a date: the quantile at one half."""
 
     name: ClassVar[str] = "median"
     title: ClassVar[str] = "Median"
@@ -48,8 +49,8 @@ class Median:
 class Quantile:
     """The smallest t such that a share of at least `level` lies at or below it. Of numbers, or of dates.
 
-    About 40 questions of the form "x <= t"; quiet ones cost next to nothing. Rows without a value do not count; what lies
-    outside the range counts as its nearest end.
+    Rows without a value do not count; what lies outside the range counts as its nearest end. One round; with units, or where
+    public rows are drawn anew every round, about 40 questions of the form "x <= t".
     """
 
     name: ClassVar[str] = "quantile"
@@ -73,6 +74,14 @@ class Quantile:
         whole = isinstance(tree, Column) and declared.schema[tree.name].whole
         middle = 0.5 * (ends[0] + ends[1]) if date and not declared.can_be_missing(tree) else None
         step = _SECOND if date else 1.0 if whole else None
+        called = "median" if self.level == 0.5 else f"{self.level:g} quantile"
+        what = f"{called} of {self.question}{declared.cut_to(self.question, ends, date=date)}"
+        what += "" if self.given is None else f" given {self.given}"
+        if declared.grouped:
+            asked = tree if date else declared.filled(tree, ends)
+            answer = (yield [quantile_of(asked, *ends, float(self.level), group, step, middle)])[0].as_share()
+            value, low, high = (_in_range(place, ends, step) for place in (answer.value, answer.low, answer.high))
+            return Finding(what, value, low, high, (answer,), "date" if date else "number")
         search = _Search(tree if date else declared.filled(tree, ends), ends, group, self.level, step, middle)
         seen = yield from search.below(ends[0])
         value = (yield from search.run(0))[1] if seen[0] == seen[0] else nan
@@ -80,11 +89,18 @@ class Quantile:
         lowest = (yield from search.run(2))[0]
         highest = (yield from search.run(1))[1]
         least = ends[0] if lowest is None else min(lowest, highest)
-        called = "median" if self.level == 0.5 else f"{self.level:g} quantile"
-        what = f"{called} of {self.question}{declared.cut_to(self.question, ends, date=date)}"
-        what += "" if self.given is None else f" given {self.given}"
         parts = tuple(search.parts.values())
         return Finding(what, min(max(value, least), highest), least, highest, parts, "date" if date else "number")
+
+
+def _in_range(place: float, ends: Ends, step: float | None) -> float:
+    """A place within a range in its units; values are multiples of the step, but for the ends."""
+    if place != place:
+        return nan
+    if place in (0.0, 1.0):
+        return ends[int(place)]
+    t = ends[0] + (ends[1] - ends[0]) * place
+    return min(max(t if step is None else round(t / step) * step, ends[0]), ends[1])
 
 
 @dataclass(slots=True)

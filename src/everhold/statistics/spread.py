@@ -1,4 +1,4 @@
-"""Variance and correlation: means of squares around a centre that was asked for first."""
+"""Variance and correlation: means of squares and products around public centres, in one batch."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from everhold.bounds import derived
 from everhold.errors import QuestionError
+from everhold.queries.expression import bounded_mean
 from everhold.queries.expression.canonical import canonical
 from everhold.queries.expression.tree import Call, Node
 from everhold.queries.expression.tree import Number as NumberNode
 from everhold.queries.expression.values import SMALLEST
 from everhold.statistics.finding import Finding
-from everhold.statistics.linear import cut, mean_steps
+from everhold.statistics.linear import cut, mean_of, mean_questions, prior_place, together
 from everhold.statistics.parameters import Given, High, Low, Number, Range, Role
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
     from everhold.statistics.declared import Declared, Ends
-    from everhold.statistics.linear import Part
     from everhold.statistics.statistic import Batch
 
 __all__ = ["Correlation", "Variance"]
@@ -28,7 +28,7 @@ __all__ = ["Correlation", "Variance"]
 
 @dataclass(frozen=True, slots=True)
 class Variance:
-    """The variance of a number, in squares of its units. Its mean is asked first, then squares around that."""
+    """The variance of a number, in squares of its units: its mean, and the mean of squares around a public centre."""
 
     name: ClassVar[str] = "variance"
     title: ClassVar[str] = "Variance"
@@ -43,12 +43,14 @@ class Variance:
         """Mean and squares."""
         tree, ends = declared.number(self.question, self.low, self.high)
         group = declared.group(self.given, [tree])
-        found = yield from _moments(declared, declared.filled(tree, ends), ends, group)
-        span = ends[1] - ends[0]
+        side = _Side.of(declared, declared.filled(tree, ends), ends, group)
+        answers = yield from together(*side.questions(declared, group))
+        found = side.moments(mean_of(answers[0]), mean_of(answers[1]))
+        unit = _sq(side.length)
         what = f"variance of {self.question}{declared.cut_to(self.question, ends)}"
         what += "" if self.given is None else f" given {self.given}"
-        low, high = found.spread
-        return Finding(what, found.variance * span * span, low * span * span, high * span * span, found.parts)
+        low, high = derived.difference((found.low * unit, found.high * unit), (0.0, 0.0))
+        return Finding(what, found.value * unit, max(low, 0.0), high, found.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +73,10 @@ class Correlation:
                 object.__setattr__(self, name, tuple(ends))
 
     def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Finding]:
-        """The moments of both, then squares of their sum and of their difference.
+        """Means and squares of both; and of their product, or of their difference where they go together.
 
-        On the scale of the ranges, and with each number divided by about its own spread: E(x - c)(y - d) is a quarter of
-        E(x + y - …)² - E(x - y - …)², squares whose means lie near 0, where intervals are narrow.
+        Each number is divided by about its own spread. The variance of x - y is small where x and y go together, and then
+        its interval is narrow; otherwise the product is better.
         """
         for ends in (self.first_range, self.second_range):
             if ends is not None and not (isinstance(ends, tuple | list) and len(ends) == 2):
@@ -82,77 +84,136 @@ class Correlation:
         named = ((self.first, self.first_range), (self.second, self.second_range))
         sides = [declared.number(text, *(ends or (None, None))) for text, ends in named]
         group = declared.group(self.given, [tree for tree, _ in sides])
-        trees, ranges = [declared.filled(tree, ends) for tree, ends in sides], [ends for _, ends in sides]
-        x = yield from _moments(declared, trees[0], ranges[0], group)
-        y = yield from _moments(declared, trees[1], ranges[1], group)
-        factors, reach = [], []
-        for tree, ends, one in zip(trees, ranges, (x, y), strict=True):
-            length = (ends[1] - ends[0]) * one.scale
-            if length < SMALLEST:
-                raise QuestionError("a range is too narrow for a correlation. Expected one of at least 1e-27.")
-            factors.append(Call("/", (_shifted(tree, ends, one.shift), NumberNode(length)), "number"))
-            reach.append(((ends[0] - one.shift) / length, (ends[1] - one.shift) / length))
-        plus = yield from _square(declared, factors, reach, "+", group)
-        minus = yield from _square(declared, factors, reach, "-", group)
-        product = derived.difference(plus[1], minus[1])
-        unit = x.scale * y.scale
-        centres = [(one.shift - ends[0]) / (ends[1] - ends[0]) for one, ends in zip((x, y), ranges, strict=True)]
-        cov = derived.covariance(
-            x.mean, y.mean, (0.25 * product[0] * unit, 0.25 * product[1] * unit), (centres[0], centres[1])
+        one, other = (_Side.of(declared, declared.filled(tree, ends), ends, group) for tree, ends in sides)
+        pair = _Pair.of(declared, one, other, group)
+        answers = yield from together(
+            *one.questions(declared, group), *other.questions(declared, group), pair.question(declared, group)
         )
-        value = 0.25 * (plus[0] - minus[0]) * unit / sqrt(max(x.variance * y.variance, 1e-12))
-        low, high = derived.correlation(cov, x.spread, y.spread)
-        said = [f"{text}{declared.cut_to(text, ends)}" for (text, _), ends in zip(named, ranges, strict=True)]
+        means = [mean_of(some) for some in answers]
+        x, y = one.moments(means[0], means[1]), other.moments(means[2], means[3])
+        value, low, high = pair.correlation(x, y, means[4])
+        said = [f"{text}{declared.cut_to(text, ends)}" for (text, _), (_, ends) in zip(named, sides, strict=True)]
         what = f"correlation of {' and '.join(said)}" + ("" if self.given is None else f" given {self.given}")
-        return Finding(what, min(max(value, low), high), low, high, x.parts + y.parts + plus[2] + minus[2])
+        return Finding(what, min(max(value, low), high), low, high, x.parts + y.parts + means[4][2])
+
+
+Mean3 = tuple[float, "Ends", tuple["Answer", ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Moments:
-    """A number's first two moments.
+    """A number's first two moments around its centre, in units of about its spread."""
 
-    Attributes:
-        shift: a centre near the mean, in the number's units.
-        mean: the mean's interval, as a place in the range.
-        variance, spread: estimate and interval on the range's scale.
-        parts: what was asked.
-    """
-
-    shift: float
+    centre: float
     mean: Ends
-    variance: float
-    spread: Ends
+    value: float
+    low: float
+    high: float
     parts: tuple[Answer, ...]
 
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One number, shifted to a public centre and divided by about its spread.
+
+    Attributes:
+        tree: (x - c)/length.
+        reach: the ends of that.
+    """
+
+    number: Node
+    ends: Ends
+    tree: Node
+    reach: Ends
+    length: float
+
+    @classmethod
+    def of(cls, declared: Declared, tree: Node, ends: Ends, group: Node | None) -> _Side:
+        """Centre and spread from the prior."""
+        span = ends[1] - ends[0]
+        shift = ends[0] + span * prior_place(declared, tree, ends, group)
+        shifted = _shifted(tree, ends, shift)
+        farthest = max(_sq(ends[0] - shift), _sq(ends[1] - shift))
+        if farthest < SMALLEST:
+            raise QuestionError("a range is too narrow for a variance. Expected one of at least 1e-13.")
+        squares = declared.prior(bounded_mean(_squared(shifted), 0.0, farthest, given=group))
+        inside = 1.0 if group is None else max(_inside(declared, tree, ends, group), 1e-9)
+        length = float(f"{max(sqrt(farthest * squares / inside), span / 1024.0):.2g}")
+        scaled = Call("/", (shifted, NumberNode(length)), "number")
+        return cls(tree, ends, scaled, ((ends[0] - shift) / length, (ends[1] - shift) / length), length)
+
+    def questions(self, declared: Declared, group: Node | None) -> tuple[Batch, Batch]:
+        """The mean and the mean square."""
+        return (
+            mean_questions(declared, canonical(self.tree), self.reach, group),
+            mean_questions(declared, _squared(self.tree), (0.0, self.farthest), group),
+        )
+
     @property
-    def scale(self) -> float:
-        """About one standard deviation, on the range's scale."""
-        return max(1e-3, round(sqrt(self.variance), 3))
+    def farthest(self) -> float:
+        """The largest square."""
+        return max(_sq(self.reach[0]), _sq(self.reach[1]))
+
+    def moments(self, mean: Mean3, square: Mean3) -> _Moments:
+        """The variance around the centre 0."""
+        m = derived.rescaled(mean[1], *self.reach)
+        q = derived.rescaled(square[1], 0.0, self.farthest)
+        low, high = derived.spread(m, q)
+        about = self.reach[0] + (self.reach[1] - self.reach[0]) * mean[0]
+        value = self.farthest * square[0] - _sq(about)
+        return _Moments(about, m, min(max(value, low), high), low, high, mean[2] + square[2])
 
 
-def _moments(
-    declared: Declared, tree: Node, ends: Ends, group: Node | None
-) -> Generator[Batch, Sequence[Answer], _Moments]:
-    value, mean, parts = yield from mean_steps(declared, tree, ends, group)
-    span = ends[1] - ends[0]
-    shift = ends[0] + span * (round(value, 3) if value == value else 0.5)
-    centre = (shift - ends[0]) / span
-    corners = (0.0, max(_sq(ends[0] - shift), _sq(ends[1] - shift)))
-    squares = _squared(_shifted(tree, ends, shift))
-    around, interval, more = yield from mean_steps(declared, squares, corners, group)
-    about = tuple(end / (span * span) for end in derived.rescaled(interval, *corners))
-    estimate = corners[1] * around / (span * span) - _sq(value - centre)
-    low, high = derived.variance(mean, (about[0], about[1]), centre)
-    return _Moments(shift, mean, min(max(estimate, low), high), (low, high), parts + more)
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """How two numbers go together: their product, or the square of their sum or difference.
+
+    Attributes:
+        sign: 0 for the product; 1 where they rise together, so that their difference is small; -1 where one falls.
+    """
+
+    sign: int
+    tree: Node
+    ends: Ends
+
+    @classmethod
+    def of(cls, declared: Declared, one: _Side, other: _Side, group: Node | None) -> _Pair:
+        """By the prior: a strong correlation is measured by the difference."""
+        corners = [p * q for p in one.reach for q in other.reach]
+        product = canonical(Call("*", (one.tree, other.tree), "number"))
+        ends = min(corners), max(corners)
+        up, down = (declared.prior(bounded_mean(product, *ends, given=group, reverse=r)) for r in (False, True))
+        about = (ends[0] + (ends[1] - ends[0]) * up / (up + down)) if up + down > 0.0 else 0.0
+        if abs(about) < 0.6:
+            return cls(0, product, ends)
+        sign = 1 if about > 0.0 else -1
+        tree = _squared(Call("-" if sign > 0 else "+", (one.tree, other.tree), "number"))
+        sums = [p - sign * q for p in one.reach for q in other.reach]
+        return cls(sign, tree, (0.0, max(_sq(one_sum) for one_sum in sums)))
+
+    def question(self, declared: Declared, group: Node | None) -> Batch:
+        """The mean of it."""
+        return mean_questions(declared, self.tree, self.ends, group)
+
+    def correlation(self, x: _Moments, y: _Moments, found: Mean3) -> tuple[float, float, float]:
+        """Estimate and interval."""
+        about = self.ends[0] + (self.ends[1] - self.ends[0]) * found[0]
+        ends = derived.rescaled(found[1], *self.ends)
+        root = sqrt(max(x.value * y.value, 1e-12))
+        if self.sign == 0:
+            cov = derived.covariance(x.mean, y.mean, ends, (0.0, 0.0))
+            return (about - x.centre * y.centre) / root, *derived.correlation(cov, (x.low, x.high), (y.low, y.high))
+        gap = derived.difference(x.mean, y.mean) if self.sign > 0 else (x.mean[0] + y.mean[0], x.mean[1] + y.mean[1])
+        low, high = derived.spread(gap, ends)
+        rest = about - _sq(x.centre - self.sign * y.centre)
+        value = self.sign * (x.value + y.value - rest) / (2.0 * root)
+        least, most = derived.correlation_by_difference((x.low, x.high), (y.low, y.high), (low, high))
+        return (value, least, most) if self.sign > 0 else (value, -most, -least)
 
 
-def _square(declared: Declared, factors: list[Call], reach: list[Ends], sign: str, group: Node | None) -> Part:
-    """E(x ± y)²."""
-    farthest = max(abs(p + q if sign == "+" else p - q) for p in reach[0] for q in reach[1])
-    farthest *= farthest
-    tree = _squared(Call(sign, (factors[0], factors[1]), "number"))
-    value, interval, parts = yield from mean_steps(declared, tree, (0.0, farthest), group)
-    return farthest * value, derived.rescaled(interval, 0.0, farthest), parts
+def _inside(declared: Declared, tree: Node, ends: Ends, group: Node | None) -> float:
+    """The share of the public rows in a group."""
+    return sum(declared.prior(bounded_mean(tree, *ends, given=group, reverse=r)) for r in (False, True))
 
 
 def _sq(x: float) -> float:

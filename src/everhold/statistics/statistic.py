@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
     from everhold.queries.expression import BoundedMean, Expression
+    from everhold.queries.expression.groups import Grouped
     from everhold.statistics.declared import Declared
 
 __all__ = ["Batch", "Statistic", "Steps", "arun", "run"]
@@ -19,7 +20,7 @@ __all__ = ["Batch", "Statistic", "Steps", "arun", "run"]
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
-Batch = Sequence["Expression | BoundedMean"]
+Batch = Sequence["Expression | BoundedMean | Grouped"]
 Steps = Generator[Batch, "Sequence[Answer]", R]
 
 

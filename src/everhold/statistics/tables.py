@@ -11,6 +11,7 @@ from everhold.bounds import derived
 from everhold.errors import QuestionError
 from everhold.queries.expression import conjunction, number, question_of
 from everhold.queries.expression.canonical import canonical
+from everhold.queries.expression.groups import group_share
 from everhold.queries.expression.tree import Logic, Node, Test
 from everhold.statistics.bins import bins_of, label_tests
 from everhold.statistics.finding import Finding, Shares
@@ -94,12 +95,26 @@ def _cells(
         answers = yield [question_of(test) for _, test in pairs]
         return Shares(what, labels, tuple(answers))
     group = declared.yes_no(given).tree
+    if declared.grouped:
+        answers = yield [group_share(_two_valued(declared, test), group) for _, test in pairs]
+        shares = tuple(
+            Finding(f"{' × '.join(label)} given {given}", one.value, one.low, one.high, (one,))
+            for label, one in zip(labels, answers, strict=True)
+        )
+        return Shares(f"{what} given {given}", labels, shares)
     whole = (yield [question_of(group)])[0]
     answers = yield [question_of(conjunction(test, group)) for _, test in pairs]
     cells = tuple(
         _within(f"{' × '.join(label)} given {given}", part, whole) for label, part in zip(labels, answers, strict=True)
     )
     return Shares(f"{what} given {given}", labels, cells)
+
+
+def _two_valued(declared: Declared, test: Node) -> Node:
+    """No where the test is neither true nor false, so that every row of a group counts."""
+    if not declared.can_be_missing(test):
+        return test
+    return canonical(Logic("and", (test, Logic("not", (Test("null", (test,)),)))))
 
 
 def _within(what: str, part: Answer, whole: Answer) -> Finding:

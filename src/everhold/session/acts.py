@@ -1,0 +1,375 @@
+"""Acts beyond asking: read, choose the best, compare, certify, close. Each is fixed and recorded before rows are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from math import isnan
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from everhold.bounds.binomial import mcnemar_refutes
+from everhold.errors import EverholdError, QuestionError, SettingError
+from everhold.ledger.codec import question_to_dict
+from everhold.ledger.rounds import Begun, Digest, Performed
+from everhold.ledger.walk import perform_again, propose, step
+from everhold.mechanism.everhold import Everhold
+from everhold.mechanism.measure import count_of
+from everhold.queries.act import Act
+from everhold.queries.answer import Answer
+from everhold.queries.disclosed import Choice, Decision, Judgement
+from everhold.queries.expression import Expression, conjunction, question_of
+from everhold.queries.expression.question import itself
+from everhold.queries.query import RowFunction, Values
+from everhold.statistics import is_statistic, settled
+from everhold.statistics.finding import Finding
+from everhold.statistics.means import Compare
+from everhold.statistics.parameters import arguments
+
+if TYPE_CHECKING:
+    from everhold.mechanism.everhold import Offer
+    from everhold.queries.query import Query, Rows
+    from everhold.session.session import Session
+    from everhold.statistics.declared import Declared
+    from everhold.statistics.statistic import Batch, Statistic
+
+__all__ = ["Acting", "as_share", "lockstep"]
+
+
+def as_share(share: object) -> Fraction | None:
+    """Which part of what is left of δ a claim spends: between 0 and 1, or None."""
+    if share is None:
+        return None
+    if isinstance(share, bool) or not isinstance(share, int | float | Fraction) or not 0 < share <= 1:
+        raise SettingError(f"share is {share!r}. Expected a number above 0 and up to 1, or None.")
+    return Fraction(share).limit_denominator(2**20) or Fraction(1, 2**20)
+
+
+def lockstep(things: Sequence[Any], answer: Callable[[Batch], Sequence[Answer]], declared: Declared) -> list[Any]:
+    """Results of questions and statistics whose parts are answered together, batch by batch."""
+    steps = [_steps(thing, declared) for thing in things]
+    waiting: dict[int, Batch] = {}
+    results: list[Any] = [None] * len(things)
+
+    def go_on(place: int, move: Callable[[], Batch]) -> None:
+        try:
+            waiting[place] = move()
+        except StopIteration as done:
+            waiting.pop(place, None)
+            results[place] = done.value
+
+    for place, one in enumerate(steps):
+        go_on(place, lambda one=one: next(one))  # type: ignore[misc]
+    while waiting:
+        places, batches = list(waiting), list(waiting.values())
+        answers = list(answer([question for batch in batches for question in batch]))
+        start = 0
+        for place, batch in zip(places, batches, strict=True):
+            some, start = answers[start : start + len(batch)], start + len(batch)
+            go_on(place, lambda one=steps[place], some=some: one.send(some))  # type: ignore[misc]
+    return results
+
+
+def _steps(thing: Any, declared: Declared) -> Generator[Batch, Sequence[Answer], Any]:
+    if is_statistic(thing):
+        return cast("Statistic[Any]", thing).steps(declared)
+    return _alone(thing)
+
+
+def _alone(query: Any) -> Generator[Batch, Sequence[Answer], Answer]:
+    answers = yield [query]
+    return answers[0]
+
+
+class Acting:
+    """The acts of one session.
+
+    Args:
+        session: private rows, mechanism and record.
+        declared: the columns, and the public side of statistics.
+    """
+
+    def __init__(self, session: Session[Offer], declared: Declared) -> None:
+        self._session = session
+        self._declared = declared
+
+    @property
+    def _mechanism(self) -> Everhold:
+        self._session.acting()
+        return cast(Everhold, self._session.mechanism)
+
+    def things(self, asked: Iterable[object]) -> list[Any]:
+        """Questions and statistics, checked. Nothing is read."""
+        if isinstance(asked, str) or callable(asked) or not isinstance(asked, Iterable):
+            raise QuestionError("this act takes a list of questions or statistics.")
+        return [
+            settled(cast("Statistic[Any]", one)) if is_statistic(one) else self._session.query(one) for one in asked
+        ]
+
+    # selections and bits -------------------------------------------------------------------------------------------
+
+    def best_of(
+        self, asked: Iterable[object], weights: Sequence[float] | None, request_id: str | None, who: str | None
+    ) -> Choice:
+        """Which of these has the largest value on the private rows."""
+        things = self.things(asked)
+        if not things:
+            raise QuestionError("best_of needs at least one question.")
+        shares = _weights(weights, len(things))
+        self._check(things)
+        begun = Begun("best_of", _described(things), {"weights": [str(share) for share in shares]})
+
+        def decide() -> int:
+            values = self._private_values(things)
+            return max(range(len(values)), key=lambda place: (values[place], -place))
+
+        result = self._session.perform(
+            begun,
+            decide,
+            lambda index, spent: Choice(cast(int, index), len(things), spent).to_dict(),
+            request_id=request_id,
+            who=who,
+        )
+        return Choice.from_dict(result)
+
+    def is_better(self, first: object, second: object, by: float, request_id: str | None, who: str | None) -> Decision:
+        """Whether the first is larger than the second by more than `by`, on the private rows."""
+        things = self.things([first, second])
+        self._check(things)
+        begun = Begun("is_better", _described(things), {"by": float(by)})
+
+        def decide() -> bool:
+            one, other = self._private_values(things)
+            return one - other > by if one > -np.inf and other > -np.inf else False
+
+        result = self._session.perform(
+            begun,
+            decide,
+            lambda yes, spent: Decision(bool(yes), spent).to_dict(),
+            request_id=request_id,
+            who=who,
+        )
+        return Decision.from_dict(result)
+
+    def _check(self, things: Sequence[Any]) -> None:
+        """Find what is wrong with questions on the public side, before anything is recorded."""
+
+        def tried(batch: Batch) -> list[Answer]:
+            return [self._as_foreseen(query) for query in batch]
+
+        for result in lockstep(things, tried, self._declared):
+            if not isinstance(result, Answer | Finding):
+                raise QuestionError("a table has many values. Expected questions with one value each.")
+
+    def _as_foreseen(self, query: Any) -> Answer:
+        mechanism = self._mechanism
+        offer = mechanism.propose(query)
+        answer = mechanism.answer(offer, None)
+        return answer.as_share() if query.yes_no else answer
+
+    def _private_values(self, things: Sequence[Any]) -> list[float]:
+        """Values on the private rows; what has none is smaller than all others."""
+
+        def exact(batch: Batch) -> list[Answer]:
+            offers = [self._mechanism.propose(query, Act("close")) for query in batch]
+            return [self._exact(offer, sums) for offer, sums in zip(offers, self._sums(offers), strict=True)]
+
+        try:
+            results = lockstep(things, exact, self._declared)
+        except (ArithmeticError, EverholdError, ValueError):  # as a function of private rows: nothing may be raised
+            results = [None] * len(things)
+        values = [float("-inf") if one is None else float(one.value) for one in results]
+        return [float("-inf") if isnan(value) else value for value in values]
+
+    def _exact(self, offer: Offer, sums: Any) -> Answer:
+        place = offer.measure.value(sums)
+        scale = offer.reading.scale
+        value = float("nan") if place is None else float(place) if scale == "share" else float(2 * place - 1)
+        low = value if place is not None else (0.0 if scale == "share" else -1.0)
+        answer = Answer(value, low, value if place is not None else 1.0, False, 0, 0.0, scale)
+        return answer.as_share() if offer.query is not None and offer.query.yes_no else answer
+
+    def _sums(self, offers: Sequence[Offer]) -> list[Any]:
+        known = self._session.needed(offers)
+        return [self._session.sums(self._mechanism.needs(offer), offer.reading.scale, None, known) for offer in offers]
+
+    # verdicts ------------------------------------------------------------------------------------------------------
+
+    def compare(
+        self, first: object, second: object, share: object, request_id: str | None, who: str | None
+    ) -> Judgement:
+        """Which of two is larger in the population, certified; or that the private rows do not show it."""
+        part = as_share(share)
+        things = self.things([first, second])
+        if (pair := self._pair(things)) is not None:
+            options: dict[str, Any] = {"method": "mcnemar", "parts": 2, "sides": 1}
+            decide = self._mcnemar(pair, part)
+        else:
+            things = self._as_compared(first, second, things)
+            parts = self._count(things)
+            options = {"method": "intervals", "parts": parts, "sides": 2}
+            decide = self._by_intervals(things, Act("close", parts=parts, share=part))
+        options["share"] = None if part is None else str(part)
+        result = self._session.perform(
+            Begun("compare", _described(things), options),
+            decide,
+            lambda outcome, spent: Judgement(cast(Any, outcome), spent).to_dict(),
+            request_id=request_id,
+            who=who,
+        )
+        return Judgement.from_dict(result)
+
+    def _pair(self, things: Sequence[Any]) -> tuple[Query, Query, Query] | None:
+        """Two yes/no questions about the same rows, and both at once; None where rows are not coins."""
+        if self._session.sample.unit is not None or any(is_statistic(one) for one in things):
+            return None
+        one, other = (itself(thing) for thing in things)
+        if isinstance(one, Expression) and isinstance(other, Expression):
+            return one, other, question_of(conjunction(one.tree, other.tree))
+        if any(self._mechanism.propose(thing).reading.scale != "share" for thing in (one, other)):
+            return None
+        if isinstance(one, Values) and isinstance(other, Values):
+            both = Values(
+                sample=np.asarray(one.sample) & np.asarray(other.sample),
+                reference=np.asarray(one.reference) & np.asarray(other.reference),
+            )
+            return one, other, both
+        if isinstance(one, RowFunction) and isinstance(other, RowFunction):
+            f, g = one.function, other.function
+
+            def both_true(rows: Rows) -> Any:
+                return np.asarray(f(rows)) & np.asarray(g(rows))
+
+            return one, other, RowFunction(both_true)
+        return None
+
+    def _mcnemar(self, pair: tuple[Query, Query, Query], share: Fraction | None) -> Callable[[], str]:
+        session, n = self._session, self._session.size
+        known = self._mechanism.known_rows
+
+        def decide() -> str:
+            nats = self._mechanism.budget.claim_price(share, parts=2, sides=1)
+            a, b, both = (count_of(one, n) for one in session.sums(pair, "share"))
+            if mcnemar_refutes(max(a - both - known, 0), b - both, nats):
+                return "first"
+            return "second" if mcnemar_refutes(max(b - both - known, 0), a - both, nats) else "neither"
+
+        return decide
+
+    def _as_compared(self, first: object, second: object, things: list[Any]) -> list[Any]:
+        """Two numbers as text are compared by their difference on the same rows; all else side by side."""
+        if isinstance(first, str) and isinstance(second, str):
+            return [settled(Compare(first, second))]
+        return things
+
+    def _count(self, things: Sequence[Any]) -> int:
+        count = 0
+
+        def tried(batch: Batch) -> list[Answer]:
+            nonlocal count
+            count += len(batch)
+            return [self._as_foreseen(query) for query in batch]
+
+        for result in lockstep(things, tried, self._declared):
+            if not isinstance(result, Answer | Finding):
+                raise QuestionError("a table has many values. Expected two questions with one value each.")
+        return count
+
+    def _by_intervals(self, things: Sequence[Any], act: Act) -> Callable[[], str]:
+        """Certain where the private intervals of both, at the price of the claim, do not meet."""
+
+        def decide() -> str:
+            def private(batch: Batch) -> list[Answer]:
+                offers = [self._mechanism.propose(query, act) for query in batch]
+                found = []
+                for offer, sums in zip(offers, self._sums(offers), strict=True):
+                    answer = self._mechanism.answer(offer, self._mechanism.decide(offer, sums))
+                    found.append(answer.as_share() if offer.query is not None and offer.query.yes_no else answer)
+                return found
+
+            try:
+                results = lockstep(things, private, self._declared)
+            except (ArithmeticError, EverholdError, ValueError):
+                return "neither"
+            if len(results) == 1:
+                low, high = results[0].low, results[0].high
+            else:
+                low, high = results[0].low - results[1].high, results[0].high - results[1].low
+            return "first" if low > 0.0 else "second" if high < 0.0 else "neither"
+
+        return decide
+
+    # certificates --------------------------------------------------------------------------------------------------
+
+    def certify(self, number: int, share: object, request_id: str | None, who: str | None) -> Answer:
+        """An earlier answer with an interval at the price of a claim now."""
+        session, part = self._session, as_share(share)
+        if not 1 <= number <= len(session.journal):
+            raise QuestionError(f"there are rounds 1 to {len(session.journal)}, not {number}.")
+        past = session.journal[number]
+        nats = self._mechanism.budget.claim_price(part)
+        offer = self._again(number)
+        ends = self._mechanism.certificate(offer, past.cell, nats)
+        if ends is None:
+            raise QuestionError(
+                f"the interval of round {number} was computed at {past.answer.spent:.1f} nats, and a claim now costs "
+                f"{nats:.1f}: it would not be narrower. Read the question instead. Nothing was charged."
+            )
+        low, high = ends if offer.reading.scale == "share" else (2.0 * ends[0] - 1.0, 2.0 * ends[1] - 1.0)
+        found = replace(past.answer, low=low, high=high, spent=nats)
+        if offer.reading.scale != past.answer.scale:
+            found = replace(found, scale=offer.reading.scale).on(past.answer.scale)
+            found = replace(found, value=past.answer.value)
+        begun = Begun("certify", ({"kind": "round", "round": number},), {"share": None if part is None else str(part)})
+        result = session.perform(
+            begun,
+            lambda: None,
+            lambda _, spent: {**found.to_dict(), "spent": spent},
+            request_id=request_id,
+            who=who,
+        )
+        return Answer.from_dict(result)
+
+    def _again(self, number: int) -> Offer:
+        """The proposal of an earlier round, as the record replays it."""
+        mechanism = self._session.first_state()
+        for past in self._session.journal.in_order():
+            if isinstance(past, Performed):
+                perform_again(mechanism, past)
+                continue
+            kept = past.question
+            question = past.reading if isinstance(kept, Digest) else kept
+            if past.number == number:
+                return propose(mechanism, question, past.act)
+            if past.cell is None:
+                mechanism.skip(1)
+            else:
+                step(mechanism, question, past.cell, past.fit, past.act)
+        raise QuestionError(f"there is no round {number}.")
+
+
+def _weights(given: Sequence[float] | None, count: int) -> list[Fraction]:
+    """Public forecasts of which is best, on a grid and with a sum of at most 1; even when left out."""
+    if given is None:
+        return [Fraction(1, count)] * count
+    if len(given) != count or not all(isinstance(one, int | float) and one > 0 for one in given):
+        raise SettingError(
+            f"weights has {len(given)} entries for {count} candidates. Expected one positive number each."
+        )
+    total = sum(Fraction(one) for one in given)
+    floor_ = Fraction(1, 8 * count)
+    shares = [Fraction(7, 8) * Fraction(one) / total + floor_ for one in given]
+    return [Fraction(int(share * 2**32), 2**32) for share in shares]
+
+
+def _described(things: Sequence[Any]) -> tuple[dict[str, Any], ...]:
+    """Questions and statistics as plain data, for the record."""
+    found: list[Mapping[str, Any]] = []
+    for thing in things:
+        if is_statistic(thing):
+            found.append({"kind": "statistic", "name": thing.name, "arguments": arguments(thing)})
+        else:
+            found.append(question_to_dict(itself(thing)))
+    return tuple(dict(one) for one in found)
