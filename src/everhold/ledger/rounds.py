@@ -77,7 +77,7 @@ class Round:
 
     Attributes:
         answer: what was returned, on the scale it was returned on.
-        cell: what the round disclosed: None for a quiet ask, else the cell, with the step of its half-width where it has one.
+        cell: what the round disclosed: None for a quiet ask, else the cell, with the step of its half-width if it has one.
         fit: the sketch's coefficients, on their grid, where the round taught it something; else None.
         reading: what the sketch said, exactly.
         question: the question given as text; its packed public values or their digest; the callable itself where rows

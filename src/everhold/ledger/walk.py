@@ -114,7 +114,7 @@ def perform_again(mechanism: Mechanism[Any], past: Performed) -> None:
 
 
 def charged(budget: Budget, begun: Begun, outcome: object, *, interrupted: bool = False) -> tuple[float, Budget]:
-    """An act that is not made of rounds, paid for: the price of its claim (or all that is disclosed then), and the budget."""
+    """An act that is not made of rounds, paid for: the price of its claim (or all that is disclosed then), the budget."""
     options = begun.options
     share = None if options.get("share") is None else Fraction(options["share"])
     if begun.kind == "best_of":

@@ -630,8 +630,8 @@ def _group_lesson(
 ) -> Lesson | None:
     if outcome is QUIET or outcome == NOTHING or _cell_and_step(outcome)[0] == 0:
         return None
-    low, high = within.cells.edges(_cell_and_step(outcome)[0])
-    low, high = max(low, Fraction(0)), min(high, Fraction(1))
+    edges = within.cells.edges(_cell_and_step(outcome)[0])
+    low, high = max(edges[0], Fraction(0)), min(edges[1], Fraction(1))
     centre = round((low + high) / 2 * STEPS)
     values = GridValues("mean", np.rint((steps - centre) / 2.0) * member)
     off = (0.5 * (1.0 + reading.value) - centre / STEPS) * reading.group
@@ -648,7 +648,7 @@ class QuantileCells:
     Attributes:
         thresholds: rising, the first at the low end of the range and the last at the high end.
         forecast: the place in this list of the sketch's own quantile.
-        reach: how many thresholds beyond the quantile's cell its interval is foreseen to reach.
+        reach: how many thresholds below and above the quantile its interval is foreseen to reach.
         public: for an ask, the places in the list of the ends that are printed if it is quiet.
     """
 
@@ -658,7 +658,7 @@ class QuantileCells:
     at: Foreseen
     thresholds: tuple[float, ...]
     forecast: int
-    reach: int
+    reach: tuple[int, int]
     public: tuple[int, int] | None
     scale: int
 
@@ -690,18 +690,24 @@ class QuantileCells:
         low, high = query.low, query.high
         inside = {_rounded(low + (high - low) * (place / STEPS), query.step) for place in places}
         thresholds = (low, *sorted(t for t in inside if low < t < high), high)
-        middle = _rounded(low + (high - low) * (_at_level(steps, total, q) / STEPS), query.step)
-        forecast = _first_at_least(thresholds, middle)
-        reach = ceil(sampling / fine) + 1
+
+        def value_at(level: float) -> float:
+            place = 0 if level <= 0.0 else STEPS if level >= 1.0 else _at_level(steps, total, level)
+            return _rounded(low + (high - low) * (place / STEPS), query.step)
+
+        def ends(off: float) -> tuple[int, int]:
+            """The last threshold that surely lies below the quantile if levels are off by so much, and the first above."""
+            value = value_at(q - off)
+            least = _first_at_least(thresholds, value)
+            least -= thresholds[least] != value
+            return max(least, 0), _first_at_least(thresholds, value_at(q + off))
+
+        forecast = _first_at_least(thresholds, value_at(q))
+        foreseen = ends(sampling * float(at.precision.start))
+        reach = max(forecast - foreseen[0], 0), max(foreseen[1] - forecast, 0)
         public = None
         if at.noise is not None:
-            off = at.noise * spread + sampling * (_MARGIN + 2.0 / sqrt(min(rows, draws)))
-            ends = []
-            for level in (q - off, q + off):
-                place = 0 if level <= 0.0 else STEPS if level >= 1.0 else _at_level(steps, total, level)
-                ends.append(_rounded(low + (high - low) * (place / STEPS), query.step))
-            lower = max(_first_at_least(thresholds, ends[0]) - 1, 0)
-            public = lower, min(_first_at_least(thresholds, ends[1]) + 1, len(thresholds) - 1)
+            public = ends(at.noise * spread + sampling * (_MARGIN + 2.0 / sqrt(min(rows, draws))))
         scale = max(round(1.35 / float(at.precision.fine) * 1024), 1)
         return cls(query, reading, values, at, thresholds, forecast, reach, public, scale)
 
@@ -730,11 +736,15 @@ class QuantileCells:
         if self.public is not None and self.public[0] <= low and high <= self.public[1]:
             return QUIET
         place = next((i + 1 for i in range(inner) if upto[i] >= q * m), last)
-        step, each = 0, max(-(-self.reach // self.at.precision.ladder), 1)
-        wanted = max(place - low, high - place) - self.reach
-        if wanted > 0:
-            step = -(-wanted // each)
+        wanted = (place - low - self.reach[0], high - place - self.reach[1])
+        step = max(-(-max(more, 0) // each) for more, each in zip(wanted, self._rungs, strict=True))
         return place - self.forecast, step
+
+    @property
+    def _rungs(self) -> tuple[int, int]:
+        """How many thresholds one step adds, below and above."""
+        below, above = (max(-(-one // self.at.precision.ladder), 1) for one in self.reach)
+        return below, above
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private quantile, rounded up to a threshold."""
@@ -758,8 +768,8 @@ class QuantileCells:
         else:
             j, step = _cell_and_step(outcome)
             place = min(max(self.forecast + j, 0), last)
-            reach = self.reach + step * max(-(-self.reach // self.at.precision.ladder), 1)
-            low, high = max(place - reach, 0), min(place + reach, last)
+            below, above = (one + step * each for one, each in zip(self.reach, self._rungs, strict=True))
+            low, high = max(place - below, 0), min(place + above, last)
         found = tuple(self._place(i) for i in (place, low, high))
         return found[0], found[1], found[2]
 
