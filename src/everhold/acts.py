@@ -16,6 +16,7 @@ from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Judgement
 from everhold.statistics import is_statistic, statistic
 from everhold.statistics.finding import Result, result_from_dict
+from everhold.statistics.means import Compare as Difference
 from everhold.statistics.parameters import arguments, parameters
 
 __all__ = [
@@ -40,10 +41,12 @@ __all__ = [
     "sent_question",
     "things",
     "to_result",
+    "tried",
 ]
 
-Form = Literal["question", "questions", "real", "reals", "round"]
-"""How a parameter is written: a question or a statistic; a list of them; a number; a list of numbers; a round's number."""
+Form = Literal["question", "questions", "text", "real", "reals", "round"]
+"""How a parameter is written: a question or a statistic; a list of them; a question that must be text; a number; a list of
+numbers; a round's number."""
 Needs = Literal["ask", "manage"]
 """What a token must allow."""
 Thing = object
@@ -69,6 +72,7 @@ _Expect = Annotated[
     _Role("real", "What you foresee, on the answer's scale, from public facts and earlier answers alone."),
 ]
 _Question = Annotated[Thing, _Role("question", "A yes/no question, or a statistic.")]
+_Compared = Annotated[Thing, _Role("question", "A yes/no question or a number, such as bmi, or a statistic.")]
 _Questions = Annotated[Sequence[Thing], _Role("questions", "Yes/no questions and statistics.")]
 
 
@@ -172,9 +176,12 @@ class Compare:
     )
     costs: ClassVar[str] = "The verdict for all later intervals, and a part of the failure probability that is left for claims."
     example: ClassVar[Mapping[str, Any]] = {"first": "smoker", "second": "age > 80"}
-    first: _Question
-    second: _Question
+    first: _Compared
+    second: _Compared
     _: KW_ONLY
+    low: Annotated[float | None, _Role("real", "Lower end of the range of two numbers given as text.")] = None
+    high: Annotated[float | None, _Role("real", "Upper end of that range.")] = None
+    given: Annotated[str | None, _Role("text", "Only rows for which this is true, for two texts.")] = None
     share: _Share = None
 
 
@@ -264,6 +271,17 @@ def things(act: AnyAct) -> list[Thing]:
         elif one.form == "questions":
             found += getattr(act, one.name)
     return found
+
+
+def tried(act: AnyAct) -> list[Thing]:
+    """What to try on the public side before an act: its questions, and two texts that are compared as their comparison.
+
+    >>> tried(Compare("bmi", "age"))
+    [Compare(first='bmi', second='age', low=None, high=None, given=None)]
+    """
+    if isinstance(act, Compare) and isinstance(act.first, str) and isinstance(act.second, str):
+        return [Difference(act.first, act.second, low=act.low, high=act.high, given=act.given)]
+    return things(act)
 
 
 def do(act: AnyAct, study: Any, **more: Any) -> Any:
@@ -366,7 +384,7 @@ def act_from(name: str, body: Mapping[str, Any]) -> AnyAct:
 
 
 Found = Answer | Result | Choice | Decision | Judgement
-_DISCLOSED = {"choice": Choice, "decision": Decision, "judgement": Judgement}
+_DISCLOSED: dict[str, type[Choice | Decision | Judgement]] = {"choice": Choice, "decision": Decision, "judgement": Judgement}
 
 
 def to_result(found: Found | Sequence[Found]) -> dict[str, Any]:

@@ -469,7 +469,8 @@ class Holdout:
     ) -> list[Any]:
         acting, part = self.acting, as_share(share)
         things = acting.things(questions)
-        at = AskedBy(now(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
+        time = self.session.when or now()
+        at = AskedBy(time, require_text(who or self.who, "who"), require_text(request_id, "request_id"))
         count = 0
 
         def parts(batch: Batch) -> list[Answer]:
