@@ -54,7 +54,7 @@ __all__ = [
     "round_record",
 ]
 
-VERSIONS = {"study": 2, "round": 2, "repeat": 1, "finding": 1, "begun": 1, "done": 1}
+VERSIONS = {"study": 1, "round": 1, "repeat": 1, "finding": 1, "begun": 1, "done": 1}
 
 
 @dataclass(frozen=True, slots=True)

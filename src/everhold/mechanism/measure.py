@@ -455,8 +455,8 @@ class _Within:
         ladder = self.precision.ladder
         lower = edges[0] - Fraction(_ladder(self.radii[0], step, ladder), PLACE_ONE)
         upper = edges[1] + Fraction(_ladder(self.radii[1], step, ladder), PLACE_ONE)
-        value = min(max((edges[0] + edges[1]) / 2, Fraction(0)), Fraction(1))
-        return float(value), max(_down(lower) - QUANTUM, 0.0), min(_up(upper) + QUANTUM, 1.0)
+        centre = min(max((edges[0] + edges[1]) / 2, Fraction(0)), Fraction(1))
+        return float(centre), max(_down(lower) - QUANTUM, 0.0), min(_up(upper) + QUANTUM, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

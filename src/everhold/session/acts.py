@@ -248,8 +248,8 @@ class Acting:
         one, other = (itself(thing) for thing in things)
         if isinstance(one, Expression) and isinstance(other, Expression):
             group = () if given is None else (given,)
-            a, b, both = ((one.tree,), (other.tree,), (one.tree, other.tree))
-            first, second, third = (question_of(conjunction(*trees, *group)) for trees in (a, b, both))
+            wanted = ((one.tree,), (other.tree,), (one.tree, other.tree))
+            first, second, third = (question_of(conjunction(*trees, *group)) for trees in wanted)
             return first, second, third
         if any(self._mechanism.propose(thing).reading.scale != "share" for thing in (one, other)):
             return None
