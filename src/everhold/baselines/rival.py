@@ -260,6 +260,9 @@ class Rival:
         """0: it keeps its own account."""
         return 0.0
 
+    def counts(self, proposal: Turn, cell: Outcome) -> None:
+        """None: nothing of it can be certified later."""
+
     def skip(self, rounds: int) -> None:
         """Count `rounds` quiet rounds read from a record."""
         self._state = replace(self._state, round=self._state.round + rounds)
