@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
     from everhold.mechanism.basis import Basis
 
-__all__ = ["MOST_STEPS", "Potential", "minimise"]
+__all__ = ["Potential", "minimise", "most_steps"]
 
-MOST_STEPS = 6
-"""Newton steps of a refit, each with one pass over all public rows."""
-
-_CURVED_ROWS = 5120  # rows for the curvature
-_DAMPING_ROWS = 1024
+_MOST_STEPS = 6
+_FEWEST_STEPS = 2
+_STEPPED_ROWS = 400_000  # in all steps together, if that leaves the fewest
+_CURVED_ROWS = 4096  # rows for the curvature
+_DAMPING_ROWS = 512
 _DAMPING = 0.01  # how much of the prior's own curvature is added, so that a step does not leave the region it knows
 _MOST_CURVATURES = 3
 _MOST_TRIES = 4  # points of a line search
@@ -72,6 +72,11 @@ class _Point(NamedTuple):
     mass: NDArray[np.float64]
 
 
+def most_steps(rows: int) -> int:
+    """The most steps of a fit on so many public rows, each with one pass over them."""
+    return max(_FEWEST_STEPS, min(_MOST_STEPS, _STEPPED_ROWS // rows))
+
+
 def minimise(
     potential: Potential,
     basis: Basis,
@@ -97,11 +102,10 @@ def minimise(
     z = basis.combine(start[1:])
     z += start[0]
     at = _point(problem, start, z)
-    best, best_moments = start, moments
-    off = least = _off(moments - a, start, s, limit, accuracy)
+    off = _off(moments - a, start, s, limit, accuracy)
     curvature, hessian = None, np.empty(0)
     computed, damping = 0, _DAMPING
-    for _ in range(MOST_STEPS):
+    for _ in range(most_steps(basis.size)):
         if off <= 1.0:
             break
         now = potential.curvature(at.z, basis.weights)
@@ -119,9 +123,7 @@ def minimise(
         at = reached
         moments = basis.correlate(at.mass)
         off = _off(moments - a, at.theta, s, limit, accuracy)
-        if True or off < least:
-            best, best_moments, least = at.theta, moments, off
-    return np.rint(best * THETA_ONE) / THETA_ONE, best_moments
+    return np.rint(at.theta * THETA_ONE) / THETA_ONE, moments
 
 
 def _attainable(
@@ -177,7 +179,8 @@ def _search(problem: _Problem, at: _Point, goal: NDArray[np.float64], gradient: 
 def _hessian(basis: Basis, curvature: NDArray[np.float64], damping: float) -> NDArray[np.float64]:
     """Σ (curvature + damping · w) φ φᵀ, over rows that represent all."""
     rows, weights = _picked(curvature, _CURVED_ROWS)
-    more_rows, more_weights = _picked(basis.weights, _DAMPING_ROWS)
+    more_rows = np.arange(0, basis.size, max(basis.size // _DAMPING_ROWS, 1))
+    more_weights = np.full(len(more_rows), 1.0 / len(more_rows))
     values = basis.rows(np.append(rows, more_rows), np.float32)
     values *= np.sqrt(np.append(weights, damping * more_weights)).astype(np.float32)
     hessian = (values @ values.T).astype(np.float64)
@@ -191,6 +194,8 @@ def _picked(curvature: NDArray[np.float64], size: int) -> tuple[NDArray[np.intp]
     weights = curvature[index]
     if len(index) <= size:
         return index, weights
+    if weights.min() == weights.max():
+        return index[np.arange(size) * len(index) // size], np.full(size, weights[0] * (len(index) / size))
     edges = np.cumsum(weights)
     comb = (np.arange(size) + 0.5) * (edges[-1] / size)
     return index[np.minimum(np.searchsorted(edges, comb), len(index) - 1)], np.full(size, edges[-1] / size)
