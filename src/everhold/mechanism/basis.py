@@ -119,19 +119,19 @@ class Basis:
         """`Σ_i m_i`, then `Σ_i m_i φ_j(i)` for every question."""
         result = np.empty(1 + self._count)
         result[0] = masses.sum()
-        index: NDArray[np.intp] | slice = slice(None)
-        some = np.flatnonzero(masses)
-        if 2 * len(some) < self.size:  # a wrong prior has many rows without mass
-            index, masses = some, masses[some]
+        some = masses != 0.0
+        index = np.flatnonzero(some) if 2 * np.count_nonzero(some) < self.size else None
+        if index is not None:  # a wrong prior has many rows without mass
+            masses = masses[index]
         # Neighbours count in different histograms: sums that wait for each other take several times as long.
         lanes = self._lanes[: len(masses)]
         bins = np.empty(len(masses), np.intp)
         for codes, members in zip(self._bytes, self._bits, strict=True):
-            np.add(codes[index], lanes, out=bins)
+            np.add(codes if index is None else codes.take(index), lanes, out=bins)
             histogram = np.bincount(bins, weights=masses, minlength=256 * _LANES).reshape(_LANES, 256).sum(axis=0)
             result[[1 + j for j in members]] = histogram @ _SIGNS[:, : len(members)]
         for column in self._numbers:
-            steps = float(masses.dot(column.steps[index].astype(np.float64)))
+            steps = float(masses.dot((column.steps if index is None else column.steps.take(index)).astype(np.float64)))
             result[1 + column.question] = steps * _STEP + result[0] * column.shift
         return result
 

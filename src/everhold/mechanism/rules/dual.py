@@ -30,11 +30,11 @@ __all__ = ["Potential", "minimise", "most_steps"]
 
 _MOST_STEPS = 6
 _FEWEST_STEPS = 2
-_STEPPED_ROWS = 400_000  # in all steps together, if that leaves the fewest
+_MOST_WORK = 30_000_000  # rows times questions in all steps together, if that leaves the fewest
 _CURVED_ROWS = 4096  # rows for the curvature
 _DAMPING_ROWS = 512
 _DAMPING = 0.01  # how much of the prior's own curvature is added, so that a step does not leave the region it knows
-_MOST_CURVATURES = 3
+_MOST_CURVATURES = 2
 _MOST_TRIES = 4  # points of a line search
 _MOST_GUESSES = 10
 _MOST_STOPS = 4  # linear systems solved for one guess
@@ -72,9 +72,9 @@ class _Point(NamedTuple):
     mass: NDArray[np.float64]
 
 
-def most_steps(rows: int) -> int:
-    """The most steps of a fit on so many public rows, each with one pass over them."""
-    return max(_FEWEST_STEPS, min(_MOST_STEPS, _STEPPED_ROWS // rows))
+def most_steps(rows: int, questions: int) -> int:
+    """The most steps of a fit, each with one pass over the public rows: fewer if a pass is long."""
+    return max(_FEWEST_STEPS, min(_MOST_STEPS, _MOST_WORK // (rows * (questions + 40))))
 
 
 def minimise(
@@ -105,7 +105,7 @@ def minimise(
     off = _off(moments - a, start, s, limit, accuracy)
     curvature, hessian = None, np.empty(0)
     computed, damping = 0, _DAMPING
-    for _ in range(most_steps(basis.size)):
+    for _ in range(most_steps(basis.size, len(basis))):
         if off <= 1.0:
             break
         now = potential.curvature(at.z, basis.weights)
@@ -190,7 +190,7 @@ def _hessian(basis: Basis, curvature: NDArray[np.float64], damping: float) -> ND
 
 def _picked(curvature: NDArray[np.float64], size: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Rows and their weights: all that have any, or evenly spaced quantiles."""
-    index = np.flatnonzero(curvature)
+    index = np.flatnonzero(curvature != 0.0)
     weights = curvature[index]
     if len(index) <= size:
         return index, weights
