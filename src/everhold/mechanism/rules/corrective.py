@@ -81,7 +81,8 @@ class Corrective:
         z += 1.0
         h = np.clip(z, 0.0, self.cap)
         mass = weights * h
-        z -= 0.5 * h
+        h *= 0.5
+        z -= h
         return float(mass.dot(z)) - 0.5, mass
 
     def curvature(self, z: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:

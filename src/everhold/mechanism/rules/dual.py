@@ -30,13 +30,13 @@ __all__ = ["Potential", "minimise", "most_steps"]
 
 _MOST_STEPS = 6
 _FEWEST_STEPS = 2
-_MOST_WORK = 30_000_000  # rows times questions in all steps together, if that leaves the fewest
+_MOST_WORK = 38_000_000  # rows times questions in all steps together, if that leaves the fewest
 _CURVED_ROWS = 4096  # rows for the curvature
 _DAMPING_ROWS = 512
 _DAMPING = 0.01  # how much of the prior's own curvature is added, so that a step does not leave the region it knows
 _MOST_CURVATURES = 2
 _MOST_TRIES = 4  # points of a line search
-_MOST_GUESSES = 10
+_MOST_GUESSES = 5
 _MOST_STOPS = 4  # linear systems solved for one guess
 _ACCURACY = 0.3  # how exactly a constraint is met, as a share of its slack
 _STALE = 0.1  # the curvature is computed again if so much of it has moved
@@ -64,17 +64,16 @@ class _Problem(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """A point of the search: θ, z on all rows, F, and w·h."""
+    """A point of the search: θ, F, and w·h on all rows."""
 
     theta: NDArray[np.float64]
-    z: NDArray[np.float64]
     value: float
     mass: NDArray[np.float64]
 
 
 def most_steps(rows: int, questions: int) -> int:
     """The most steps of a fit, each with one pass over the public rows: fewer if a pass is long."""
-    return max(_FEWEST_STEPS, min(_MOST_STEPS, _MOST_WORK // (rows * (questions + 40))))
+    return max(_FEWEST_STEPS, min(_MOST_STEPS, _MOST_WORK // (rows * (questions + 60))))
 
 
 def minimise(
@@ -101,26 +100,26 @@ def minimise(
     problem = _Problem(potential, basis, a, s, limit)
     z = basis.combine(start[1:])
     z += start[0]
-    at = _point(problem, start, z)
+    at = _point(problem, start, z.copy())
     off = _off(moments - a, start, s, limit, accuracy)
     curvature, hessian = None, np.empty(0)
     computed, damping = 0, _DAMPING
     for _ in range(most_steps(basis.size, len(basis))):
         if off <= 1.0:
             break
-        now = potential.curvature(at.z, basis.weights)
+        now = potential.curvature(z, basis.weights)
         if curvature is None or (
             computed < _MOST_CURVATURES and float(np.abs(now - curvature).sum()) > _STALE * float(curvature.sum())
         ):
             curvature, hessian, computed = now, _hessian(basis, now, damping), computed + 1
         goal = _quadratic(hessian, moments - a, s, at.theta, limit)
-        reached = _search(problem, at, np.rint(goal * THETA_ONE) / THETA_ONE, moments - a)
+        reached = _search(problem, at, z, np.rint(goal * THETA_ONE) / THETA_ONE, moments - a)
         if reached is None:
             if damping >= 1.0:
                 break
-            damping, curvature = 10.0 * damping, None
+            damping, curvature = 1.0, None  # the whole curvature of the prior: a cautious step
             continue
-        at = reached
+        at, z = reached
         moments = basis.correlate(at.mass)
         off = _off(moments - a, at.theta, s, limit, accuracy)
     return np.rint(at.theta * THETA_ONE) / THETA_ONE, moments
@@ -137,12 +136,15 @@ def _attainable(
 
 
 def _point(problem: _Problem, theta: NDArray[np.float64], z: NDArray[np.float64]) -> _Point:
-    value, mass = problem.potential.value(z.copy(), problem.basis.weights)
-    return _Point(theta, z, value - float(problem.a @ theta) + float(problem.s @ np.abs(theta)), mass)
+    """F at θ; overwrites z."""
+    value, mass = problem.potential.value(z, problem.basis.weights)
+    return _Point(theta, value - float(problem.a @ theta) + float(problem.s @ np.abs(theta)), mass)
 
 
-def _search(problem: _Problem, at: _Point, goal: NDArray[np.float64], gradient: NDArray[np.float64]) -> _Point | None:
-    """A point on the line through the goal where F is lower, near its minimum on that line; None if none was found.
+def _search(
+    problem: _Problem, at: _Point, z: NDArray[np.float64], goal: NDArray[np.float64], gradient: NDArray[np.float64]
+) -> tuple[_Point, NDArray[np.float64]] | None:
+    """A point on the line through the goal where F is lower, near its minimum on that line, and z there; or None.
 
     F is convex, so the sign of its slope says on which side of a point the minimum lies.
     """
@@ -152,16 +154,19 @@ def _search(problem: _Problem, at: _Point, goal: NDArray[np.float64], gradient: 
         return None
     dz = problem.basis.combine(goal[1:])
     dz += goal[0]
-    dz -= at.z
+    dz -= z
     room = np.divide(problem.limit - np.sign(d) * at.theta, np.abs(d), out=np.full(len(d), np.inf), where=d != 0.0)
     end = max(float(room.min()), 1.0)  # where the first bound is met
     low, low_slope, high, high_slope = 0.0, first, np.inf, np.inf
-    step, best = 1.0, at
+    step, best, best_step = 1.0, at, 0.0
+    line = np.empty(len(z))
     for _ in range(_MOST_TRIES):
         theta = at.theta + step * d
-        tried = _point(problem, theta, at.z + step * dz)
+        np.multiply(dz, step, out=line)
+        line += z
+        tried = _point(problem, theta, line)
         if tried.value < best.value:
-            best = tried
+            best, best_step = tried, step
         slope = float(tried.mass @ dz) - float(problem.a @ d) + float(problem.s @ (np.sign(theta) * d))
         if abs(slope) <= 0.3 * abs(first) or (slope < 0.0 and step >= end):
             break
@@ -173,7 +178,11 @@ def _search(problem: _Problem, at: _Point, goal: NDArray[np.float64], gradient: 
             step = min(4.0 * step, end)
         else:  # the zero of a slope that is linear between both sides, but not too close to either
             step = low + (high - low) * min(max(low_slope / (low_slope - high_slope), 0.03), 0.97)
-    return best if best is not at else None
+    if best is at:
+        return None
+    dz *= best_step
+    dz += z
+    return best, dz
 
 
 def _hessian(basis: Basis, curvature: NDArray[np.float64], damping: float) -> NDArray[np.float64]:
