@@ -40,6 +40,7 @@ _MOST_GUESSES = 5
 _MOST_STOPS = 4  # linear systems solved for one guess
 _ACCURACY = 0.3  # how exactly a constraint is met, as a share of its slack
 _STALE = 0.1  # the curvature is computed again if so much of it has moved
+_NEAR = 0.9  # how close to the cap a target is moved that lies beyond it
 _MOST_SUM = 2.0**13  # Σ|θ_j|, half of what the grid allows
 
 
@@ -128,11 +129,10 @@ def minimise(
 def _attainable(
     basis: Basis, targets: NDArray[np.float64], slacks: NDArray[np.float64], cap: float
 ) -> NDArray[np.float64]:
-    """Targets that no h below the cap can meet, moved to where one can: E_π[h (1±φ)] ≤ cap · E_π[1±φ]."""
-    means = basis.means()
-    most = 0.9 * cap * (1.0 + means) - 1.0
-    least = 1.0 - 0.9 * cap * (1.0 - means)
-    return np.maximum(np.minimum(targets, most + slacks), least - slacks)
+    """The targets, but those that no h below the cap can meet where one can: E_π[h (1±φ)] ≤ cap · E_π[1±φ]."""
+    up, down = cap * (1.0 + basis.means()), cap * (1.0 - basis.means())
+    result = np.where(1.0 + targets - slacks > up, _NEAR * up - 1.0 + slacks, targets)
+    return np.where(1.0 - targets - slacks > down, 1.0 - _NEAR * down - slacks, result)
 
 
 def _point(problem: _Problem, theta: NDArray[np.float64], z: NDArray[np.float64]) -> _Point:
@@ -192,7 +192,7 @@ def _hessian(basis: Basis, curvature: NDArray[np.float64], damping: float) -> ND
     more_weights = np.full(len(more_rows), 1.0 / len(more_rows))
     values = basis.rows(np.append(rows, more_rows), np.float32)
     values *= np.sqrt(np.append(weights, damping * more_weights)).astype(np.float32)
-    hessian = (values @ values.T).astype(np.float64)
+    hessian: NDArray[np.float64] = (values @ values.T).astype(np.float64)
     hessian[np.diag_indices_from(hessian)] += 1e-3 * max(float(hessian[0, 0]), 1e-3)
     return hessian
 
@@ -269,8 +269,9 @@ def _towards(
     If that way does not go down, the way to the first stop, which does.
     """
     free = (x != 0.0) & (np.abs(x) < limit) | (pull != 0.0)
-    d, first = np.zeros(len(x)), None
-    for _ in range(_MOST_STOPS):
+    d = first = np.zeros(len(x))
+    for turn in range(_MOST_STOPS):
+        d = d.copy()
         try:
             d[free] = np.linalg.solve(hessian[np.ix_(free, free)], -(pull + hessian[:, ~free] @ d[~free])[free])
         except np.linalg.LinAlgError:
@@ -278,7 +279,7 @@ def _towards(
         goal = x + d
         stop = np.where(goal * sign < 0.0, 0.0, np.clip(goal, -limit, limit))
         stops = free & (stop != goal)
-        if first is None:
+        if turn == 0:
             ways = np.divide(stop - x, d, out=np.ones(len(x)), where=stops)
             first = d * float(ways.min())
         d = stop - x
