@@ -1,7 +1,8 @@
 """What a surprise costs: refits over sessions of 80 surprises, honest and hostile, against a quiet ask.
 
 A quiet ask is one of n = 1,000,000 private rows in memory. Each world gives a session of surprises: questions and answers
-that a prior is wrong about in its own way. Hostile worlds are not data at all: constraints that contradict each other, that
+that a prior is wrong about in its own way. It runs twice, and the faster time of each refit counts: the largest of many
+times would otherwise be that of a busy neighbour. Hostile worlds are not data at all: constraints that contradict each other, that
 no density ratio below the cap can meet, or that differ in a few rows only.
 """
 
@@ -218,7 +219,8 @@ def run(worlds: tuple[World, ...] = WORLDS) -> list[Line]:
     for pool in POOLS:
         for world in worlds:
             before = quiet_ask(pool)
-            taken, _, rounds = session(world, pool)
+            (once, _, rounds), (again, _, _) = session(world, pool), session(world, pool)
+            taken = np.minimum(once, again)
             quiet = float(np.median([before, quiet_ask(pool)]))
             median, largest = float(np.median(taken)) / quiet, float(taken.max()) / quiet
             lines.append(

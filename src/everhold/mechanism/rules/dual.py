@@ -30,7 +30,7 @@ __all__ = ["Potential", "minimise", "most_steps"]
 
 _MOST_STEPS = 6
 _FEWEST_STEPS = 2
-_MOST_WORK = 38_000_000  # rows times questions in all steps together, if that leaves the fewest
+_MOST_WORK = 35_000_000  # rows times questions in all steps together, if that leaves the fewest
 _CURVED_ROWS = 4096  # rows for the curvature
 _DAMPING_ROWS = 512
 _DAMPING = 0.01  # how much of the prior's own curvature is added, so that a step does not leave the region it knows
