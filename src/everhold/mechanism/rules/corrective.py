@@ -82,7 +82,7 @@ class Corrective:
         mass = weights * h
         h *= 0.5
         z -= h
-        return float(mass.dot(z)) - 0.5, mass
+        return float(np.einsum("i,i->", mass, z)) - 0.5, mass
 
     def curvature(self, z: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """w on the rows whose h is not clipped, 0 elsewhere."""

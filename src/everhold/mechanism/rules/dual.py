@@ -40,6 +40,7 @@ _MOST_GUESSES = 5
 _MOST_STOPS = 4  # linear systems solved for one guess
 _ACCURACY = 0.3  # how exactly a constraint is met, as a share of its slack
 _STALE = 0.1  # the curvature is computed again if so much of it has moved
+_BLAS_ALONE = 2**18  # multiplications for which OpenBLAS uses one thread
 _NEAR = 0.9  # how close to the cap a target is moved that lies beyond it
 _MOST_SUM = 2.0**13  # Σ|θ_j|, half of what the grid allows
 
@@ -167,7 +168,9 @@ def _search(
         tried = _point(problem, theta, line)
         if tried.value < best.value:
             best, best_step = tried, step
-        slope = float(tried.mass @ dz) - float(problem.a @ d) + float(problem.s @ (np.sign(theta) * d))
+        slope = (
+            float(np.einsum("i,i->", tried.mass, dz)) - float(problem.a @ d) + float(problem.s @ (np.sign(theta) * d))
+        )
         if abs(slope) <= 0.3 * abs(first) or (slope < 0.0 and step >= end):
             break
         if slope < 0.0:
@@ -192,9 +195,25 @@ def _hessian(basis: Basis, curvature: NDArray[np.float64], damping: float) -> ND
     more_weights = np.full(len(more_rows), 1.0 / len(more_rows))
     values = basis.rows(np.append(rows, more_rows), np.float32)
     values *= np.sqrt(np.append(weights, damping * more_weights)).astype(np.float32)
-    hessian: NDArray[np.float64] = (values @ values.T).astype(np.float64)
+    hessian = _outer(values)
     hessian[np.diag_indices_from(hessian)] += 1e-3 * max(float(hessian[0, 0]), 1e-3)
     return hessian
+
+
+def _outer(values: NDArray[np.float32]) -> NDArray[np.float64]:
+    """values · valuesᵀ in blocks so small that BLAS does not start threads, which spin if the other cores are busy."""
+    size, rows = values.shape
+    block = max(_BLAS_ALONE // (size * size), 4)
+    blocks = values[:, : rows - rows % block].reshape(size, -1, block).transpose(1, 0, 2)
+    rest = values[:, rows - rows % block :]
+    result: NDArray[np.float64] = np.matmul(blocks, blocks.transpose(0, 2, 1)).sum(axis=0).astype(np.float64)
+    return result + rest @ rest.T
+
+
+def _times(matrix: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """matrix · x without BLAS."""
+    result: NDArray[np.float64] = np.einsum("ij,j->i", matrix, x)
+    return result
 
 
 def _picked(curvature: NDArray[np.float64], size: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
@@ -246,14 +265,14 @@ def _quadratic(
         if float(np.max(np.abs(pull))) <= enough:
             break
         d = _towards(hessian, pull, np.where(x != 0.0, np.sign(x), -np.sign(slope)) * (s > 0.0), x, limit)
-        bend = hessian @ d
+        bend = _times(hessian, d)
         down, up = float(pull @ d), float(d @ bend)
         if not (down < 0.0 and up > 0.0):
             break
         share = min(-down / up, 1.0)  # no sign changes on the way, so the model is a parabola
         x = np.clip(x + share * d, -limit, limit)
         x[np.abs(x) < 0.25 / THETA_ONE] = 0.0
-        slope = gradient + hessian @ (x - theta)
+        slope = gradient + _times(hessian, x - theta)
     return x
 
 
@@ -273,7 +292,9 @@ def _towards(
     for turn in range(_MOST_STOPS):
         d = d.copy()
         try:
-            d[free] = np.linalg.solve(hessian[np.ix_(free, free)], -(pull + hessian[:, ~free] @ d[~free])[free])
+            d[free] = np.linalg.solve(
+                hessian[np.ix_(free, free)], -(pull + _times(hessian, np.where(free, 0.0, d)))[free]
+            )
         except np.linalg.LinAlgError:
             return np.zeros(len(x))
         goal = x + d
