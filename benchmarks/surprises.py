@@ -2,8 +2,8 @@
 
 A quiet ask is one of n = 1,000,000 private rows in memory. Each world gives a session of surprises: questions and answers
 that a prior is wrong about in its own way. It runs twice, and the faster time of each refit counts: the largest of many
-times would otherwise be that of a busy neighbour. Hostile worlds are not data at all: constraints that contradict each other, that
-no density ratio below the cap can meet, or that differ in a few rows only.
+times would otherwise be that of a busy neighbour. Hostile worlds are not data at all: constraints that contradict each
+other, that no density ratio below the cap can meet, or that differ in a few rows only.
 """
 
 from __future__ import annotations

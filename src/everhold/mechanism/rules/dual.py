@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Potential", "minimise", "most_steps"]
 
-_MOST_STEPS = 6
+_MOST_STEPS = 5
 _FEWEST_STEPS = 2
 _MOST_WORK = 35_000_000  # rows times questions in all steps together, if that leaves the fewest
 _CURVED_ROWS = 4096  # rows for the curvature
