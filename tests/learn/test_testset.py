@@ -175,6 +175,19 @@ class TestMetrics:
             test.score(Fixed(lambda x: (x[:, 0] > 0.01 * len(x) % 2).astype(int)))
         assert test.holdout.rounds == 0
 
+    def test_a_metric_of_probabilities_needs_a_model_that_has_them(self, binary):
+        class LabelsAlone:
+            def predict(self, rows):
+                return (rows[:, 0] > 0).astype(int)
+
+        test = make(binary)
+        with pytest.raises(eh.QuestionError, match=r"no predict_proba.*'accuracy'\. Nothing was charged") as error:
+            test.score(LabelsAlone(), "brier")
+        assert not isinstance(error.value, eh.PriorError)
+        with pytest.raises(eh.QuestionError, match=r"Expected \(10000, 2\)\. Nothing was charged"):
+            test.score(Fixed(None, lambda x: np.full((len(x), 3), 0.1)), "brier")
+        assert test.holdout.rounds == 0
+
     def test_a_model_that_fails_on_private_rows_tells_nothing(self, binary):
         """Twins but for one row on which the model raises: no error, one wrong prediction."""
         (x, y), reference, _ = binary
