@@ -154,7 +154,7 @@ def _contest(submissions: int = 1_000) -> Line:
     labels = rng.integers(0, 2, 1_000)
     vote, plain = np.zeros(1_000), np.zeros(1_000)
     with tempfile.TemporaryDirectory() as folder:
-        contest = eh.Contest.create(Path(folder) / "c.everhold", np.zeros((1_000, 1)), labels, classes=[0, 1], seed=1)
+        contest = eh.Contest.create(Path(folder) / "c.everhold", labels, classes=[0, 1], seed=1)
         for _ in range(submissions - 1):
             guess = rng.integers(0, 2, 1_000)
             told = contest.submit("mallory", guess).score

@@ -83,7 +83,6 @@ def create(
         settings["classes"] = [one.strip() for one in classes.split(",")]
     made = Contest.create(
         study,
-        ids,
         values,
         ids=ids,
         title=title,

@@ -24,7 +24,6 @@ from everhold.contest.predictions import Malformed, Reader, Refused
 from everhold.contest.submissions import SubmissionLog
 from everhold.contest.tally import MARK, Entrant, Tally, beyond_doubt
 from everhold.errors import DataError, LedgerError, PrecisionExhausted, QuestionError, SettingError
-from everhold.learn.layout import length
 from everhold.learn.metrics import Task, find
 from everhold.learn.testset import TestSet
 from everhold.ledger.files import write_atomic
@@ -51,9 +50,9 @@ class Contest:
 
     >>> import tempfile
     >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(500, 2)), rng.integers(0, 2, 500)
+    >>> y = rng.integers(0, 2, 500)
     >>> place = Path(tempfile.mkdtemp()) / "coins.everhold"
-    >>> contest = Contest.create(place, X, y, title="Guess the coins", classes=[0, 1], seed=1)
+    >>> contest = Contest.create(place, y, title="Guess the coins", classes=[0, 1], seed=1)
     >>> contest.submit("ann", rng.integers(0, 2, 500)).state
     'scored'
     >>> contest.board().places[0].entrant
@@ -85,11 +84,10 @@ class Contest:
     def create(
         cls,
         path: str | Path,
-        X: Any,
         y: Any,
         *,
-        title: str = "A contest",
         ids: Any = None,
+        title: str = "A contest",
         task: Task = "classification",
         metric: str | None = None,
         classes: Any = None,
@@ -104,14 +102,13 @@ class Contest:
         half_width: float | None = None,
         seed: int | None = None,
     ) -> Contest:
-        """Start a contest.
+        """Start a contest. The features are public: publish them beside it, with the same ids.
 
         Args:
             path: of its study, which must not exist.
-            X: features, public.
-            y: labels, hidden.
-            title: what it is called.
+            y: labels, hidden, one for each row.
             ids: what rows are called in submissions; 0, 1, 2 … when left out.
+            title: what it is called.
             task, metric: what is scored: a metric that is a plain mean ('accuracy', 'error'; 'mean_absolute_error',
                 'mean_squared_error').
             classes, low, high: the possible labels, or their range; public.
@@ -132,11 +129,14 @@ class Contest:
         if place.exists() or _beside(place, "contest.json").exists():
             raise LedgerError(f"{place} exists already. Choose another name.")
         labels = np.asarray(y)
+        if labels.ndim != 1:
+            raise DataError(f"the labels have shape {labels.shape}. Expected one label for each row: shape (rows,).")
         names = [str(one) for one in (range(len(labels)) if ids is None else ids)]
         if len(names) != len(labels) or len(set(names)) != len(names):
-            raise DataError(f"there are {len(labels):,} labels. Expected as many ids, each once.")
-        if length(X) != len(labels):
-            raise DataError(f"there are {length(X):,} feature rows and {len(labels):,} labels.")
+            raise DataError(
+                f"there are {len(labels):,} labels and {len(names):,} ids, {len(set(names)):,} of them different. Expected "
+                "as many ids as labels, each once."
+            )
         rules = Rules(
             title=title,
             task=task,
