@@ -229,6 +229,27 @@ class TestTrouble:
             )
         assert [path.name for path in tmp_path.iterdir() if not path.name.endswith(".lock")] == []
 
+    @pytest.mark.parametrize("limit", [{"most_bytes": 0}, {"max_per_day": -1}])
+    def test_a_limit_below_one_is_named(self, tmp_path, limit):
+        ((name, value),) = limit.items()
+        with pytest.raises(eh.SettingError, match=f"{name} is {value}. Expected at least 1"):
+            Contest.create(tmp_path / "x.everhold", [0, 1, 1], classes=[0, 1], **limit)
+
+    def test_rules_that_cannot_be_read_name_their_file(self, contest):
+        rules = contest.path.with_name("c.everhold.contest.json")
+        rules.write_text("{")
+        with pytest.raises(eh.LedgerError, match=r"contest\.json as Contest\.create wrote it: restore it"):
+            Contest(contest.path)
+
+    def test_a_contest_that_was_not_opened_has_no_standing_yet(self, contest):
+        with pytest.raises(eh.LedgerError, match=r"contest\.open\(\)"):
+            Contest(contest.path).standing()
+
+    def test_another_encoding_is_named(self, contest):
+        found = contest.submit("ann", "id,prediction\n0,ja\u00df\n".encode("latin-1"))
+        assert found.state == "malformed"
+        assert "Expected CSV as UTF-8" in found.reason
+
     def test_labels_and_ids_fit_together(self, tmp_path):
         place = tmp_path / "x.everhold"
         with pytest.raises(eh.DataError, match=r"shape \(2, 2\)\. Expected one label for each row"):

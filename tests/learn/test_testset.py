@@ -338,6 +338,7 @@ class TestPriors:
             ({"task": "regression"}, "declared range"),
             ({"least_probability": 0.7}, "least_probability"),
             ({"classes": [0]}, "at least two"),
+            ({"classes": [0, 1, 1]}, "classes has 1 more than once"),
         ],
     )
     def test_nonsense_is_refused(self, binary, settings, said):
@@ -394,6 +395,18 @@ class TestSearches:
         found = cross_validate(GaussianNB(), *binary[1], scoring=test.scorer(), cv=test.cv(binary[1][0]))
         assert test.holdout.rounds == 4
         assert len(found["test_score"]) == 1
+
+    def test_a_test_set_in_memory_belongs_to_one_process(self, binary, monkeypatch):
+        test = make(binary)
+        with pytest.raises(eh.LedgerError, match="Make it durable"):
+            test.share()
+        monkeypatch.setattr(os, "getpid", lambda: -1)  # as in a fork
+        with pytest.raises(eh.LedgerError, match="only the process that made it can ask"):
+            test.score(Fixed(lambda x: np.zeros(len(x), int)))
+
+    def test_a_search_without_training_rows_is_refused(self, binary):
+        with pytest.raises(eh.DataError, match="Expected the training rows"):
+            make(binary).cv(np.empty((0, 4)))
 
     def test_a_scorer_in_memory_cannot_leave_its_process(self, binary):
         with pytest.raises(eh.LedgerError, match="path="):

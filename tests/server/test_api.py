@@ -266,8 +266,10 @@ def test_a_contest(here, labels):
     assert [place["entrant"] for place in board["places"]] == ["ann"]
     assert here.get("/v1/contests/coins").json()["ids"] == [str(one) for one in range(300)]
     assert "seed" not in here.get("/v1/contests/coins").json()
-    _fault(here.post("/v1/studies/coins/ask", {"question": "x > 1"}), 409, "a_contest")
-    _fault(here.get("/v1/contests/patients/board"), 409, "no_contest")
+    told = _fault(here.post("/v1/studies/coins/ask", {"question": "x > 1"}), 409, "a_contest")
+    assert "POST /v1/contests/coins/submissions" in told["message"]
+    told = _fault(here.get("/v1/contests/patients/board"), 409, "no_contest")
+    assert "POST /v1/studies/patients/ask" in told["message"]
     for tail in ("log", "certificate", "file", "audit"):  # they hold what others submitted
         _fault(here.get(f"/v1/studies/coins/{tail}"), 403, "not_allowed")
         assert here.get(f"/v1/studies/coins/{tail}", "aud").status_code == 200

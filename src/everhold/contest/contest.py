@@ -68,7 +68,11 @@ class Contest:
         except FileNotFoundError:
             raise LedgerError(f"there is no contest at {self.path}. Create it with Contest.create.") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise LedgerError(f"the rules of the contest at {self.path} cannot be read ({error}).") from None
+            raise LedgerError(
+                f"the rules of the contest at {self.path} cannot be read ({error}). Expected "
+                f"{self._beside('contest.json')} as Contest.create wrote it: restore it from a backup. The study "
+                "itself is not changed."
+            ) from None
         self._test: TestSet | None = None
         self._tally = Tally(self.rules)
         self._counted: Holdout | None = None  # whose rounds the tally has
@@ -123,11 +127,15 @@ class Contest:
                 f"a contest scores by one question a submission, and {found.name} needs more. Expected 'accuracy', 'error', "
                 "'mean_absolute_error' or 'mean_squared_error'."
             )
-        if most_bytes < 1 or (max_per_day is not None and max_per_day < 1):
-            raise SettingError("limits are at least 1.")
+        if most_bytes < 1:
+            raise SettingError(
+                f"most_bytes is {most_bytes!r}. Expected at least 1: the bytes that a submission may have."
+            )
+        if max_per_day is not None and max_per_day < 1:
+            raise SettingError(f"max_per_day is {max_per_day!r}. Expected at least 1, or None for any number.")
         place = Path(path)
         if place.exists() or _beside(place, "contest.json").exists():
-            raise LedgerError(f"{place} exists already. Choose another name.")
+            raise LedgerError(f"{place} exists already. Choose another name, or open it with Contest({str(place)!r}).")
         labels = np.asarray(y)
         if labels.ndim != 1:
             raise DataError(f"the labels have shape {labels.shape}. Expected one label for each row: shape (rows,).")
@@ -336,7 +344,9 @@ class Contest:
         """The board and the study behind it as the last turn left them: nothing is read again. Only between turns."""
         held = self._counted
         if held is None:
-            raise LedgerError("the contest was not opened.")
+            raise LedgerError(
+                "the contest was not opened yet. Call contest.open() first, or read the file: contest.board()."
+            )
         return self._board(self._tally, held.head, held.spent), held
 
     def _board(self, tally: Tally, head: str, spent: float) -> Board:

@@ -174,7 +174,10 @@ class TestSet:
             try:
                 labels = labels.astype(np.float64)
             except (TypeError, ValueError):
-                raise DataError("the test labels are not numbers, and a regression needs numbers.") from None
+                raise DataError(
+                    "the test labels are not numbers, and a regression needs numbers. Convert them, or use "
+                    "task='classification'."
+                ) from None
             if not bool(np.all((labels >= low) & (labels <= high))):
                 raise DataError(
                     "the test labels hold something outside the declared range, or missing. Expected low=… and high=… that "
@@ -281,7 +284,10 @@ class TestSet:
 
     def _open(self) -> Holdout:
         if self._path is None:
-            raise LedgerError("this test set is in memory only.")
+            raise LedgerError(
+                "this test set is in memory only, and only the process that made it can ask. Make it durable with "
+                "TestSet(…, path='test.everhold'), and other processes can ask too."
+            )
         path = self._path
         held = _patiently(lambda: Holdout.open(path, data=self._rows))
         difference = self._difference(held)
@@ -345,7 +351,10 @@ class TestSet:
     def share(self) -> None:
         """Make ready for other processes: the rows go into a file for the owner alone, and others may ask between scores."""
         if self._path is None:
-            raise LedgerError("this test set is in memory only.")
+            raise LedgerError(
+                "this test set is in memory only, so other processes cannot ask it. Make it durable with "
+                "TestSet(…, path='test.everhold')."
+            )
         with self._lock:
             if not self._shared or not rows_file(self._path).exists():
                 save_rows(self._path, self._made)
@@ -611,7 +620,7 @@ class TestSet:
         """
         size = length(X)
         if size < 1:
-            raise DataError("there are no training rows.")
+            raise DataError("X has no rows. Expected the training rows: cv=test.cv(X_train).")
         return [(np.arange(size), np.arange(1))]
 
     def optuna_callback(self) -> Callable[[Any, Any], None]:
@@ -694,8 +703,11 @@ def _classes(given: Any, known: Any) -> NDArray[Any]:
     """The possible labels, from public facts alone."""
     if given is not None:
         values = np.asarray(list(given))
-        if len(np.unique(values)) != len(values):
-            raise SettingError("every class is listed once.")
+        different, counts = np.unique(values, return_counts=True)
+        if len(different) != len(values):
+            raise SettingError(
+                f"classes has {different[counts > 1][:1].tolist()[0]!r} more than once. Expected every possible label once."
+            )
     elif known is not None:
         values = np.unique(known)
     else:
@@ -703,7 +715,9 @@ def _classes(given: Any, known: Any) -> NDArray[Any]:
             "which labels can occur must be said in public: classes=[0, 1], or reference=(X_train, y_train)."
         )
     if len(values) < 2:
-        raise SettingError("a classification has at least two classes.")
+        raise SettingError(
+            f"the classes are {values.tolist()!r}. Expected at least two: classes=[…] with every label that can occur."
+        )
     return values
 
 
