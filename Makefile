@@ -67,7 +67,7 @@ check: $(READY)  ## ruff, mypy (strict) and the order of the rooms
 bench: $(READY)  ## every benchmark: speed as ratios, the tables of the docs
 	@$(BIN)/python -m benchmarks
 
-bench-paper: $(READY)  ## everhold against its rivals: half an hour, resumable; QUICK=1 for two minutes, ALSO=FILE
+bench-paper: $(READY)  ## everhold against the baselines: half an hour, resumable; QUICK=1 for two minutes, ALSO=FILE
 	@$(BIN)/python -m benchmarks.paper --jobs $(JOBS) $(if $(QUICK),--quick --out out/bench-paper-quick) \
 		$(if $(ALSO),--also $(ALSO)) $(if $(PUBLISH),--publish)
 

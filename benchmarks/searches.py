@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import everhold as eh
 from benchmarks.promises import Line
-from everhold.bounds.rivals import splitting_width, thresholdout_width
+from everhold.bounds.baselines import splitting_width, thresholdout_width
 
 CONFIGURATIONS = 1_000
 

@@ -10,9 +10,9 @@ import everhold as eh
 from benchmarks import thresholdout as experiment
 from benchmarks.paper.run import Row, Task
 from benchmarks.paper.section import Claim, Section, table
-from everhold.baselines import Ladder, Rival, Thresholdout
+from everhold.baselines import BaselineMechanism, Ladder, Thresholdout
 from everhold.games import GameTerms, play
-from everhold.games.mechanisms.baselines import seated
+from everhold.games.mechanisms.baselines import baseline_session
 from everhold.games.worlds.made import noise
 from everhold.session.session import Session
 
@@ -28,11 +28,11 @@ def thresholdout(rows: int, features: int, seed: int) -> list[Row]:
     mine, theirs = train.T @ y / rows, hold.T @ hy / rows
     public = eh.Reference(rows).pool(rng)
 
-    def seat(scale: float) -> Session[Any]:
+    def scaled_session(scale: float) -> Session[Any]:
         policy = Thresholdout(4.0 / scale / rows**0.5, 1.0 / scale / rows**0.5, shape="gaussian", seed=seed)
-        return eh.Holdout.with_mechanism(rows, lambda n: Rival(policy, rows=n, public=public))
+        return eh.Holdout.with_mechanism(rows, lambda n: BaselineMechanism(policy, rows=n, public=public))
 
-    held = seat(2.0 * SPAN)  # correlations in [-6, 6], scaled to [-1, 1] and read as shares
+    held = scaled_session(2.0 * SPAN)  # correlations in [-6, 6], scaled to [-1, 1] and read as shares
 
     def scaled(x: Any, labels: Any) -> Any:
         return np.clip(x * labels / SPAN, -1.0, 1.0)
@@ -43,7 +43,7 @@ def thresholdout(rows: int, features: int, seed: int) -> list[Row]:
             for j in range(features)
         ]
     )
-    accuracy = seat(1.0)
+    accuracy = scaled_session(1.0)
     found = []
     for corr, by_thresholdout in ((theirs, False), (told, True)):
         chosen = experiment.best(mine, corr, min(VOTERS, features // 20), rows)
@@ -65,12 +65,12 @@ def ladder(rows: int, submissions: int, seed: int) -> list[Row]:
     """Random submissions and the vote of those told to be below 1/2: the last number on the board."""
     world = noise(seed, atoms=2**16, features=1)
 
-    def seat(at: GameTerms) -> Session[Any]:
-        return seated(at, Ladder(step=rows**-0.5))
+    def ladder_session(at: GameTerms) -> Session[Any]:
+        return baseline_session(at, Ladder(step=rows**-0.5))
 
     shown: Row = {"part": "Ladder", "rows": rows, "seed": seed, "truth": 0.5}
-    for name, contender in (("plain", "empirical mean"), ("ladder", seat), ("everhold", "everhold")):
-        game = play("ladder boosting", contender, world, submissions + 1, seed, rows=rows)
+    for name, mechanism in (("plain", "empirical mean"), ("ladder", ladder_session), ("everhold", "everhold")):
+        game = play("ladder boosting", mechanism, world, submissions + 1, seed, rows=rows)
         shown[name] = round(game.answers[-1].value, 5)
     return [shown]
 

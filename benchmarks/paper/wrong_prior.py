@@ -22,10 +22,10 @@ SIZES = (500, 2_000, 8_000, 32_000)
 def misjudged(claimed: float | None, rounds: int, rows: int, seed: int) -> list[Row]:
     """The population is 1/4-dense, and the owner says something else."""
 
-    def seat(at: GameTerms) -> Holdout:
+    def misjudged_density(at: GameTerms) -> Holdout:
         return everhold(at, density=claimed)
 
-    game = play("fixed random", seat, dense(seed, 0.25), rounds, seed, rows=rows)
+    game = play("fixed random", misjudged_density, dense(seed, 0.25), rounds, seed, rows=rows)
     return [
         game_row(game, part="λ misjudged", setting="not said" if claimed is None else f"λ = {claimed:g}", seed=seed)
     ]

@@ -172,7 +172,7 @@ class Contest:
             write_atomic(_beside(place, "labels"), hidden.encode(), private=True)
             write_atomic(_beside(place, "contest.json"), shown.encode())
             contest = cls(place)
-            contest._test = contest._seated(labels)
+            contest._test = contest._test_set(labels)
         except BaseException:  # all of it or nothing
             for what in ("labels", "contest.json"):
                 _beside(place, what).unlink(missing_ok=True)
@@ -180,7 +180,7 @@ class Contest:
         contest._test.release()
         return contest
 
-    def _seated(self, labels: NDArray[Any]) -> TestSet:
+    def _test_set(self, labels: NDArray[Any]) -> TestSet:
         """Of the features only the rows' order matters: submissions say what they say of each."""
         rules = self.rules
         return TestSet(
@@ -212,7 +212,7 @@ class Contest:
                     f"{self._beside('labels')} is missing: only the owner of the contest can score. The board can be read "
                     "without it."
                 ) from None
-            self._test = self._seated(labels)
+            self._test = self._test_set(labels)
         return self._test
 
     @contextmanager

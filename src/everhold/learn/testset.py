@@ -164,13 +164,13 @@ class TestSet:
                     "the test labels hold something that is not among the classes. Expected classes=[…] with every label "
                     "that can occur: they are public."
                 )
-            self._kit = MetricContext(values, _positive(positive, values), 0.0, 1.0, least_probability)
+            self._context = MetricContext(values, _positive(positive, values), 0.0, 1.0, least_probability)
         else:
             if low is None or high is None or not low < high:
                 raise SettingError("a regression needs the declared range of its labels: low=…, high=…")
             edges = np.linspace(low, high, _BINS + 1)
             values = 0.5 * (edges[1:] + edges[:-1])
-            self._kit = MetricContext(values, None, float(low), float(high), least_probability)
+            self._context = MetricContext(values, None, float(low), float(high), least_probability)
             try:
                 labels = labels.astype(np.float64)
             except (TypeError, ValueError):
@@ -208,7 +208,7 @@ class TestSet:
             "seed": self._seed,
             "overlap": overlap,
         }
-        chances = label_chances(self._public, known, self._kit, task) if prior == "baseline" else None
+        chances = label_chances(self._public, known, self._context, task) if prior == "baseline" else None
         own = np.asarray(known) if prior == "labelled" else None
         size = length(self._public)
         self._theirs = public_layout(size, own, values, chances, pairs=pairs, seed=self._seed)
@@ -251,7 +251,7 @@ class TestSet:
             both[_DIGEST], shared[_DIGEST] = row_digests(self._X), row_digests(self._public)
         if not self._transductive and self._settings["overlap"] == "refuse":
             require_independent(Sample(Table(both)), Table(shared))
-        density = 1.0 / len(self._kit.classes) if prior == "uniform" and self.task == "classification" else None
+        density = 1.0 / len(self._context.classes) if prior == "uniform" and self.task == "classification" else None
         laid = FixedPrior(pool_of(shared, self._theirs, self._label), density, self.prior, compared=True)
         if self._pairs:
             return Table(paired(both, self._mine), what="the test rows"), laid
@@ -265,7 +265,7 @@ class TestSet:
     @property
     def classes(self) -> NDArray[Any]:
         """The possible labels, in the order that tables of probabilities have."""
-        return self._kit.classes
+        return self._context.classes
 
     @property
     def _schema(self) -> Schema:
@@ -404,7 +404,7 @@ class TestSet:
 
         Where the test features are public, its predictions are all that matters.
         """
-        return None if digest is None else digest_of(digest, public, self._kit)
+        return None if digest is None else digest_of(digest, public, self._context)
 
     def score_predictions(
         self, y_pred: Any, metric: str | None = None, *, reference: Any = None, given: str | None = None
@@ -428,17 +428,17 @@ class TestSet:
         mine = self._checked(y_pred, length(self._X), found, "y_pred")
         theirs = mine if reference is None else self._checked(reference, length(self._public), found, "reference")
         # A caller with predictions for both sides knows whether they are the same as before.
-        known = digest_of("", mine, self._kit) if self._transductive else digest_of(mine, theirs, self._kit)
+        known = digest_of("", mine, self._context) if self._transductive else digest_of(mine, theirs, self._context)
         return self._score(found, mine, theirs, given, known)
 
     def score_named(self, held: Holdout, metric: Metric, predictions: NDArray[Any], name: str, who: str) -> Score:
         """For a contest, in its turn: one question about public features, known by its name. A repeat costs nothing."""
         if metric.loss is None or not self._transductive:
             raise SettingError(f"{metric.name} cannot be asked by one question about public features.")
-        part = metric.loss(self._kit)
+        part = metric.loss(self._context)
         output = self._checked(predictions, length(self._X), metric, "the submission")
         mine, theirs = (layout.evaluate(part, output, pairs=False) for layout in (self._mine, self._theirs))
-        return Score.of_share(_share(held, mine, theirs, name=name, who=who), metric.name, metric.span(self._kit))
+        return Score.of_share(_share(held, mine, theirs, name=name, who=who), metric.name, metric.span(self._context))
 
     def compare(self, first: Any, second: Any, metric: str | None = None, *, given: str | None = None) -> Verdict:
         """Is the first model better than the second? One question about the difference on the same rows.
@@ -454,7 +454,7 @@ class TestSet:
                 f"{found.name} is not a mean over rows, so one question cannot compare two models. Expected 'accuracy', "
                 "'error', 'brier', 'log_loss', 'mean_absolute_error' or 'mean_squared_error'."
             )
-        loss = found.loss(self._kit)
+        loss = found.loss(self._context)
         digests = [self._digest(model) for model in (first, second)]
         ones, others = self._outputs(first, found), self._outputs(second, found)
 
@@ -471,7 +471,7 @@ class TestSet:
             known = [self._known(one, public) for one, public in zip(digests, (ones[1], others[1]), strict=True)]
             name = None if None in known else f"{found.name} of {known[0]} minus {known[1]}"
             answer = self._asked(held, parts[0], parts[1], places[0], places[1], given, pairs=False, name=name)
-        worth = found.span(self._kit)
+        worth = found.span(self._context)
         value, low, high = (worth * (2.0 * x - 1.0) for x in (answer.value, answer.low, answer.high))
         return Verdict(
             found.name,
@@ -485,15 +485,15 @@ class TestSet:
         )
 
     def _require_pairs(self, metric: Metric) -> None:
-        if metric.pairs and (not self._pairs or self._kit.positive is None):
+        if metric.pairs and (not self._pairs or self._context.positive is None):
             raise SettingError(
                 f"{metric.name} is about pairs of rows, one of them positive: make the test set with pairs=True"
-                f"{'' if self._kit.positive is not None else ' and positive=…'}."
+                f"{'' if self._context.positive is not None else ' and positive=…'}."
             )
 
     def _score(self, metric: Metric, mine: Any, theirs: Any, given: str | None, known: str | None) -> Score:
         parts: list[Answer] = []
-        program = metric.program(self._kit)
+        program = metric.program(self._context)
         with self.turn() as held:
             try:
                 part = next(program)
@@ -559,7 +559,7 @@ class TestSet:
         """Predictions for both sides: on public rows every error is raised, on private ones none."""
 
         def predict(rows: Any) -> Any:
-            return predicted(model, rows, metric.output, self._kit.classes, self._kit.positive)
+            return predicted(model, rows, metric.output, self._context.classes, self._context.positive)
 
         theirs = self._checked(predict(self._public), length(self._public), metric, "the model")
         if self._transductive:
@@ -585,7 +585,7 @@ class TestSet:
     def _checked(self, given: Any, size: int, metric: Metric, what: str) -> Any:
         """Predictions of the right kind. What is said of them is a function of the predictions alone."""
         array = np.asarray(given)
-        shape = (size, len(self._kit.classes)) if metric.output == "probabilities" else (size,)
+        shape = (size, len(self._context.classes)) if metric.output == "probabilities" else (size,)
         if array.shape != shape:
             raise QuestionError(
                 f"{what} gave predictions of shape {array.shape}. Expected {shape}. Nothing was charged."
@@ -596,9 +596,9 @@ class TestSet:
             if not bool(np.isfinite(array).all()):
                 raise QuestionError(f"{what} gave predictions that are not finite numbers. Nothing was charged.")
             return array
-        if not bool(np.isin(array, self._kit.classes).any()):
+        if not bool(np.isin(array, self._context.classes).any()):
             raise QuestionError(
-                f"{what} never predicts any of the classes {self._kit.classes.tolist()[:10]}, but for instance "
+                f"{what} never predicts any of the classes {self._context.classes.tolist()[:10]}, but for instance "
                 f"{array[:1].tolist()}. Expected labels of the same kind. Nothing was charged."
             )
         return array
