@@ -176,7 +176,7 @@ def _contest(submissions: int = 1_000) -> Line:
 def run(seeds: tuple[int, ...] = (1, 2, 3), configurations: int = CONFIGURATIONS) -> list[Line]:
     """A row a table and seed, and three promises."""
     print(
-        f"\n  {'data':<15}{'test':>6} {'plain: told':>12}{'fresh':>8}   {'everhold':>9}  "
+        f"\n  {'data':<15}{'test':>6} {'plain: score':>12}{'fresh':>8}   {'everhold':>9}  "
         f"{'interval':<18}{'fresh':>7}{'surprises':>11}"
         "   ± everhold, splitting, Thresholdout"
     )

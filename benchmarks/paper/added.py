@@ -41,7 +41,7 @@ def tasks(quick: bool) -> list[Task]:
 
 def text(rows: list[Row]) -> str:
     """One table."""
-    head = ["analyst", "mechanism", "world", "answered", "largest error", "half-width told", "missed", "surprises"]
+    head = ["analyst", "mechanism", "world", "answered", "largest error", "half-width returned", "missed", "surprises"]
     body = [
         [
             row["analyst"],

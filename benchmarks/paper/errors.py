@@ -119,11 +119,11 @@ def text(rows: list[Row]) -> str:
         ],
     )
     return (
-        f"{_attack_text(rows, 'noise')}\n\nThere the prior is right, so whoever trusts it cannot be wrong. The "
+        f"{_attack_text(rows, 'noise')}\n\nThere the prior is right, so a mechanism that trusts it cannot be wrong. The "
         f"same vote with "
         f"public rows that bring their labels along, and can be overfitted too:\n\n{_attack_text(rows, KNOWN)}\n\n"
-        f"Six worlds, analysts: {analysts}. The half-width that a session told for all its T questions; a mechanism that "
-        "refused on the way guarantees nothing for T. everhold's default rule and Guess and Check are each "
+        f"Six worlds, analysts: {analysts}. The half-width that a session returned for all its T questions; a mechanism "
+        "that refused on the way guarantees nothing for T. everhold's default rule and Guess and Check are each "
         f"set to allow for three or for four standard errors of the public rows (four is everhold's default); "
         f"Guess and Check "
         f"also to ±0.1.\n\n{second}"
@@ -136,13 +136,13 @@ def _attack_text(rows: list[Row], where: str) -> str:
     names = list(dict.fromkeys(row["mechanism"] for row in attack))
     by = {(row["mechanism"], row["rounds"]): row for row in attack}
     first = table(
-        ["mechanism", *(f"T = {t:,}" for t in lengths), "half-width told"],
+        ["mechanism", *(f"T = {t:,}" for t in lengths), "half-width returned"],
         [[name, *(_cell(by.get((name, t))) for t in lengths), _width(by.get((name, lengths[-1])))] for name in names],
     )
     return (
         f"Freedman's vote on labels that are pure noise, n = {attack[0]['rows']:,} private rows and as many public "
         f"ones. Largest error of all "
-        f"answers, share scale; *half-width told* is the widest interval at the last T.\n\n{first}"
+        f"answers, share scale; *half-width returned* is the widest interval at the last T.\n\n{first}"
     )
 
 

@@ -37,7 +37,7 @@ def thresholdout(rows: int, features: int, seed: int) -> list[Row]:
     def scaled(x: Any, labels: Any) -> Any:
         return np.clip(x * labels / SPAN, -1.0, 1.0)
 
-    told = np.array(
+    returned = np.array(
         [
             SPAN * held.ask(eh.Values(sample=scaled(hold[:, j], hy), reference=scaled(train[:, j], y))).value
             for j in range(features)
@@ -45,7 +45,7 @@ def thresholdout(rows: int, features: int, seed: int) -> list[Row]:
     )
     accuracy = scaled_session(1.0)
     found = []
-    for corr, by_thresholdout in ((theirs, False), (told, True)):
+    for corr, by_thresholdout in ((theirs, False), (returned, True)):
         chosen = experiment.best(mine, corr, min(VOTERS, features // 20), rows)
         signs = np.sign(mine[chosen]).astype(np.float32)
         right, known = ((x[:, chosen] @ signs > 0) == (labels > 0) for x, labels in ((hold, hy), (train, y)))
@@ -62,7 +62,7 @@ def thresholdout(rows: int, features: int, seed: int) -> list[Row]:
 
 
 def ladder(rows: int, submissions: int, seed: int) -> list[Row]:
-    """Random submissions and the vote of those told to be below 1/2: the last number on the board."""
+    """Random submissions and the vote of those whose returned loss is below 1/2: the last number on the board."""
     world = noise(seed, atoms=2**16, features=1)
 
     def ladder_session(at: GameTerms) -> Session[Any]:
@@ -106,7 +106,7 @@ def text(rows: list[Row]) -> str:
         f"looked good, step 1/√n. Here with {first['rows']:,} rows and {second['rows']:,} rows; the published "
         f"numbers belong to "
         "theirs.\n\n"
-        f"{table(['experiment', 'told by', 'published', 'here', 'deviation over seeds', 'seeds', 'truth'], body)}"
+        f"{table(['experiment', 'reported by', 'published', 'here', 'deviation over seeds', 'seeds', 'truth'], body)}"
     )
 
 
@@ -125,7 +125,7 @@ def claims(rows: list[Row]) -> list[Claim]:
         made.append(
             Claim(
                 name,
-                f"{part}'s experiment, told by {what}: {published} was published",
+                f"{part}'s experiment, reported by {what}: {published} was published",
                 f"{mean:.3f} ± {deviation:.3f} ({count} seeds)",
                 abs(mean - published) <= slack,
             )

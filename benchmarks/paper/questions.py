@@ -122,7 +122,7 @@ def text(rows: list[Row]) -> str:
 
 
 def _within(rows: list[Row], who: str, known: str) -> str:
-    """How far whoever is called so got at n = 10,000, by strategy."""
+    """How far the mechanism of this name got at n = 10,000, by strategy."""
     found = [
         row["within"]
         for row in rows

@@ -37,12 +37,12 @@ def theorems(rounds: float) -> list[Row]:
 
 
 def measured(mechanism: str, analyst: str, where: str, rounds: int, seed: int) -> list[Row]:
-    """The fewest rows of a grid with which a session kept ±0.1 for all T questions: told so, or was not further off."""
-    told = mechanism.startswith(("everhold", "Guess"))
+    """The fewest rows of a grid with which a session kept ±0.1 for all T questions, by its intervals or by its errors."""
+    by_intervals = mechanism.startswith(("everhold", "Guess"))
 
     def good(game: Game) -> bool:
         whole = game.refused is None and game.missed == 0
-        return whole and (game.answered_within(0.1) == game.rounds if told else game.largest_error <= 0.1)
+        return whole and (game.answered_within(0.1) == game.rounds if by_intervals else game.largest_error <= 0.1)
 
     low, high = -1, len(SIZES)
     while high - low > 1:
@@ -52,7 +52,7 @@ def measured(mechanism: str, analyst: str, where: str, rounds: int, seed: int) -
         else:
             low = middle
     needed = float(SIZES[high]) if high < len(SIZES) else float("inf")
-    what = "kept ±0.1" if told else "errors below 0.1"
+    what = "kept ±0.1" if by_intervals else "errors below 0.1"
     return [
         {
             "part": "measured", "who": mechanism, "analyst": analyst, "world": where, "rounds": rounds, "needed": needed,

@@ -112,7 +112,8 @@ def claims(rows: list[Row]) -> list[Claim]:
     worst = _mean(groups["reference shifted", f"shift {SHIFTS[-1]:g}"], "spent")
     return [
         Claim(
-            "wrong-prior-valid", "however wrong the prior, all intervals of a session hold together (5 % may miss)",
+            "wrong-prior-valid",
+            "however wrong the prior, all intervals of a session are simultaneously valid (5 % may miss)",
             f"{missed} of {len(rows)} sessions missed", missed <= 0.05 * len(rows),
         ),
         Claim(

@@ -60,7 +60,7 @@ def test_the_environment_overrides(tmp_path):
         ("[[study]]\npath = 'x'\nrows = 5", "no setting 'rows'. Expected path"),
         ("study = 5", r"Expected for each study a line \[\[study\]\]"),
         ("[[study]]\npath = 'a/x.everhold'\n[[study]]\npath = 'b/x.everhold'", "two studies are called 'x'"),
-        ("port = ", "no TOML file"),
+        ("port = ", "cannot be read as TOML"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path, text, said):

@@ -200,8 +200,8 @@ def score(
 ) -> None:
     """A drop-in evaluator for a program that tunes itself: predictions in, an honest score out.
 
-    Prints one JSON object with --json: score, low, high, round, surprise, spent. Exit codes: 0 scored, 3 the file is at
-    fault (row and column are named, nothing is charged), 6 a promised precision is used up, 8 too many today.
+    Prints one JSON object with --json: score, low, high, round, surprise, spent. Exit codes: 0 scored, 3 the file is
+    wrong (row and column are named, nothing is charged), 6 a promised precision is used up, 8 too many today.
 
     Example:
 

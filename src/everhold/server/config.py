@@ -115,7 +115,9 @@ class Config:
             except OSError as error:
                 raise SettingError(f"{path} could not be read: {error.strerror}.") from None
             except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-                raise SettingError(f"{path} is no TOML file: {error}.") from None
+                raise SettingError(
+                    f"{path} cannot be read as TOML: {error}. `everhold serve --example` prints a file that can."
+                ) from None
         known = [one.name for one in fields(cls) if one.name != "studies"]
         folder = path.parent if path is not None else Path()
         studies = _studies(given.pop("study", []), folder)
