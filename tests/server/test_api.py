@@ -81,6 +81,18 @@ def test_rehearsals_spend_nothing(here):
     assert here.get("/v1/studies/staff/status").json() == before
 
 
+def test_a_statistic_is_asked_for_by_those_who_may_ask(here):
+    """By the body's `rehearse`; and a token that may not even read is refused whatever the body says."""
+    before = here.get("/v1/studies/patients/status").json()
+    for kind in STATISTICS:
+        for more in ({}, {"rehearse": False}):
+            _fault(here.post(f"/v1/studies/patients/{kind}", {**BODIES[kind], **more}, "aud"), 403, "not_allowed")
+        for body in ({**BODIES[kind], "rehearse": True}, {"nonsense": 1}):
+            _fault(here.post(f"/v1/studies/patients/{kind}", body, "only staff"), 403, "not_allowed")
+        _fault(here.post(f"/v1/studies/coins/{kind}", {**BODIES[kind], "rehearse": True}), 409, "a_contest")
+    assert here.get("/v1/studies/patients/status").json() == before
+
+
 def test_the_same_request_id_is_answered_once(here):
     body = {"question": "age BETWEEN 20 AND 30", "request_id": "one"}
     first = here.post("/v1/studies/patients/ask", body)
