@@ -354,7 +354,7 @@ class TestPriors:
         assert "99" not in str(error.value)
         with pytest.raises(eh.PriorError, match="labelled public rows"):
             eh.TestSet(x, y, reference=reference[0], classes=[0, 1], prior="baseline")
-        with pytest.raises(eh.SettingError, match="said in public"):
+        with pytest.raises(eh.SettingError, match="public facts"):
             eh.TestSet(x, y, reference=reference[0])
 
 

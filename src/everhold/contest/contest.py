@@ -182,19 +182,8 @@ class Contest:
 
     def _test_set(self, labels: NDArray[Any]) -> TestSet:
         """Of the features only the rows' order matters: submissions say what they say of each."""
-        rules = self.rules
-        return TestSet(
-            np.arange(len(labels), dtype=np.float64)[:, None],
-            labels,
-            task=rules.task,
-            path=self.path,
-            classes=rules.classes or None,
-            low=rules.low,
-            high=rules.high,
-            confidence=rules.confidence,
-            half_width=rules.half_width,
-            seed=rules.seed,
-        )
+        places = np.arange(len(labels), dtype=np.float64)[:, None]
+        return TestSet.from_options(places, labels, self.rules.options(self.path))
 
     def open(self) -> None:
         """Find out whether the hidden labels are there and fit the study. Submissions do so by themselves."""

@@ -58,7 +58,7 @@ class Scorer:
         return f"Scorer({self.metric}, {self._test!r})"
 
 
-_VERSION = 2  # of what `save_rows` writes
+_VERSION = 3  # of what `save_rows` writes
 _here: dict[str, TestSet] = {}
 """Test sets that this process has taken up, by the path of their study."""
 
