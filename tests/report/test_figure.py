@@ -57,7 +57,7 @@ def test_of_many_rounds_every_surprise_is_drawn():
 def test_the_end_of_a_promised_precision_is_a_line_above_the_price():
     rounds = [a_round(1, spent=10.0), a_round(2, spent=20.0)]
     assert "used up at" not in session_svg(rounds)
-    root = ElementTree.fromstring(session_svg(rounds, lasts=80.0))
+    root = ElementTree.fromstring(session_svg(rounds, budget=80.0))
     (end,) = [one for one in root.iter(f"{SVG}line") if one.get("class") == "s-end"]
     points = root.find(f"{SVG}polyline").get("points").split()
     heights = [float(point.split(",")[1]) for point in points]

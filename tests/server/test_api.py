@@ -469,7 +469,7 @@ def test_clients_read_their_own_writes(tmp_path):
 def test_a_promise_that_is_used_up(tmp_path):
     with site(tmp_path, make_study(tmp_path, half_width=0.085)) as made:
         told = made.get("/v1/studies/patients/status").json()
-        assert told["lasts"] > told["spent"]
+        assert told["budget"] > told["spent"]
         for n in range(400):
             found = made.post(
                 "/v1/studies/patients/ask", {"question": f"smoker AND age > {18 + n % 60} AND bmi > {15 + n / 20}"}
@@ -479,7 +479,7 @@ def test_a_promise_that_is_used_up(tmp_path):
         error = _fault(found, 409, "precision_exhausted")
         assert {"asked", "left", "needed", "more_rows", "answers"} == set(error["details"])
         told = made.get("/v1/studies/patients/status").json()
-        assert told["spent"] >= 0.9 * told["lasts"]
+        assert told["spent"] >= 0.9 * told["budget"]
 
 
 def test_many_at_once_are_answered_as_one_after_the_other(tmp_path):

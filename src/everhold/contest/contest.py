@@ -340,7 +340,7 @@ class Contest:
 
     def _board(self, tally: Tally, head: str, spent: float) -> Board:
         self._log.read()
-        silent = {who: said for who, said in self._log.unscored.items() if who not in tally.entrants}
+        silent = {who: said for who, said in self._log.last_outcome.items() if who not in tally.entrants}
         return Board(self.rules, tuple(tally.places()), tuple(silent.items()), head, spent)
 
 

@@ -176,7 +176,7 @@ class ServerState:
             "kind": "study" if isinstance(served, StudyWriter) else "contest",
             **study_facts(study, rounds=at.rounds, surprises=at.surprises, spent=at.spent, head=at.head),
             "half_width": study.settings["half_width"],
-            "lasts": served.lasts if isinstance(served, StudyWriter) else None,
+            "budget": served.budget if isinstance(served, StudyWriter) else None,
             "guarantee": guarantee(study),
         }
         if not cls.sees_all(served, token):
