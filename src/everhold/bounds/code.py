@@ -145,7 +145,7 @@ def reading_nats(cell: int, scale: int, cells: int) -> float:
         cells: How many different cells can occur at most.
 
     >>> [round(reading_nats(j, 1382, 2001), 2) for j in (0, 1, -1, 10, 1000)]
-    [0.99, 2.16, 2.16, 5.93, 9.68]
+    [0.89, 2.06, 2.06, 5.85, 11.05]
     """
     if scale < 1 or cells < 1:
         raise SettingError(f"a reading needs a scale and a number of cells of at least 1, not {scale} and {cells}")

@@ -58,6 +58,8 @@ the rows of one unit."""
 
 _SURPRISE = Precision(Fraction(1))
 _EXACT = Precision(Fraction(1, 32), 64, Fraction(1, 2))
+_BATCH = Precision(Fraction(1, 4), 16, Fraction(103, 100))
+_LARGE_BATCH = 8
 _LEAST_GROUP = 2.0**-20
 _MOST_NATS = 2.0**40
 
@@ -281,6 +283,8 @@ class Everhold:
         nats = state.budget.claim_price(act.share, parts=act.parts)
         if act.kind == "close":
             return nats, _EXACT
+        if act.parts >= _LARGE_BATCH:
+            return nats, _BATCH
         fine = Fraction(min(state.budget.spending.claims + 1, 6), 2)
         return nats, Precision(fine)
 
