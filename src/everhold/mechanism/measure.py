@@ -686,18 +686,24 @@ class QuantileCells:
             if z > most:
                 width *= 1.6
         steps, total = _distribution(values, masses)
-        places = sorted({_at_level(steps, total, level) for level in levels if 0.0 < level < 1.0})
+        places = {_at_level(steps, total, level) for level in levels if 0.0 < level < 1.0}
         low, high = query.low, query.high
-        inside = {_rounded(low + (high - low) * (place / STEPS), query.step) for place in places}
+        heavy = _heavy(steps, total, fine) if query.step is None else set()
+        if query.step is None:  # a value is within half a step of its place: above it, and below where many have it
+            places = {2 * place + 1 for place in places} | {2 * place - 1 for place in heavy}
+        else:
+            places = {2 * place for place in places}
+        inside = {_rounded(low + (high - low) * (place / (2 * STEPS)), query.step) for place in places}
         thresholds = (low, *sorted(t for t in inside if low < t < high), high)
 
-        def value_at(level: float) -> float:
+        def value_at(level: float, *, below: bool = False) -> float:
             place = 0 if level <= 0.0 else STEPS if level >= 1.0 else _at_level(steps, total, level)
-            return _rounded(low + (high - low) * (place / STEPS), query.step)
+            more = 0 if query.step is not None or place in (0, STEPS) else -1 if below and place in heavy else 1
+            return _rounded(low + (high - low) * ((2 * place + more) / (2 * STEPS)), query.step)
 
         def ends(off: float) -> tuple[int, int]:
             """The last threshold that surely lies below the quantile if levels are off by so much, and the first above."""
-            value = value_at(q - off)
+            value = value_at(q - off, below=True)
             least = _first_at_least(thresholds, value)
             least -= thresholds[least] != value
             return max(least, 0), _first_at_least(thresholds, value_at(q + off))
@@ -714,28 +720,26 @@ class QuantileCells:
     @property
     def needs(self) -> tuple[Query, ...]:
         """Counts below and up to each threshold; and of the group, where there is one."""
-        return self.query.counts(self.thresholds[1:-1])
+        return self.query.counts(self.thresholds[:-1])
 
     def decide(self, sums: Sequence[Sums]) -> Outcome:
         """By the ranks of the thresholds."""
         counts = [count_of(one, self.at.rows) for one in sums]
-        inner = len(self.thresholds) - 2
-        below, upto = counts[:inner], counts[inner : 2 * inner]
+        last = len(self.thresholds) - 1
+        below, upto = counts[:last], counts[last : 2 * last]
         m = self.at.rows if self.query.given is None else counts[-1]
         if m == 0:
             return NOTHING
         q, known = self.query.level, min(self.at.known, m)
-        others, last = m - known, inner + 1
-        # P(x < t) ≥ q is refuted by few rows below; P(x ≤ t) ≤ q by many at or below.
+        others = m - known
+        # P(x < t) ≥ q is refuted by few rows below; P(x ≤ t) ≤ q by many at or below. Nothing lies below the range.
         low = max(
-            (i + 1 for i in range(inner) if tail_refutes(others - below[i], others, 1.0 - q, self.at.nats)), default=0
+            (i for i in range(1, last) if tail_refutes(others - below[i], others, 1.0 - q, self.at.nats)), default=0
         )
-        high = min(
-            (i + 1 for i in range(inner) if tail_refutes(upto[i] - known, others, q, self.at.nats)), default=last
-        )
+        high = min((i for i in range(last) if tail_refutes(upto[i] - known, others, q, self.at.nats)), default=last)
         if self.public is not None and self.public[0] <= low and high <= self.public[1]:
             return QUIET
-        place = next((i + 1 for i in range(inner) if upto[i] >= q * m), last)
+        place = next((i for i in range(last) if upto[i] >= q * m), last)
         wanted = (place - low - self.reach[0], high - place - self.reach[1])
         step = max(-(-max(more, 0) // each) for more, each in zip(wanted, self._rungs, strict=True))
         return place - self.forecast, step
@@ -817,6 +821,16 @@ def _at_level(steps: list[tuple[int, int]], total: int, level: float) -> int:
         else:
             low = middle + 1
     return steps[low][0]
+
+
+def _heavy(steps: list[tuple[int, int]], total: int, share: float) -> set[int]:
+    """Places that at least this share of the mass has."""
+    so_far, found = 0, set()
+    for place, mass in steps:
+        if mass - so_far >= share * total:
+            found.add(place)
+        so_far = mass
+    return found
 
 
 def _first_at_least(thresholds: Sequence[float], value: float) -> int:

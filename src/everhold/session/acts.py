@@ -30,6 +30,7 @@ from everhold.statistics.parameters import arguments
 
 if TYPE_CHECKING:
     from everhold.mechanism.everhold import Offer
+    from everhold.queries.expression.tree import Node
     from everhold.queries.query import Query, Rows
     from everhold.session.session import Session
     from everhold.statistics.declared import Declared
@@ -198,20 +199,39 @@ class Acting:
     # verdicts ------------------------------------------------------------------------------------------------------
 
     def compare(
-        self, first: object, second: object, share: object, request_id: str | None, who: str | None
+        self,
+        first: object,
+        second: object,
+        wanted: Mapping[str, Any],
+        share: object,
+        request_id: str | None,
+        who: str | None,
     ) -> Judgement:
-        """Which of two is larger in the population, certified; or that the private rows do not show it."""
+        """Which of two is larger in the population, certified; or that the private rows do not show it.
+
+        `wanted`: low, high and given, for two texts.
+        """
         part = as_share(share)
-        things = self.things([first, second])
-        if (pair := self._pair(things)) is not None:
+        texts = isinstance(first, str) and isinstance(second, str)
+        if not texts and any(value is not None for value in wanted.values()):
+            raise QuestionError("low, high and given are for two questions given as text. Leave them out.")
+        given = self._declared.yes_no(wanted["given"]).tree if wanted.get("given") is not None else None
+        yes_no = texts and all(self._declared.is_yes_no(cast(str, one)) for one in (first, second))
+        if texts and not (yes_no and self._session.sample.unit is None):
+            things: list[Any] = [settled(Compare(cast(str, first), cast(str, second), **wanted))]
+        else:
+            if yes_no and (wanted.get("low") is not None or wanted.get("high") is not None):
+                raise QuestionError("two yes/no questions are compared without a range. Leave low and high out.")
+            things = self.things([first, second])
+        if (pair := self._pair(things, given)) is not None:
             options: dict[str, Any] = {"method": "mcnemar", "parts": 2, "sides": 1}
             decide = self._mcnemar(pair, part)
         else:
-            things = self._as_compared(first, second, things)
             parts = self._count(things)
             options = {"method": "intervals", "parts": parts, "sides": 2}
             decide = self._by_intervals(things, Act("close", parts=parts, share=part))
         options["share"] = None if part is None else str(part)
+        options["given"] = wanted.get("given")
         result = self._session.perform(
             Begun("compare", _described(things), options),
             decide,
@@ -221,13 +241,16 @@ class Acting:
         )
         return Judgement.from_dict(result)
 
-    def _pair(self, things: Sequence[Any]) -> tuple[Query, Query, Query] | None:
+    def _pair(self, things: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
         """Two yes/no questions about the same rows, and both at once; None where rows are not coins."""
         if self._session.sample.unit is not None or any(is_statistic(one) for one in things):
             return None
         one, other = (itself(thing) for thing in things)
         if isinstance(one, Expression) and isinstance(other, Expression):
-            return one, other, question_of(conjunction(one.tree, other.tree))
+            group = () if given is None else (given,)
+            a, b, both = ((one.tree,), (other.tree,), (one.tree, other.tree))
+            first, second, third = (question_of(conjunction(*trees, *group)) for trees in (a, b, both))
+            return first, second, third
         if any(self._mechanism.propose(thing).reading.scale != "share" for thing in (one, other)):
             return None
         if isinstance(one, Values) and isinstance(other, Values):
@@ -257,12 +280,6 @@ class Acting:
             return "second" if mcnemar_refutes(max(b - both - known, 0), a - both, nats) else "neither"
 
         return decide
-
-    def _as_compared(self, first: object, second: object, things: list[Any]) -> list[Any]:
-        """Two numbers as text are compared by their difference on the same rows; all else side by side."""
-        if isinstance(first, str) and isinstance(second, str):
-            return [settled(Compare(first, second))]
-        return things
 
     def _count(self, things: Sequence[Any]) -> int:
         count = 0

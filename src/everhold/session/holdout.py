@@ -532,17 +532,27 @@ class Holdout:
         first: object,
         second: object,
         *,
+        low: float | None = None,
+        high: float | None = None,
+        given: str | None = None,
         share: float | None = None,
         request_id: str | None = None,
         who: str | None = None,
     ) -> Judgement:
-        """Which of two is larger in the population, certified: 'yes', 'no' or 'cannot tell'.
+        """Which of two is larger in the population, certified: `.verdict` is 'yes', 'no' or 'cannot tell'.
 
         Two yes/no questions are compared by the rows on which they differ (McNemar's exact test), which finds much smaller
         differences than two intervals do. Numbers are compared by the mean of their difference, statistics side by side.
         For an interval of the difference read `eh.Compare(first, second)`.
+
+        Args:
+            first, second: two texts, two callables, two `eh.Values` or two statistics.
+            low, high: the range of two numbers given as text.
+            given: only rows for which this is true, for two texts.
+            share, request_id, who: as for `read`.
         """
-        return self.acting.compare(first, second, share, request_id, who)
+        wanted = {"low": low, "high": high, "given": given}
+        return self.acting.compare(first, second, wanted, share, request_id, who)
 
     def certify(
         self, answer: Answer | int, *, share: float | None = None, request_id: str | None = None, who: str | None = None
