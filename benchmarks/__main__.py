@@ -18,6 +18,7 @@ NAMES = (
     "thresholdout",
     "tolerance",
     "searches",
+    "analyst",
     "server",
 )
 
