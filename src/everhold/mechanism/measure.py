@@ -52,6 +52,9 @@ __all__ = [
     "Measure",
     "Precision",
     "QuantileCells",
+    "count_interval",
+    "count_of",
+    "room_beyond",
     "spread_of",
 ]
 
@@ -455,8 +458,8 @@ class _Within:
         ladder = self.precision.ladder
         lower = edges[0] - Fraction(_ladder(self.radii[0], step, ladder), PLACE_ONE)
         upper = edges[1] + Fraction(_ladder(self.radii[1], step, ladder), PLACE_ONE)
-        value = min(max((edges[0] + edges[1]) / 2, Fraction(0)), Fraction(1))
-        return float(value), max(_down(lower) - QUANTUM, 0.0), min(_up(upper) + QUANTUM, 1.0)
+        centre = min(max((edges[0] + edges[1]) / 2, Fraction(0)), Fraction(1))
+        return float(centre), max(_down(lower) - QUANTUM, 0.0), min(_up(upper) + QUANTUM, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -678,13 +681,13 @@ class QuantileCells:
         spread = max(_share_spread(q, rows, draws), 1e-9)
         fine = float(at.precision.fine) * spread
         noise = at.noise or 0.0
-        most = 4.0 * spread + 1.3 * sampling + noise * spread
+        most = (12.0 + noise) * spread + 1.5 * sampling
         levels, z, width = [q], 0.0, fine
         while z < 1.0:
             z += width
             levels += [q - z, q + z]
             if z > most:
-                width *= 1.6
+                width *= 1.3
         steps, total = _distribution(values, masses)
         places = {_at_level(steps, total, level) for level in levels if 0.0 < level < 1.0}
         low, high = query.low, query.high
@@ -897,12 +900,17 @@ def edges_beyond(reading: SketchValue, limits: Tolerance, outcome: Outcome) -> t
 
 
 def cell_beyond_nats(reading: SketchValue, limits: Tolerance, outcome: Outcome) -> float:
-    """The code of a cell beyond τ: how many fit above and below is public."""
+    """The code of a cell beyond τ."""
+    return beyond_nats(_cell(outcome), *room_beyond(reading, limits))
+
+
+def room_beyond(reading: SketchValue, limits: Tolerance) -> tuple[int, int]:
+    """How many cells beyond τ fit above and below, the last one perhaps in part. Public."""
     u, per = reading.numerator, reading.denominator
     room = limits.cell * per
     up = max(-(-((per - u) * TOLERANCE_ONE - limits.tau * per) // room), 0)
     down = max(-(-((per + u) * TOLERANCE_ONE - limits.tau * per) // room), 0)
-    return beyond_nats(_cell(outcome), up, down)
+    return up, down
 
 
 def lesson_within(low: Fraction, high: Fraction, reading: SketchValue) -> Lesson:

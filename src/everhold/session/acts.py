@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, cast
@@ -13,8 +12,8 @@ import numpy as np
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.errors import EverholdError, QuestionError, SettingError, require_number
 from everhold.ledger.codec import question_to_dict
-from everhold.ledger.rounds import Begun, Digest, Performed
-from everhold.ledger.walk import perform_again, propose, step
+from everhold.ledger.rounds import Begun
+from everhold.ledger.walk import certified
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.measure import count_of
 from everhold.queries.act import Act
@@ -126,14 +125,7 @@ class Acting:
             values = self._private_values(things)
             return max(range(len(values)), key=lambda place: (values[place], -place))
 
-        result = self._session.perform(
-            begun,
-            decide,
-            lambda index, spent: Choice(cast(int, index), len(things), spent).to_dict(),
-            request_id=request_id,
-            who=who,
-        )
-        return Choice.from_dict(result)
+        return Choice.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
 
     def is_better(self, first: object, second: object, by: float, request_id: str | None, who: str | None) -> Decision:
         """Whether the first is larger than the second by more than `by`, on the private rows."""
@@ -148,14 +140,7 @@ class Acting:
             one, other = self._private_values(things)
             return one - other > by if one > -np.inf and other > -np.inf else False
 
-        result = self._session.perform(
-            begun,
-            decide,
-            lambda yes, spent: Decision(bool(yes), spent).to_dict(),
-            request_id=request_id,
-            who=who,
-        )
-        return Decision.from_dict(result)
+        return Decision.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
 
     def _check(self, things: Sequence[Any], request_id: str | None) -> None:
         """Find what is wrong with questions on the public side, before anything is recorded."""
@@ -168,6 +153,22 @@ class Acting:
         for result in lockstep(things, tried, self._declared):
             if not isinstance(result, Answer | Finding):
                 raise QuestionError("a table has many values. Expected questions with one value each.")
+
+    def require_one_batch(self, things: Sequence[Any]) -> None:
+        """Refuse what cannot be read at once, in the last act."""
+        batches = 0
+
+        def tried(batch: Batch) -> list[Answer]:
+            nonlocal batches
+            batches += 1
+            return [self._as_foreseen(query) for query in batch]
+
+        lockstep(things, tried, self._declared)
+        if batches > 1:
+            raise QuestionError(
+                "the last act reads everything at once, and a statistic here takes several steps (a quantile, with unit= or "
+                "with public rows that are drawn anew). Read that one before you close. Nothing was charged."
+            )
 
     def _as_foreseen(self, query: Any) -> Answer:
         mechanism = self._mechanism
@@ -237,14 +238,8 @@ class Acting:
             decide = self._by_intervals(things, Act("close", parts=parts, share=part))
         options["share"] = None if part is None else str(part)
         options["given"] = wanted.get("given")
-        result = self._session.perform(
-            Begun("compare", _described(things), options),
-            decide,
-            lambda outcome, spent: Judgement(cast(Any, outcome), spent).to_dict(),
-            request_id=request_id,
-            who=who,
-        )
-        return Judgement.from_dict(result)
+        begun = Begun("compare", _described(things), options)
+        return Judgement.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
 
     def _pair(self, things: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
         """Two yes/no questions about the same rows, and both at once; None where rows are not coins."""
@@ -253,12 +248,14 @@ class Acting:
         one, other = (itself(thing) for thing in things)
         if isinstance(one, Expression) and isinstance(other, Expression):
             group = () if given is None else (given,)
-            a, b, both = ((one.tree,), (other.tree,), (one.tree, other.tree))
-            first, second, third = (question_of(conjunction(*trees, *group)) for trees in (a, b, both))
+            wanted = ((one.tree,), (other.tree,), (one.tree, other.tree))
+            first, second, third = (question_of(conjunction(*trees, *group)) for trees in wanted)
             return first, second, third
         if any(self._mechanism.propose(thing).reading.scale != "share" for thing in (one, other)):
             return None
         if isinstance(one, Values) and isinstance(other, Values):
+            for given_ in (one, other):  # what is wrong with given values is reported, and they are as long as the rows
+                self._session.sample.sums(given_, "share")
             both = Values(
                 sample=np.asarray(one.sample) & np.asarray(other.sample),
                 reference=np.asarray(one.reference) & np.asarray(other.reference),
@@ -331,48 +328,14 @@ class Acting:
         if not 1 <= number <= len(session.journal):
             raise QuestionError(f"there are rounds 1 to {len(session.journal)}, not {number}.")
         begun = Begun("certify", ({"kind": "round", "round": number},), {"share": None if part is None else str(part)})
-        if session.journal.performed_as(request_id) is not None:  # it was done: what is recorded is returned
-            done = session.perform(begun, lambda: None, lambda *_: {}, request_id=request_id, who=who)
-            return Answer.from_dict(done)
-        past = session.journal[number]
         nats = self._mechanism.budget.claim_price(part)
-        offer = self._again(number)
-        ends = self._mechanism.certificate(offer, past.cell, nats)
-        if ends is None or nats >= past.answer.spent:
+        known = session.journal.performed_as(request_id) is not None  # what is recorded is returned
+        if not known and certified(self._mechanism, session.journal[number], nats) is None:
             raise QuestionError(
-                f"the interval of round {number} was computed at {past.answer.spent:.1f} nats, and a claim now costs "
-                f"{nats:.1f}: it would not be narrower. Read the question instead. Nothing was charged."
+                f"the interval of round {number} was computed at {session.journal[number].answer.spent:.1f} nats, and a "
+                f"claim now costs {nats:.1f}: it would not be narrower. Read the question instead. Nothing was charged."
             )
-        low, high = ends if offer.reading.scale == "share" else (2.0 * ends[0] - 1.0, 2.0 * ends[1] - 1.0)
-        found = replace(past.answer, low=low, high=high, spent=nats)
-        if offer.reading.scale != past.answer.scale:
-            found = replace(found, scale=offer.reading.scale).on(past.answer.scale)
-            found = replace(found, value=past.answer.value)
-        result = session.perform(
-            begun,
-            lambda: None,
-            lambda _, spent: {**found.to_dict(), "spent": spent},
-            request_id=request_id,
-            who=who,
-        )
-        return Answer.from_dict(result)
-
-    def _again(self, number: int) -> Offer:
-        """The proposal of an earlier round, as the record replays it."""
-        mechanism = self._session.first_state()
-        for past in self._session.journal.in_order():
-            if isinstance(past, Performed):
-                perform_again(mechanism, past)
-                continue
-            kept = past.question
-            question = past.reading if isinstance(kept, Digest) else kept
-            if past.number == number:
-                return propose(mechanism, question, past.act)
-            if past.cell is None:
-                mechanism.skip(1)
-            else:
-                step(mechanism, question, past.cell, past.fit, past.act)
-        raise QuestionError(f"there is no round {number}.")
+        return Answer.from_dict(session.perform(begun, lambda: None, request_id=request_id, who=who))
 
 
 def _weights(given: Sequence[float] | None, count: int) -> list[Fraction]:

@@ -11,7 +11,7 @@ from everhold.errors import LedgerError, QuestionError
 from everhold.ledger.audit import Audit
 from everhold.ledger.codec import AskedBy
 from everhold.ledger.reader import as_asked, logged_finding, logged_round
-from everhold.ledger.rounds import RecordedFinding
+from everhold.ledger.rounds import Begun, RecordedFinding
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.rules import Rule
 from everhold.mechanism.tolerance import Contract
@@ -487,7 +487,11 @@ class Holdout:
                 first=count - len(batch) + 1,
             )
 
+        if kind == "close" and not cast(Everhold, self.session.mechanism).closed:
+            acting.require_one_batch(things)
         results = lockstep(things, parts, self.declared())
+        if kind == "close" and not cast(Everhold, self.session.mechanism).closed:
+            self.session.perform(Begun("close", (), {"share": "1"}), lambda: None, request_id=at.request, who=at.who)
         for thing, found in zip(things, results, strict=True):
             if is_statistic(thing):
                 self.record_finding(thing, found, at)
