@@ -104,7 +104,9 @@ class Read:
     title: ClassVar[str] = "Read"
     needs: ClassVar[Needs] = "ask"
     when: ClassVar[str] = "Use it for the few numbers that you will report, after exploring with ask."
-    costs: ClassVar[str] = "It discloses the value to a small cell, so every later interval is wider; try_out says by how much."
+    costs: ClassVar[str] = (
+        "It discloses the value to a small cell, so every later interval is wider; try_out says by how much."
+    )
     example: ClassVar[Mapping[str, Any]] = {"question": "smoker", "share": 0.25}
     question: _Question
     _: KW_ONLY
@@ -174,7 +176,9 @@ class Compare:
         "Use it to decide between two for good. Two yes/no questions are compared by the rows on which they differ, which "
         "finds much smaller differences than two intervals do."
     )
-    costs: ClassVar[str] = "The verdict for all later intervals, and a part of the failure probability that is left for claims."
+    costs: ClassVar[str] = (
+        "The verdict for all later intervals, and a part of the failure probability that is left for claims."
+    )
     example: ClassVar[Mapping[str, Any]] = {"first": "smoker", "second": "age > 80"}
     first: _Compared
     second: _Compared
@@ -193,7 +197,9 @@ class Certify:
     title: ClassVar[str] = "Certify"
     needs: ClassVar[Needs] = "ask"
     when: ClassVar[str] = "Use it to report an answer that you asked earlier, without reading it."
-    costs: ClassVar[str] = "It discloses nothing new. It spends a part of the failure probability that is left for claims."
+    costs: ClassVar[str] = (
+        "It discloses nothing new. It spends a part of the failure probability that is left for claims."
+    )
     example: ClassVar[Mapping[str, Any]] = {"round": 1}
     round: Annotated[int, _Role("round", "The round of the earlier answer, as the log shows it.")]
     _: KW_ONLY
@@ -384,7 +390,11 @@ def act_from(name: str, body: Mapping[str, Any]) -> AnyAct:
 
 
 Found = Answer | Result | Choice | Decision | Judgement
-_DISCLOSED: dict[str, type[Choice | Decision | Judgement]] = {"choice": Choice, "decision": Decision, "judgement": Judgement}
+_DISCLOSED: dict[str, type[Choice | Decision | Judgement]] = {
+    "choice": Choice,
+    "decision": Decision,
+    "judgement": Judgement,
+}
 
 
 def to_result(found: Found | Sequence[Found]) -> dict[str, Any]:
