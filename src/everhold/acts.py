@@ -57,6 +57,7 @@ Thing = object
 class _Role:
     form: Form
     about: str
+    least: int = 1
 
 
 _Share = Annotated[
@@ -218,7 +219,7 @@ class Close:
     example: ClassVar[Mapping[str, Any]] = {
         "questions": ["smoker", {"statistic": "median", "arguments": {"question": "age"}}]
     }
-    questions: _Questions
+    questions: Annotated[Sequence[Thing], _Role("questions", "Yes/no questions and statistics; none: only close.", 0)]
 
 
 ACTS: dict[str, type[AnyAct]] = {
@@ -240,6 +241,7 @@ class Field:
         about: a sentence for people.
         required: whether it must be given; such parameters are positional in Python.
         default: where it is not required.
+        least: how many a list must have.
     """
 
     name: str
@@ -247,6 +249,7 @@ class Field:
     about: str
     required: bool
     default: Any
+    least: int = 1
 
 
 def fields_of(kind: type[AnyAct]) -> tuple[Field, ...]:
@@ -260,7 +263,7 @@ def fields_of(kind: type[AnyAct]) -> tuple[Field, ...]:
     for one in fields(kind):  # type: ignore[arg-type]
         role: _Role = hints[one.name].__metadata__[0]
         required = one.default is MISSING
-        found.append(Field(one.name, role.form, role.about, required, None if required else one.default))
+        found.append(Field(one.name, role.form, role.about, required, None if required else one.default, role.least))
     return tuple(found)
 
 

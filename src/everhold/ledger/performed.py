@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LoggedAct", "in_order", "logged_act"]
 
+_LEADS = ("question", "first", "second")
 _KINDS = {
     "best_of": "choice: the largest on the private rows",
     "is_better": "one bit: larger on the private rows",
@@ -151,18 +152,16 @@ def _said(past: Performed) -> str:
 def _question(asked: dict[str, Any]) -> str:
     kind = asked["kind"]
     if kind == "statistic":
-        given = ", ".join(_argument(name, value) for name, value in asked["arguments"].items())
-        return f"{asked['name']}({given})"
+        given = asked["arguments"]
+        leads = [str(given[name]) for name in _LEADS if name in given]
+        others = [f"{name} {value}" for name, value in given.items() if name not in _LEADS]
+        return f"{asked['name']}({', '.join([*leads, *others])})"
     if kind == "round":
         return f"round {asked['round']:,}"
     if "text" not in asked:
         return "values given as arrays"
     given = f" given {asked['given']}" if asked.get("given") else ""
     return f"{asked['text']}{given}" if kind == "yes/no" else f"{kind.removesuffix(' given')} of {asked['text']}{given}"
-
-
-def _argument(name: str, value: object) -> str:
-    return str(value) if name in ("question", "first", "second") else f"{name} {value}"
 
 
 def in_order(questions: Sequence[LoggedQuestion], acts: Sequence[LoggedAct]) -> list[LoggedQuestion | LoggedAct]:

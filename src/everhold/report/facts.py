@@ -18,7 +18,8 @@ def budget_facts(budget: Budget, *, acts: int, closed: bool) -> dict[str, Any]:
     """What was done beyond rounds, and how wide the next reading is.
 
     `acts`: choices, bits, verdicts and certificates. `disclosed`: nats of everything disclosed so far. `claim_price`: of the
-    next reading or verdict; None once the study is closed. `width`: how many times a plain 95 % interval the next reading's interval is.
+    next reading or verdict; None once the study is closed. `width`: how many times a plain 95 % interval the next reading's
+    interval is.
     """
     price = budget.claim_price()
     return {

@@ -190,7 +190,7 @@ def statistic_body(kind: type[Statistic[Any]]) -> type[StatisticBody]:
 
 _ACT_FORMS: dict[ActForm, Any] = {
     "question": Thing,
-    "questions": Annotated[list[Thing], Field(min_length=1, max_length=100_000)],
+    "questions": Annotated[list[Thing], Field(max_length=100_000)],
     "text": Annotated[str, Field(max_length=4_000)],
     "real": _Finite,
     "reals": Annotated[list[_Finite], Field(max_length=100_000)],
@@ -213,6 +213,8 @@ def act_body(kind: type[AnyAct]) -> type[ActBody]:
     fields: dict[str, Any] = {}
     for one in fields_of(kind):
         form = _ACT_FORMS[one.form]
+        if one.form == "questions":
+            form = Annotated[form, Field(min_length=one.least)]
         about = Field(description=one.about) if one.required else Field(one.default, description=one.about)
         fields[one.name] = (form if one.required else form | None, about)
     made: type[ActBody] = create_model(f"{kind.__name__}Act", __base__=ActBody, __doc__=kind.__doc__, **fields)
