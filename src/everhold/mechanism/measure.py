@@ -178,20 +178,26 @@ class CountTolerance:
 
     def counts(self, outcome: Outcome) -> tuple[int, int]:
         """The least and the largest count with this outcome."""
-        low, high = edges_beyond(self.reading, self.limits, outcome)
-        n = self.at.rows
-        least, most = ceil(n * (1 + low) / 2), floor(n * (1 + high) / 2)
-        if isinstance(outcome, int):  # a cell beyond τ is open on the side of the forecast
-            if outcome > 0 and n * (1 + low) == 2 * least:
-                least += 1
-            if outcome < 0 and n * (1 + high) == 2 * most:
-                most -= 1
+        n, per, tau, cell = self.at.rows, self.reading.denominator, self.limits.tau, self.limits.cell
+        # (1 + v)/2 = count/n, all over 2 · per · TOLERANCE_ONE
+        middle, whole = (per + self.reading.numerator) * TOLERANCE_ONE, 2 * per * TOLERANCE_ONE
+        if outcome is QUIET:
+            least, most = -(-n * (middle - tau * per) // whole), n * (middle + tau * per) // whole
+        else:  # a cell beyond τ is open on the side of the forecast
+            j = _cell(outcome)
+            near, far = (tau + (abs(j) - 1) * cell) * per, (tau + abs(j) * cell) * per
+            if j > 0:
+                least, most = n * (middle + near) // whole + 1, n * (middle + far) // whole
+            else:
+                least, most = -(-n * (middle - far) // whole), -(-n * (middle - near) // whole) - 1
         return max(least, 0), min(most, n)
 
     def ends(self, outcome: Outcome) -> tuple[float, float, float]:
         """By the exact tail."""
-        low, high = edges_beyond(self.reading, self.limits, outcome)
-        value = self.reading.value if outcome is QUIET else float((low + high) / 2)
+        value = self.reading.value
+        if outcome is not QUIET:
+            low, high = edges_beyond(self.reading, self.limits, outcome)
+            value = float((low + high) / 2)
         return 0.5 * (1.0 + min(max(value, -1.0), 1.0)), *count_interval(*self.counts(outcome), self.at)
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
