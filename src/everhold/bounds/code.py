@@ -315,7 +315,9 @@ def _ln_unknown_rate(n: int, yes: int) -> float:
     if n == 0:
         return 0.0
     k, m = float(yes), float(n - yes)
-    if yes == 0 and (last := n.bit_length() + 12) < _RATES:  # smaller rates together have weight 1/i, and are likelier still
+    if (
+        yes == 0 and n >= 64 and (last := n.bit_length() + 19) < _RATES
+    ):  # smaller rates together: weight 1/i, likelier still
         terms = [w + m * ln_no for w, _, ln_no in _RATE_TABLE[: last - 1]]
         b = _ln_sum([*terms, m * _RATE_NO[last - 1] - ln(float(last))])
     else:
