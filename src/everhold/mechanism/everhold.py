@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import isinf, nan
+from math import isinf, nan, sqrt
 from typing import TYPE_CHECKING
 
 from everhold.bounds.budget import Budget
@@ -81,11 +81,12 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Batch:
-    """Readings that share a price: all were fixed before the first was read."""
+    """Readings that share a price and all else: they were fixed before the first was read."""
 
     nats: float
     left: int
     precision: Precision
+    misfit: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,6 +109,15 @@ class _State:
     batch: _Batch | None = None
     taught: _Taught = field(default_factory=_Taught)
     closed: bool = False
+    offs: tuple[int, float] = (0, 0.0)
+
+    @property
+    def misfit(self) -> float:
+        """How far off forecasts have been, in foreseen standard deviations: what was disclosed of it, shrunk towards 1."""
+        if self.batch is not None:
+            return self.batch.misfit
+        count, squares = self.offs
+        return max(sqrt((2.0 + squares) / (2.0 + count)), 1.0)
 
 
 class Everhold:
@@ -222,7 +232,7 @@ class Everhold:
         noise = None
         if act.kind == "ask":
             noise = self._noise(state.budget.code)
-        at = Foreseen(nats, self._n, self._known, noise, precision)
+        at = Foreseen(nats, self._n, self._known, noise, precision, state.misfit)
         if isinstance(query, GROUPED):
             if not self._grouped or (look := self._estimator.look(state.sketch, query.parts)) is None:
                 raise QuestionError(
@@ -328,10 +338,14 @@ class Everhold:
             budget = budget if act.place > 1 else budget.claimed(act.share)
             left = act.parts - act.place
             _, precision = self._price(act)
-            batch = _Batch(proposal.nats, left, precision) if left else None
+            batch = _Batch(proposal.nats, left, precision, state.misfit) if left else None
         taught = self._taught(state.taught, proposal, outcome)
+        off = proposal.measure.off(outcome)
+        offs = state.offs if off is None else (state.offs[0] + 1, state.offs[1] + min(off * off, 400.0))
         closed = act.kind == "close" and batch is None
-        after = replace(state, round=proposal.round, budget=budget, batch=batch, taught=taught, closed=closed)
+        after = replace(
+            state, round=proposal.round, budget=budget, batch=batch, taught=taught, closed=closed, offs=offs
+        )
         ended = batch is None and not closed and bool(taught.queries)
         if not ended:
             if fit is not None:

@@ -742,6 +742,7 @@ class Session(Generic[P]):
             try:
                 entries = (read_entry(record, self._kinds, parse="surprises") for record in store.new_records())
                 self.restore(entries, store.path)
+                self.finish_pending()
             except BaseException:  # half of what was recorded is taken over: nothing may be answered from that
                 store.fail()
                 raise
