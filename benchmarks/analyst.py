@@ -11,6 +11,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -68,7 +69,7 @@ class Asked:
 
     def normal(self, rows: Frame, z: float) -> float:
         """The half-width of a normal interval."""
-        return max(z * float(self.rates(rows).std()) / len(rows) ** 0.5, self.step / 2)
+        return max(z * float(self.rates(rows).std()) / sqrt(len(rows)), self.step / 2)
 
 
 def _everyone(rows: Frame) -> NDArray[np.bool_]:
