@@ -40,10 +40,20 @@ serve: $(READY)  ## the demo's study behind a server: open the address, sign in 
 	@$(BIN)/everhold token create me --scope custodian --days 1 --tokens out/demo.tokens.json | head -n 1
 	@$(BIN)/everhold serve out/demo.everhold --tokens out/demo.tokens.json
 
+# Where the tests and doctests of one room are. Without any, pytest would run the whole suite.
+PLACES = $(wildcard tests/$(ROOM) tests/test_$(ROOM).py src/everhold/$(ROOM) src/everhold/$(ROOM).py)
+ifneq ($(filter test,$(MAKECMDGOALS)),)
+ifdef ROOM
+ifeq ($(strip $(PLACES)),)
+$(error there is no room $(ROOM). Expected one of: \
+	$(filter-out __pycache__,$(notdir $(patsubst %/,%,$(wildcard src/everhold/*/)))))
+endif
+endif
+endif
+
 test: $(READY)  ## the whole test suite, doctests and docs included; ROOM=ledger for one room without its slow tests
 ifdef ROOM
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not browser" \
-		$(wildcard tests/$(ROOM) tests/test_$(ROOM).py src/everhold/$(ROOM) src/everhold/$(ROOM).py)
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not browser" $(PLACES)
 else
 	@$(BIN)/python -m pytest -n $(JOBS)
 endif
@@ -67,7 +77,7 @@ check: $(READY)  ## ruff, mypy (strict) and the order of the rooms
 bench: $(READY)  ## every benchmark: speed as ratios, the tables of the docs
 	@$(BIN)/python -m benchmarks
 
-bench-paper: $(READY)  ## everhold against its rivals: half an hour, resumable; QUICK=1 for two minutes, ALSO=FILE
+bench-paper: $(READY)  ## everhold against the baselines: half an hour, resumable; QUICK=1 for two minutes, ALSO=FILE
 	@$(BIN)/python -m benchmarks.paper --jobs $(JOBS) $(if $(QUICK),--quick --out out/bench-paper-quick) \
 		$(if $(ALSO),--also $(ALSO)) $(if $(PUBLISH),--publish)
 

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 NAMES = (
     "starting",
     "speed",
+    "surprises",
     "tables",
     "ledger",
     "aqa_ogd",
@@ -18,6 +19,7 @@ NAMES = (
     "thresholdout",
     "tolerance",
     "searches",
+    "analyst",
     "server",
 )
 

@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import everhold as eh
 from benchmarks.promises import Line
-from everhold.bounds.rivals import splitting_width, thresholdout_width
+from everhold.bounds.baselines import splitting_width, thresholdout_width
 
 CONFIGURATIONS = 1_000
 
@@ -154,7 +154,7 @@ def _contest(submissions: int = 1_000) -> Line:
     labels = rng.integers(0, 2, 1_000)
     vote, plain = np.zeros(1_000), np.zeros(1_000)
     with tempfile.TemporaryDirectory() as folder:
-        contest = eh.Contest.create(Path(folder) / "c.everhold", np.zeros((1_000, 1)), labels, classes=[0, 1], seed=1)
+        contest = eh.Contest.create(Path(folder) / "c.everhold", labels, classes=[0, 1], seed=1)
         for _ in range(submissions - 1):
             guess = rng.integers(0, 2, 1_000)
             told = contest.submit("mallory", guess).score
@@ -176,7 +176,7 @@ def _contest(submissions: int = 1_000) -> Line:
 def run(seeds: tuple[int, ...] = (1, 2, 3), configurations: int = CONFIGURATIONS) -> list[Line]:
     """A row a table and seed, and three promises."""
     print(
-        f"\n  {'data':<15}{'test':>6} {'plain: told':>12}{'fresh':>8}   {'everhold':>9}  "
+        f"\n  {'data':<15}{'test':>6} {'plain: score':>12}{'fresh':>8}   {'everhold':>9}  "
         f"{'interval':<18}{'fresh':>7}{'surprises':>11}"
         "   ± everhold, splitting, Thresholdout"
     )

@@ -54,7 +54,7 @@ def _submissions(folder: Path, count: int, seed: int) -> float:
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 2, 500)
     place = folder / f"c{count}-{seed}.everhold"
-    contest = eh.Contest.create(place, np.zeros((500, 1)), labels, classes=[0, 1], seed=1)
+    contest = eh.Contest.create(place, labels, classes=[0, 1], seed=1)
     started = CPU()
     for number in range(count):
         contest.submit(f"entrant {number % 20}", np.where(rng.random(500) < 0.3, 1 - labels, labels))

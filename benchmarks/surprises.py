@@ -1,13 +1,13 @@
 """What a surprise costs: refits over sessions of 80 surprises, honest and hostile, against a quiet ask.
 
 A quiet ask is one of n = 1,000,000 private rows in memory. Each world gives a session of surprises: questions and answers
-that a prior is wrong about in its own way. Hostile worlds are not data at all: constraints that contradict each other, that
-no density ratio below the cap can meet, or that differ in a few rows only.
+that a prior is wrong about in its own way. It runs twice, and the faster time of each refit counts: the largest of many
+times would otherwise be that of a busy neighbour. Hostile worlds are not data at all: constraints that contradict each
+other, that no density ratio below the cap can meet, or that differ in a few rows only.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -22,6 +22,7 @@ POOLS = (20_000, 100_000)
 SURPRISES = 80
 MOST_ROUNDS = 3_000
 MOST_RATIO = 100.0
+LEAST_ROUNDS = 0.93
 
 Values = NDArray[np.bool_] | NDArray[np.float64]
 Table = dict[str, NDArray[np.float64]]
@@ -49,7 +50,7 @@ def people(rng: np.random.Generator, size: int, prior: str = "good") -> Table:
         "age": 45.0 + 15.0 * old,
         "bmi": 26.0 + 4.0 * heavy,
         "income": 40.0 - 12.0 * poor,
-        "smokes": smokes * 1.0,
+        "smokes": smokes.astype(np.float64),
         "moves": moves,
     }
 
@@ -75,7 +76,8 @@ def _scores(rng: np.random.Generator) -> Callable[[Table], NDArray[np.float64]]:
 
     def values(rows: Table) -> NDArray[np.float64]:
         score = weights[0] * (rows["age"] - 45) / 30 + weights[1] * (rows["bmi"] - 26) / 8
-        return np.clip(score + weights[2] * (rows["income"] - 40) / 24, -1.0, 1.0)
+        result: NDArray[np.float64] = np.clip(score + weights[2] * (rows["income"] - 40) / 24, -1.0, 1.0)
+        return result
 
     return values
 
@@ -158,21 +160,22 @@ def _anything(pool: int) -> Pairs:
 
 @dataclass(frozen=True)
 class World:
-    """A way to be wrong."""
+    """A way to be wrong; and the round of the last surprise at P = 20,000 with fits whose cost had no bound."""
 
     name: str
     pairs: Callable[[int], Pairs]
+    rounds: int | None = None
 
 
 WORLDS = (
     World("nearly right", _lean),
-    World("wrong location", _wrong("location")),
-    World("wrong location, numbers", _wrong("location", numbers=True)),
-    World("wrong scale", _wrong("scale")),
-    World("independent columns", _wrong("independent")),
-    World("missing regions", _wrong("missing")),
-    World("cells of a table", _cells),
-    World("nearly collinear", _climb),
+    World("wrong location", _wrong("location"), 131),
+    World("wrong location, numbers", _wrong("location", numbers=True), 397),
+    World("wrong scale", _wrong("scale"), 144),
+    World("independent columns", _wrong("independent"), 2_119),
+    World("missing regions", _wrong("missing"), 169),
+    World("cells of a table", _cells, 100),
+    World("nearly collinear", _climb, 158),
     World("contradictions", _contradictions),
     World("beyond the cap", _beyond_the_cap),
     World("anything at all", _anything),
@@ -216,7 +219,8 @@ def run(worlds: tuple[World, ...] = WORLDS) -> list[Line]:
     for pool in POOLS:
         for world in worlds:
             before = quiet_ask(pool)
-            taken, _, rounds = session(world, pool)
+            (once, _, rounds), (again, _, _) = session(world, pool), session(world, pool)
+            taken = np.minimum(once, again)
             quiet = float(np.median([before, quiet_ask(pool)]))
             median, largest = float(np.median(taken)) / quiet, float(taken.max()) / quiet
             lines.append(
@@ -228,5 +232,13 @@ def run(worlds: tuple[World, ...] = WORLDS) -> list[Line]:
                     largest <= MOST_RATIO,
                 )
             )
-            print(lines[-1], file=sys.stderr, flush=True)
+            if pool == POOLS[0] and world.rounds is not None:
+                lines.append(
+                    Line(
+                        f"rounds until surprise {SURPRISES} over those with fits whose cost has no bound, {world.name}",
+                        f"{rounds / world.rounds:.3f} ({rounds} and {world.rounds})",
+                        f"at least {LEAST_ROUNDS:g}",
+                        rounds >= LEAST_ROUNDS * world.rounds,
+                    )
+                )
     return lines

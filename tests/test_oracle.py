@@ -54,7 +54,7 @@ def test_boolean_route(mechanism):
         assert abs(answer.value - truth) <= tolerance
         assert truth in answer.interval
     assert oracle.holdout.rounds == 3 * oracle._batch
-    with pytest.raises(eh.QuestionError, match="planned"):
+    with pytest.raises(eh.QuestionError, match=r"all 3 planned .* plan more with rounds="):
         oracle.ask(QUERIES[0][0])
 
 

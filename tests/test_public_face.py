@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import everhold as eh
+from everhold.client.aio import AsyncStudy
+from everhold.client.sync import RemoteStudy
+from everhold.statistics import STATISTICS
 
 
 def test_all_is_sorted_complete_and_true():
@@ -15,6 +21,21 @@ def test_all_is_sorted_complete_and_true():
         described = value.__doc__ if callable(value) else value
         assert described, name
         assert not str(described).startswith(f"{name}("), f"{name} has only the text that dataclasses write"
+
+
+@pytest.mark.parametrize("holder", [eh.Holdout, eh.Rehearsal, RemoteStudy, AsyncStudy])
+@pytest.mark.parametrize("name", sorted(STATISTICS))
+def test_every_statistic_is_a_method_wherever_questions_are_asked(name, holder):
+    method = inspect.getattr_static(holder, name, None)
+    assert method is not None, f"add the line: {name} = asked({STATISTICS[name].__name__})"
+    assert method.__doc__ == STATISTICS[name].__doc__
+    assert inspect.iscoroutinefunction(method) == (holder is AsyncStudy)
+
+
+def test_type_checkers_know_every_statistic():
+    lines = Path(eh.__file__).read_text(encoding="utf-8").splitlines()
+    for kind in STATISTICS.values():
+        assert any(line.strip().startswith(f"from {kind.__module__} import") for line in lines), kind.__module__
 
 
 def test_interval_and_answer_read_well():

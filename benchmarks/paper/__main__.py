@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="few seeds and short sessions, for CI")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "bench-paper", help="where the report goes")
     parser.add_argument("--only", nargs="*", choices=[one.name for one in SECTIONS], help="some sections only")
-    parser.add_argument("--also", type=Path, nargs="*", default=[], help="files that register contenders or analysts")
+    parser.add_argument("--also", type=Path, nargs="*", default=[], help="files that register mechanisms or analysts")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--publish", action="store_true", help="copy the report to docs/paper as well")
     given = parser.parse_args(arguments)

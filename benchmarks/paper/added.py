@@ -1,4 +1,4 @@
-"""(i) What you added: contenders and analysts of your own against everybody else."""
+"""(i) What you added: mechanisms and analysts of your own against everybody else."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from benchmarks.paper.errors import world
 from benchmarks.paper.run import Row, Task
 from benchmarks.paper.section import Claim, Section, game_row, table
 from everhold.errors import QuestionError
-from everhold.games import ANALYSTS, CONTENDERS, play
+from everhold.games import ANALYSTS, MECHANISMS, play
 
 AGAINST = ("everhold", "empirical mean", "Gaussian noise", "Thresholdout", "Guess and Check, empirical", "AQA-OGD")
 BY = ("fixed random", "freedman", "hill climber", "surprise hunter", "SQ boosting", "fingerprinting")
@@ -17,21 +17,21 @@ def _mine(register: dict[str, object]) -> list[str]:
     return [name for name, thing in register.items() if not getattr(thing, "__module__", "").startswith("everhold.")]
 
 
-def played(analyst: str, contender: str, where: str, rounds: int, rows: int, seed: int) -> list[Row]:
+def played(analyst: str, mechanism: str, where: str, rounds: int, rows: int, seed: int) -> list[Row]:
     """One game."""
     try:
-        game = play(analyst, contender, world(where, seed), rounds, seed, rows=rows)
+        game = play(analyst, mechanism, world(where, seed), rounds, seed, rows=rows)
     except QuestionError:
         return []
     return [game_row(game, rounds=rounds, seed=seed)]
 
 
 def tasks(quick: bool) -> list[Task]:
-    """Your contenders against the known analysts, your analysts against the known contenders, and yours against yours."""
+    """Your mechanisms against the known analysts, your analysts against the known mechanisms, and yours against yours."""
     rounds, rows = (200, 1_000) if quick else (1_000, 5_000)
-    contenders, analysts = _mine(dict(CONTENDERS)), _mine(dict(ANALYSTS))
-    pairs = [(a, c) for c in contenders for a in BY] + [(a, c) for a in analysts for c in AGAINST]
-    pairs += [(a, c) for a in analysts for c in contenders]
+    mechanisms, analysts = _mine(dict(MECHANISMS)), _mine(dict(ANALYSTS))
+    pairs = [(a, c) for c in mechanisms for a in BY] + [(a, c) for a in analysts for c in AGAINST]
+    pairs += [(a, c) for a in analysts for c in mechanisms]
     return [
         Task("added", played, (a, c, where, rounds, rows, 1))
         for a, c in pairs
@@ -41,11 +41,11 @@ def tasks(quick: bool) -> list[Task]:
 
 def text(rows: list[Row]) -> str:
     """One table."""
-    head = ["analyst", "contender", "world", "answered", "largest error", "half-width told", "missed", "surprises"]
+    head = ["analyst", "mechanism", "world", "answered", "largest error", "half-width returned", "missed", "surprises"]
     body = [
         [
             row["analyst"],
-            row["contender"],
+            row["mechanism"],
             row["world"],
             f"{row['answered']:,}" + (", then refused" if row["refused"] else ""),
             f"{row['largest_error']:.3f}",
@@ -60,7 +60,7 @@ def text(rows: list[Row]) -> str:
 
 def claims(rows: list[Row]) -> list[Claim]:
     """Whatever was added, everhold's intervals hold."""
-    mine = [row for row in rows if row["contender"].startswith("everhold")]
+    mine = [row for row in rows if row["mechanism"].startswith("everhold")]
     missed = sum(row["missed"] for row in mine)
     if not mine:
         return []

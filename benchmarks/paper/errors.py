@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.paper.run import Row, Task
 from benchmarks.paper.section import Claim, Section, game_row, table
 from everhold.errors import QuestionError
-from everhold.games import CONTENDERS, WORLDS, World, play
+from everhold.games import MECHANISMS, WORLDS, World, play
 from everhold.games.worlds.table import real_table
 
 ROWS = 10_000
@@ -34,39 +34,39 @@ def world(name: str, seed: int) -> World:
     return real_table({key: flights[key].to_numpy() for key in flights}, label="arr_delay", above=0.0)
 
 
-def attacked(contender: str, where: str, rounds: int, rows: int, seed: int) -> list[Row]:
+def attacked(mechanism: str, where: str, rounds: int, rows: int, seed: int) -> list[Row]:
     """Freedman's vote on pure noise, T questions: where the prior is right, or a sample that can be overfitted."""
-    game = play("freedman", contender, world(where, seed), rounds, seed, rows=rows)
+    game = play("freedman", mechanism, world(where, seed), rounds, seed, rows=rows)
     return [game_row(game, rounds=rounds, seed=seed, part="attack")]
 
 
-def guaranteed(contender: str, where: str, analyst: str, rounds: int, rows: int, seed: int) -> list[Row]:
+def guaranteed(mechanism: str, where: str, analyst: str, rounds: int, rows: int, seed: int) -> list[Row]:
     """A game in one of the six worlds; no row for a mechanism that cannot be asked for numbers."""
     try:
-        game = play(analyst, contender, world(where, seed), rounds, seed, rows=rows)
+        game = play(analyst, mechanism, world(where, seed), rounds, seed, rows=rows)
     except QuestionError:
         return []
     return [game_row(game, rounds=rounds, seed=seed, part="worlds")]
 
 
-def contenders() -> list[str]:
+def mechanisms() -> list[str]:
     """Everybody who answers the question asked."""
-    return [name for name in CONTENDERS if name not in LEFT_OUT]
+    return [name for name in MECHANISMS if name not in LEFT_OUT]
 
 
 def tasks(quick: bool) -> list[Task]:
     """T up to 1e5 at n = 10,000; 1,000 questions and more in six worlds."""
     lengths = (100, 1_000) if quick else (100, 1_000, 10_000, 100_000)
     rows = 2_000 if quick else ROWS
-    made = [Task("errors", attacked, (name, "noise", t, rows, 1)) for t in reversed(lengths) for name in contenders()]
-    made += [Task("errors", attacked, (name, KNOWN, t, rows, 1)) for t in lengths[1:3] for name in contenders()]
+    made = [Task("errors", attacked, (name, "noise", t, rows, 1)) for t in reversed(lengths) for name in mechanisms()]
+    made += [Task("errors", attacked, (name, KNOWN, t, rows, 1)) for t in lengths[1:3] for name in mechanisms()]
     if quick:
         names = (*OWN, "Gaussian noise", "Guess and Check, set to 3 errors", "empirical mean")
         made += [Task("errors", guaranteed, (n, w, "SQ boosting", 1_000, rows, 1)) for w in WORLD_NAMES for n in names]
         return made
     for length, analyst in ((5_000, "fixed random"), (1_000, "fixed random"), (1_000, "SQ boosting")):
         for where in WORLD_NAMES:
-            made += [Task("errors", guaranteed, (n, where, analyst, length, rows, 1)) for n in contenders()]
+            made += [Task("errors", guaranteed, (n, where, analyst, length, rows, 1)) for n in mechanisms()]
     return made
 
 
@@ -99,7 +99,7 @@ def winners(rows: list[Row]) -> dict[tuple[str, str, int], tuple[str, float, flo
     """For every world, analyst and T: who has the narrowest guarantee, its half-width, and everhold's default rule's."""
     found: dict[tuple[str, str, int], dict[str, float]] = {}
     for row in _part(rows, "worlds"):
-        found.setdefault((row["world"], row["analyst"], row["rounds"]), {})[row["contender"]] = promised(row)
+        found.setdefault((row["world"], row["analyst"], row["rounds"]), {})[row["mechanism"]] = promised(row)
     best: dict[tuple[str, str, int], tuple[str, float, float]] = {}
     for key, widths in found.items():
         others = {name: width for name, width in widths.items() if name in OWN or not name.startswith("everhold")}
@@ -119,11 +119,11 @@ def text(rows: list[Row]) -> str:
         ],
     )
     return (
-        f"{_attack_text(rows, 'noise')}\n\nThere the prior is right, so whoever trusts it cannot be wrong. The "
+        f"{_attack_text(rows, 'noise')}\n\nThere the prior is right, so a mechanism that trusts it cannot be wrong. The "
         f"same vote with "
         f"public rows that bring their labels along, and can be overfitted too:\n\n{_attack_text(rows, KNOWN)}\n\n"
-        f"Six worlds, analysts: {analysts}. The half-width that a session told for all its T questions; a mechanism that "
-        "refused on the way guarantees nothing for T. everhold's default rule and Guess and Check are each "
+        f"Six worlds, analysts: {analysts}. The half-width that a session returned for all its T questions; a mechanism "
+        "that refused on the way guarantees nothing for T. everhold's default rule and Guess and Check are each "
         f"set to allow for three or for four standard errors of the public rows (four is everhold's default); "
         f"Guess and Check "
         f"also to ±0.1.\n\n{second}"
@@ -133,16 +133,16 @@ def text(rows: list[Row]) -> str:
 def _attack_text(rows: list[Row], where: str) -> str:
     attack = [row for row in _part(rows, "attack") if row["world"] == where]
     lengths = sorted({row["rounds"] for row in attack})
-    names = list(dict.fromkeys(row["contender"] for row in attack))
-    by = {(row["contender"], row["rounds"]): row for row in attack}
+    names = list(dict.fromkeys(row["mechanism"] for row in attack))
+    by = {(row["mechanism"], row["rounds"]): row for row in attack}
     first = table(
-        ["mechanism", *(f"T = {t:,}" for t in lengths), "half-width told"],
+        ["mechanism", *(f"T = {t:,}" for t in lengths), "half-width returned"],
         [[name, *(_cell(by.get((name, t))) for t in lengths), _width(by.get((name, lengths[-1])))] for name in names],
     )
     return (
         f"Freedman's vote on labels that are pure noise, n = {attack[0]['rows']:,} private rows and as many public "
         f"ones. Largest error of all "
-        f"answers, share scale; *half-width told* is the widest interval at the last T.\n\n{first}"
+        f"answers, share scale; *half-width returned* is the widest interval at the last T.\n\n{first}"
     )
 
 
@@ -155,8 +155,8 @@ def _width(row: Row | None) -> str:
 def draw(rows: list[Row], axes: Any) -> None:
     """Error over T."""
     attack = [row for row in _part(rows, "attack") if row["world"] == "noise"]
-    for name in dict.fromkeys(row["contender"] for row in attack):
-        mine = sorted((row["rounds"], row["largest_error"]) for row in attack if row["contender"] == name)
+    for name in dict.fromkeys(row["mechanism"] for row in attack):
+        mine = sorted((row["rounds"], row["largest_error"]) for row in attack if row["mechanism"] == name)
         bold = name == "everhold"
         axes.plot(*np.array(mine).T, label=name, linewidth=3 if bold else 1, zorder=3 if bold else 1, marker=".")
     axes.set(xscale="log", xlabel="T, questions", ylabel="largest error", title="Freedman's vote on pure noise")
@@ -178,7 +178,7 @@ def claims(rows: list[Row]) -> list[Claim]:
     ):
         here = [row for row in attack if row["world"] == where]
         longest = max(row["rounds"] for row in here)
-        last = {row["contender"]: row["largest_error"] for row in here if row["rounds"] == longest}
+        last = {row["mechanism"]: row["largest_error"] for row in here if row["rounds"] == longest}
         made.append(
             Claim(
                 name,
@@ -195,7 +195,7 @@ def claims(rows: list[Row]) -> list[Claim]:
         for key in won
         if won[key][0] not in OWN
     ]
-    mine = [row for row in rows if row["contender"].startswith("everhold")]
+    mine = [row for row in rows if row["mechanism"].startswith("everhold")]
     missed = sum(row["missed"] for row in mine)
     return [
         *made,

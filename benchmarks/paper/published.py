@@ -10,9 +10,9 @@ import everhold as eh
 from benchmarks import thresholdout as experiment
 from benchmarks.paper.run import Row, Task
 from benchmarks.paper.section import Claim, Section, table
-from everhold.baselines import Ladder, Rival, Thresholdout
+from everhold.baselines import BaselineMechanism, Ladder, Thresholdout
 from everhold.games import GameTerms, play
-from everhold.games.mechanisms.baselines import seated
+from everhold.games.mechanisms.baselines import baseline_session
 from everhold.games.worlds.made import noise
 from everhold.session.session import Session
 
@@ -28,24 +28,24 @@ def thresholdout(rows: int, features: int, seed: int) -> list[Row]:
     mine, theirs = train.T @ y / rows, hold.T @ hy / rows
     public = eh.Reference(rows).pool(rng)
 
-    def seat(scale: float) -> Session[Any]:
+    def scaled_session(scale: float) -> Session[Any]:
         policy = Thresholdout(4.0 / scale / rows**0.5, 1.0 / scale / rows**0.5, shape="gaussian", seed=seed)
-        return eh.Holdout.with_mechanism(rows, lambda n: Rival(policy, rows=n, public=public))
+        return eh.Holdout.with_mechanism(rows, lambda n: BaselineMechanism(policy, rows=n, public=public))
 
-    held = seat(2.0 * SPAN)  # correlations in [-6, 6], scaled to [-1, 1] and read as shares
+    held = scaled_session(2.0 * SPAN)  # correlations in [-6, 6], scaled to [-1, 1] and read as shares
 
     def scaled(x: Any, labels: Any) -> Any:
         return np.clip(x * labels / SPAN, -1.0, 1.0)
 
-    told = np.array(
+    returned = np.array(
         [
             SPAN * held.ask(eh.Values(sample=scaled(hold[:, j], hy), reference=scaled(train[:, j], y))).value
             for j in range(features)
         ]
     )
-    accuracy = seat(1.0)
+    accuracy = scaled_session(1.0)
     found = []
-    for corr, by_thresholdout in ((theirs, False), (told, True)):
+    for corr, by_thresholdout in ((theirs, False), (returned, True)):
         chosen = experiment.best(mine, corr, min(VOTERS, features // 20), rows)
         signs = np.sign(mine[chosen]).astype(np.float32)
         right, known = ((x[:, chosen] @ signs > 0) == (labels > 0) for x, labels in ((hold, hy), (train, y)))
@@ -62,15 +62,15 @@ def thresholdout(rows: int, features: int, seed: int) -> list[Row]:
 
 
 def ladder(rows: int, submissions: int, seed: int) -> list[Row]:
-    """Random submissions and the vote of those told to be below 1/2: the last number on the board."""
+    """Random submissions and the vote of those whose returned loss is below 1/2: the last number on the board."""
     world = noise(seed, atoms=2**16, features=1)
 
-    def seat(at: GameTerms) -> Session[Any]:
-        return seated(at, Ladder(step=rows**-0.5))
+    def ladder_session(at: GameTerms) -> Session[Any]:
+        return baseline_session(at, Ladder(step=rows**-0.5))
 
     shown: Row = {"part": "Ladder", "rows": rows, "seed": seed, "truth": 0.5}
-    for name, contender in (("plain", "empirical mean"), ("ladder", seat), ("everhold", "everhold")):
-        game = play("ladder boosting", contender, world, submissions + 1, seed, rows=rows)
+    for name, mechanism in (("plain", "empirical mean"), ("ladder", ladder_session), ("everhold", "everhold")):
+        game = play("ladder boosting", mechanism, world, submissions + 1, seed, rows=rows)
         shown[name] = round(game.answers[-1].value, 5)
     return [shown]
 
@@ -106,7 +106,7 @@ def text(rows: list[Row]) -> str:
         f"looked good, step 1/√n. Here with {first['rows']:,} rows and {second['rows']:,} rows; the published "
         f"numbers belong to "
         "theirs.\n\n"
-        f"{table(['experiment', 'told by', 'published', 'here', 'deviation over seeds', 'seeds', 'truth'], body)}"
+        f"{table(['experiment', 'reported by', 'published', 'here', 'deviation over seeds', 'seeds', 'truth'], body)}"
     )
 
 
@@ -125,7 +125,7 @@ def claims(rows: list[Row]) -> list[Claim]:
         made.append(
             Claim(
                 name,
-                f"{part}'s experiment, told by {what}: {published} was published",
+                f"{part}'s experiment, reported by {what}: {published} was published",
                 f"{mean:.3f} ± {deviation:.3f} ({count} seeds)",
                 abs(mean - published) <= slack,
             )

@@ -11,9 +11,9 @@ import numpy as np
 from benchmarks.paper.run import Row, Task
 from benchmarks.paper.section import Claim, Section, game_row, table
 from everhold.baselines import GuessAndCheck
-from everhold.bounds import rivals
+from everhold.bounds import baselines
 from everhold.games import GameTerms, World, play
-from everhold.games.mechanisms.baselines import seated
+from everhold.games.mechanisms.baselines import baseline_session
 from everhold.games.mechanisms.own import everhold
 from everhold.games.worlds.made import noise
 from everhold.session.holdout import Holdout
@@ -32,36 +32,36 @@ def columns(rows: int) -> list[Row]:
     """Splitting and Gaussian noise, as published and as proved."""
 
     def most(width: Any) -> int:
-        return rivals.questions_answered(width, 0.2)
+        return baselines.questions_answered(width, 0.2)
 
     return [
         {
             "part": "theorem",
             "rows": rows,
-            "splitting": most(lambda t: rivals.splitting_width(rows, rounds=t, accounting="fair coin")),
-            "splitting, proved": most(lambda t: rivals.splitting_width(rows, rounds=t)),
-            "Gaussian": most(lambda t: rivals.gaussian_width(rows, rounds=t, transfer="rogers code")),
-            "Gaussian, proved": most(lambda t: rivals.gaussian_width(rows, rounds=t)),
+            "splitting": most(lambda t: baselines.splitting_width(rows, rounds=t, accounting="fair coin")),
+            "splitting, proved": most(lambda t: baselines.splitting_width(rows, rounds=t)),
+            "Gaussian": most(lambda t: baselines.gaussian_width(rows, rounds=t, transfer="rogers code")),
+            "Gaussian, proved": most(lambda t: baselines.gaussian_width(rows, rounds=t)),
         }
     ]
 
 
-def _everhold(seat: GameTerms) -> Holdout:
-    return everhold(seat, half_width=0.1)
+def _everhold(terms: GameTerms) -> Holdout:
+    return everhold(terms, half_width=0.1)
 
 
 def _guess_and_check(deviation: float) -> Any:
-    return lambda seat: seated(seat, GuessAndCheck(half_width=0.1, deviation=deviation, seed=seat.seed))
+    return lambda terms: baseline_session(terms, GuessAndCheck(half_width=0.1, deviation=deviation, seed=terms.seed))
 
 
 def asked(who: str, strategy: str, rows: int, rounds: int, seed: int) -> list[Row]:
     """Half of the rows are public, half private; how far a session gets within ±0.1."""
     name, _, known = who.partition(" | ")
-    seat: Any = (
+    terms: Any = (
         _everhold if name == "everhold" else _guess_and_check(0.0 if name.endswith("empirical") else float(name[-4:]))
     )
     place = world(known == "labels known")
-    game = play(strategy, seat, place, rounds, seed, rows=rows // 2, reference=rows // 2)
+    game = play(strategy, terms, place, rounds, seed, rows=rows // 2, reference=rows // 2)
     row = game_row(game, part="measured", who=who, rounds=rounds, seed=seed, total=rows)
     return [{**row, "within": game.answered_within(0.1)}]
 
@@ -109,7 +109,7 @@ def text(rows: list[Row]) -> str:
         "Questions that are guaranteed ±0.1 at β = 0.05. Splitting and Gaussian noise as the program of Rogers et "
         "al. counts "
         "them, with what they published, and as far as it is proved for every question "
-        "([why they differ](../theory/rivals.md)):\n\n"
+        "([why they differ](../theory/baselines.md)):\n\n"
         f"{first}\n\n"
         "The adaptive strategies of Rogers et al. (correlations of features with a label, then the accuracy of "
         "their vote), half "
@@ -122,7 +122,7 @@ def text(rows: list[Row]) -> str:
 
 
 def _within(rows: list[Row], who: str, known: str) -> str:
-    """How far whoever is called so got at n = 10,000, by strategy."""
+    """How far the mechanism of this name got at n = 10,000, by strategy."""
     found = [
         row["within"]
         for row in rows

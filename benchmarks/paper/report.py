@@ -105,7 +105,7 @@ def as_html(text: str) -> str:
             blocks.append(f"<p>{_inline(' '.join(lines))}</p>")
     return (
         "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
-        f"<title>everhold against its rivals</title><style>{_STYLE}</style><body>{''.join(blocks)}</body></html>\n"
+        f"<title>everhold against the baselines</title><style>{_STYLE}</style><body>{''.join(blocks)}</body></html>\n"
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.paper.run import Row, Task
 from benchmarks.paper.section import Claim, Section, table
-from everhold.bounds import paper, rivals, sample_size
+from everhold.bounds import baselines, paper, sample_size
 from everhold.games import WORLDS, Game, play
 
 WIDTH = 0.2  # ±0.1 on the share scale
@@ -21,41 +21,41 @@ def theorems(rounds: float) -> list[Row]:
     wanted: dict[str, Callable[[], float]] = {
         "everhold, 20 surprises": lambda: sample_size.rows_with_surprises(WIDTH, rounds=rounds, surprises=20),
         "everhold, worst case": lambda: sample_size.rows_needed(WIDTH, rounds=rounds, density=0.5),
-        "Gaussian noise": lambda: rivals.gaussian_rows(WIDTH, rounds=rounds),
-        "Thresholdout, 20 overfits": lambda: rivals.thresholdout_rows(WIDTH, rounds=rounds, budget=20),
-        "sample splitting": lambda: rivals.splitting_rows(WIDTH, rounds=rounds),
-        "multiplicative weights, 2¹³ points": lambda: rivals.multiplicative_weights_rows(
+        "Gaussian noise": lambda: baselines.gaussian_rows(WIDTH, rounds=rounds),
+        "Thresholdout, 20 overfits": lambda: baselines.thresholdout_rows(WIDTH, rounds=rounds, budget=20),
+        "sample splitting": lambda: baselines.splitting_rows(WIDTH, rounds=rounds),
+        "multiplicative weights, 2¹³ points": lambda: baselines.multiplicative_weights_rows(
             WIDTH, rounds=rounds, domain_bits=13
         ),
         "AQA-OGD, corrected": lambda: paper.rows_needed(WIDTH, rounds=rounds, density=0.5, failure_probability=0.05),
         "AQA-OGD, as printed": lambda: paper.rows_needed(
             WIDTH, rounds=rounds, density=0.5, failure_probability=0.05, constants="printed"
         ),
-        "questions fixed in advance": lambda: rivals.non_adaptive_rows(WIDTH, rounds=rounds),
+        "questions fixed in advance": lambda: baselines.non_adaptive_rows(WIDTH, rounds=rounds),
     }
     return [{"part": "theorem", "who": who, "rounds": rounds, "needed": float(f())} for who, f in wanted.items()]
 
 
-def measured(contender: str, analyst: str, where: str, rounds: int, seed: int) -> list[Row]:
-    """The fewest rows of a grid with which a session kept ±0.1 for all T questions: told so, or was not further off."""
-    told = contender.startswith(("everhold", "Guess"))
+def measured(mechanism: str, analyst: str, where: str, rounds: int, seed: int) -> list[Row]:
+    """The fewest rows of a grid with which a session kept ±0.1 for all T questions, by its intervals or by its errors."""
+    by_intervals = mechanism.startswith(("everhold", "Guess"))
 
     def good(game: Game) -> bool:
         whole = game.refused is None and game.missed == 0
-        return whole and (game.answered_within(0.1) == game.rounds if told else game.largest_error <= 0.1)
+        return whole and (game.answered_within(0.1) == game.rounds if by_intervals else game.largest_error <= 0.1)
 
     low, high = -1, len(SIZES)
     while high - low > 1:
         middle = (low + high) // 2
-        if good(play(analyst, contender, WORLDS[where](seed), rounds, seed, rows=SIZES[middle])):
+        if good(play(analyst, mechanism, WORLDS[where](seed), rounds, seed, rows=SIZES[middle])):
             high = middle
         else:
             low = middle
     needed = float(SIZES[high]) if high < len(SIZES) else float("inf")
-    what = "kept ±0.1" if told else "errors below 0.1"
+    what = "kept ±0.1" if by_intervals else "errors below 0.1"
     return [
         {
-            "part": "measured", "who": contender, "analyst": analyst, "world": where, "rounds": rounds, "needed": needed,
+            "part": "measured", "who": mechanism, "analyst": analyst, "world": where, "rounds": rounds, "needed": needed,
             "what": what, "seed": seed,
         }
     ]  # fmt: skip

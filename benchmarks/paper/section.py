@@ -51,7 +51,7 @@ def game_row(game: Any, **more: Any) -> Row:
     """What is kept of a played game."""
     return {
         "analyst": game.analyst,
-        "contender": game.contender,
+        "mechanism": game.mechanism,
         "world": game.world,
         "rows": game.rows,
         "answered": game.rounds,

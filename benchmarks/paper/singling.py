@@ -17,10 +17,10 @@ RIDDEN = ("Thresholdout", "Guess and Check, empirical", "everhold")
 ERROR_RATE = 0.01
 
 
-def played(contender: str, kind: WeightClass, attack: Attack, games: int, rows: int, seed: int) -> list[Row]:
+def played(mechanism: str, kind: WeightClass, attack: Attack, games: int, rows: int, seed: int) -> list[Row]:
     """Many games against one mechanism."""
     return [
-        {**asdict(single_out(contender, kind=kind, attack=attack, games=games, rows=rows, seed=seed)), "rows": rows}
+        {**asdict(single_out(mechanism, kind=kind, attack=attack, games=games, rows=rows, seed=seed)), "rows": rows}
     ]
 
 
@@ -36,7 +36,7 @@ def tasks(quick: bool) -> list[Task]:
 def risk(row: Row) -> Risk:
     """A row as the game gave it."""
     main, control, baseline = (SuccessRate(**row[what]) for what in ("main", "control", "baseline"))
-    return Risk(row["contender"], row["kind"], row["attack"], main, control, baseline, row["questions"])
+    return Risk(row["mechanism"], row["kind"], row["attack"], main, control, baseline, row["questions"])
 
 
 def text(rows: list[Row]) -> str:
@@ -46,7 +46,7 @@ def text(rows: list[Row]) -> str:
         one = risk(row)
         body.append(
             [
-                one.attack, one.kind, one.contender, row["rows"], f"{one.questions:,.0f}", one.main, one.control,
+                one.attack, one.kind, one.mechanism, row["rows"], f"{one.questions:,.0f}", one.main, one.control,
                 one.baseline,
                 f"{100 * one.risk:.0f} %", f"{one.p_value:.2g}",
             ]
@@ -78,7 +78,7 @@ def _detectable(tries: int) -> int:
 
 def _said(rows: list[Row]) -> str:
     """What the rows say of everhold, in a sentence or two."""
-    found = {(row["attack"], row["kind"], row["contender"]): risk(row) for row in rows}
+    found = {(row["attack"], row["kind"], row["mechanism"]): risk(row) for row in rows}
     parts = []
     for kind in ("low", "high"):
         exact, mine = found["composition", kind, "empirical mean"], found["composition", kind, "everhold"]
@@ -90,7 +90,7 @@ def _said(rows: list[Row]) -> str:
 
 def claims(rows: list[Row]) -> list[Claim]:
     """Exact counts fall; the chain gains nothing against everhold; riding does, and that is said."""
-    found = {(row["attack"], row["kind"], row["contender"]): risk(row) for row in rows}
+    found = {(row["attack"], row["kind"], row["mechanism"]): risk(row) for row in rows}
     exact = [found["composition", kind, "empirical mean"] for kind in ("low", "high")]
     mine = [found["composition", kind, "everhold"] for kind in ("low", "high")]
     ridden = found["riding", "low", "everhold"]
@@ -126,7 +126,7 @@ def draw(rows: list[Row], axes: Any) -> None:
             at = place + 0.2 * shift
             axes.plot([100 * low, 100 * high], [at, at], color=colour, linewidth=2)
             axes.plot([100 * rate.value], [at], "o", color=colour, markersize=4)
-    axes.set_yticks(range(len(mine)), [one.contender for one in mine], fontsize=7)
+    axes.set_yticks(range(len(mine)), [one.mechanism for one in mine], fontsize=7)
     axes.set(xlabel="isolated, %", title="Chain of counts (orange) against luck (grey)")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import everhold as eh
 from benchmarks.paper.run import Row, Task
 from benchmarks.paper.section import Claim, Section, table
-from everhold.baselines import MultiplicativeWeights, Rival
+from everhold.baselines import BaselineMechanism, MultiplicativeWeights
 from everhold.data.table import Table
 from everhold.priors.pool import Pool
 from everhold.queries.query import Rows
@@ -46,7 +46,7 @@ def holdout(name: str, bits: int, rounds: int) -> eh.Holdout | Session[Any]:
         )
     domain = Pool(Table({"key": np.arange(2**bits, dtype=np.uint64)}), None, float(2**bits))
     policy = MultiplicativeWeights(rounds=rounds, threshold=0.05, deviation=0.002)
-    return eh.Holdout.with_mechanism(private, lambda n: Rival(policy, rows=n, public=domain))
+    return eh.Holdout.with_mechanism(private, lambda n: BaselineMechanism(policy, rows=n, public=domain))
 
 
 def timed(name: str, bits: int, rounds: int) -> list[Row]:

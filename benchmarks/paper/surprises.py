@@ -15,9 +15,9 @@ from everhold.games.worlds.made import dense
 RULES = ("everhold", "everhold, gradient", "everhold, entropic", "everhold, paper's step")
 
 
-def session(contender: str, density: float, rounds: int, rows: int, seed: int) -> list[Row]:
+def session(mechanism: str, density: float, rounds: int, rows: int, seed: int) -> list[Row]:
     """Random questions about a population that is λ-dense in the prior; surprises by round."""
-    game = play("fixed random", contender, dense(seed, density), rounds, seed, rows=rows)
+    game = play("fixed random", mechanism, dense(seed, density), rounds, seed, rows=rows)
     surprised = np.cumsum([answer.surprise for answer in game.answers])
     marks = sorted({min(rounds, round(10 ** (k / 4))) for k in range(4, 25)})
     by_round = {str(t): int(surprised[t - 1]) for t in marks if t <= len(surprised)}
@@ -36,7 +36,7 @@ def tasks(quick: bool) -> list[Task]:
 def text(rows: list[Row]) -> str:
     """Surprises and price at the end, by rule and density."""
     densities = sorted({row["density"] for row in rows}, reverse=True)
-    by = {(row["contender"], row["density"]): row for row in rows}
+    by = {(row["mechanism"], row["density"]): row for row in rows}
     body = [
         [
             rule,
@@ -65,15 +65,15 @@ def draw(rows: list[Row], axes: Any) -> None:
         if row["density"] in shown:
             points = np.array([(int(t), k) for t, k in row["by_round"].items()])
             style = "-" if row["density"] == 0.5 else "--"
-            colour = f"C{RULES.index(row['contender'])}"
-            axes.plot(*points.T, style, color=colour, label=f"{row['contender']}, λ = {row['density']:g}")
+            colour = f"C{RULES.index(row['mechanism'])}"
+            axes.plot(*points.T, style, color=colour, label=f"{row['mechanism']}, λ = {row['density']:g}")
     axes.set(xscale="log", xlabel="T, questions", ylabel="surprises", title="Surprises over T")
     axes.legend(fontsize=6)
 
 
 def claims(rows: list[Row]) -> list[Claim]:
     """The corrective rule surprises least often; no interval misses."""
-    by = {(row["contender"], row["density"]): row for row in rows}
+    by = {(row["mechanism"], row["density"]): row for row in rows}
     densities = sorted({row["density"] for row in rows if row["density"] < 1.0})
     ratios = {
         d: by["everhold", d]["surprises"] / max(by["everhold, paper's step", d]["surprises"], 1) for d in densities

@@ -22,10 +22,10 @@ SIZES = (500, 2_000, 8_000, 32_000)
 def misjudged(claimed: float | None, rounds: int, rows: int, seed: int) -> list[Row]:
     """The population is 1/4-dense, and the owner says something else."""
 
-    def seat(at: GameTerms) -> Holdout:
+    def misjudged_density(at: GameTerms) -> Holdout:
         return everhold(at, density=claimed)
 
-    game = play("fixed random", seat, dense(seed, 0.25), rounds, seed, rows=rows)
+    game = play("fixed random", misjudged_density, dense(seed, 0.25), rounds, seed, rows=rows)
     return [
         game_row(game, part="λ misjudged", setting="not said" if claimed is None else f"λ = {claimed:g}", seed=seed)
     ]
@@ -112,7 +112,8 @@ def claims(rows: list[Row]) -> list[Claim]:
     worst = _mean(groups["reference shifted", f"shift {SHIFTS[-1]:g}"], "spent")
     return [
         Claim(
-            "wrong-prior-valid", "however wrong the prior, all intervals of a session hold together (5 % may miss)",
+            "wrong-prior-valid",
+            "however wrong the prior, all intervals of a session are simultaneously valid (5 % may miss)",
             f"{missed} of {len(rows)} sessions missed", missed <= 0.05 * len(rows),
         ),
         Claim(

@@ -170,7 +170,11 @@ class SQOracle:
         if self.route == "direct":
             return self.holdout.ask(numbers)
         if self._asked >= self._horizon:
-            raise QuestionError(f"all {self._horizon:,} planned questions (rounds=...) have been asked.")
+            raise QuestionError(
+                f"all {self._horizon:,} planned questions (rounds={self._horizon}) have been asked. The Boolean route fixes "
+                "their number in advance: plan more with rounds=... when you make the oracle, or use route='direct'. "
+                "Nothing was charged."
+            )
         answer = self._average(numbers)
         self._asked += 1
         if answer.interval.half_width > self.tolerance:

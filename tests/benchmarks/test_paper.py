@@ -106,15 +106,15 @@ def test_claims_fail_when_rows_say_otherwise():
 
 ADDED = """
 from everhold.baselines import Empirical
-from everhold.games import ANALYSTS, CONTENDERS
-from everhold.games.mechanisms.baselines import seated
+from everhold.games import ANALYSTS, MECHANISMS
+from everhold.games.mechanisms.baselines import baseline_session
 
-@CONTENDERS.add("coarse mean, added")
-def coarse(seat):
-    return seated(seat, Empirical(step=0.25))
+@MECHANISMS.add("coarse mean, added")
+def coarse(terms):
+    return baseline_session(terms, Empirical(step=0.25))
 
 @ANALYSTS.add("one question, added")
-def one(desk):
+def one(view):
     yield lambda rows: rows["y"] > 0
 """
 

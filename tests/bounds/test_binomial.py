@@ -232,15 +232,42 @@ def test_unit_means_are_not_coins():
 
 
 def exact_bound(k, n, p):
-    """The smaller of the closed form and Chernoff's bound, in sixty digits."""
+    """The smaller of the closed form and Chernoff's bound, in sixty digits; Gauss's continued fraction as it stands."""
     with mpmath.workdps(60):
         p = mpmath.mpf(p)
         common = k * mpmath.log(p) + (n - k) * mpmath.log(1 - p)
         choose = mpmath.loggamma(n + 1) - mpmath.loggamma(k + 1) - mpmath.loggamma(n - k + 1)
-        rho = (n - k) * p / ((k + 1) * (1 - p))
+        odds, left = p / (1 - p), n - k
+        fraction = mpmath.mpf(1)
+        if left:
+            steps = [
+                -mpmath.mpf(left) / (k + 1),
+                mpmath.mpf(n + 1) / ((k + 1) * (k + 2)),
+                -mpmath.mpf((left - 1) * (k + 1)) / ((k + 2) * (k + 3)),
+                2 * mpmath.mpf(n + 2) / ((k + 3) * (k + 4)),
+                -mpmath.mpf(max(left - 2, 0) * (k + 2)) / ((k + 4) * (k + 5)),
+            ]
+            for step in reversed(steps):
+                fraction = 1 + step * odds / fraction
         x = mpmath.mpf(k) / n
         entropy = 0 if k == n else -n * (x * mpmath.log(x) + (1 - x) * mpmath.log(1 - x))
-        return common + min(choose - mpmath.log(1 - rho), entropy)
+        return common + min(choose - mpmath.log(fraction), entropy)
+
+
+def true_tail(k, n, p):
+    """ln Pr[Bin(n, p) ≥ k], term by term in whole numbers, rounded down: what is lost is below 1e-18 of it."""
+    above, below = p.as_integer_ratio()
+    total = term = 1 << 120
+    j, odds_below = k, below - above
+    while term > total >> 62:
+        term = term * ((n - j) * above) // ((j + 1) * odds_below)
+        total += term
+        j += 1
+    with mpmath.workdps(60):
+        p = mpmath.mpf(p)
+        choose = mpmath.loggamma(n + 1) - mpmath.loggamma(k + 1) - mpmath.loggamma(n - k + 1)
+        first = choose + k * mpmath.log(p) + (n - k) * mpmath.log(1 - p)
+        return first + mpmath.log(mpmath.mpf(total) / (1 << 120))
 
 
 def cases_at_the_edge():
@@ -275,19 +302,70 @@ def test_without_the_allowance_rounding_would_decide(monkeypatch):
     assert unsafe > 5
 
 
-@pytest.mark.parametrize(("n", "p"), [(30, 0.3), (200, 0.02), (1_000, 0.5), (10_000, 0.9)])
-def test_the_bound_is_above_the_true_tail(n, p):
-    for z in (1, 2, 4, 6):
-        k = min(math.ceil(n * p + 1 + z * math.sqrt(n * p * (1 - p))), n)
-        with mpmath.workdps(40):
-            term = mpmath.binomial(n, k) * mpmath.mpf(p) ** k * (1 - mpmath.mpf(p)) ** (n - k)
-            tail, ratio = mpmath.mpf(0), mpmath.mpf(p) / (1 - mpmath.mpf(p))
-            for j in range(k, n + 1):
-                tail += term
-                term *= ratio * (n - j) / (j + 1)
-            nats = most_nats(lambda c, k=k: tail_refutes(k, n, p, c))
-            assert mpmath.mpf(-nats) >= mpmath.log(tail)
-            assert mpmath.mpf(-nats) <= mpmath.log(tail) + 0.7
+def test_never_below_the_true_tail_up_to_2_33_rows():
+    gaps = []
+    for k, n, p in cases_at_the_edge():
+        nats, exact = most_nats(lambda c, k=k, n=n, p=p: tail_refutes(k, n, p, c)), true_tail(k, n, p)
+        with mpmath.workdps(60):
+            assert exact_bound(k, n, p) >= exact - mpmath.mpf("1e-40"), "also without the allowance"
+        if nats is not None:
+            assert mpmath.mpf(-nats) >= exact, (k, n, p)
+            gaps.append(float(-nats - exact) if exact < -3.69 else 0.0)
+    assert len(gaps) > 80
+    assert max(gaps) < 0.02
+
+
+def test_never_below_the_true_tail_for_any_few_rows():
+    """Every count of up to 40 rows, and the fraction is the tail itself where it ends: no more than two rows say no."""
+    for n in range(2, 41):
+        for k in range(2, n + 1):
+            for part in (1e-6, 0.1, 0.5, 0.9, 1.0):
+                p = part * (k - 1) / n
+                nats = most_nats(lambda c, k=k, n=n, p=p: tail_refutes(k, n, p, c))
+                if nats is not None:
+                    over = float(-nats - true_tail(k, n, p))
+                    assert over >= 0.0, (k, n, p)
+                    assert over < 2e-11 or n - k > 2, (k, n, p)
+
+
+def test_the_convergent_before_would_be_below_the_true_tail(monkeypatch):
+    """The control: without its innermost term the fraction bounds the tail from below."""
+    first = binomial._Tail._first
+
+    def shorter(tail, gap, p):
+        tail.inner = 0.0
+        return first(tail, gap, p)
+
+    monkeypatch.setattr(binomial._Tail, "_first", shorter)
+    wrong = 0
+    for k, n, p in [(15, 30, 0.3), (10, 200, 0.02), (532, 1_000, 0.5), (9_065, 10_000, 0.9)]:
+        nats = most_nats(lambda c, k=k, n=n, p=p: tail_refutes(k, n, p, c))
+        wrong += mpmath.mpf(-nats) < true_tail(k, n, p) - mpmath.mpf("1e-6")
+    assert wrong == 4
+
+
+def test_the_closed_form_grows_with_the_share():
+    """Otherwise an end would depend on where the search starts. A polynomial of the proof has no negative coefficient.
+
+    One whole number holds the polynomial: powers of a large base for t, u and h. If every digit is small, the digits are the
+    coefficients.
+    """
+    bits = 100
+    t, u, h = (1 << bits * 32**i for i in range(3))
+    m, gap, k = t + u, 2 + t + h, 1 + h + 2 * t + u  # Nt, A/q and k, with N ≥ 1 and Hoeffding's condition
+    third, third_slope = (k - 1) * gap + 4 * (k + 2) * (2 + t), 4 * (k + 2) * t - (k - 1) * m
+    plain, plain_slope = (k - 1) * gap + 2 * (k + 1) * (2 + t), 2 * (k + 1) * t - (k - 1) * m
+    inner, ends = 2 * (m + (k + 2) * t) * u * (k + 1) ** 2 * (k + 5), (k + 2) * (k + 4)
+    second = ends * plain * third + inner
+    second_slope = ends * (plain_slope * third + plain * third_slope) + 2 * inner
+    rise = (2 * third + third_slope) * second - third * second_slope
+    polynomial = second**2 - (m + (k + 1) * t) * (k + 3) * (k + 4) * rise
+    digits = []
+    while polynomial > 0:
+        digits.append(polynomial & ((1 << bits) - 1))
+        polynomial >>= bits
+    assert max(digits) < 1 << bits - 40
+    assert sum(digit > 0 for digit in digits) == 447
 
 
 counts = st.integers(1, 10**9).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
@@ -333,18 +411,22 @@ def test_a_range_of_counts_covers_every_count_in_it(n):
             assert right == max(binomial_interval(k, k, n, 2.5)[1] for k in range(low, high + 1))
 
 
-@pytest.mark.parametrize("n", [100, 1_000, 10_000, 10**6])
-@pytest.mark.parametrize("nats", [3.7, 5.0, 8.0, 12.0, 20.0])
-def test_within_two_per_cent_of_clopper_and_pearson_and_narrower_than_kl(n, nats):
-    for x in (0.03, 0.2, 0.5, 0.9):
+@pytest.mark.parametrize("n", [50, 73, 100, 1_000, 10_000, 10**6])
+@pytest.mark.parametrize("nats", [3.69, 3.7, 5.0, 8.0, 12.0, 20.0])
+def test_within_one_per_cent_of_clopper_and_pearson_and_narrower_than_kl(n, nats):
+    for x in (0.01, 0.03, 0.2, 0.5, 0.7, 0.9, 0.99):
         k = round(n * x)
         low, high = binomial_interval(k, k, n, nats)
-        exact_low = betaincinv(k, n - k + 1, math.exp(-nats))
-        exact_high = 1.0 - betaincinv(n - k, k + 1, math.exp(-nats))
+        exact_low = betaincinv(k, n - k + 1, math.exp(-nats)) if k else 0.0
+        exact_high = 1.0 - betaincinv(n - k, k + 1, math.exp(-nats)) if k < n else 1.0
         assert low <= exact_low <= exact_high <= high
-        assert high - low <= (1.02 if nats >= 5.0 else 1.04) * (exact_high - exact_low)
+        if k >= 2:
+            assert high - low <= 1.01 * (exact_high - exact_low)
+            assert k / n - low <= 1.01 * (k / n - exact_low) + 1e-8
+        if n - k >= 2:
+            assert high - k / n <= 1.01 * (exact_high - k / n) + 1e-8
         kl_low, kl_high = kl_interval(k / n, k / n, nats / n)
-        assert high - low <= (0.90 if nats <= 8 and n >= 1_000 else 0.99) * (kl_high - kl_low)
+        assert high - low <= (0.90 if nats <= 8 and n >= 1_000 and 10 <= k <= n - 10 else 1.0) * (kl_high - kl_low)
 
 
 def test_counts_at_the_edges():

@@ -1,4 +1,4 @@
-"""Sample sizes in both directions, the paper's numbers, the rivals' numbers, and the plan."""
+"""Sample sizes in both directions, the paper's numbers, the baselines' numbers, and the plan."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.bounds import paper, rivals, sample_size, surprises
+from everhold.bounds import baselines, paper, sample_size, surprises
 from everhold.bounds.description_length import Code
 from everhold.errors import SettingError
 
@@ -22,10 +22,10 @@ def test_the_table_of_sample_sizes():
     assert paper.rows_needed(0.2, density=0.5, constants="corrected", **POINT) == 719_036_494
     assert sample_size.rows_needed(0.2, density=0.5, **POINT) == 939_603
     assert sample_size.rows_needed(0.2, density=0.5, rule="entropic", **POINT) == 1_260_206
-    assert rivals.gaussian_rows(0.2, **POINT) == pytest.approx(6.84e6, rel=1e-2)
-    assert rivals.gaussian_rows(0.2, transfer="rogers", **POINT) == pytest.approx(7.65e6, rel=1e-2)
-    assert rivals.splitting_rows(0.2, **POINT) == 876_000_000
-    assert rivals.non_adaptive_rows(0.2, **POINT) == 876
+    assert baselines.gaussian_rows(0.2, **POINT) == pytest.approx(6.84e6, rel=1e-2)
+    assert baselines.gaussian_rows(0.2, transfer="rogers", **POINT) == pytest.approx(7.65e6, rel=1e-2)
+    assert baselines.splitting_rows(0.2, **POINT) == 876_000_000
+    assert baselines.non_adaptive_rows(0.2, **POINT) == 876
     assert sample_size.rows_with_surprises(0.2, surprises=8, **POINT) == 20_163
 
 
@@ -136,12 +136,12 @@ def test_surprise_bounds():
 @pytest.mark.parametrize(
     ("width", "rows"),
     [
-        (rivals.non_adaptive_width, rivals.non_adaptive_rows),
-        (rivals.splitting_width, rivals.splitting_rows),
-        (rivals.gaussian_width, rivals.gaussian_rows),
+        (baselines.non_adaptive_width, baselines.non_adaptive_rows),
+        (baselines.splitting_width, baselines.splitting_rows),
+        (baselines.gaussian_width, baselines.gaussian_rows),
     ],
 )
-def test_rivals_rows_and_width_are_inverse(n, width, rows):
+def test_baselines_rows_and_width_are_inverse(n, width, rows):
     reached = width(n, rounds=100)
     if reached <= 2.0:
         needed = rows(reached * (1 + 1e-9), rounds=100)
@@ -156,9 +156,9 @@ def test_widths_of_gaussian_noise_by_both_transfer_theorems():
         (500_000, 10_000, 0.111, 0.116, 0.359),
         (500_000, 50_000, 0.169, 0.177, 0.852),
     ]:
-        assert rivals.gaussian_width(n, rounds=t) / 2 == pytest.approx(jung, abs=6e-4)
-        assert rivals.gaussian_width(n, rounds=t, transfer="rogers") / 2 == pytest.approx(rogers, abs=6e-4)
-        assert rivals.splitting_width(n, rounds=t) / 2 == pytest.approx(splitting, abs=6e-4)
+        assert baselines.gaussian_width(n, rounds=t) / 2 == pytest.approx(jung, abs=6e-4)
+        assert baselines.gaussian_width(n, rounds=t, transfer="rogers") / 2 == pytest.approx(rogers, abs=6e-4)
+        assert baselines.splitting_width(n, rounds=t) / 2 == pytest.approx(splitting, abs=6e-4)
 
 
 @pytest.mark.parametrize(
@@ -167,11 +167,11 @@ def test_widths_of_gaussian_noise_by_both_transfer_theorems():
 )
 def test_the_columns_of_rogers_and_others(rows, splitting, gaussian):
     """Questions at ±0.1 (share scale), β = 0.05, as the program of Rogers et al. (2020) counts them: equal, not near."""
-    assert splitting == rivals.questions_answered(
-        lambda t: rivals.splitting_width(rows, rounds=t, accounting="fair coin"), 0.2
+    assert splitting == baselines.questions_answered(
+        lambda t: baselines.splitting_width(rows, rounds=t, accounting="fair coin"), 0.2
     )
-    assert gaussian == rivals.questions_answered(
-        lambda t: rivals.gaussian_width(rows, rounds=t, transfer="rogers code"), 0.2
+    assert gaussian == baselines.questions_answered(
+        lambda t: baselines.gaussian_width(rows, rounds=t, transfer="rogers code"), 0.2
     )
 
 
@@ -187,18 +187,18 @@ def test_half_of_the_noise_is_not_what_gaussians_stay_below():
 
 
 def test_questions_answered_is_the_last_that_fits():
-    assert rivals.questions_answered(lambda t: float(t), 5.5) == 5
-    assert rivals.questions_answered(lambda t: float(t), 0.5) == 0
-    assert rivals.questions_answered(lambda t: 0.0, 0.5, most=1000) >= 1000
+    assert baselines.questions_answered(lambda t: float(t), 5.5) == 5
+    assert baselines.questions_answered(lambda t: float(t), 0.5) == 0
+    assert baselines.questions_answered(lambda t: 0.0, 0.5, most=1000) >= 1000
 
 
 def test_thresholdout_and_multiplicative_weights():
-    rows = rivals.thresholdout_rows(0.2, rounds=1000, budget=5)
-    assert rivals.thresholdout_width(rows, rounds=1000, budget=5) == pytest.approx(0.2, rel=1e-3)
-    assert rivals.thresholdout_rows(0.2, rounds=1000, budget=10) > rows
-    few = rivals.multiplicative_weights_rows(0.4, rounds=1000, domain_bits=10)
-    assert rivals.multiplicative_weights_width(few, rounds=1000, domain_bits=10) <= 0.4 * 1.001
-    assert rivals.multiplicative_weights_rows(0.4, rounds=1000, domain_bits=20) > few
+    rows = baselines.thresholdout_rows(0.2, rounds=1000, budget=5)
+    assert baselines.thresholdout_width(rows, rounds=1000, budget=5) == pytest.approx(0.2, rel=1e-3)
+    assert baselines.thresholdout_rows(0.2, rounds=1000, budget=10) > rows
+    few = baselines.multiplicative_weights_rows(0.4, rounds=1000, domain_bits=10)
+    assert baselines.multiplicative_weights_width(few, rounds=1000, domain_bits=10) <= 0.4 * 1.001
+    assert baselines.multiplicative_weights_rows(0.4, rounds=1000, domain_bits=20) > few
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_thresholdout_by_mpmath(width, rounds, budget, delta):
         sigma = tau / (96 * mpmath.log(4 * m / beta))
         inner = tau / 8
         exact = max(2 * budget / (sigma * inner), mpmath.log(6 / (beta / (2 * m))) / inner**2)
-    got = rivals.thresholdout_rows(width, rounds=rounds, budget=budget, failure_probability=delta)
+    got = baselines.thresholdout_rows(width, rounds=rounds, budget=budget, failure_probability=delta)
     assert 0 <= got - exact <= 1 + 1e-9 * float(exact)
 
 
@@ -225,7 +225,7 @@ def test_multiplicative_weights_sample_error_solves_its_own_equation():
             head = (2 + 32 * mpmath.sqrt(2)) * mpmath.sqrt(size * mpmath.log(2 / mpmath.mpf(delta)))
             return head * (mpmath.log(t) + mpmath.log(32 * size / (a**2 * beta))) / (eps * n * a)
 
-        got = mpmath.mpf(rivals._multiplicative_weights_sample_error(n, t, float(size), eps, delta, beta))
+        got = mpmath.mpf(baselines._multiplicative_weights_sample_error(n, t, float(size), eps, delta, beta))
         assert needed(got) <= got * (1 + mpmath.mpf("1e-12"))
         assert needed(got * mpmath.mpf("0.999")) > got * mpmath.mpf("0.999")
 
@@ -238,7 +238,7 @@ def test_gaussian_delta_is_that_of_a_simulated_privacy_loss():
                 lambda x, mu=mu, eps=eps: mpmath.npdf(x, mu**2 / 2, mu) * (1 - mpmath.exp(eps - x)),
                 [eps, eps + 4 * mu, eps + 12 * mu],
             )
-        value = rivals._gaussian_delta(eps, mu)
+        value = baselines._gaussian_delta(eps, mu)
         assert float(exact) <= value <= float(exact) * (1 + 1e-5) + 1e-200
 
 
@@ -298,8 +298,8 @@ class TestPlan:
         lambda: sample_size.rows_needed(0.2, rounds=0.5, density=0.5),
         lambda: sample_size.rows_needed(0.2, rounds=10, density=0.5, rule="newton"),
         lambda: surprises.chi_square_at_most(0.0),
-        lambda: rivals.gaussian_width(100, rounds=10, transfer="hope"),
-        lambda: rivals.thresholdout_rows(0.2, rounds=10, budget=0),
+        lambda: baselines.gaussian_width(100, rounds=10, transfer="hope"),
+        lambda: baselines.thresholdout_rows(0.2, rounds=10, budget=0),
     ],
 )
 def test_nonsense_is_refused(wrong):

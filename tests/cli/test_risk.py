@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import everhold as eh
 from everhold.cli.main import app
-from everhold.cli.risk import contender
+from everhold.cli.risk import mechanism_for
 from everhold.session.settings import Settings
 
 
@@ -68,7 +68,7 @@ def test_a_promise_grows_as_the_copy_shrinks(rows, width, monkeypatch):
     class Private:
         size = 100
 
-    seat = contender(Settings(half_width=width, known_rows=rows // 10), rows)
-    seat(type("At", (), {"private": Private})())
+    factory = mechanism_for(Settings(half_width=width, known_rows=rows // 10), rows)
+    factory(type("At", (), {"private": Private})())
     assert seen["half_width"] == pytest.approx(0.2)
     assert seen["known_rows"] == 10

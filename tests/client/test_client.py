@@ -218,6 +218,8 @@ def test_the_command_line_behind_a_server(process, secrets, folder, labels, tmp_
     predictions.write_text(as_csv(labels))
     told = run.invoke(app, ["contest", "submit", "coins", str(predictions), "--json", *far])
     assert json.loads(told.stdout)["entrant"] == "analyst"
+    told = run.invoke(app, ["contest", "submit", "coins", str(predictions), "--entrant", "eve", *far])
+    assert "Leave --entrant out" in " ".join(told.output.split())
     told = run.invoke(app, ["score", "--study", "coins", str(predictions), "--json", *far])
     assert json.loads(told.stdout)["state"] == "repeated"
 

@@ -26,7 +26,7 @@ def labels():
 
 @pytest.fixture
 def contest(tmp_path, labels):
-    return Contest.create(tmp_path / "c.everhold", np.zeros((ROWS, 1)), labels, title="Coins", classes=[0, 1], seed=1)
+    return Contest.create(tmp_path / "c.everhold", labels, title="Coins", classes=[0, 1], seed=1)
 
 
 def right_share(labels, share, seed=1):
@@ -121,7 +121,6 @@ class TestSubmissions:
     def test_limits(self, tmp_path, labels):
         strict = Contest.create(
             tmp_path / "s.everhold",
-            np.zeros((ROWS, 1)),
             labels,
             classes=[0, 1],
             max_per_day=2,
@@ -137,9 +136,7 @@ class TestSubmissions:
         assert strict.submit("bob", right_share(labels, 0.6, 4)).state == "scored"
 
     def test_ladder_tells_only_what_is_clearly_better(self, tmp_path, labels):
-        steps = Contest.create(
-            tmp_path / "l.everhold", np.zeros((ROWS, 1)), labels, classes=[0, 1], ladder=True, seed=1
-        )
+        steps = Contest.create(tmp_path / "l.everhold", labels, classes=[0, 1], ladder=True, seed=1)
         assert steps.submit("ann", right_share(labels, 0.6)).score is not None
         hidden = steps.submit("ann", right_share(labels, 0.61, 2))
         assert hidden.score is None
@@ -153,9 +150,7 @@ class TestSubmissions:
         assert steps.board().places[0].submissions == 3
 
     def test_a_promised_precision_that_is_used_up_closes_the_contest(self, tmp_path, labels):
-        short = Contest.create(
-            tmp_path / "p.everhold", np.zeros((ROWS, 1)), labels, classes=[0, 1], half_width=0.12, seed=1
-        )
+        short = Contest.create(tmp_path / "p.everhold", labels, classes=[0, 1], half_width=0.12, seed=1)
         rng = np.random.default_rng(1)
         states = []
         while "closed" not in states and len(states) < 400:
@@ -169,9 +164,7 @@ class TestSubmissions:
     def test_regression(self, tmp_path):
         rng = np.random.default_rng(2)
         y = rng.uniform(0, 10, ROWS)
-        contest = Contest.create(
-            tmp_path / "r.everhold", np.zeros((ROWS, 1)), y, task="regression", low=0, high=10, seed=1
-        )
+        contest = Contest.create(tmp_path / "r.everhold", y, task="regression", low=0, high=10, seed=1)
         close = contest.submit("ann", y + rng.normal(0, 0.5, ROWS))
         far = contest.submit("bob", np.full(ROWS, 5.0))
         assert np.mean(np.abs(5.0 - y)) in far.score.interval
@@ -185,7 +178,7 @@ def test_boosting_the_board(tmp_path):
     vote is far above 1/2; the best on the board holds 1/2."""
     rng = np.random.default_rng(7)
     labels = rng.integers(0, 2, 500)
-    contest = Contest.create(tmp_path / "b.everhold", np.zeros((500, 1)), labels, classes=[0, 1], seed=1)
+    contest = Contest.create(tmp_path / "b.everhold", labels, classes=[0, 1], seed=1)
     vote, plain_vote = np.zeros(500), np.zeros(500)
     for _ in range(150):
         guess = rng.integers(0, 2, 500)
@@ -217,20 +210,17 @@ class TestTrouble:
         assert board.unranked[0][0] == "bob"
 
     def test_limits_count_by_the_ledger(self, tmp_path, labels):
-        strict = Contest.create(
-            tmp_path / "s.everhold", np.zeros((ROWS, 1)), labels, classes=[0, 1], max_per_day=1, seed=1
-        )
+        strict = Contest.create(tmp_path / "s.everhold", labels, classes=[0, 1], max_per_day=1, seed=1)
         assert strict.submit("ann", right_share(labels, 0.6)).state == "scored"
         (tmp_path / "s.everhold.submissions.jsonl").unlink()
         assert Contest(strict.path).submit(" ann ", right_share(labels, 0.6, 2)).state == "too soon"
 
     def test_a_contest_that_cannot_be_made_leaves_nothing_behind(self, tmp_path):
         with pytest.raises(eh.EverholdError):
-            Contest.create(tmp_path / "x.everhold", np.zeros((3, 1)), [0, 1, 5], classes=[0, 1])
+            Contest.create(tmp_path / "x.everhold", [0, 1, 5], classes=[0, 1])
         with pytest.raises(eh.EverholdError):
             Contest.create(
                 tmp_path / "x.everhold",
-                np.zeros((3, 1)),
                 [0.0, 1, 2],
                 task="regression",
                 low=np.int64(0),
@@ -238,6 +228,37 @@ class TestTrouble:
                 seed=1,
             )
         assert [path.name for path in tmp_path.iterdir() if not path.name.endswith(".lock")] == []
+
+    @pytest.mark.parametrize("limit", [{"most_bytes": 0}, {"max_per_day": -1}])
+    def test_a_limit_below_one_is_named(self, tmp_path, limit):
+        ((name, value),) = limit.items()
+        with pytest.raises(eh.SettingError, match=f"{name} is {value}. Expected at least 1"):
+            Contest.create(tmp_path / "x.everhold", [0, 1, 1], classes=[0, 1], **limit)
+
+    def test_rules_that_cannot_be_read_name_their_file(self, contest):
+        rules = contest.path.with_name("c.everhold.contest.json")
+        rules.write_text("{")
+        with pytest.raises(eh.LedgerError, match=r"contest\.json as Contest\.create wrote it: restore it"):
+            Contest(contest.path)
+
+    def test_a_contest_that_was_not_opened_has_no_standing_yet(self, contest):
+        with pytest.raises(eh.LedgerError, match=r"contest\.open\(\)"):
+            Contest(contest.path).standing()
+
+    def test_another_encoding_is_named(self, contest):
+        found = contest.submit("ann", "id,prediction\n0,ja\u00df\n".encode("latin-1"))
+        assert found.state == "malformed"
+        assert "Expected CSV as UTF-8" in found.reason
+
+    def test_labels_and_ids_fit_together(self, tmp_path):
+        place = tmp_path / "x.everhold"
+        with pytest.raises(eh.DataError, match=r"shape \(2, 2\)\. Expected one label for each row"):
+            Contest.create(place, np.zeros((2, 2)), classes=[0, 1])
+        for ids in (["a", "b"], ["a", "b", "a"]):
+            with pytest.raises(eh.DataError, match="as many ids as labels, each once"):
+                Contest.create(place, [0, 1, 1], ids=ids, classes=[0, 1])
+        named = Contest.create(place, [0, 1, 1], ids=["a", "b", "c"], classes=[0, 1], seed=1)
+        assert named.submit("ann", "id,prediction\nc,1\na,0\nb,1\n").state == "scored"
 
     def test_threads(self, contest, labels):
         with ThreadPoolExecutor(3) as pool:

@@ -26,7 +26,7 @@ def _counted(monkeypatch):
 
 
 def test_no_record_is_read_twice(tmp_path, labels, monkeypatch):
-    contest = eh.Contest.create(tmp_path / "c.everhold", np.zeros((200, 1)), labels, classes=[0, 1], seed=1)
+    contest = eh.Contest.create(tmp_path / "c.everhold", labels, classes=[0, 1], seed=1)
     rng = np.random.default_rng(1)
     read = _counted(monkeypatch)
     contest.submit("ann", rng.integers(0, 2, 200))
@@ -41,7 +41,7 @@ def test_no_record_is_read_twice(tmp_path, labels, monkeypatch):
 
 def test_the_control_reads_all_of_it(tmp_path, labels, monkeypatch):
     """A contest that is opened for every submission, as it was before, reads more each time."""
-    eh.Contest.create(tmp_path / "c.everhold", np.zeros((200, 1)), labels, classes=[0, 1], seed=1)
+    eh.Contest.create(tmp_path / "c.everhold", labels, classes=[0, 1], seed=1)
     rng = np.random.default_rng(1)
     read, counts = _counted(monkeypatch), []
     for _ in range(8):
@@ -59,7 +59,7 @@ def test_an_older_copy_is_refused_also_with_a_ladder(tmp_path, labels):
     import shutil
 
     place, rng = tmp_path / "c.everhold", np.random.default_rng(3)
-    contest = eh.Contest.create(place, np.zeros((200, 1)), labels, classes=[0, 1], seed=1, ladder=True)
+    contest = eh.Contest.create(place, labels, classes=[0, 1], seed=1, ladder=True)
     contest.submit("ann", np.where(rng.random(200) < 0.1, 1 - labels, labels))
     contest.close()
     shutil.copy(place, tmp_path / "old")
@@ -72,7 +72,7 @@ def test_an_older_copy_is_refused_also_with_a_ladder(tmp_path, labels):
 
 def test_two_contests_on_one_study_see_each_other(tmp_path, labels):
     """As two processes would: limits, repeats and ranks count what the other has scored."""
-    eh.Contest.create(tmp_path / "c.everhold", np.zeros((200, 1)), labels, classes=[0, 1], seed=1, max_per_day=3)
+    eh.Contest.create(tmp_path / "c.everhold", labels, classes=[0, 1], seed=1, max_per_day=3)
     one, other = eh.Contest(tmp_path / "c.everhold"), eh.Contest(tmp_path / "c.everhold")
     rng = np.random.default_rng(2)
     guesses = [np.where(rng.random(200) < 0.1 * k, 1 - labels, labels) for k in range(5)]

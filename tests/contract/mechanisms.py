@@ -8,12 +8,12 @@ import numpy as np
 
 import everhold as eh
 from everhold.baselines import (
+    BaselineMechanism,
     Empirical,
     GaussianNoise,
     GuessAndCheck,
     Ladder,
     MultiplicativeWeights,
-    Rival,
     Splitting,
     Subsampling,
     Thresholdout,
@@ -57,9 +57,9 @@ def paper(private, seed, **settings):
     return eh.Holdout.with_mechanism(private, lambda n: AqaOgd(rows=n, draw=uniform_draw, **given))
 
 
-def rival(private, policy):
+def baseline(private, policy):
     public = eh.Reference(rows(2000, np.random.default_rng(99))).pool(np.random.default_rng(0))
-    return eh.Holdout.with_mechanism(private, lambda n: Rival(policy, rows=n, public=public))
+    return eh.Holdout.with_mechanism(private, lambda n: BaselineMechanism(policy, rows=n, public=public))
 
 
 MECHANISMS: dict[str, Callable[..., eh.Session]] = {
@@ -77,18 +77,18 @@ MECHANISMS: dict[str, Callable[..., eh.Session]] = {
     "known rows": lambda p, s: holdout(p, s, known_rows=10),
     "AQA-OGD corrected": lambda p, s: paper(p, s),
     "AQA-OGD printed": lambda p, s: paper(p, s, constants="printed"),
-    "empirical mean": lambda p, s: rival(p, Empirical()),
-    "rounded mean": lambda p, s: rival(p, Empirical(step=0.02)),
-    "splitting": lambda p, s: rival(p, Splitting(rounds=50)),
-    "subsampling": lambda p, s: rival(p, Subsampling(size=100, seed=s)),
-    "Gaussian noise": lambda p, s: rival(p, GaussianNoise(rounds=50, seed=s)),
-    "Gaussian noise, Rogers": lambda p, s: rival(p, GaussianNoise(rounds=50, transfer="rogers", seed=s)),
-    "Thresholdout": lambda p, s: rival(p, Thresholdout(seed=s)),
-    "Thresholdout, Gaussian": lambda p, s: rival(p, Thresholdout(shape="gaussian", seed=s)),
-    "Guess and Check, empirical": lambda p, s: rival(p, GuessAndCheck(half_width=0.15)),
-    "Guess and Check, Gaussian": lambda p, s: rival(p, GuessAndCheck(half_width=0.2, deviation=0.02, seed=s)),
-    "Ladder": lambda p, s: rival(p, Ladder(step=0.01)),
-    "multiplicative weights": lambda p, s: rival(
+    "empirical mean": lambda p, s: baseline(p, Empirical()),
+    "rounded mean": lambda p, s: baseline(p, Empirical(step=0.02)),
+    "splitting": lambda p, s: baseline(p, Splitting(rounds=50)),
+    "subsampling": lambda p, s: baseline(p, Subsampling(size=100, seed=s)),
+    "Gaussian noise": lambda p, s: baseline(p, GaussianNoise(rounds=50, seed=s)),
+    "Gaussian noise, Rogers": lambda p, s: baseline(p, GaussianNoise(rounds=50, transfer="rogers", seed=s)),
+    "Thresholdout": lambda p, s: baseline(p, Thresholdout(seed=s)),
+    "Thresholdout, Gaussian": lambda p, s: baseline(p, Thresholdout(shape="gaussian", seed=s)),
+    "Guess and Check, empirical": lambda p, s: baseline(p, GuessAndCheck(half_width=0.15)),
+    "Guess and Check, Gaussian": lambda p, s: baseline(p, GuessAndCheck(half_width=0.2, deviation=0.02, seed=s)),
+    "Ladder": lambda p, s: baseline(p, Ladder(step=0.01)),
+    "multiplicative weights": lambda p, s: baseline(
         p, MultiplicativeWeights(rounds=50, threshold=0.05, deviation=0.005, seed=s)
     ),
 }

@@ -1,4 +1,4 @@
-"""Games: every analyst, every contender, worlds whose truth is what they say, and replays without the sample."""
+"""Games: every analyst, every mechanism, worlds whose truth is what they say, and replays without the sample."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 import everhold as eh
-from everhold.games import ANALYSTS, CONTENDERS, WORLDS, Asked, atoms_of, load, play
+from everhold.games import ANALYSTS, MECHANISMS, WORLDS, Asked, atoms_of, load, play
 from everhold.games.singling_out import single_out
 from everhold.games.worlds.made import dense, labelled, noise
 from everhold.games.worlds.table import real_table
@@ -87,13 +87,13 @@ def test_every_analyst_against_everhold(analyst):
     assert game.replay() == game.answers
 
 
-@pytest.mark.parametrize("contender", list(CONTENDERS))
-def test_every_contender_is_seated_and_replays(contender):
-    analyst = "ladder boosting" if contender == "Ladder" else "freedman"
-    game = play(analyst, contender, "labelled", rounds=40, seed=2, rows=1500)
+@pytest.mark.parametrize("mechanism", list(MECHANISMS))
+def test_every_mechanism_plays_and_replays(mechanism):
+    analyst = "ladder boosting" if mechanism == "Ladder" else "freedman"
+    game = play(analyst, mechanism, "labelled", rounds=40, seed=2, rows=1500)
     assert game.rounds >= 1
     assert game.replay() == game.answers
-    assert game.contender == contender
+    assert game.mechanism == mechanism
     assert str(game.rounds) in str(game)
 
 
@@ -168,7 +168,7 @@ def test_learners_learn_through_any_mechanism_that_answers():
 
 
 def test_an_analyst_may_bring_the_truth_along():
-    def analyst(desk):
+    def analyst(view):
         yield Asked(lambda rows: rows["y"] > 0, 0.25)
 
     game = play(analyst, "everhold", "noise", 5, 1, rows=100)
@@ -177,7 +177,7 @@ def test_an_analyst_may_bring_the_truth_along():
 
 
 def test_an_analyst_who_asks_nothing():
-    game = play(lambda desk: iter(()), "everhold", "noise", 5, 1, rows=50)
+    game = play(lambda view: iter(()), "everhold", "noise", 5, 1, rows=50)
     assert (game.rounds, game.missed, game.half_width, game.replay()) == (0, 0, 0.5, [])
 
 
@@ -192,15 +192,15 @@ def test_refusals_end_a_game():
 
 MINE = """
 from everhold.baselines import Empirical
-from everhold.games import ANALYSTS, CONTENDERS
-from everhold.games.mechanisms.baselines import seated
+from everhold.games import ANALYSTS, MECHANISMS
+from everhold.games.mechanisms.baselines import baseline_session
 
-@CONTENDERS.add("coarse mean of mine")
-def coarse(seat):
-    return seated(seat, Empirical(step=0.25))
+@MECHANISMS.add("coarse mean of mine")
+def coarse(terms):
+    return baseline_session(terms, Empirical(step=0.25))
 
 @ANALYSTS.add("one question of mine")
-def one(desk):
+def one(view):
     yield lambda rows: rows["y"] > 0
 """
 
@@ -217,7 +217,7 @@ def test_a_file_of_ones_own_plays_along(tmp_path):
         with pytest.raises(eh.SettingError, match="already"):
             load(place.with_name("other.py"))
     finally:
-        CONTENDERS._known.pop("coarse mean of mine", None)
+        MECHANISMS._known.pop("coarse mean of mine", None)
         ANALYSTS._known.pop("one question of mine", None)
 
 
@@ -241,7 +241,7 @@ def test_what_is_wrong_is_said(wrong, said):
 
 def test_an_analyst_who_yields_nonsense_is_told():
     with pytest.raises(eh.QuestionError, match="analyst yielded"):
-        play(lambda desk: iter_one(42), "everhold", "noise", 5, rows=50)
+        play(lambda view: iter_one(42), "everhold", "noise", 5, rows=50)
 
 
 def iter_one(thing):

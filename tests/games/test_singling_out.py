@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binomtest
 
 import everhold as eh
-from everhold.baselines import Empirical, Rival
+from everhold.baselines import BaselineMechanism, Empirical
 from everhold.games.singling_out import Keys, Predicate, SuccessRate, composition, single_out
 
 ERROR_RATE = 0.01
@@ -18,7 +18,7 @@ ERROR_RATE = 0.01
 def exact(rows=256, seed=0):
     keys, rng = Keys(), np.random.default_rng(seed)
     private, public = keys.draw(rng, rows), keys.prior(rng, rows).pool(rng)
-    return private, eh.Holdout.with_mechanism(private, lambda n: Rival(Empirical(), rows=n, public=public))
+    return private, eh.Holdout.with_mechanism(private, lambda n: BaselineMechanism(Empirical(), rows=n, public=public))
 
 
 @pytest.mark.parametrize("kind", ["low", "high"])

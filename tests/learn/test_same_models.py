@@ -220,9 +220,7 @@ class TestContestFiles:
     @pytest.fixture
     def contest(self, tmp_path):
         labels = (np.random.default_rng(0).random(60) < 0.5).astype(int)
-        return eh.Contest.create(
-            tmp_path / "c.everhold", np.arange(60.0)[:, None], labels, classes=[0, 1], seed=0
-        ), labels
+        return eh.Contest.create(tmp_path / "c.everhold", labels, classes=[0, 1], seed=0), labels
 
     @pytest.mark.parametrize("divide", [",", ";", "\t"])
     @pytest.mark.parametrize("written", ["{}", "{}.0", " {}"])
@@ -240,7 +238,7 @@ class TestContestFiles:
 
     def test_classes_written_as_texts_are_numbers_too(self, tmp_path):
         labels = np.array(["0", "1"] * 30)
-        held = eh.Contest.create(tmp_path / "t.everhold", np.arange(60.0)[:, None], labels, classes=["0", "1"], seed=0)
+        held = eh.Contest.create(tmp_path / "t.everhold", labels, classes=["0", "1"], seed=0)
         lines = "\n".join(f"{place},{one}.0" for place, one in enumerate(labels))
         assert held.submit("ann", "id,prediction\n" + lines).state == "scored"
 
@@ -256,7 +254,7 @@ def test_asking_a_contest_is_answered_by_a_sentence(tmp_path):
 
     from everhold.cli.main import app
 
-    eh.Contest.create(tmp_path / "c.everhold", np.arange(60.0)[:, None], np.arange(60) % 2, classes=[0, 1], seed=0)
+    eh.Contest.create(tmp_path / "c.everhold", np.arange(60) % 2, classes=[0, 1], seed=0)
     said = CliRunner().invoke(app, ["ask", str(tmp_path / "c.everhold"), "x0 > 3"])
     assert said.exit_code == 3
     assert "is a contest" in said.output

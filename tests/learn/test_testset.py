@@ -175,6 +175,19 @@ class TestMetrics:
             test.score(Fixed(lambda x: (x[:, 0] > 0.01 * len(x) % 2).astype(int)))
         assert test.holdout.rounds == 0
 
+    def test_a_metric_of_probabilities_needs_a_model_that_has_them(self, binary):
+        class LabelsAlone:
+            def predict(self, rows):
+                return (rows[:, 0] > 0).astype(int)
+
+        test = make(binary)
+        with pytest.raises(eh.QuestionError, match=r"no predict_proba.*'accuracy'\. Nothing was charged") as error:
+            test.score(LabelsAlone(), "brier")
+        assert not isinstance(error.value, eh.PriorError)
+        with pytest.raises(eh.QuestionError, match=r"Expected \(10000, 2\)\. Nothing was charged"):
+            test.score(Fixed(None, lambda x: np.full((len(x), 3), 0.1)), "brier")
+        assert test.holdout.rounds == 0
+
     def test_a_model_that_fails_on_private_rows_tells_nothing(self, binary):
         """Twins but for one row on which the model raises: no error, one wrong prediction."""
         (x, y), reference, _ = binary
@@ -325,6 +338,7 @@ class TestPriors:
             ({"task": "regression"}, "declared range"),
             ({"least_probability": 0.7}, "least_probability"),
             ({"classes": [0]}, "at least two"),
+            ({"classes": [0, 1, 1]}, "classes has 1 more than once"),
         ],
     )
     def test_nonsense_is_refused(self, binary, settings, said):
@@ -340,7 +354,7 @@ class TestPriors:
         assert "99" not in str(error.value)
         with pytest.raises(eh.PriorError, match="labelled public rows"):
             eh.TestSet(x, y, reference=reference[0], classes=[0, 1], prior="baseline")
-        with pytest.raises(eh.SettingError, match="said in public"):
+        with pytest.raises(eh.SettingError, match="public facts"):
             eh.TestSet(x, y, reference=reference[0])
 
 
@@ -381,6 +395,18 @@ class TestSearches:
         found = cross_validate(GaussianNB(), *binary[1], scoring=test.scorer(), cv=test.cv(binary[1][0]))
         assert test.holdout.rounds == 4
         assert len(found["test_score"]) == 1
+
+    def test_a_test_set_in_memory_belongs_to_one_process(self, binary, monkeypatch):
+        test = make(binary)
+        with pytest.raises(eh.LedgerError, match="Make it durable"):
+            test.share()
+        monkeypatch.setattr(os, "getpid", lambda: -1)  # as in a fork
+        with pytest.raises(eh.LedgerError, match="only the process that made it can ask"):
+            test.score(Fixed(lambda x: np.zeros(len(x), int)))
+
+    def test_a_search_without_training_rows_is_refused(self, binary):
+        with pytest.raises(eh.DataError, match="Expected the training rows"):
+            make(binary).cv(np.empty((0, 4)))
 
     def test_a_scorer_in_memory_cannot_leave_its_process(self, binary):
         with pytest.raises(eh.LedgerError, match="path="):

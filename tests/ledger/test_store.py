@@ -132,7 +132,7 @@ class TestEveryByte:
                     if change in ("value", "low", "spent"):
                         body[change] += 1e-9
                     elif change == "cell" and body["cell"] is not None:
-                        body["cell"] += 1
+                        body["cell"] = body["cell"] + 1 if isinstance(body["cell"], int) else [body["cell"][0] + 1, 0]
                     elif change == "fit" and body["fit"] is not None:
                         body["fit"][-1] += 1000
                     elif change == "reading":
@@ -416,6 +416,10 @@ class TestResuming:
             assert held.audit().ok
 
 
+KEPT_ROUNDS, KEPT_SURPRISES = 28, 6
+"""Of the kept study: asks, readings, a choice, a bit, a verdict, a certificate and a last act."""
+
+
 @pytest.mark.parametrize("threads", ["1", "4"])
 def test_a_replay_does_not_depend_on_threads(threads):
     """The kept study, audited in a process of its own with another number of threads in the linear algebra."""
@@ -433,4 +437,4 @@ def test_a_file_of_the_first_format_still_replays():
     kept = Path(__file__).parent / "kept" / "format-1.everhold"
     found = eh.Holdout.audit_file(kept)
     assert found.ok, str(found)
-    assert (found.rounds, found.surprises) == (18, 4)
+    assert (found.rounds, found.surprises) == (KEPT_ROUNDS, KEPT_SURPRISES)

@@ -15,7 +15,7 @@ from everhold.mechanism.estimator import Draws, PoolEstimator
 from everhold.mechanism.everhold import Everhold, interval_ends
 from everhold.mechanism.rules import Corrective
 from everhold.mechanism.tolerance import TOLERANCE_ONE, Anytime, FixedPrecision, ToleranceInputs
-from everhold.queries.grid import VALUE_ONE
+from everhold.queries.grid import VALUE_ONE, Sums
 from everhold.queries.protocol import QUIET
 
 
@@ -33,8 +33,8 @@ def test_the_decision_is_exact(n, data):
     u = Fraction(offer.reading.numerator, offer.reading.denominator)
     assert u == Fraction(2 * ones - 64, 64)
     v = Fraction(total, n * VALUE_ONE)
-    tau, delta = Fraction(offer.limits.tau, TOLERANCE_ONE), Fraction(offer.limits.cell, TOLERANCE_ONE)
-    cell = held.decide(offer, total)
+    tau, delta = Fraction(offer.measure.limits.tau, TOLERANCE_ONE), Fraction(offer.measure.limits.cell, TOLERANCE_ONE)
+    cell = held.decide(offer, [Sums(total, 0)])
     if cell is QUIET:
         assert abs(v - u) <= tau
     else:
@@ -46,12 +46,12 @@ def test_the_decision_is_exact(n, data):
 def test_the_border_itself_is_quiet():
     held = mechanism(TOLERANCE_ONE)  # so many rows that v can meet τ exactly
     offer = held.propose(eh.Values(reference=np.arange(64) < 32))
-    at = offer.limits.tau * VALUE_ONE
-    assert held.decide(offer, at) is QUIET
-    assert held.decide(offer, at + 1) == 1
-    assert held.decide(offer, -at - 1) == -1
-    assert held.decide(offer, at + offer.limits.cell * VALUE_ONE) == 1
-    assert held.decide(offer, at + offer.limits.cell * VALUE_ONE + 1) == 2
+    at = offer.measure.limits.tau * VALUE_ONE
+    assert held.decide(offer, [Sums(at, 0)]) is QUIET
+    assert held.decide(offer, [Sums(at + 1, 0)]) == 1
+    assert held.decide(offer, [Sums(-at - 1, 0)]) == -1
+    assert held.decide(offer, [Sums(at + offer.measure.limits.cell * VALUE_ONE, 0)]) == 1
+    assert held.decide(offer, [Sums(at + offer.measure.limits.cell * VALUE_ONE + 1, 0)]) == 2
 
 
 class TestIntervals:
@@ -120,7 +120,7 @@ class TestAnytime:
         policy = Anytime()
         cheap = policy.tolerance(ToleranceInputs(0.0, 5.0, 1000, 1000.0))
         dear = policy.tolerance(ToleranceInputs(0.0, 200.0, 1000, 1000.0))
-        assert cheap.tau / TOLERANCE_ONE == pytest.approx(4.0 * np.sqrt(2 / 1000), rel=0.02)
+        assert cheap.tau / TOLERANCE_ONE == pytest.approx(policy.noise_at(1, None) * np.sqrt(2 / 1000), rel=0.02)
         assert dear.tau / TOLERANCE_ONE == pytest.approx(0.6 * np.sqrt(2 * 200.0 / 1000), rel=0.05)
         assert policy.tolerance(ToleranceInputs(-0.98, 5.0, 1000, 1000.0)).tau < 0.4 * cheap.tau
 

@@ -41,7 +41,7 @@ def refit(rule, basis, lessons):
     """From nothing to all lessons at once."""
     start = np.zeros(len(lessons))
     mass = basis.weights.copy()
-    theta, _ = rule.fit(basis, lessons, start, mass, basis.correlate(mass))
+    theta, _ = rule.fit(basis, lessons, start, basis.correlate(mass))
     return theta
 
 
@@ -198,9 +198,9 @@ def test_surprises_stay_below_the_theorem(rule):
 def test_gradient_steps():
     basis, lessons = problem(1000, 1, 11)
     for step, size in (("paper", 0.1 / 8), ("gap", 0.05)):
-        theta, _ = Gradient(step=step).fit(basis, lessons, np.zeros(1), basis.weights, None)
+        theta, _ = Gradient(step=step).fit(basis, lessons, np.zeros(1), None)
         assert abs(theta[1]) == pytest.approx(size)
-    theta, _ = Gradient().fit(basis, lessons, np.zeros(1), basis.weights, None)
+    theta, _ = Gradient().fit(basis, lessons, np.zeros(1), None)
     assert theta[1] == pytest.approx(lessons[0].target)
     with pytest.raises(eh.SettingError):
         Gradient(step="leap")

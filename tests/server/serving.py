@@ -63,7 +63,7 @@ def make_contest(folder: Path, name: str = "coins", **settings: object) -> tuple
     labels = np.random.default_rng(3).integers(0, 2, 300)
     place = folder / f"{name}.everhold"
     given = {"title": "Guess the coins", "classes": [0, 1], "seed": 2, **settings}
-    eh.Contest.create(place, np.arange(300.0)[:, None], labels, **given)
+    eh.Contest.create(place, labels, **given)
     return place, labels
 
 

@@ -81,6 +81,18 @@ def test_rehearsals_spend_nothing(here):
     assert here.get("/v1/studies/staff/status").json() == before
 
 
+def test_a_statistic_is_asked_for_by_those_who_may_ask(here):
+    """By the body's `rehearse`; and a token that may not even read is refused whatever the body says."""
+    before = here.get("/v1/studies/patients/status").json()
+    for kind in STATISTICS:
+        for more in ({}, {"rehearse": False}):
+            _fault(here.post(f"/v1/studies/patients/{kind}", {**BODIES[kind], **more}, "aud"), 403, "not_allowed")
+        for body in ({**BODIES[kind], "rehearse": True}, {"nonsense": 1}):
+            _fault(here.post(f"/v1/studies/patients/{kind}", body, "only staff"), 403, "not_allowed")
+        _fault(here.post(f"/v1/studies/coins/{kind}", {**BODIES[kind], "rehearse": True}), 409, "a_contest")
+    assert here.get("/v1/studies/patients/status").json() == before
+
+
 def test_the_same_request_id_is_answered_once(here):
     body = {"question": "age BETWEEN 20 AND 30", "request_id": "one"}
     first = here.post("/v1/studies/patients/ask", body)
@@ -266,8 +278,10 @@ def test_a_contest(here, labels):
     assert [place["entrant"] for place in board["places"]] == ["ann"]
     assert here.get("/v1/contests/coins").json()["ids"] == [str(one) for one in range(300)]
     assert "seed" not in here.get("/v1/contests/coins").json()
-    _fault(here.post("/v1/studies/coins/ask", {"question": "x > 1"}), 409, "a_contest")
-    _fault(here.get("/v1/contests/patients/board"), 409, "no_contest")
+    told = _fault(here.post("/v1/studies/coins/ask", {"question": "x > 1"}), 409, "a_contest")
+    assert "POST /v1/contests/coins/submissions" in told["message"]
+    told = _fault(here.get("/v1/contests/patients/board"), 409, "no_contest")
+    assert "POST /v1/studies/patients/ask" in told["message"]
     for tail in ("log", "certificate", "file", "audit"):  # they hold what others submitted
         _fault(here.get(f"/v1/studies/coins/{tail}"), 403, "not_allowed")
         assert here.get(f"/v1/studies/coins/{tail}", "aud").status_code == 200
@@ -455,7 +469,7 @@ def test_clients_read_their_own_writes(tmp_path):
 def test_a_promise_that_is_used_up(tmp_path):
     with site(tmp_path, make_study(tmp_path, half_width=0.085)) as made:
         told = made.get("/v1/studies/patients/status").json()
-        assert told["lasts"] > told["spent"]
+        assert told["budget"] > told["spent"]
         for n in range(400):
             found = made.post(
                 "/v1/studies/patients/ask", {"question": f"smoker AND age > {18 + n % 60} AND bmi > {15 + n / 20}"}
@@ -465,7 +479,7 @@ def test_a_promise_that_is_used_up(tmp_path):
         error = _fault(found, 409, "precision_exhausted")
         assert {"asked", "left", "needed", "more_rows", "answers"} == set(error["details"])
         told = made.get("/v1/studies/patients/status").json()
-        assert told["spent"] >= 0.9 * told["lasts"]
+        assert told["spent"] >= 0.9 * told["budget"]
 
 
 def test_many_at_once_are_answered_as_one_after_the_other(tmp_path):

@@ -69,7 +69,7 @@ def _everything(folder, twin):
     labels = np.random.default_rng(3).integers(0, 2, 300)
     if twin:
         labels = labels[::-1].copy()
-    eh.Contest.create(folder / "coins.everhold", np.arange(300.0)[:, None], labels, classes=[0, 1], seed=2)
+    eh.Contest.create(folder / "coins.everhold", labels, classes=[0, 1], seed=2)
     seen = []
 
     def keep(told):

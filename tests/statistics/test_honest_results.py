@@ -63,7 +63,7 @@ class TestCutRanges:
             held.difference("delay", "delay > 0", "delay <= 0", low=-30, high=180),
             held.variance("delay", low=-30, high=180),
             held.correlation("delay", "delay", first_range=(-30, 180), second_range=(-30, 180)),
-            held.compare("delay", "delay", low=-30, high=180),
+            held.ask(eh.Compare("delay", "delay", low=-30, high=180)),
         ):
             assert "cut to -30…180" in one.what
 

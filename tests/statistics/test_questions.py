@@ -63,7 +63,7 @@ class TestOnKnownTables:
         known = ~np.isnan(rows["bmi"])
         truth = rows["bmi"][old & known].mean() - rows["bmi"][young & known].mean()
         close(held.difference("bmi", "age > 60", "age < 40", low=10, high=60), truth, 0.8)
-        compared = held.compare("age > 60", "smoker")
+        compared = held.ask(eh.Compare("age > 60", "smoker"))
         close(compared, old.mean() - rows["smoker"].mean(), 0.01)
         assert compared.verdict == ("yes" if compared.low > 0 else "no" if compared.high <= 0 else "cannot tell")
         assert held.compare("age", "bmi", low=0, high=100).verdict == "yes"
@@ -148,7 +148,7 @@ class TestTogether:
                     held.quantile("age", 0.3 + 0.1 * t, low=0, high=100),
                     np.quantile(truth["age"], 0.3 + 0.1 * t, method="inverted_cdf"),
                 ),
-                (held.compare(group, "smoker"), rows.mean() - truth["smoker"].mean()),
+                (held.ask(eh.Compare(group, "smoker")), rows.mean() - truth["smoker"].mean()),
             ]
             if t == 2:
                 found.append((held.variance("age", low=0, high=100), truth["age"].var()))

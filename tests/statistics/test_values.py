@@ -49,7 +49,7 @@ def test_a_value_is_what_its_shortcut_gives(value):
     arguments = {one.name: getattr(value, one.name) for one in fields(value)}
     held = study()
     found = held.ask(value)
-    if hasattr(held, value.name):
+    if hasattr(held, value.name) and value.name != "compare":  # a verdict, and an act of its own
         assert getattr(study(), value.name)(**arguments) == found
     assert study().ask(type(value)(**arguments)) == found
     rounds = held.rounds
@@ -66,13 +66,13 @@ def test_awaited_answers_give_the_same(value):
         await asyncio.sleep(0)
         return other.ask_many(batch)
 
-    found = asyncio.run(arun(value.steps(Declared(other.schema)), ask))
+    found = asyncio.run(arun(value.steps(other.declared()), ask))
     assert found == one.ask(value)
 
 
 def test_parts_have_request_ids_of_their_own():
     held = study()
-    held.ask(eh.Mean("bmi", low=10, high=60), request_id="monday")
+    held.ask(eh.Difference("bmi", "smoker", "NOT smoker", low=10, high=60), request_id="monday")
     assert [held.journal.asked_by(number).request for number in (1, 2)] == ["monday/1", "monday/2"]
     with pytest.raises(eh.QuestionError, match="takes no other name"):
         held.ask(eh.Mean("bmi"), name="mine")

@@ -4,13 +4,22 @@ from everhold.baselines.exact import Empirical, Subsampling
 from everhold.baselines.gaussian import GaussianNoise
 from everhold.baselines.guess_and_check import GuessAndCheck
 from everhold.baselines.ladder import Ladder
+from everhold.baselines.mechanism import (
+    BaselineContext,
+    BaselineMechanism,
+    BaselineProposal,
+    IntervalAnswer,
+    Policy,
+    Promise,
+)
 from everhold.baselines.multiplicative_weights import MultiplicativeWeights
-from everhold.baselines.rival import BaselineContext, IntervalAnswer, Policy, Promise, Rival, Turn
 from everhold.baselines.splitting import Splitting
 from everhold.baselines.thresholdout import Thresholdout
 
 __all__ = [
     "BaselineContext",
+    "BaselineMechanism",
+    "BaselineProposal",
     "Empirical",
     "GaussianNoise",
     "GuessAndCheck",
@@ -19,9 +28,7 @@ __all__ = [
     "MultiplicativeWeights",
     "Policy",
     "Promise",
-    "Rival",
     "Splitting",
     "Subsampling",
     "Thresholdout",
-    "Turn",
 ]

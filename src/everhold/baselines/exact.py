@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.baselines.rival import BaselineContext, IntervalAnswer, Turn, public_mean
+from everhold.baselines.mechanism import BaselineContext, BaselineProposal, IntervalAnswer, public_mean
 from everhold.bounds.concentration import confidence_nats
 from everhold.bounds.elementary import ln
 from everhold.errors import SettingError
@@ -37,15 +37,15 @@ class _Charged:
     nats: float = 0.0
 
 
-def _price(memory: _Charged, t: int, site: BaselineContext) -> float:
+def _price(memory: _Charged, t: int, context: BaselineContext) -> float:
     """`ln(2/δ) + Σ ln(values of an answer) + ln(t(t+1))`: weights 1/(t(t+1)) for the round, equal ones for its answer."""
-    return confidence_nats(site.failure_probability) + memory.nats + ln(float(t * (t + 1)))
+    return confidence_nats(context.failure_probability) + memory.nats + ln(float(t * (t + 1)))
 
 
-def _ends(centre: float, slack: float, turn: Turn, rows: int) -> tuple[float, float]:
+def _ends(centre: float, slack: float, proposal: BaselineProposal, rows: int) -> tuple[float, float]:
     """Ends on the [-1, 1] scale."""
-    low, high = interval_ends(centre, slack, nats=turn.nats, rows=rows, known_rows=0, scale=turn.scale)
-    return (2.0 * low - 1.0, 2.0 * high - 1.0) if turn.scale == "share" else (low, high)
+    low, high = interval_ends(centre, slack, nats=proposal.nats, rows=rows, known_rows=0, scale=proposal.scale)
+    return (2.0 * low - 1.0, 2.0 * high - 1.0) if proposal.scale == "share" else (low, high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,48 +69,48 @@ class Empirical:
 
     guarantee = "every answer charged in full (everhold's theorem)"
 
-    def begin(self, site: BaselineContext) -> _Charged:
+    def begin(self, context: BaselineContext) -> _Charged:
         """No answer has been charged yet."""
         return _Charged()
 
-    def allow(self, memory: _Charged, t: int, site: BaselineContext) -> None:
+    def allow(self, memory: _Charged, t: int, context: BaselineContext) -> None:
         """Never refuses."""
 
-    def guess(self, memory: _Charged, values: GridValues, t: int, site: BaselineContext) -> Fraction:
+    def guess(self, memory: _Charged, values: GridValues, t: int, context: BaselineContext) -> Fraction:
         """The mean of the public rows; the answer does not depend on it."""
-        return public_mean(values, site)
+        return public_mean(values, context)
 
-    def part(self, t: int, site: BaselineContext) -> None:
+    def part(self, t: int, context: BaselineContext) -> None:
         """None: every answer is over all rows."""
 
-    def decide(self, turn: Turn, mean: Fraction) -> int:
+    def decide(self, proposal: BaselineProposal, mean: Fraction) -> int:
         """The total, or the number of the nearest step."""
         if self.step is None:
-            return int(mean * VALUE_ONE * turn.site.rows)
+            return int(mean * VALUE_ONE * proposal.context.rows)
         return floor((mean + 1) / (2 * Fraction(self.step)) + Fraction(1, 2))
 
-    def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
+    def tell(self, proposal: BaselineProposal, cell: int | None) -> IntervalAnswer:
         """The mean and its interval."""
         if self.step is None:
-            centre, slack = float(Fraction(cell or 0, VALUE_ONE * turn.site.rows)), 0.0
+            centre, slack = float(Fraction(cell or 0, VALUE_ONE * proposal.context.rows)), 0.0
         else:
             centre, slack = float(2 * Fraction(self.step) * (cell or 0) - 1), self.step
-        return IntervalAnswer(centre, *_ends(centre, slack, turn, turn.site.rows))
+        return IntervalAnswer(centre, *_ends(centre, slack, proposal, proposal.context.rows))
 
-    def learn(self, turn: Turn, cell: int | None) -> _Charged:
+    def learn(self, proposal: BaselineProposal, cell: int | None) -> _Charged:
         """Charge the logarithm of the number of values that the answer could have had."""
-        return _Charged(turn.memory.nats + ln(float(self._values(turn.scale, turn.site.rows))))
+        return _Charged(proposal.memory.nats + ln(float(self._values(proposal.scale, proposal.context.rows))))
 
     def _values(self, scale: Scale, rows: int) -> int:
         if self.step is not None:
             return floor(1.0 / Fraction(self.step) + Fraction(1, 2)) + 1
         return rows + 1 if scale == "share" else 2 * VALUE_ONE * rows + 1
 
-    def nats(self, memory: _Charged, t: int, site: BaselineContext) -> float:
+    def nats(self, memory: _Charged, t: int, context: BaselineContext) -> float:
         """The price so far."""
-        return _price(memory, t, site)
+        return _price(memory, t, context)
 
-    def tolerance(self, memory: _Charged, site: BaselineContext) -> float:
+    def tolerance(self, memory: _Charged, context: BaselineContext) -> float:
         """0: every answer uses the private data."""
         return 0.0
 
@@ -140,42 +140,44 @@ class Subsampling:
         """Its name in tables."""
         return "subsampling"
 
-    def begin(self, site: BaselineContext) -> _Charged:
+    def begin(self, context: BaselineContext) -> _Charged:
         """No answer has been charged yet."""
-        if self.size > site.rows:
-            raise SettingError(f"a part has {self.size:,} rows, but there are only {site.rows:,}. Use a smaller size=.")
+        if self.size > context.rows:
+            raise SettingError(
+                f"a part has {self.size:,} rows, but there are only {context.rows:,}. Use a smaller size=."
+            )
         return _Charged()
 
-    def allow(self, memory: _Charged, t: int, site: BaselineContext) -> None:
+    def allow(self, memory: _Charged, t: int, context: BaselineContext) -> None:
         """Never refuses."""
 
-    def guess(self, memory: _Charged, values: GridValues, t: int, site: BaselineContext) -> Fraction:
+    def guess(self, memory: _Charged, values: GridValues, t: int, context: BaselineContext) -> Fraction:
         """The mean of the public rows; the answer does not depend on it."""
-        return public_mean(values, site)
+        return public_mean(values, context)
 
-    def part(self, t: int, site: BaselineContext) -> NDArray[np.intp]:
+    def part(self, t: int, context: BaselineContext) -> NDArray[np.intp]:
         """A random part, from the coins of the round."""
-        drawn = stream_rng(self.seed, "subsample", t).choice(site.rows, self.size, replace=False, shuffle=False)
+        drawn = stream_rng(self.seed, "subsample", t).choice(context.rows, self.size, replace=False, shuffle=False)
         return np.asarray(drawn, dtype=np.intp)
 
-    def decide(self, turn: Turn, mean: Fraction) -> int:
+    def decide(self, proposal: BaselineProposal, mean: Fraction) -> int:
         """The total over the part."""
         return int(mean * VALUE_ONE * self.size)
 
-    def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
+    def tell(self, proposal: BaselineProposal, cell: int | None) -> IntervalAnswer:
         """The mean and its interval."""
         centre = float(Fraction(cell or 0, VALUE_ONE * self.size))
-        return IntervalAnswer(centre, *_ends(centre, 0.0, turn, self.size))
+        return IntervalAnswer(centre, *_ends(centre, 0.0, proposal, self.size))
 
-    def learn(self, turn: Turn, cell: int | None) -> _Charged:
+    def learn(self, proposal: BaselineProposal, cell: int | None) -> _Charged:
         """Charge the logarithm of the number of values that the answer could have had."""
-        values = self.size + 1 if turn.scale == "share" else 2 * VALUE_ONE * self.size + 1
-        return _Charged(turn.memory.nats + ln(float(values)))
+        values = self.size + 1 if proposal.scale == "share" else 2 * VALUE_ONE * self.size + 1
+        return _Charged(proposal.memory.nats + ln(float(values)))
 
-    def nats(self, memory: _Charged, t: int, site: BaselineContext) -> float:
+    def nats(self, memory: _Charged, t: int, context: BaselineContext) -> float:
         """The price so far."""
-        return _price(memory, t, site)
+        return _price(memory, t, context)
 
-    def tolerance(self, memory: _Charged, site: BaselineContext) -> float:
+    def tolerance(self, memory: _Charged, context: BaselineContext) -> float:
         """0: every answer uses the private data."""
         return 0.0

@@ -7,17 +7,17 @@ from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING
 
-from everhold.baselines.rival import (
+from everhold.baselines.mechanism import (
     ANSWER_ONE,
     BaselineContext,
+    BaselineProposal,
     IntervalAnswer,
-    Turn,
     around,
     on_answer_grid,
     public_mean,
     refuse,
 )
-from everhold.bounds.rivals import Noise, Transfer, gaussian_noise
+from everhold.bounds.baselines import Noise, Transfer, gaussian_noise
 from everhold.errors import SettingError, require_whole
 from everhold.queries.rng import stream_rng
 
@@ -63,45 +63,47 @@ class GaussianNoise:
         by = "Jung et al. 2020" if self.transfer == "jung" else "Rogers et al. 2020"
         return f"differential privacy, transferred ({by})"
 
-    def setting(self, site: BaselineContext) -> Noise:
+    def setting(self, context: BaselineContext) -> Noise:
         """The noise, and its guaranteed half-width."""
         if self.deviation is not None:
             return Noise(self.deviation, inf)
         return _noise(
-            site.rows, rounds=self.rounds, failure_probability=site.failure_probability, transfer=self.transfer
+            context.rows, rounds=self.rounds, failure_probability=context.failure_probability, transfer=self.transfer
         )
 
-    def begin(self, site: BaselineContext) -> None:
+    def begin(self, context: BaselineContext) -> None:
         """None: it keeps no state."""
 
-    def allow(self, memory: None, t: int, site: BaselineContext) -> None:
+    def allow(self, memory: None, t: int, context: BaselineContext) -> None:
         """Refuse after T questions."""
         if t > self.rounds:
-            raise refuse(f"the noise is set for {self.rounds:,} questions.", asked=min(self.setting(site).width, 2.0))
+            raise refuse(
+                f"the noise is set for {self.rounds:,} questions.", asked=min(self.setting(context).width, 2.0)
+            )
 
-    def guess(self, memory: None, values: GridValues, t: int, site: BaselineContext) -> Fraction:
+    def guess(self, memory: None, values: GridValues, t: int, context: BaselineContext) -> Fraction:
         """The mean of the public rows; the answer does not depend on it."""
-        return public_mean(values, site)
+        return public_mean(values, context)
 
-    def part(self, t: int, site: BaselineContext) -> None:
+    def part(self, t: int, context: BaselineContext) -> None:
         """None: every answer is over all rows."""
 
-    def decide(self, turn: Turn, mean: Fraction) -> int:
+    def decide(self, proposal: BaselineProposal, mean: Fraction) -> int:
         """The private mean plus noise, on the answer grid."""
-        noise = stream_rng(self.seed, "gaussian", turn.round).normal(0.0, self.setting(turn.site).deviation)
+        noise = stream_rng(self.seed, "gaussian", proposal.round).normal(0.0, self.setting(proposal.context).deviation)
         return on_answer_grid(float(mean) + noise)
 
-    def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
+    def tell(self, proposal: BaselineProposal, cell: int | None) -> IntervalAnswer:
         """The noisy answer, with the same half-width for all answers."""
-        return around((cell or 0) / ANSWER_ONE, self.setting(turn.site).width, turn)
+        return around((cell or 0) / ANSWER_ONE, self.setting(proposal.context).width, proposal)
 
-    def learn(self, turn: Turn, cell: int | None) -> None:
+    def learn(self, proposal: BaselineProposal, cell: int | None) -> None:
         """None: it keeps no state."""
 
-    def nats(self, memory: None, t: int, site: BaselineContext) -> float:
+    def nats(self, memory: None, t: int, context: BaselineContext) -> float:
         """0: its guarantee is not counted in nats."""
         return 0.0
 
-    def tolerance(self, memory: None, site: BaselineContext) -> float:
+    def tolerance(self, memory: None, context: BaselineContext) -> float:
         """0: every answer uses the private data."""
         return 0.0

@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import floor, sqrt
 from typing import TYPE_CHECKING
 
-from everhold.baselines.rival import BaselineContext, IntervalAnswer, Turn, around, public_mean, refuse
+from everhold.baselines.mechanism import BaselineContext, BaselineProposal, IntervalAnswer, around, public_mean, refuse
 from everhold.bounds.concentration import binary_kl
 from everhold.bounds.elementary import ln, ln_binomial
 from everhold.errors import SettingError
@@ -71,21 +71,21 @@ class GuessAndCheck:
         """Its name in tables."""
         return f"Guess and Check ({'Gaussian' if self.deviation else 'empirical'})"
 
-    def begin(self, site: BaselineContext) -> _Failures:
+    def begin(self, context: BaselineContext) -> _Failures:
         """No failure yet."""
         return _Failures()
 
-    def nats(self, memory: _Failures, t: int, site: BaselineContext) -> float:
+    def nats(self, memory: _Failures, t: int, context: BaselineContext) -> float:
         """`ln(2/β_t)`."""
         series = 2.0 * ln(_PI_SQUARED_SIXTH) + 2.0 * ln(float(t)) + 2.0 * ln(memory.count + 1.0)
-        return ln(2.0 / site.failure_probability) + series + ln_binomial(t - 1, memory.count) + memory.nats
+        return ln(2.0 / context.failure_probability) + series + ln_binomial(t - 1, memory.count) + memory.nats
 
-    def _step(self, memory: _Failures, t: int, site: BaselineContext) -> Fraction:
+    def _step(self, memory: _Failures, t: int, context: BaselineContext) -> Fraction:
         """γ on the share scale, on a grid of 2⁻³⁰, rounded down; at most 0 if none is possible."""
-        left = self.half_width - sqrt(self.nats(memory, t, site) / (2.0 * site.rows))
+        left = self.half_width - sqrt(self.nats(memory, t, context) / (2.0 * context.rows))
         return Fraction(floor(left * 2**30 - 1), 2**30)
 
-    def allow(self, memory: _Failures, t: int, site: BaselineContext) -> None:
+    def allow(self, memory: _Failures, t: int, context: BaselineContext) -> None:
         """Refuse once a failed guess could not be answered."""
         if memory.over:
             raise refuse(
@@ -93,24 +93,24 @@ class GuessAndCheck:
                 asked=2.0 * self.half_width,
             )
 
-    def guess(self, memory: _Failures, values: GridValues, t: int, site: BaselineContext) -> Fraction:
+    def guess(self, memory: _Failures, values: GridValues, t: int, context: BaselineContext) -> Fraction:
         """The mean of the public rows, with noise, on a grid."""
-        mean = public_mean(values, site)
+        mean = public_mean(values, context)
         if self.deviation == 0.0:
             return mean
         noisy = float(mean) + float(stream_rng(self.seed, "guess", t).normal(0.0, 2.0 * self.deviation))
         return Fraction(round(min(max(noisy, -1.0), 1.0) * 2**20), 2**20)
 
-    def part(self, t: int, site: BaselineContext) -> None:
+    def part(self, t: int, context: BaselineContext) -> None:
         """None: every answer is over all rows."""
 
-    def decide(self, turn: Turn, mean: Fraction) -> int | None:
+    def decide(self, proposal: BaselineProposal, mean: Fraction) -> int | None:
         """Quiet if the private rows' interval is within τ of the guess; otherwise their rounded mean."""
-        guess, v, n = (turn.guess + 1) / 2, float((mean + 1) / 2), turn.site.rows
-        radius = turn.nats / n
+        guess, v, n = (proposal.guess + 1) / 2, float((mean + 1) / 2), proposal.context.rows
+        radius = proposal.nats / n
         if all(self._beyond(v, float(guess) + side * self.half_width, radius, side) for side in (-1, 1)):
             return QUIET
-        step = self._step(turn.memory, turn.round, turn.site)
+        step = self._step(proposal.memory, proposal.round, proposal.context)
         return _NO_ANSWER if step <= 0 else floor((mean + 1) / (2 * step) + Fraction(1, 2))
 
     @staticmethod
@@ -120,28 +120,28 @@ class GuessAndCheck:
             return True  # no mean can be there
         return (v - end) * side < 0.0 and binary_kl(v, end) >= radius
 
-    def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
+    def tell(self, proposal: BaselineProposal, cell: int | None) -> IntervalAnswer:
         """The guess, or the rounded private mean; ±τ either way."""
         if cell == _NO_ANSWER:
-            return IntervalAnswer(float(turn.guess), -1.0, 1.0)
+            return IntervalAnswer(float(proposal.guess), -1.0, 1.0)
         if cell is QUIET:
-            value = float(turn.guess)
+            value = float(proposal.guess)
         else:
-            value = float(2 * self._step(turn.memory, turn.round, turn.site) * cell - 1)
+            value = float(2 * self._step(proposal.memory, proposal.round, proposal.context) * cell - 1)
         value = min(max(value, -1.0), 1.0)
-        return around(value, 2.0 * self.half_width, turn)
+        return around(value, 2.0 * self.half_width, proposal)
 
-    def learn(self, turn: Turn, cell: int | None) -> _Failures:
+    def learn(self, proposal: BaselineProposal, cell: int | None) -> _Failures:
         """Charge for a failure and for its answer."""
-        memory: _Failures = turn.memory
+        memory: _Failures = proposal.memory
         if cell is QUIET:
             return memory
-        step = self._step(memory, turn.round, turn.site)
+        step = self._step(memory, proposal.round, proposal.context)
         if cell == _NO_ANSWER or step <= 0:
             return replace(memory, count=memory.count + 1, over=True)
         values = floor(1 / step + Fraction(1, 2)) + 1  # multiples of γ that a mean can be nearest to
         return _Failures(memory.count + 1, memory.nats + ln(float(values)))
 
-    def tolerance(self, memory: _Failures, site: BaselineContext) -> float:
+    def tolerance(self, memory: _Failures, context: BaselineContext) -> float:
         """How far the private mean may be from a guess that is certain to pass."""
         return 2.0 * self.half_width

@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import floor
 from typing import TYPE_CHECKING
 
-from everhold.baselines.rival import BaselineContext, IntervalAnswer, Turn
+from everhold.baselines.mechanism import BaselineContext, BaselineProposal, IntervalAnswer
 from everhold.bounds.concentration import confidence_nats, kl_interval
 from everhold.bounds.description_length import Code
 from everhold.bounds.elementary import ln
@@ -49,56 +49,58 @@ class Ladder:
         if not 0.0 < self.step <= 0.5:
             raise SettingError(f"the step is {self.step!r}. Expected a number in (0, 0.5], on the share scale.")
 
-    def begin(self, site: BaselineContext) -> _Best:
+    def begin(self, context: BaselineContext) -> _Best:
         """The state before the first submission."""
         return _Best()
 
-    def allow(self, memory: _Best, t: int, site: BaselineContext) -> None:
+    def allow(self, memory: _Best, t: int, context: BaselineContext) -> None:
         """Never refuses."""
 
     def _share(self, memory: _Best) -> Fraction:
         return Fraction(self.best) if memory.steps is None else memory.steps * Fraction(self.step)
 
-    def guess(self, memory: _Best, values: GridValues, t: int, site: BaselineContext) -> Fraction:
+    def guess(self, memory: _Best, values: GridValues, t: int, context: BaselineContext) -> Fraction:
         """The best loss so far."""
         if values.scale != "share":
             raise QuestionError("the Ladder ranks losses. Expected a yes/no question: whether a prediction is wrong.")
         return 2 * min(self._share(memory), Fraction(1)) - 1
 
-    def part(self, t: int, site: BaselineContext) -> None:
+    def part(self, t: int, context: BaselineContext) -> None:
         """None: every answer is over all rows."""
 
-    def decide(self, turn: Turn, mean: Fraction) -> int | None:
+    def decide(self, proposal: BaselineProposal, mean: Fraction) -> int | None:
         """Quiet unless the loss is below the best by more than a step; then its nearest step."""
         loss = (mean + 1) / 2
-        if turn.memory.steps is not None and loss >= self._share(turn.memory) - Fraction(self.step):
+        if proposal.memory.steps is not None and loss >= self._share(proposal.memory) - Fraction(self.step):
             return QUIET
         return floor(loss / Fraction(self.step) + Fraction(1, 2))
 
-    def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
+    def tell(self, proposal: BaselineProposal, cell: int | None) -> IntervalAnswer:
         """The best loss so far, with an interval for the loss that was asked."""
         step = Fraction(self.step)
         if cell is QUIET:
-            best = self._share(turn.memory)
+            best = self._share(proposal.memory)
             low, high = float(best - step), 1.0
         else:
             best = cell * step
             low, high = float(best - step / 2), float(best + step / 2)
-        low, high = kl_interval(min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0), turn.nats / turn.site.rows)
+        low, high = kl_interval(
+            min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0), proposal.nats / proposal.context.rows
+        )
         return IntervalAnswer(2.0 * min(float(best), 1.0) - 1.0, 2.0 * low - 1.0, 2.0 * high - 1.0)
 
-    def learn(self, turn: Turn, cell: int | None) -> _Best:
+    def learn(self, proposal: BaselineProposal, cell: int | None) -> _Best:
         """Charge a new best for its round and for its value, one of finitely many steps."""
-        memory: _Best = turn.memory
+        memory: _Best = proposal.memory
         if cell is QUIET:
             return memory
         steps = floor(1 / Fraction(self.step) + Fraction(1, 2)) + 1
-        return _Best(cell, memory.code.surprised(turn.round, ln(float(steps))))
+        return _Best(cell, memory.code.surprised(proposal.round, ln(float(steps))))
 
-    def nats(self, memory: _Best, t: int, site: BaselineContext) -> float:
+    def nats(self, memory: _Best, t: int, context: BaselineContext) -> float:
         """The price of the improvements so far."""
-        return confidence_nats(site.failure_probability) + memory.code.nats(t)
+        return confidence_nats(context.failure_probability) + memory.code.nats(t)
 
-    def tolerance(self, memory: _Best, site: BaselineContext) -> float:
+    def tolerance(self, memory: _Best, context: BaselineContext) -> float:
         """One step, once there is a best loss."""
         return 0.0 if memory.steps is None else 2.0 * self.step

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.baselines.rival import (
+from everhold.baselines.mechanism import (
     ANSWER_ONE,
     BaselineContext,
+    BaselineProposal,
     IntervalAnswer,
     Promise,
-    Turn,
     around,
     on_answer_grid,
     refuse,
 )
-from everhold.bounds.rivals import multiplicative_weights_setting
+from everhold.bounds.baselines import multiplicative_weights_setting
 from everhold.errors import SettingError
 from everhold.queries.grid import MASS_ONE, VALUE_ONE
 from everhold.queries.protocol import QUIET
@@ -115,71 +115,75 @@ class MultiplicativeWeights:
             return "none with these settings"
         return "differential privacy over an explicit domain, transferred (Hardt and Rothblum 2010, Jung et al. 2020)"
 
-    def begin(self, site: BaselineContext) -> _Weights:
+    def begin(self, context: BaselineContext) -> _Weights:
         """The weights of the prior."""
         if self.promise is not None:
-            self.promise.check(site)
-            if self.domain is not None and site.public.size > self.domain:
+            self.promise.check(context)
+            if self.domain is not None and context.public.size > self.domain:
                 raise SettingError(
-                    f"these settings are proved for {self.domain:,} points, but there are {site.public.size:,}. Use "
+                    f"these settings are proved for {self.domain:,} points, but there are {context.public.size:,}. Use "
                     "MultiplicativeWeights.proved(...) for this domain."
                 )
-        base = np.zeros(site.public.size) if site.public.weights is None else np.log(site.public.weights + 1e-300)
+        base = (
+            np.zeros(context.public.size) if context.public.weights is None else np.log(context.public.weights + 1e-300)
+        )
         return _weights(base, 0)
 
-    def _budget(self, site: BaselineContext) -> int:
+    def _budget(self, context: BaselineContext) -> int:
         if self.budget is not None:
             return self.budget
         alpha = self.threshold / 2.0
-        return max(1, int(4.0 * log(max(site.public.size, 2)) / alpha**2))
+        return max(1, int(4.0 * log(max(context.public.size, 2)) / alpha**2))
 
-    def allow(self, memory: _Weights, t: int, site: BaselineContext) -> None:
+    def allow(self, memory: _Weights, t: int, context: BaselineContext) -> None:
         """Refuse after the planned number of rounds or updates."""
         if t > self.rounds:
             raise refuse(f"the settings are for {self.rounds:,} questions.", asked=2.0 * self.threshold)
-        if memory.updates >= self._budget(site):
+        if memory.updates >= self._budget(context):
             raise refuse(f"all {memory.updates:,} updates are used up.", asked=2.0 * self.threshold)
 
-    def guess(self, memory: _Weights, values: GridValues, t: int, site: BaselineContext) -> Fraction:
+    def guess(self, memory: _Weights, values: GridValues, t: int, context: BaselineContext) -> Fraction:
         """The answer of the weights, from a pass over the whole domain."""
         whole = memory.whole
         return Fraction(values.dot(memory.masses, whole), whole * VALUE_ONE)
 
-    def part(self, t: int, site: BaselineContext) -> None:
+    def part(self, t: int, context: BaselineContext) -> None:
         """None: every answer is over all rows."""
 
-    def decide(self, turn: Turn, mean: Fraction) -> int | None:
+    def decide(self, proposal: BaselineProposal, mean: Fraction) -> int | None:
         """Quiet if the noisy difference is within the noisy threshold; otherwise the noisy mean."""
-        threshold = 2.0 * self.threshold + self._noise("threshold", turn.memory.updates, self.deviation)
-        off = abs(float(mean - turn.guess)) + self._noise("comparison", turn.round, 2.0 * self.deviation)
+        threshold = 2.0 * self.threshold + self._noise("threshold", proposal.memory.updates, self.deviation)
+        off = abs(float(mean - proposal.guess)) + self._noise("comparison", proposal.round, 2.0 * self.deviation)
         if off <= threshold:
             return QUIET
         scale = self.deviation if self.answers is None else self.answers
-        return on_answer_grid(float(mean) + self._noise("answer", turn.round, scale))
+        return on_answer_grid(float(mean) + self._noise("answer", proposal.round, scale))
 
     def _noise(self, what: str, number: int, scale: float) -> float:
         return 2.0 * float(stream_rng(self.seed, "multiplicative weights", what, number).laplace(0.0, scale))
 
-    def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
+    def tell(self, proposal: BaselineProposal, cell: int | None) -> IntervalAnswer:
         """The weights' answer or the noisy mean, with the promised half-width."""
-        value = float(turn.guess) if cell is QUIET else cell / ANSWER_ONE
-        return around(value, inf if self.promise is None else 2.0 * self.promise.half_width, turn)
+        value = float(proposal.guess) if cell is QUIET else cell / ANSWER_ONE
+        return around(value, inf if self.promise is None else 2.0 * self.promise.half_width, proposal)
 
-    def learn(self, turn: Turn, cell: int | None) -> _Weights:
+    def learn(self, proposal: BaselineProposal, cell: int | None) -> _Weights:
         """Multiply the weights by exp(±ηφ)."""
-        memory: _Weights = turn.memory
-        if cell is QUIET or turn.values is None:
+        memory: _Weights = proposal.memory
+        if cell is QUIET or proposal.values is None:
             return memory
         rate = self.threshold / 4.0 if self.rate is None else self.rate
-        values = turn.values.array * 2.0 - 1.0 if turn.values.scale == "share" else turn.values.array / VALUE_ONE
-        sign = 1.0 if cell / ANSWER_ONE > float(turn.guess) else -1.0
+        values = (
+            proposal.values.array * 2.0 - 1.0 if proposal.values.scale == "share" else proposal.values.array / VALUE_ONE
+        )
+        sign = 1.0 if cell / ANSWER_ONE > float(proposal.guess) else -1.0
         # e^(±ηf) for f = (1 + φ)/2 in [0, 1]: the half that does not depend on φ cancels
         return _weights(memory.logs + sign * 0.5 * rate * values, memory.updates + 1)
 
-    def nats(self, memory: _Weights, t: int, site: BaselineContext) -> float:
+    def nats(self, memory: _Weights, t: int, context: BaselineContext) -> float:
         """0: its guarantee is not counted in nats."""
         return 0.0
 
-    def tolerance(self, memory: _Weights, site: BaselineContext) -> float:
+    def tolerance(self, memory: _Weights, context: BaselineContext) -> float:
         """The threshold, without its noise."""
         return 2.0 * self.threshold

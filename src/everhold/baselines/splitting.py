@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.baselines.rival import BaselineContext, IntervalAnswer, Turn, public_mean, refuse
+from everhold.baselines.mechanism import BaselineContext, BaselineProposal, IntervalAnswer, public_mean, refuse
 from everhold.bounds.elementary import ln
 from everhold.errors import SettingError, require_whole
 from everhold.mechanism.everhold import interval_ends
@@ -54,44 +54,46 @@ class Splitting:
         if self.rounds < 1:
             raise SettingError(f"the number of rounds is {self.rounds!r}. Expected at least 1.")
 
-    def begin(self, site: BaselineContext) -> None:
+    def begin(self, context: BaselineContext) -> None:
         """None: it keeps no state."""
 
-    def allow(self, memory: None, t: int, site: BaselineContext) -> None:
+    def allow(self, memory: None, t: int, context: BaselineContext) -> None:
         """Refuse once the rows are used up."""
-        if t > min(self.rounds, site.rows):
-            raise refuse(f"the rows are divided among {min(self.rounds, site.rows):,} questions.", asked=2.0)
+        if t > min(self.rounds, context.rows):
+            raise refuse(f"the rows are divided among {min(self.rounds, context.rows):,} questions.", asked=2.0)
 
-    def guess(self, memory: None, values: GridValues, t: int, site: BaselineContext) -> Fraction:
+    def guess(self, memory: None, values: GridValues, t: int, context: BaselineContext) -> Fraction:
         """The mean of the public rows; the answer does not depend on it."""
-        return public_mean(values, site)
+        return public_mean(values, context)
 
-    def part(self, t: int, site: BaselineContext) -> NDArray[np.intp]:
+    def part(self, t: int, context: BaselineContext) -> NDArray[np.intp]:
         """The t-th share of the rows."""
-        each = self._each(site)
-        return _dealt(site.rows, self.seed)[(t - 1) * each : t * each]
+        each = self._each(context)
+        return _dealt(context.rows, self.seed)[(t - 1) * each : t * each]
 
-    def _each(self, site: BaselineContext) -> int:
-        return max(site.rows // self.rounds, 1)
+    def _each(self, context: BaselineContext) -> int:
+        return max(context.rows // self.rounds, 1)
 
-    def decide(self, turn: Turn, mean: Fraction) -> int:
+    def decide(self, proposal: BaselineProposal, mean: Fraction) -> int:
         """The total over the share."""
-        return int(mean * VALUE_ONE * self._each(turn.site))
+        return int(mean * VALUE_ONE * self._each(proposal.context))
 
-    def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
+    def tell(self, proposal: BaselineProposal, cell: int | None) -> IntervalAnswer:
         """The mean of the share, with an interval for T questions together."""
-        each = self._each(turn.site)
+        each = self._each(proposal.context)
         centre = float(Fraction(cell or 0, VALUE_ONE * each))
-        low, high = interval_ends(centre, 0.0, nats=turn.nats, rows=each, known_rows=0, scale=turn.scale)
-        return IntervalAnswer(centre, *((2.0 * low - 1.0, 2.0 * high - 1.0) if turn.scale == "share" else (low, high)))
+        low, high = interval_ends(centre, 0.0, nats=proposal.nats, rows=each, known_rows=0, scale=proposal.scale)
+        return IntervalAnswer(
+            centre, *((2.0 * low - 1.0, 2.0 * high - 1.0) if proposal.scale == "share" else (low, high))
+        )
 
-    def learn(self, turn: Turn, cell: int | None) -> None:
+    def learn(self, proposal: BaselineProposal, cell: int | None) -> None:
         """None: it keeps no state."""
 
-    def nats(self, memory: None, t: int, site: BaselineContext) -> float:
+    def nats(self, memory: None, t: int, context: BaselineContext) -> float:
         """`ln(2T/δ)`."""
-        return ln(2.0 * self.rounds / site.failure_probability)
+        return ln(2.0 * self.rounds / context.failure_probability)
 
-    def tolerance(self, memory: None, site: BaselineContext) -> float:
+    def tolerance(self, memory: None, context: BaselineContext) -> float:
         """0: every answer uses the private data."""
         return 0.0

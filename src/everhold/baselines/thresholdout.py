@@ -7,18 +7,18 @@ from fractions import Fraction
 from math import inf, log
 from typing import TYPE_CHECKING, Literal, get_args
 
-from everhold.baselines.rival import (
+from everhold.baselines.mechanism import (
     ANSWER_ONE,
     BaselineContext,
+    BaselineProposal,
     IntervalAnswer,
     Promise,
-    Turn,
     around,
     on_answer_grid,
     public_mean,
     refuse,
 )
-from everhold.bounds.rivals import thresholdout_width
+from everhold.bounds.baselines import thresholdout_width
 from everhold.errors import SettingError
 from everhold.queries.protocol import QUIET
 from everhold.queries.rng import stream_rng
@@ -78,24 +78,24 @@ class Thresholdout:
             return "none with these settings"
         return f"at most {self.budget} questions that overfit the training rows (Dwork et al. 2015)"
 
-    def begin(self, site: BaselineContext) -> int:
+    def begin(self, context: BaselineContext) -> int:
         """0: no answer has used the private data yet."""
         if self.promise is not None:
-            self.promise.check(site)
+            self.promise.check(context)
         return 0
 
-    def allow(self, memory: int, t: int, site: BaselineContext) -> None:
+    def allow(self, memory: int, t: int, context: BaselineContext) -> None:
         """Refuse after the budget or the rounds are used up."""
         if self.budget is not None and memory >= self.budget:
             raise refuse(f"the budget of {self.budget:,} answers that overfit is used up.", asked=2 * self.threshold)
         if self.rounds is not None and t > self.rounds:
             raise refuse(f"the settings are for {self.rounds:,} questions.", asked=2 * self.threshold)
 
-    def guess(self, memory: int, values: GridValues, t: int, site: BaselineContext) -> Fraction:
+    def guess(self, memory: int, values: GridValues, t: int, context: BaselineContext) -> Fraction:
         """The training set's answer."""
-        return public_mean(values, site)
+        return public_mean(values, context)
 
-    def part(self, t: int, site: BaselineContext) -> None:
+    def part(self, t: int, context: BaselineContext) -> None:
         """None: every answer is over all rows."""
 
     def _noise(self, what: str, number: int, scale: float) -> float:
@@ -104,28 +104,28 @@ class Thresholdout:
             return 2.0 * float(rng.laplace(0.0, scale * self.deviation))
         return 2.0 * float(rng.normal(0.0, self.deviation))
 
-    def decide(self, turn: Turn, mean: Fraction) -> int | None:
+    def decide(self, proposal: BaselineProposal, mean: Fraction) -> int | None:
         """Quiet within the noisy threshold; otherwise a noisy mean of the private rows, and then a new threshold noise."""
-        renewed = self._noise("threshold", turn.memory, 2.0) if self.shape == "laplace" else 0.0
+        renewed = self._noise("threshold", proposal.memory, 2.0) if self.shape == "laplace" else 0.0
         threshold = 2.0 * self.threshold + renewed
-        if abs(float(mean - turn.guess)) <= threshold + self._noise("comparison", turn.round, 4.0):
+        if abs(float(mean - proposal.guess)) <= threshold + self._noise("comparison", proposal.round, 4.0):
             return QUIET
-        return on_answer_grid(float(mean) + self._noise("answer", turn.round, 1.0))
+        return on_answer_grid(float(mean) + self._noise("answer", proposal.round, 1.0))
 
-    def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
+    def tell(self, proposal: BaselineProposal, cell: int | None) -> IntervalAnswer:
         """The training set's answer or the noisy one, with the promised half-width."""
-        value = float(turn.guess) if cell is QUIET else cell / ANSWER_ONE
-        return around(value, inf if self.promise is None else 2.0 * self.promise.half_width, turn)
+        value = float(proposal.guess) if cell is QUIET else cell / ANSWER_ONE
+        return around(value, inf if self.promise is None else 2.0 * self.promise.half_width, proposal)
 
-    def learn(self, turn: Turn, cell: int | None) -> int:
+    def learn(self, proposal: BaselineProposal, cell: int | None) -> int:
         """The number of answers that used the private data, after this round."""
-        spent: int = turn.memory
+        spent: int = proposal.memory
         return spent + (cell is not QUIET)
 
-    def nats(self, memory: int, t: int, site: BaselineContext) -> float:
+    def nats(self, memory: int, t: int, context: BaselineContext) -> float:
         """0: its guarantee is not counted in nats."""
         return 0.0
 
-    def tolerance(self, memory: int, site: BaselineContext) -> float:
+    def tolerance(self, memory: int, context: BaselineContext) -> float:
         """The threshold, without its noise."""
         return 2.0 * self.threshold

@@ -1,7 +1,7 @@
 """Yes/no rows counted exactly: the binomial tail, its inversion, and verdicts from the rows on which two models differ.
 
 Chernoff's `e^{-n kl}` wastes a factor of about `z·sqrt(2π)` on a count of coins. The functions here sum the tail instead,
-by a geometric series. They need values that are 0 or 1 for every draw: means over units, weights and fractions need
+by a continued fraction. They need values that are 0 or 1 for every draw: means over units, weights and fractions need
 `concentration.kl_interval` or `fan`. See `docs/theory/exact_tail.md` and `docs/theory/verdicts.md`.
 """
 
@@ -35,9 +35,9 @@ def tail_refutes(k: int, n: int, p: float, nats: float) -> bool:
     """Whether `Pr[Bin(n, p) ≥ k] ≤ e^{-nats}` is certain: at least k of n rows say yes, so the share is not p or less.
 
     The probability is over n coins whose biases average to at most p (they may differ), or n rows drawn without replacement
-    from a population with a share of at most p. The tail is bounded by its first term times a geometric series, and by
-    Chernoff. Hoeffding (1956, theorem 4) asks for `k ≥ np + 1`. Floating-point error counts against a refutation; the
-    allowance is enough up to n = 2^33.
+    from a population with a share of at most p. The tail is bounded by its first term over a convergent of Gauss's continued
+    fraction, and by Chernoff. Hoeffding (1956, theorem 4) asks for `k ≥ np + 1`. Floating-point error counts against a
+    refutation; the allowance is enough up to n = 2^33.
 
     >>> tail_refutes(9, 10, 0.5, 4.5), tail_refutes(9, 10, 0.5, 4.6)  # the tail is 11/1024 = e^-4.53
     (True, False)
@@ -60,9 +60,9 @@ def binomial_interval(k_low: int, k_high: int, n: int, nats: float) -> tuple[flo
     Each end fails with probability at most `e^{-nats}`, under the conditions of `tail_refutes`. Ends lie on `SHARE_GRID` and
     are rounded outwards by two steps.
 
-    >>> low, high = binomial_interval(50, 50, 100, 3.6889)  # exact (Clopper and Pearson): 0.398 to 0.602
+    >>> low, high = binomial_interval(50, 50, 100, 3.6889)  # exact (Clopper and Pearson): the same three digits
     >>> round(low, 3), round(high, 3)
-    (0.396, 0.604)
+    (0.398, 0.602)
     >>> binomial_interval(0, 10, 10, 3.0)
     (0.0, 1.0)
     """
@@ -170,6 +170,9 @@ class _Tail:
         everything = ln_gamma(n + 1)
         self.ln_choose = everything - ln_gamma(k + 1) - ln_gamma(n - k + 1)
         self.size = 4.0 * everything
+        # The numerators of the continued fraction, over p². It ends where no rows are left.
+        self.outer = (n + 1.0) * (n - k) * ((k + 3) / (k + 2))
+        self.inner = (n + 2.0) * max(n - k - 1, 0) * (k + 1) * (2 * (k + 1) / (k + 2)) * ((k + 5) / (k + 4))
 
     def refutes(self, p: float) -> bool:
         k, n = self.k, self.n
@@ -179,32 +182,47 @@ class _Tail:
         if p == 0.0:
             return True
         yes, no = ln(p), ln(1.0 - p)
-        # Consecutive terms of the tail have ratios of at most ρ = (n-k)p / ((k+1)(1-p)). The first term, over 1-ρ:
-        rest = ((k + 1) * below - (n + 1) * above) / below / ((k + 1) * (1.0 - p))
-        factor = self.ln_choose - ln(rest)
-        if rest * rest * k * (n - k) < n:  # elsewhere Chernoff's bound, with n times the entropy of k/n, is larger
+        gap = ((k + 1) * below - (n + 1) * above) / below
+        first = self._first(gap, p)
+        factor = self.ln_choose - ln(first)
+        if first * first * k * (n - k) < n:  # elsewhere Chernoff's bound, with n times the entropy of k/n, is larger
             factor = min(factor, self._entropy())
         return factor + (k * yes + (n - k) * no) <= -self.nats - _ROUNDING * (self.size - n * (yes + no))
+
+    def _first(self, gap: float, p: float) -> float:
+        """At most Pr[Bin = k] / Pr[Bin ≥ k], by theorem 1. `gap` is k + 1 - (n+1)p. Sums of positive numbers only."""
+        k, q = self.k, 1.0 - p
+        square, twice, shared = p * p, 2.0 + 2.0 * q, (k - 1) * gap
+        third = shared + 2 * (k + 2) * twice
+        second = shared + (k + 1) * twice + self.inner * square / third
+        return (gap + self.outer * square / second) / ((k + 1) * q)
 
     def _entropy(self) -> float:
         k, n = self.k, self.n
         return 0.0 if k == n else -k * ln(k / n) - (n - k) * ln((n - k) / n)
 
     def guess(self) -> float:
-        """Newton's method in ln p for the closed form, with the machine's own functions."""
-        k, n, nats = self.k, self.n, self.nats
+        """The secant method in ln p for the closed form, with the machine's own functions."""
+        k, n, nats = self.k, self.n, min(self.nats, 1e15)
         x, limit = k / n, (k - 1) / n
-        z2 = 2.0 * nats / n
+        z2 = max(2.0 * nats - log(12.6 * nats - 6.2 * sqrt(nats) + 1.0), 0.01)  # the square of the normal quantile
+        x -= (0.5 + (1.0 - 2.0 * x) * (z2 - 1.0) / 6.0) / n  # continuity and skewness
+        x, z2 = min(max(x, 0.0), 1.0), z2 / n
         p = (x + 0.5 * z2 - sqrt(z2 * (x * (1.0 - x) + 0.25 * z2))) / (1.0 + z2)  # Wilson's end
         p = min(max(p, 1e-12), limit)
+        before = slope = yes = 0.0
         for _ in range(40):
-            rest = k + 1 - (n + 1) * p
-            yes, no = log(p), log1p(-p)
-            value = self.ln_choose + k * yes + (n - k) * no - log(rest / ((k + 1) * (1.0 - p))) + nats
+            gap = k + 1 - (n + 1) * p
+            last, yes, no = yes, log(p), log1p(-p)
+            value = self.ln_choose + k * yes + (n - k) * no - log(self._first(gap, p)) + nats
             value += _ROUNDING * (self.size - n * (yes + no))
-            slope = k - (n - k + 1) * p / (1.0 - p) + (n + 1) * p / rest
-            following = min(p * exp(max(-value / slope, -40.0)), limit)
-            if abs(following - p) < 1e-11:
+            if slope == 0.0:
+                slope = k - (n - k + 1) * p / (1.0 - p) + (n + 1) * p / gap
+            elif yes != last and value != before:
+                slope = (value - before) / (yes - last)
+            before = value
+            following = min(p * exp(min(max(-value / slope, -40.0), 40.0)), limit)
+            if abs(following - p) < 1e-8:  # what is left is far smaller
                 return following
             p = following
             if p < 1e-12:

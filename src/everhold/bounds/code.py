@@ -51,11 +51,11 @@ NATS_GRID = 2.0**-20
 AUTOMATIC = Fraction(1, 10)
 """The part of δ for the intervals that every ask prints. Claims share the rest."""
 
-NOTHING_NATS = ln(16.0)
-"""An act that may end without a value (no root, interrupted) and did: q = 1/16."""
+NOTHING_NATS = ln(64.0)
+"""An act that may end without a value (no root, interrupted) and did: q = 1/64."""
 
-ANSWERED_NATS = ln(16.0) - ln(15.0)
-"""Every other outcome of such an act: q = 15/16, before the code of the outcome itself."""
+ANSWERED_NATS = ln(64.0) - ln(63.0)
+"""Every other outcome of such an act: q = 63/64, before the code of the outcome itself."""
 
 _LN2 = ln(2.0)
 _LN4 = _LN2 + _LN2
@@ -135,7 +135,7 @@ def beyond_nats(cell: int, up: int, down: int) -> float:
 
 
 def reading_nats(cell: int, scale: int, cells: int) -> float:
-    """A reading's cell: `-ln(⅞ q(j) + ⅛/cells)`, `q(0) = 1/(1+a)`, `q(±j) = a/((2j-1+a)(2j+1+a))`.
+    """A reading's cell: `-ln(31/32 q(j) + 1/32/cells)`, `q(0) = 1/(1+a)`, `q(±j) = a/((2j-1+a)(2j+1+a))`.
 
     Both parts sum to at most 1: `q(±j) = ½[a/(2j-1+a) - a/(2j+1+a)]` telescopes.
 
@@ -145,27 +145,27 @@ def reading_nats(cell: int, scale: int, cells: int) -> float:
         cells: How many different cells can occur at most.
 
     >>> [round(reading_nats(j, 1382, 2001), 2) for j in (0, 1, -1, 10, 1000)]
-    [0.99, 2.16, 2.16, 5.93, 9.68]
+    [0.89, 2.06, 2.06, 5.85, 11.05]
     """
     if scale < 1 or cells < 1:
         raise SettingError(f"a reading needs a scale and a number of cells of at least 1, not {scale} and {cells}")
     a = scale / 1024.0
     j2 = 2.0 * abs(cell)
     q = 1.0 / (1.0 + a) if cell == 0 else a / ((j2 - 1.0 + a) * (j2 + 1.0 + a))
-    return -ln(0.875 * q + 0.125 / cells)
+    return -ln(0.96875 * q + 0.03125 / cells)
 
 
 def step_nats(step: int) -> float:
-    """The step i of a printed half-width: `q(0) = 7/8`, `q(i) = ⅛/(i(i+1))`; the sum telescopes to 1.
+    """The step i of a printed half-width: `q(0) = 15/16`, `q(i) = 1/16/(i(i+1))`; the sum telescopes to 1.
 
     >>> [round(step_nats(i), 2) for i in (0, 1, 2)]
-    [0.13, 2.77, 3.87]
+    [0.06, 3.47, 4.56]
     """
     if step < 0:
         raise SettingError(f"a step is at least 0, not {step}")
     if step == 0:
-        return ln(8.0) - ln(7.0)
-    return ln(8.0) + ln(float(step) * (step + 1.0))
+        return ln(16.0) - ln(15.0)
+    return ln(16.0) + ln(float(step) * (step + 1.0))
 
 
 def choice_nats(weight: Fraction) -> float:

@@ -7,7 +7,7 @@ from html import escape
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from everhold.bounds import paper, rivals, sample_size
+from everhold.bounds import baselines, paper, sample_size
 from everhold.errors import SettingError, require_number, require_whole
 
 if TYPE_CHECKING:
@@ -167,20 +167,20 @@ def plan(
         option(
             "Gaussian noise",
             "nothing (Jung et al. 2020)",
-            lambda w: rivals.gaussian_rows(w, **common),
-            lambda n: rivals.gaussian_width(n, **common),
+            lambda w: baselines.gaussian_rows(w, **common),
+            lambda n: baselines.gaussian_width(n, **common),
         ),
         option(
             "Thresholdout",
             f"at most {surprises} questions that overfit the training rows (Dwork et al. 2015)",
-            lambda w: rivals.thresholdout_rows(w, budget=surprises, **common),
-            lambda n: rivals.thresholdout_width(n, budget=surprises, **common),
+            lambda w: baselines.thresholdout_rows(w, budget=surprises, **common),
+            lambda n: baselines.thresholdout_width(n, budget=surprises, **common),
         ),
         option(
             "sample splitting",
             "nothing",
-            lambda w: rivals.splitting_rows(w, **common),
-            lambda n: rivals.splitting_width(n, **common),
+            lambda w: baselines.splitting_rows(w, **common),
+            lambda n: baselines.splitting_width(n, **common),
         ),
         option(
             "AQA-OGD, corrected",
@@ -200,8 +200,8 @@ def plan(
         option(
             "non-adaptive limit",
             "questions fixed before the first answer: for comparison only",
-            lambda w: rivals.non_adaptive_rows(w, **common),
-            lambda n: rivals.non_adaptive_width(n, **common),
+            lambda w: baselines.non_adaptive_rows(w, **common),
+            lambda n: baselines.non_adaptive_width(n, **common),
             proved=False,
         ),
     ]
@@ -212,8 +212,8 @@ def plan(
             option(
                 "multiplicative weights",
                 f"an explicit domain of 2^{bits:g} points{reach}",
-                lambda w: rivals.multiplicative_weights_rows(w, domain_bits=bits, **common),
-                lambda n: rivals.multiplicative_weights_width(n, domain_bits=bits, **common),
+                lambda w: baselines.multiplicative_weights_rows(w, domain_bits=bits, **common),
+                lambda n: baselines.multiplicative_weights_width(n, domain_bits=bits, **common),
             ),
         )
     name, reason = _recommend(options, rows, half_width, rounds=t, surprises=surprises, delta=delta)

@@ -79,11 +79,12 @@ def create(
     else:
         values = found
         if classes is None:
-            raise eh.SettingError("which labels can occur is public and must be said: --classes a,b,c")
+            raise eh.SettingError(
+                "the possible labels are missing. Expected --classes a,b,c with every label that can occur: they are public."
+            )
         settings["classes"] = [one.strip() for one in classes.split(",")]
     made = Contest.create(
         study,
-        ids,
         values,
         ids=ids,
         title=title,
@@ -109,11 +110,16 @@ def _submitted(
 ) -> None:
     if server is not None:
         if entrant is not None:
-            raise eh.SettingError("behind a server the entrant is whom the token is for.")
+            raise eh.SettingError(
+                "--entrant cannot be given with --server: there the entrant is the name that the token was made for. Leave "
+                "--entrant out."
+            )
         with eh.connect(server, token) as connected:
             found = connected.contest(str(study)).submit(predictions)
     elif entrant is None:
-        raise eh.SettingError("who sends it? Give --entrant NAME, or --server for a contest behind a server.")
+        raise eh.SettingError(
+            "the entrant is missing. Expected --entrant NAME, or --server for a contest behind a server."
+        )
     else:
         found = Contest(study).submit(entrant, predictions)
     if as_json:
@@ -194,8 +200,8 @@ def score(
 ) -> None:
     """A drop-in evaluator for a program that tunes itself: predictions in, an honest score out.
 
-    Prints one JSON object with --json: score, low, high, round, surprise, spent. Exit codes: 0 scored, 3 the file is at
-    fault (row and column are named, nothing is charged), 6 a promised precision is used up, 8 too many today.
+    Prints one JSON object with --json: score, low, high, round, surprise, spent. Exit codes: 0 scored, 3 the file is
+    wrong (row and column are named, nothing is charged), 6 a promised precision is used up, 8 too many today.
 
     Example:
 

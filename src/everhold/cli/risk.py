@@ -31,14 +31,14 @@ _PLANS: tuple[tuple[str, Attack, WeightClass, int], ...] = (
 )
 
 
-def contender(settings: Settings, rows: int) -> MechanismFactory:
+def mechanism_for(settings: Settings, rows: int) -> MechanismFactory:
     """A holdout with the study's settings, over the rows of the game.
 
     The copy is smaller than the study. Settings that depend on the number of rows are scaled: known rows keep their share,
     and a promised half-width grows with the sampling error.
     """
 
-    def seat(at: GameTerms) -> Holdout:
+    def factory(at: GameTerms) -> Holdout:
         n = at.private.size
         width = None if settings.half_width is None else min(settings.half_width * sqrt(max(rows / n, 1.0)), 0.5)
         return everhold(
@@ -50,7 +50,7 @@ def contender(settings: Settings, rows: int) -> MechanismFactory:
             tolerance=settings.tolerance,
         )
 
-    return seat
+    return factory
 
 
 def _shown(risk: Risk, against: str, rows: int) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def risk(
             reference = max(1, min(int(file.study.draws), 10 * rows))
             bar = progress.add_task(f"{attack}, {kind} weight, {against}", total=games * times)
             one = single_out(
-                "empirical mean" if against == "exact counts" else contender(settings, file.study.rows),
+                "empirical mean" if against == "exact counts" else mechanism_for(settings, file.study.rows),
                 kind=kind,
                 attack=attack,
                 games=games * times,

@@ -75,7 +75,7 @@ class Line:
         return given
 
     def _settled(self, call: Call[T], response: httpx2.Response) -> T:
-        """What a response says, or the error that it tells."""
+        """What a response says, or the error that it carries."""
         if call.raw and response.status_code == 200:
             return call.read(response.content)
         given = _json(response)

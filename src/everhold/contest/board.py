@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from everhold.learn.metrics import METRICS, MetricContext, Task
+from everhold.learn.options import TestSetOptions
 from everhold.learn.score import Score
 from everhold.queries.interval import Interval
 from everhold.queries.result import JsonResult
@@ -58,6 +60,19 @@ class Rules:
         """What a score of 1 on the scale of shares is worth in the metric's own units."""
         low, high = (0.0, 1.0) if self.low is None or self.high is None else (self.low, self.high)
         return METRICS[self.metric].span(MetricContext(np.empty(0), None, low, high, 0.5))
+
+    def options(self, path: Path) -> TestSetOptions:
+        """What the contest's test set is made with; its study is at this path."""
+        return TestSetOptions(
+            task=self.task,
+            path=path.absolute(),
+            classes=tuple(self.classes) or None,
+            low=self.low,
+            high=self.high,
+            confidence=self.confidence,
+            half_width=self.half_width,
+            seed=self.seed,
+        )
 
     @property
     def reveals(self) -> str:

@@ -24,7 +24,6 @@ from everhold.contest.predictions import Malformed, Reader, Refused
 from everhold.contest.submissions import SubmissionLog
 from everhold.contest.tally import MARK, Entrant, Tally, beyond_doubt
 from everhold.errors import DataError, LedgerError, PrecisionExhausted, QuestionError, SettingError
-from everhold.learn.layout import length
 from everhold.learn.metrics import Task, find
 from everhold.learn.testset import TestSet
 from everhold.ledger.files import write_atomic
@@ -51,9 +50,9 @@ class Contest:
 
     >>> import tempfile
     >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(500, 2)), rng.integers(0, 2, 500)
+    >>> y = rng.integers(0, 2, 500)
     >>> place = Path(tempfile.mkdtemp()) / "coins.everhold"
-    >>> contest = Contest.create(place, X, y, title="Guess the coins", classes=[0, 1], seed=1)
+    >>> contest = Contest.create(place, y, title="Guess the coins", classes=[0, 1], seed=1)
     >>> contest.submit("ann", rng.integers(0, 2, 500)).state
     'scored'
     >>> contest.board().places[0].entrant
@@ -69,7 +68,11 @@ class Contest:
         except FileNotFoundError:
             raise LedgerError(f"there is no contest at {self.path}. Create it with Contest.create.") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise LedgerError(f"the rules of the contest at {self.path} cannot be read ({error}).") from None
+            raise LedgerError(
+                f"the rules of the contest at {self.path} cannot be read ({error}). Expected "
+                f"{self._beside('contest.json')} as Contest.create wrote it: restore it from a backup. The study "
+                "itself is not changed."
+            ) from None
         self._test: TestSet | None = None
         self._tally = Tally(self.rules)
         self._counted: Holdout | None = None  # whose rounds the tally has
@@ -85,11 +88,10 @@ class Contest:
     def create(
         cls,
         path: str | Path,
-        X: Any,
         y: Any,
         *,
-        title: str = "A contest",
         ids: Any = None,
+        title: str = "A contest",
         task: Task = "classification",
         metric: str | None = None,
         classes: Any = None,
@@ -104,14 +106,13 @@ class Contest:
         half_width: float | None = None,
         seed: int | None = None,
     ) -> Contest:
-        """Start a contest.
+        """Start a contest. The features are public: publish them beside it, with the same ids.
 
         Args:
             path: of its study, which must not exist.
-            X: features, public.
-            y: labels, hidden.
-            title: what it is called.
+            y: labels, hidden, one for each row.
             ids: what rows are called in submissions; 0, 1, 2 … when left out.
+            title: what it is called.
             task, metric: what is scored: a metric that is a plain mean ('accuracy', 'error'; 'mean_absolute_error',
                 'mean_squared_error').
             classes, low, high: the possible labels, or their range; public.
@@ -126,17 +127,24 @@ class Contest:
                 f"a contest scores by one question a submission, and {found.name} needs more. Expected 'accuracy', 'error', "
                 "'mean_absolute_error' or 'mean_squared_error'."
             )
-        if most_bytes < 1 or (max_per_day is not None and max_per_day < 1):
-            raise SettingError("limits are at least 1.")
+        if most_bytes < 1:
+            raise SettingError(
+                f"most_bytes is {most_bytes!r}. Expected at least 1: the bytes that a submission may have."
+            )
+        if max_per_day is not None and max_per_day < 1:
+            raise SettingError(f"max_per_day is {max_per_day!r}. Expected at least 1, or None for any number.")
         place = Path(path)
         if place.exists() or _beside(place, "contest.json").exists():
-            raise LedgerError(f"{place} exists already. Choose another name.")
+            raise LedgerError(f"{place} exists already. Choose another name, or open it with Contest({str(place)!r}).")
         labels = np.asarray(y)
+        if labels.ndim != 1:
+            raise DataError(f"the labels have shape {labels.shape}. Expected one label for each row: shape (rows,).")
         names = [str(one) for one in (range(len(labels)) if ids is None else ids)]
         if len(names) != len(labels) or len(set(names)) != len(names):
-            raise DataError(f"there are {len(labels):,} labels. Expected as many ids, each once.")
-        if length(X) != len(labels):
-            raise DataError(f"there are {length(X):,} feature rows and {len(labels):,} labels.")
+            raise DataError(
+                f"there are {len(labels):,} labels and {len(names):,} ids, {len(set(names)):,} of them different. Expected "
+                "as many ids as labels, each once."
+            )
         rules = Rules(
             title=title,
             task=task,
@@ -164,7 +172,7 @@ class Contest:
             write_atomic(_beside(place, "labels"), hidden.encode(), private=True)
             write_atomic(_beside(place, "contest.json"), shown.encode())
             contest = cls(place)
-            contest._test = contest._seated(labels)
+            contest._test = contest._test_set(labels)
         except BaseException:  # all of it or nothing
             for what in ("labels", "contest.json"):
                 _beside(place, what).unlink(missing_ok=True)
@@ -172,21 +180,10 @@ class Contest:
         contest._test.release()
         return contest
 
-    def _seated(self, labels: NDArray[Any]) -> TestSet:
+    def _test_set(self, labels: NDArray[Any]) -> TestSet:
         """Of the features only the rows' order matters: submissions say what they say of each."""
-        rules = self.rules
-        return TestSet(
-            np.arange(len(labels), dtype=np.float64)[:, None],
-            labels,
-            task=rules.task,
-            path=self.path,
-            classes=rules.classes or None,
-            low=rules.low,
-            high=rules.high,
-            confidence=rules.confidence,
-            half_width=rules.half_width,
-            seed=rules.seed,
-        )
+        places = np.arange(len(labels), dtype=np.float64)[:, None]
+        return TestSet.from_options(places, labels, self.rules.options(self.path))
 
     def open(self) -> None:
         """Find out whether the hidden labels are there and fit the study. Submissions do so by themselves."""
@@ -204,7 +201,7 @@ class Contest:
                     f"{self._beside('labels')} is missing: only the owner of the contest can score. The board can be read "
                     "without it."
                 ) from None
-            self._test = self._seated(labels)
+            self._test = self._test_set(labels)
         return self._test
 
     @contextmanager
@@ -336,12 +333,14 @@ class Contest:
         """The board and the study behind it as the last turn left them: nothing is read again. Only between turns."""
         held = self._counted
         if held is None:
-            raise LedgerError("the contest was not opened.")
+            raise LedgerError(
+                "the contest was not opened yet. Call contest.open() first, or read the file: contest.board()."
+            )
         return self._board(self._tally, held.head, held.spent), held
 
     def _board(self, tally: Tally, head: str, spent: float) -> Board:
         self._log.read()
-        silent = {who: said for who, said in self._log.unscored.items() if who not in tally.entrants}
+        silent = {who: said for who, said in self._log.last_outcome.items() if who not in tally.entrants}
         return Board(self.rules, tuple(tally.places()), tuple(silent.items()), head, spent)
 
 

@@ -74,7 +74,9 @@ class Reader:
         try:
             array = np.asarray(given)
         except Exception:
-            raise Malformed("the predictions cannot be read as an array.") from None
+            raise Malformed(
+                "the predictions cannot be read as an array. Expected one for each row: a list, an array or a CSV file."
+            ) from None
         if array.shape != (len(self.ids),):
             raise Malformed(
                 f"there are {len(self.ids):,} rows, and the predictions have shape {array.shape}. Expected one for each row."
@@ -89,7 +91,9 @@ class Reader:
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise Malformed(f"the file is not UTF-8 (byte {error.start}).") from None
+            raise Malformed(
+                f"the file is not UTF-8 (byte {error.start}). Expected CSV as UTF-8 text: save it with that encoding."
+            ) from None
         rows = csv.reader(io.StringIO(text), strict=True, delimiter=_delimiter(text, rules.id_column))
         try:
             head = next(rows, [])

@@ -21,7 +21,7 @@ class SubmissionLog:
 
     Attributes:
         highest: the largest round whose score was returned.
-        unscored: of each entrant with one, why the last submission that was not scored was not.
+        last_outcome: of each entrant, what became of the last submission: its state and the reason.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,7 +34,7 @@ class SubmissionLog:
         self._refused: dict[str, int] = {}
         self._read_to = 0
         self.highest = 0
-        self.unscored: dict[str, str] = {}
+        self.last_outcome: dict[str, str] = {}
 
     def add(self, entrant: str, state: str, reason: str, number: int | None) -> None:
         """Write a line, durably."""
@@ -100,4 +100,4 @@ class SubmissionLog:
                 self.highest = max(self.highest, entry["round"])
             else:
                 self._refused[entry["entrant"]] = self._refused.get(entry["entrant"], 0) + 1
-            self.unscored[entry["entrant"]] = f"{entry['state']}: {entry['reason']}"
+            self.last_outcome[entry["entrant"]] = f"{entry['state']}: {entry['reason']}"

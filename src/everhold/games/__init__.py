@@ -1,7 +1,7 @@
 """Games that try to break a mechanism: any analyst against any mechanism, in a world with known truth."""
 
 from everhold.games import analysts, mechanisms, worlds
-from everhold.games.play import ANALYSTS, CONTENDERS, AnalystView, Asked, Game, GameTerms, play
+from everhold.games.play import ANALYSTS, MECHANISMS, AnalystView, Asked, Game, GameTerms, play
 from everhold.games.registry import discover, load
 from everhold.games.world import WORLDS, World, atoms_of
 
@@ -10,7 +10,7 @@ for _folder in (worlds, mechanisms, analysts):
 
 __all__ = [
     "ANALYSTS",
-    "CONTENDERS",
+    "MECHANISMS",
     "WORLDS",
     "AnalystView",
     "Asked",

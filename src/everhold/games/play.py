@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from everhold.queries.protocol import Mechanism
     from everhold.session.session import Session
 
-__all__ = ["ANALYSTS", "CONTENDERS", "Analyst", "AnalystView", "Asked", "Game", "GameTerms", "MechanismFactory", "play"]
+__all__ = ["ANALYSTS", "MECHANISMS", "Analyst", "AnalystView", "Asked", "Game", "GameTerms", "MechanismFactory", "play"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ MechanismFactory = Callable[[GameTerms], "Holdout | Session[Any]"]
 """Makes a mechanism for a game: a holdout, or a session with another mechanism, over the private rows."""
 
 ANALYSTS: Register[Analyst] = Register("analyst")
-CONTENDERS: Register[MechanismFactory] = Register("contender")
+MECHANISMS: Register[MechanismFactory] = Register("mechanism")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +92,7 @@ class Game:
     """A finished game. Errors and widths are on the share scale: a mean in [-1, 1] counts half.
 
     Attributes:
-        analyst, contender, world: the names of the analyst, the mechanism and the world.
+        analyst, mechanism, world: the names of the analyst, the mechanism and the world.
         rows: n.
         answers: the returned answers.
         truths: the population's values.
@@ -102,7 +102,7 @@ class Game:
     """
 
     analyst: str
-    contender: str
+    mechanism: str
     world: str
     rows: int
     answers: list[Answer] = field(repr=False)
@@ -165,7 +165,7 @@ class Game:
 
     def __str__(self) -> str:
         return (
-            f"{self.analyst} against {self.contender} in {self.world}: {self.rounds:,} questions, largest error "
+            f"{self.analyst} against {self.mechanism} in {self.world}: {self.rounds:,} questions, largest error "
             f"{self.largest_error:.3f}, half-width {self.half_width:.3f}, {self.missed} missed, "
             f"{self.surprises:,} surprises" + ("" if self.refused is None else ", then refused")
         )
@@ -187,7 +187,7 @@ def play(
 
     Args:
         analyst: a name in `ANALYSTS`, or your own program.
-        mechanism: a name in `CONTENDERS`, or a function that makes one.
+        mechanism: a name in `MECHANISMS`, or a function that makes one.
         world: a name in `WORLDS`, or a world.
         rounds: the largest number of questions.
         seed: the seed of everything: the world, the sample, the reference, the mechanism's and the analyst's coins.
@@ -207,21 +207,21 @@ def play(
             f"the game has {rounds} rounds and {rows} private rows. Expected at least 1 round and 2 rows."
         )
     program = ANALYSTS[analyst] if isinstance(analyst, str) else analyst
-    seat = CONTENDERS[mechanism] if isinstance(mechanism, str) else mechanism
+    factory = MECHANISMS[mechanism] if isinstance(mechanism, str) else mechanism
     place = WORLDS[world](seed) if isinstance(world, str) else world
     private = place.draw(stream_rng(seed, "game", "sample"), rows)
     prior = place.prior(stream_rng(seed, "game", "reference"), reference or rows)
-    made = seat(GameTerms(place, private, prior, rounds, confidence, seed))
+    made = factory(GameTerms(place, private, prior, rounds, confidence, seed))
     holdout = made.session if isinstance(made, Holdout) else made
     public = prior.pool(stream_rng(seed, "game", "public")).rows
 
-    def desk(try_out: Callable[[Any], Preview]) -> AnalystView:
+    def view(try_out: Callable[[Any], Preview]) -> AnalystView:
         return AnalystView(place, public, stream_rng(seed, "game", "analyst"), rows, rounds, try_out)
 
     answers: list[Answer] = []
     truths: list[float] = []
     refused, spent_time = None, 0.0
-    running = program(desk(holdout.try_out))
+    running = program(view(holdout.try_out))
     try:
         asked = next(running)
         while len(answers) < rounds:
@@ -241,7 +241,7 @@ def play(
     transcript = holdout.transcript
 
     def again() -> list[Answer]:
-        return _replayed(holdout.first_state(), transcript, program, desk, len(answers))
+        return _replayed(holdout.first_state(), transcript, program, view, len(answers))
 
     return Game(
         analyst if isinstance(analyst, str) else getattr(analyst, "__name__", "analyst"),
@@ -270,13 +270,13 @@ def _replayed(
     mechanism: Mechanism[Any],
     transcript: Any,
     program: Analyst,
-    desk: Callable[[Callable[[Any], Preview]], AnalystView],
+    view: Callable[[Callable[[Any], Preview]], AnalystView],
     answered: int,
 ) -> list[Answer]:
     """Algorithm 3. The analyst's previews use the mechanism of the replay."""
 
     def analyst() -> Generator[Any, Answer, None]:
-        running = program(desk(lambda question: mechanism.preview(as_query(question))))
+        running = program(view(lambda question: mechanism.preview(as_query(question))))
         asked = next(running, None)
         for left in range(answered, 0, -1):
             answer = yield asked.question if isinstance(asked, Asked) else asked

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from everhold.data.table import Table
 from everhold.errors import PrecisionExhausted, SettingError, require_whole
-from everhold.games.play import CONTENDERS, GameTerms, MechanismFactory
+from everhold.games.play import MECHANISMS, GameTerms, MechanismFactory
 from everhold.priors.pool import Prior
 from everhold.priors.reference import Reference
 from everhold.queries.rng import stream_rng
@@ -215,14 +215,14 @@ class Risk:
     """The result of many games against one mechanism.
 
     Attributes:
-        contender: the name of the mechanism.
+        mechanism: the name of the mechanism.
         kind: the weight class that counted.
         attack: the name of the attack.
         main, control, baseline: success rates.
         questions: the mean number of questions per game.
     """
 
-    contender: str
+    mechanism: str
     kind: WeightClass
     attack: Attack
     main: SuccessRate
@@ -260,7 +260,7 @@ def single_out(
     """Play Game 2 many times, each with a new sample, new coins and a new hash.
 
     Args:
-        mechanism: a name in `CONTENDERS`, or a function that makes one.
+        mechanism: a name in `MECHANISMS`, or a function that makes one.
         kind: 'low' (w ≤ 1/n²) or 'high' (w ≥ 4 ln(n)/n).
         attack: 'composition', a chain of counts; or 'riding', for low weights, against mechanisms with surprises.
         games: the number of games.
@@ -282,7 +282,7 @@ def single_out(
         raise SettingError(f"the weight is {kind!r}. Expected 'low' or 'high'.")
     if attack not in get_args(Attack) or (attack == "riding" and kind != "low"):
         raise SettingError("unknown attack. Expected 'composition', or 'riding' with the weight 'low'.")
-    seat = CONTENDERS[mechanism] if isinstance(mechanism, str) else mechanism
+    factory = MECHANISMS[mechanism] if isinstance(mechanism, str) else mechanism
     keys, planned = Keys(), 2 * ceil(2.0 * log2(rows)) + (0 if kind == "low" else ceil(64.0 * log(rows)))
     planned = 40 * rows if attack == "riding" else planned
     hits = np.zeros(3, dtype=int)
@@ -290,7 +290,7 @@ def single_out(
     for game in range(games):
         private, other = (keys.draw(stream_rng(seed, "singling out", game, what), rows) for what in ("main", "control"))
         prior = keys.prior(stream_rng(seed, "singling out", game, "reference"), reference or rows)
-        holdout = seat(GameTerms(keys, private, prior, planned, confidence, seed + game))
+        holdout = factory(GameTerms(keys, private, prior, planned, confidence, seed + game))
         rng = stream_rng(seed, "singling out", game, "attacker")
         if attack == "composition":
             found = composition(holdout, kind, rng)

@@ -12,7 +12,7 @@ import numpy as np
 
 from everhold.data.source import as_source
 from everhold.data.table import Table
-from everhold.errors import DataError, EverholdError, PriorError, QuestionError
+from everhold.errors import DataError, EverholdError, QuestionError
 from everhold.priors.pool import Pool
 from everhold.queries.rng import stream_rng
 
@@ -210,13 +210,15 @@ def predicted(model: Any, features: Any, output: str, classes: NDArray[Any], pos
         if scores.ndim == 1:
             return scores if known[1] == positive else -scores
     if not hasattr(model, "predict_proba"):
-        raise PriorError(
+        raise QuestionError(
             f"{type(model).__name__} has no predict_proba, which this metric needs. Expected a model with "
-            "probabilities, or a metric of labels, such as 'accuracy'."
+            "probabilities, or a metric of labels, such as 'accuracy'. Nothing was charged."
         )
     table = np.asarray(model.predict_proba(features), dtype=np.float64)
     if table.shape != (length(features), len(known)):
-        raise QuestionError(f"predict_proba returned shape {table.shape}. Expected {(length(features), len(known))}.")
+        raise QuestionError(
+            f"predict_proba returned shape {table.shape}. Expected {(length(features), len(known))}. Nothing was charged."
+        )
     ordered = np.zeros((len(table), len(classes)))
     for k, one in enumerate(classes):
         place = np.flatnonzero(known == one)

@@ -152,17 +152,17 @@ def _found(classes: Iterable[Any]) -> Program:
     )
 
 
-def _precision(kit: MetricContext) -> Program:
+def _precision(context: MetricContext) -> Program:
     """The mean precision over the positive classes."""
     return _average(
         [
             _ratio(lambda out, y, k=k: (out == k) & (y == k), lambda out, y, k=k: (out == k) & (y != k))  # type: ignore[misc]
-            for k in kit.positives()
+            for k in context.positives()
         ]
     )
 
 
-def _f1(kit: MetricContext) -> Program:
+def _f1(context: MetricContext) -> Program:
     """2TP/(2TP + FP + FN): hits against half of the misses and false alarms."""
     return _average(
         [
@@ -171,12 +171,12 @@ def _f1(kit: MetricContext) -> Program:
                 lambda out, y, k=k: (out == k) ^ (y == k),  # type: ignore[misc]
                 weight=0.5,
             )
-            for k in kit.positives()
+            for k in context.positives()
         ]
     )
 
 
-def _brier(kit: MetricContext) -> Part:
+def _brier(context: MetricContext) -> Part:
     """Half the squared distance between the probabilities and the label: for two classes (p - y)².
 
     For more classes scikit-learn reports twice that.
@@ -185,25 +185,25 @@ def _brier(kit: MetricContext) -> Part:
     def part(out: Any, y: Any) -> NDArray[np.float64]:
         given = np.asarray(out, dtype=np.float64)
         table = np.clip(np.nan_to_num(given, nan=0.0), 0.0, 1.0)
-        hot = np.stack([np.asarray(y == one) for one in kit.classes], axis=1)
+        hot = np.stack([np.asarray(y == one) for one in context.classes], axis=1)
         off = np.clip(0.5 * ((table - hot) ** 2).sum(axis=1), 0.0, 1.0)
         return np.where(np.isnan(given).any(axis=1), 1.0, off)  # a missing prediction has the largest error
 
     return part
 
 
-def _surprisal(kit: MetricContext) -> Part:
+def _surprisal(context: MetricContext) -> Part:
     """-ln p of the label, with p at least `least`, as a share of its largest value."""
-    top = -log(kit.least)
-    return lambda out, y: np.clip(-np.log(np.clip(kit.of_label(out, y), kit.least, 1.0)) / top, 0.0, 1.0)
+    top = -log(context.least)
+    return lambda out, y: np.clip(-np.log(np.clip(context.of_label(out, y), context.least, 1.0)) / top, 0.0, 1.0)
 
 
-def _absolute(kit: MetricContext) -> Part:
-    return kit.off
+def _absolute(context: MetricContext) -> Part:
+    return context.off
 
 
-def _squared(kit: MetricContext) -> Part:
-    return lambda out, y: kit.off(out, y) ** 2
+def _squared(context: MetricContext) -> Part:
+    return lambda out, y: context.off(out, y) ** 2
 
 
 def _plain_mean(
@@ -217,19 +217,19 @@ def _plain_mean(
 ) -> Metric:
     """A metric that is the mean of one part, in units of `span`."""
 
-    def program(kit: MetricContext) -> Program:
-        found, worth = (yield from _mean(loss(kit))), span(kit)
+    def program(context: MetricContext) -> Program:
+        found, worth = (yield from _mean(loss(context))), span(context)
         return MetricValue(found.value * worth, found.low * worth, found.high * worth, 0.0, worth)
 
     return Metric(name, task, output, program, larger_is_better, loss, span=span)
 
 
-def _r2(kit: MetricContext) -> Program:
+def _r2(context: MetricContext) -> Program:
     """1 - squared error/variance: it asks for the mean first, then for squares around it."""
-    error = yield _squared(kit)
-    mean = yield lambda _, y: kit.place(y)
+    error = yield _squared(context)
+    mean = yield lambda _, y: context.place(y)
     centre = mean.value
-    around = yield lambda _, y: (kit.place(y) - centre) ** 2
+    around = yield lambda _, y: (context.place(y) - centre) ** 2
     spread = derived.variance((mean.low, mean.high), (around.low, around.high), centre)
     least, most = max(spread[0], 0.0), spread[1]
     low = 1.0 - error.high / least if least > 0.0 else float("-inf")
@@ -238,12 +238,12 @@ def _r2(kit: MetricContext) -> Program:
     return MetricValue(min(max(value, low), high), low, min(high, 1.0), -1.0, 1.0)
 
 
-def _auc(kit: MetricContext) -> Program:
+def _auc(context: MetricContext) -> Program:
     """The share of pairs with different labels in which the positive row has the higher score; a tie counts half.
 
     Each pair is one draw. A private row is in at most one pair, so the guarantee is that of n/2 draws.
     """
-    positive = kit.positive
+    positive = context.positive
 
     def lead(out: Any, y: Any) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         first, second = y[:, 0] == positive, y[:, 1] == positive
@@ -268,15 +268,25 @@ METRICS: dict[str, Metric] = {
     for metric in (
         _plain_mean("accuracy", "classification", "labels", _right, larger_is_better=True),
         _plain_mean("error", "classification", "labels", _wrong),
-        Metric("balanced_accuracy", "classification", "labels", lambda kit: _found(kit.classes)),
+        Metric("balanced_accuracy", "classification", "labels", lambda context: _found(context.classes)),
         Metric("precision", "classification", "labels", _precision),
-        Metric("recall", "classification", "labels", lambda kit: _found(kit.positives())),
+        Metric("recall", "classification", "labels", lambda context: _found(context.positives())),
         Metric("f1", "classification", "labels", _f1),
         _plain_mean("brier", "classification", "probabilities", _brier),
-        _plain_mean("log_loss", "classification", "probabilities", _surprisal, span=lambda kit: -log(kit.least)),
+        _plain_mean(
+            "log_loss", "classification", "probabilities", _surprisal, span=lambda context: -log(context.least)
+        ),
         Metric("auc", "classification", "scores", _auc, pairs=True),
-        _plain_mean("mean_absolute_error", "regression", "values", _absolute, span=lambda kit: kit.high - kit.low),
-        _plain_mean("mean_squared_error", "regression", "values", _squared, span=lambda kit: (kit.high - kit.low) ** 2),
+        _plain_mean(
+            "mean_absolute_error", "regression", "values", _absolute, span=lambda context: context.high - context.low
+        ),
+        _plain_mean(
+            "mean_squared_error",
+            "regression",
+            "values",
+            _squared,
+            span=lambda context: (context.high - context.low) ** 2,
+        ),
         Metric("r2", "regression", "values", _r2),
     )
 }

@@ -25,7 +25,7 @@ class Scorer:
 
     Larger is better, as scikit-learn wants it: losses are negated. It can be sent to other processes where the test set is
     durable. What is sent is the name of the study's file; the rows wait in a file beside it that only its owner can read,
-    and each process opens the study for one score and gives it up again.
+    and each process takes its turn, and pauses between scores.
     """
 
     def __init__(self, test: TestSet, metric: str) -> None:
@@ -58,7 +58,7 @@ class Scorer:
         return f"Scorer({self.metric}, {self._test!r})"
 
 
-_VERSION = 2  # of what `save_rows` writes
+_VERSION = 3  # of what `save_rows` writes
 _here: dict[str, TestSet] = {}
 """Test sets that this process has taken up, by the path of their study."""
 

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from everhold.bounds import derived
-from everhold.data.fingerprint import fingerprint_rows
 from everhold.data.overlap import require_independent
 from everhold.data.sample import Sample
 from everhold.data.schema import Schema
@@ -28,6 +27,7 @@ from everhold.errors import (
     ReplayError,
     SettingError,
 )
+from everhold.learn.checks import checked_predictions, made_with, reference_parts, require_rows_alone
 from everhold.learn.identity import digest_of, model_digest
 from everhold.learn.label_model import label_chances
 from everhold.learn.layout import (
@@ -35,7 +35,6 @@ from everhold.learn.layout import (
     columns_of,
     length,
     paired,
-    part_of,
     pool_of,
     predicted,
     predicted_in_private,
@@ -43,16 +42,15 @@ from everhold.learn.layout import (
     public_layout,
     row_digests,
 )
-from everhold.learn.metrics import Metric, MetricContext, Part, Task, find
+from everhold.learn.metrics import Metric, Part, Task, find
+from everhold.learn.options import TestSetOptions, checked_labels
 from everhold.learn.score import Score, Verdict
 from everhold.learn.scorer import Scorer, rows_file, save_rows
-from everhold.ledger.reader import read_study
 from everhold.priors.fixed import FixedPrior
 from everhold.queries.answer import Answer
 from everhold.queries.expression import expression
 from everhold.queries.expression.program import Batch, Columns
 from everhold.queries.query import Values
-from everhold.queries.rng import fresh_seed
 from everhold.session.holdout import Holdout
 from everhold.session.settings import OverlapRule
 
@@ -64,8 +62,6 @@ __all__ = ["TestSet"]
 T = TypeVar("T")
 
 _DIGEST = "row digest"
-_ASKED_AGAIN = 200  # public rows that a model is asked about a second time
-_BINS = 16  # labels of a regression that the prior supposes
 _PATIENCE = 600.0  # seconds that a search waits for its turn at a durable test set
 
 
@@ -137,132 +133,105 @@ class TestSet:
         seed: int | None = None,
         overlap: OverlapRule = "refuse",
     ) -> None:
-        if task not in get_args(Task):
-            raise SettingError(f"the task is 'classification' or 'regression', not {task!r}")
-        if prior not in get_args(LabelPrior):
-            raise SettingError(f"the prior is one of {', '.join(get_args(LabelPrior))}, not {prior!r}")
-        if not 0.0 < least_probability < 0.5:
-            raise SettingError(f"least_probability lies between 0 and 0.5, not at {least_probability!r}")
-        self.task: Task = task
-        self._X, labels = X, np.asarray(y)
-        if labels.ndim != 1 or length(X) != len(labels):
-            raise DataError(
-                f"X has {length(X):,} rows and y has shape {labels.shape}. Expected one label for each row."
-            )
-        if pairs and reference is None:
+        self._set_up(
+            X,
+            y,
+            reference,
+            TestSetOptions(
+                task=task,
+                prior=prior,
+                path=None if path is None else Path(path).absolute(),
+                classes=None if classes is None else tuple(classes),
+                low=low,
+                high=high,
+                positive=positive,
+                least_probability=least_probability,
+                pairs=pairs,
+                label=label,
+                confidence=confidence,
+                half_width=half_width,
+                known_rows=known_rows,
+                seed=seed,
+                overlap=overlap,
+            ),
+        )
+
+    @classmethod
+    def from_options(cls, X: Any, y: Any, options: TestSetOptions, *, reference: Any = None) -> TestSet:
+        """The same, from options as one value."""
+        made = cls.__new__(cls)
+        made._set_up(X, y, reference, options)
+        return made
+
+    # making ready --------------------------------------------------------------------------------------------------
+
+    def _set_up(self, X: Any, y: Any, reference: Any, given: TestSetOptions) -> None:
+        if given.pairs and reference is None:
             raise SettingError(
                 "pairs=True needs reference=…: where the test features are public, so are the pairs, and a model could be "
                 "made for them."
             )
-        public, known = _reference(reference)
-        self._transductive = reference is None
+        public, known = reference_parts(reference)
+        if given.prior != "uniform" and known is None:
+            raise PriorError(f"prior={given.prior!r} needs labelled public rows: reference=(X_train, y_train).")
+        self._context = given.context(known)
+        labels = checked_labels(y, length(X), given.task, self._context)
+        self._options = options = given.with_seed()
+        self._given = {"X": X, "y": y, "reference": reference, "options": options}
+        self._X, self._transductive = X, reference is None
         self._public = X if self._transductive else public
-        if task == "classification":
-            values = _classes(classes, known)
-            if not bool(np.isin(labels, values).all()):
-                raise DataError(
-                    "the test labels hold something that is not among the classes. Expected classes=[…] with every label "
-                    "that can occur: they are public."
-                )
-            self._kit = MetricContext(values, _positive(positive, values), 0.0, 1.0, least_probability)
-        else:
-            if low is None or high is None or not low < high:
-                raise SettingError("a regression needs the declared range of its labels: low=…, high=…")
-            edges = np.linspace(low, high, _BINS + 1)
-            values = 0.5 * (edges[1:] + edges[:-1])
-            self._kit = MetricContext(values, None, float(low), float(high), least_probability)
-            try:
-                labels = labels.astype(np.float64)
-            except (TypeError, ValueError):
-                raise DataError("the test labels are not numbers, and a regression needs numbers.") from None
-            if not bool(np.all((labels >= low) & (labels <= high))):
-                raise DataError(
-                    "the test labels hold something outside the declared range, or missing. Expected low=… and high=… that "
-                    "hold every label: they are public."
-                )
-        if prior != "uniform" and known is None:
-            raise PriorError(f"prior={prior!r} needs labelled public rows: reference=(X_train, y_train).")
-        self._label, self._pairs = label, pairs
-        self._path = None if path is None else Path(path).absolute()
-        self._seed = _seed(seed, self._path)
-        self._made = {
-            "X": X,
-            "y": y,
-            "reference": reference,
-            "task": task,
-            "prior": prior,
-            "path": self._path,
-            "classes": classes,
-            "low": low,
-            "high": high,
-            "positive": positive,
-            "least_probability": least_probability,
-            "pairs": pairs,
-            "label": label,
-            "confidence": confidence,
-            "half_width": half_width,
-            "known_rows": known_rows,
-            "seed": self._seed,
-            "overlap": overlap,
-        }
-        chances = label_chances(self._public, known, self._kit, task) if prior == "baseline" else None
-        own = np.asarray(known) if prior == "labelled" else None
-        size = length(self._public)
-        self._theirs = public_layout(size, own, values, chances, pairs=pairs, seed=self._seed)
-        self._mine = private_layout(labels, pairs=pairs, seed=self._seed)
-        self._describe(prior, size, values)
-        self._settings = {
-            "confidence": confidence,
-            "half_width": half_width,
-            "known_rows": known_rows,
-            "seed": self._seed,
-            "overlap": overlap,
-        }
+        self.task: Task = options.task
+        seed = int(options.holdout_settings["seed"])
+        values, size = self._context.classes, length(self._public)
+        chances = label_chances(self._public, known, self._context, self.task) if options.prior == "baseline" else None
+        own = known if options.prior == "labelled" else None
+        self._theirs = public_layout(size, own, values, chances, pairs=options.pairs, seed=seed)
+        self._mine = private_layout(labels, pairs=options.pairs, seed=seed)
+        self.prior = self._described(size)
         self._held: Holdout | None = None
         self._shared = False
         self._lock = RLock()
         self.exhausted: PrecisionExhausted | None = None
-        self._rows, self._prior = self._sides(labels, prior)
+        self._rows, self._prior = self._sides(labels)
         self._begin()
 
-    # making ready --------------------------------------------------------------------------------------------------
-
-    def _describe(self, prior: str, size: int, values: NDArray[Any]) -> None:
+    def _described(self, size: int) -> str:
+        """The prior in words."""
         what = "test features" if self._transductive else "public features"
         labels = {
-            "uniform": f"× {len(values)} equally likely labels",
+            "uniform": f"× {len(self._context.classes)} equally likely labels",
             "baseline": "× a baseline model's label probabilities",
             "labelled": "with their own labels",
-        }[prior]
-        self.prior = f"{size:,} {what} {labels}{', in pairs' if self._pairs else ''}"
+        }[self._options.prior]
+        return f"{size:,} {what} {labels}{', in pairs' if self._options.pairs else ''}"
 
-    def _sides(self, labels: NDArray[Any], prior: str) -> tuple[Table, FixedPrior]:
+    def _sides(self, labels: NDArray[Any]) -> tuple[Table, FixedPrior]:
         mine, theirs = columns_of(self._X, "X"), columns_of(self._public, "the reference")
         both = {name: mine[name] for name in mine if name in theirs}
-        if self._label in both:
-            raise DataError(
-                f"X has a column {self._label!r} already. Name the label's column otherwise: label='target'."
-            )
+        label = self._options.label
+        if label in both:
+            raise DataError(f"X has a column {label!r} already. Name the label's column otherwise: label='target'.")
         shared = {name: theirs[name] for name in both}
         if len(both) < len(mine) or not both:  # what tells these rows from others, where columns do not
             both[_DIGEST], shared[_DIGEST] = row_digests(self._X), row_digests(self._public)
-        if not self._transductive and self._settings["overlap"] == "refuse":
+        if not self._transductive and self._options.overlap == "refuse":
             require_independent(Sample(Table(both)), Table(shared))
-        density = 1.0 / len(self._kit.classes) if prior == "uniform" and self.task == "classification" else None
-        laid = FixedPrior(pool_of(shared, self._theirs, self._label), density, self.prior, compared=True)
-        if self._pairs:
+        uniform = self._options.prior == "uniform" and self.task == "classification"
+        density = 1.0 / len(self._context.classes) if uniform else None
+        laid = FixedPrior(pool_of(shared, self._theirs, label), density, self.prior, compared=True)
+        if self._options.pairs:
             return Table(paired(both, self._mine), what="the test rows"), laid
-        return Table({**both, self._label: labels}, what="the test rows"), laid
+        return Table({**both, label: labels}, what="the test rows"), laid
 
     @property
     def path(self) -> Path | None:
         """Of a durable study; None in memory."""
-        return self._path
+        return self._options.path
 
     @property
     def classes(self) -> NDArray[Any]:
         """The possible labels, in the order that tables of probabilities have."""
-        return self._kit.classes
+        return self._context.classes
 
     @property
     def _schema(self) -> Schema:
@@ -270,46 +239,30 @@ class TestSet:
         return Schema.propose(self._prior.table, warn=False)
 
     def _begin(self) -> None:
-        if self._path is None:
-            self._held = Holdout(self._rows, prior=self._prior, schema=self._schema, **self._settings)  # type: ignore[arg-type]
-        elif self._path.exists():
+        path = self._options.path
+        if path is not None and path.exists():
             self._open()
-        else:
-            self._held = Holdout.create(
-                self._path, self._rows, prior=self._prior, schema=self._schema, **self._settings
-            )
+            return
+        made = {"prior": self._prior, "schema": self._schema, **self._options.holdout_settings}
+        self._held = Holdout(self._rows, **made) if path is None else Holdout.create(path, self._rows, **made)
 
     def _open(self) -> Holdout:
-        if self._path is None:
-            raise LedgerError("this test set is in memory only.")
-        path = self._path
+        path = self._options.path
+        if path is None:
+            raise LedgerError(
+                "this test set is in memory only, and only the process that made it can ask. Make it durable with "
+                "TestSet(…, path='test.everhold'), and other processes can ask too."
+            )
         held = _patiently(lambda: Holdout.open(path, data=self._rows))
-        difference = self._difference(held)
+        pool = self._prior.pool(np.random.default_rng(0))
+        difference = made_with(held, pool, self._options.holdout_settings)
         if difference is not None:
             held.close()
             raise LedgerError(
-                f"{self._path} was made with {difference}. Expected the same as then, or a new path for other rows."
+                f"{path} was made with {difference}. Expected the same as then, or a new path for other rows."
             )
         self._held = held
         return held
-
-    def _difference(self, held: Holdout) -> str | None:
-        """What a study that exists was made with, where that is not what is asked for now."""
-        kept, pool = held.public, self._prior.pool(np.random.default_rng(0))
-        if kept.pool is None:
-            return "something else than a test set"
-        if kept.pool.rows.size != pool.rows.size or set(kept.pool.rows) != set(pool.rows):
-            return "other public rows"
-        declared = kept.schema.conform(pool.rows, what="the reference")
-        if fingerprint_rows(kept.pool.rows, b"public") != fingerprint_rows(declared, b"public"):
-            return "other public rows"
-        weights = [np.ones(pool.rows.size) if one is None else one for one in (kept.pool.weights, pool.weights)]
-        if not np.allclose(weights[0] / weights[0].sum(), weights[1] / weights[1].sum(), rtol=1e-9, atol=0.0):
-            return "another prior"
-        for name, value in self._settings.items():
-            if getattr(held.settings, name) != value:
-                return f"{name} = {getattr(held.settings, name)!r}"
-        return None
 
     @contextmanager
     def turn(self) -> Iterator[Holdout]:
@@ -338,25 +291,29 @@ class TestSet:
     def release(self) -> None:
         """Give up the study's file, so that other processes may ask; the next score opens it again."""
         with self._lock:
-            if self._held is not None and self._path is not None:
+            if self._held is not None and self._options.path is not None:
                 self._held.close()
                 self._held = None
 
     def share(self) -> None:
         """Make ready for other processes: the rows go into a file for the owner alone, and others may ask between scores."""
-        if self._path is None:
-            raise LedgerError("this test set is in memory only.")
+        path = self._options.path
+        if path is None:
+            raise LedgerError(
+                "this test set is in memory only, so other processes cannot ask it. Make it durable with "
+                "TestSet(…, path='test.everhold')."
+            )
         with self._lock:
-            if not self._shared or not rows_file(self._path).exists():
-                save_rows(self._path, self._made)
+            if not self._shared or not rows_file(path).exists():
+                save_rows(path, self._given)
             self._shared = True
             if self._held is not None:
                 self._held.pause()
 
     @classmethod
-    def shared(cls, made: dict[str, Any]) -> TestSet:
+    def shared(cls, kept: dict[str, Any]) -> TestSet:
         """In another process: the same test set again, from what `share` kept."""
-        test = cls(**made)
+        test = cls.from_options(kept["X"], kept["y"], kept["options"], reference=kept["reference"])
         with test._lock:
             test._shared = True
             if test._held is not None:
@@ -395,7 +352,7 @@ class TestSet:
 
         Where the test features are public, its predictions are all that matters.
         """
-        return None if digest is None else digest_of(digest, public, self._kit)
+        return None if digest is None else digest_of(digest, public, self._context)
 
     def score_predictions(
         self, y_pred: Any, metric: str | None = None, *, reference: Any = None, given: str | None = None
@@ -419,17 +376,17 @@ class TestSet:
         mine = self._checked(y_pred, length(self._X), found, "y_pred")
         theirs = mine if reference is None else self._checked(reference, length(self._public), found, "reference")
         # A caller with predictions for both sides knows whether they are the same as before.
-        known = digest_of("", mine, self._kit) if self._transductive else digest_of(mine, theirs, self._kit)
+        known = digest_of("", mine, self._context) if self._transductive else digest_of(mine, theirs, self._context)
         return self._score(found, mine, theirs, given, known)
 
     def score_named(self, held: Holdout, metric: Metric, predictions: NDArray[Any], name: str, who: str) -> Score:
         """For a contest, in its turn: one question about public features, known by its name. A repeat costs nothing."""
         if metric.loss is None or not self._transductive:
             raise SettingError(f"{metric.name} cannot be asked by one question about public features.")
-        part = metric.loss(self._kit)
+        part = metric.loss(self._context)
         output = self._checked(predictions, length(self._X), metric, "the submission")
         mine, theirs = (layout.evaluate(part, output, pairs=False) for layout in (self._mine, self._theirs))
-        return Score.of_share(_share(held, mine, theirs, name=name, who=who), metric.name, metric.span(self._kit))
+        return Score.of_share(_share(held, mine, theirs, name=name, who=who), metric.name, metric.span(self._context))
 
     def compare(self, first: Any, second: Any, metric: str | None = None, *, given: str | None = None) -> Verdict:
         """Is the first model better than the second? One question about the difference on the same rows.
@@ -445,7 +402,7 @@ class TestSet:
                 f"{found.name} is not a mean over rows, so one question cannot compare two models. Expected 'accuracy', "
                 "'error', 'brier', 'log_loss', 'mean_absolute_error' or 'mean_squared_error'."
             )
-        loss = found.loss(self._kit)
+        loss = found.loss(self._context)
         digests = [self._digest(model) for model in (first, second)]
         ones, others = self._outputs(first, found), self._outputs(second, found)
 
@@ -462,7 +419,7 @@ class TestSet:
             known = [self._known(one, public) for one, public in zip(digests, (ones[1], others[1]), strict=True)]
             name = None if None in known else f"{found.name} of {known[0]} minus {known[1]}"
             answer = self._asked(held, parts[0], parts[1], places[0], places[1], given, pairs=False, name=name)
-        worth = found.span(self._kit)
+        worth = found.span(self._context)
         value, low, high = (worth * (2.0 * x - 1.0) for x in (answer.value, answer.low, answer.high))
         return Verdict(
             found.name,
@@ -476,15 +433,15 @@ class TestSet:
         )
 
     def _require_pairs(self, metric: Metric) -> None:
-        if metric.pairs and (not self._pairs or self._kit.positive is None):
+        if metric.pairs and (not self._options.pairs or self._context.positive is None):
             raise SettingError(
                 f"{metric.name} is about pairs of rows, one of them positive: make the test set with pairs=True"
-                f"{'' if self._kit.positive is not None else ' and positive=…'}."
+                f"{'' if self._context.positive is not None else ' and positive=…'}."
             )
 
     def _score(self, metric: Metric, mine: Any, theirs: Any, given: str | None, known: str | None) -> Score:
         parts: list[Answer] = []
-        program = metric.program(self._kit)
+        program = metric.program(self._context)
         with self.turn() as held:
             try:
                 part = next(program)
@@ -532,7 +489,7 @@ class TestSet:
 
     def _groups(self, held: Holdout, given: str) -> list[NDArray[np.bool_]]:
         public = held.session.public_rows
-        if self._pairs or public is None:
+        if self._options.pairs or public is None:
             raise QuestionError("subgroups (given=…) need features as columns, and single rows, not pairs.")
         question = expression(given, held.schema.kinds, held.schema.words)
         table = held.schema.conform(self._rows, what="the test rows")
@@ -550,49 +507,16 @@ class TestSet:
         """Predictions for both sides: on public rows every error is raised, on private ones none."""
 
         def predict(rows: Any) -> Any:
-            return predicted(model, rows, metric.output, self._kit.classes, self._kit.positive)
+            return predicted(model, rows, metric.output, self._context.classes, self._context.positive)
 
         theirs = self._checked(predict(self._public), length(self._public), metric, "the model")
         if self._transductive:
             return theirs, theirs
-        self._require_rows_alone(predict, theirs)
+        require_rows_alone(predict, self._public, theirs)
         return predicted_in_private(predict, self._X, theirs), theirs
 
-    def _require_rows_alone(self, predict: Callable[[Any], Any], whole: NDArray[Any]) -> None:
-        """A model says of a row what it would say of it alone: asked again about some public rows, it says the same."""
-        size = min(length(self._public), _ASKED_AGAIN)
-        again = np.asarray(predict(part_of(self._public, 0, size, 2)))
-        before = whole[0:size:2]
-        if before.dtype.kind in "f" and again.shape == before.shape and again.dtype.kind in "buif":
-            same = np.isclose(before, again, rtol=1e-5, atol=1e-6, equal_nan=True)
-        else:
-            same = before == again if again.shape == before.shape else np.zeros(1, bool)
-        if np.mean(same) < 0.98:
-            raise QuestionError(
-                "the model says something else of the same public rows when it is asked again about every other one. "
-                "Expected a fixed function of one row at a time. Nothing was charged."
-            )
-
-    def _checked(self, given: Any, size: int, metric: Metric, what: str) -> Any:
-        """Predictions of the right kind. What is said of them is a function of the predictions alone."""
-        array = np.asarray(given)
-        shape = (size, len(self._kit.classes)) if metric.output == "probabilities" else (size,)
-        if array.shape != shape:
-            raise QuestionError(
-                f"{what} gave predictions of shape {array.shape}. Expected {shape}. Nothing was charged."
-            )
-        if metric.output != "labels":
-            if array.dtype.kind not in "buif":
-                raise QuestionError(f"{what} gave {array.dtype} where numbers are needed. Nothing was charged.")
-            if not bool(np.isfinite(array).all()):
-                raise QuestionError(f"{what} gave predictions that are not finite numbers. Nothing was charged.")
-            return array
-        if not bool(np.isin(array, self._kit.classes).any()):
-            raise QuestionError(
-                f"{what} never predicts any of the classes {self._kit.classes.tolist()[:10]}, but for instance "
-                f"{array[:1].tolist()}. Expected labels of the same kind. Nothing was charged."
-            )
-        return array
+    def _checked(self, given: Any, size: int, metric: Metric, what: str) -> NDArray[Any]:
+        return checked_predictions(given, size, metric, self._context, what)
 
     # scikit-learn --------------------------------------------------------------------------------------------------
 
@@ -611,7 +535,7 @@ class TestSet:
         """
         size = length(X)
         if size < 1:
-            raise DataError("there are no training rows.")
+            raise DataError("X has no rows. Expected the training rows: cv=test.cv(X_train).")
         return [(np.arange(size), np.arange(1))]
 
     def optuna_callback(self) -> Callable[[Any, Any], None]:
@@ -624,7 +548,7 @@ class TestSet:
         return stop
 
     def __repr__(self) -> str:
-        draws = "pairs" if self._pairs else "rows"
+        draws = "pairs" if self._options.pairs else "rows"
         held = self._held
         asked = (
             ""
@@ -637,9 +561,9 @@ class TestSet:
         held = self._held
         facts = {
             "task": self.task,
-            "private": f"{len(self._mine.index):,} {'pairs' if self._pairs else 'rows'}",
+            "private": f"{len(self._mine.index):,} {'pairs' if self._options.pairs else 'rows'}",
             "prior": self.prior,
-            "confidence": f"{self._settings['confidence']:g}",
+            "confidence": f"{self._options.confidence:g}",
         }
         if held is not None:
             facts |= {"questions": f"{held.rounds:,}", "surprises": f"{held.surprises:,}", "nats": f"{held.spent:.1f}"}
@@ -669,45 +593,3 @@ def _share(
         return held.ask(Values(sample=sample, reference=reference), name=name, who=who)
     mine, theirs = (np.clip(2.0 * np.asarray(v, dtype=np.float64) - 1.0, -1.0, 1.0) for v in (sample, reference))
     return held.ask(Values(sample=mine, reference=theirs), name=name, who=who).as_share()
-
-
-def _seed(given: int | None, path: Path | None) -> int:
-    """The seed that was given, or that of the study that is there already, or a new one."""
-    if given is not None:
-        return given
-    if path is not None and path.exists():
-        return int(read_study(path).study.settings["seed"])
-    return fresh_seed()
-
-
-def _reference(given: Any) -> tuple[Any, Any]:
-    if isinstance(given, list) and len(given) == 2 and hasattr(given[0], "shape"):
-        given = tuple(given)
-    if isinstance(given, tuple):
-        if len(given) != 2 or length(given[0]) != len(given[1]):
-            raise PriorError("reference is features, or the pair (X_train, y_train) with one label for each row.")
-        return given[0], np.asarray(given[1])
-    return given, None
-
-
-def _classes(given: Any, known: Any) -> NDArray[Any]:
-    """The possible labels, from public facts alone."""
-    if given is not None:
-        values = np.asarray(list(given))
-        if len(np.unique(values)) != len(values):
-            raise SettingError("every class is listed once.")
-    elif known is not None:
-        values = np.unique(known)
-    else:
-        raise SettingError(
-            "which labels can occur must be said in public: classes=[0, 1], or reference=(X_train, y_train)."
-        )
-    if len(values) < 2:
-        raise SettingError("a classification has at least two classes.")
-    return values
-
-
-def _positive(given: Any, classes: NDArray[Any]) -> Any:
-    if given is not None and given not in classes.tolist():
-        raise SettingError(f"the positive class {given!r} is not among the classes {classes.tolist()!r}.")
-    return classes[1] if given is None and len(classes) == 2 else given

@@ -77,6 +77,8 @@ def audit(mechanism: Mechanism[Any], rounds: Iterable[Round | Performed]) -> Aud
             return deviates(f"the sketch's reading of round {past.number} differs from the record")
         if found.cost != past.nats:
             return deviates(f"what round {past.number} disclosed costs {found.cost} nats, recorded were {past.nats}")
+        if found.counts != past.counts:
+            return deviates(f"round {past.number} allows the counts {found.counts}, recorded were {past.counts}")
         answer = found.answer.on(past.answer.scale)
         if answer != past.answer:
             return deviates(f"round {past.number} replays as {answer}, recorded was {past.answer}")

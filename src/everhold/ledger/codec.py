@@ -54,7 +54,7 @@ __all__ = [
     "round_record",
 ]
 
-VERSIONS = {"study": 2, "round": 2, "repeat": 1, "finding": 1, "begun": 1, "done": 1}
+VERSIONS = {"study": 1, "round": 1, "repeat": 1, "finding": 1, "begun": 1, "done": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +157,7 @@ def round_record(round: Round, at: AskedBy) -> Record:  # noqa: A002
         "cell": list(round.cell) if isinstance(round.cell, tuple) else round.cell,
         "act": None if round.act == ASK else _act_to_dict(round.act),
         "nats": round.nats,
+        "counts": None if round.counts is None else list(round.counts),
         "fit": None if round.fit is None else list(round.fit),
         "reading": [
             reading.scale,
@@ -300,6 +301,7 @@ def read_entry(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all
                 body["identity"],
                 _act_from_dict(body["act"]),
                 float(body["nats"]),
+                None if body["counts"] is None else _counts(body["counts"]),
             ),
             at,
             int(body["sqlite"]),
@@ -352,6 +354,7 @@ _SHAPES: dict[str, dict[str, tuple[type, ...]]] = {
         "cell": (int, list, str, type(None)),
         "act": (dict, type(None)),
         "nats": (float, int),
+        "counts": (list, type(None)),
         "fit": (list, type(None)),
         "reading": (list,),
         "time": (str,),
@@ -400,6 +403,13 @@ def _require_shape(kind: str, body: Mapping[str, Any]) -> None:
         raise ValueError("a surprise without its cell or its coefficients")
     if kind == "round":
         require_keys(body["asked"], _ASKED.get(body["asked"].get("kind"), ()), "the question of a round")
+
+
+def _counts(kept: list[Any]) -> tuple[int, int]:
+    low, high = kept
+    if type(low) is not int or type(high) is not int:
+        raise ValueError("counts that are not whole numbers")
+    return low, high
 
 
 def _is_outcome(cell: object) -> bool:

@@ -86,6 +86,7 @@ class Round:
         identity: for a named question, the digest of its values on public rows that never change; of a text, the text.
         act: how it was asked.
         nats: what the outcome costs all later claims.
+        counts: of a yes/no question, the least and the largest number of yes with this outcome.
     """
 
     answer: Answer
@@ -97,6 +98,7 @@ class Round:
     identity: str | None = None
     act: Act = ASK
     nats: float = 0.0
+    counts: tuple[int, int] | None = None
 
     @property
     def is_text(self) -> bool:

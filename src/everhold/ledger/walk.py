@@ -6,17 +6,18 @@ what they returned is computed again from what they disclosed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic
 
 from everhold.errors import QuestionError, ReplayError, SettingError
 from everhold.ledger.rounds import Begun, Digest, Performed, Round
 from everhold.queries.act import ASK
+from everhold.queries.disclosed import Choice, Decision, Judgement
 from everhold.queries.protocol import ActingMechanism, P
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from everhold.bounds.budget import Budget
     from everhold.queries.act import Act
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from everhold.queries.protocol import Mechanism, Outcome, SketchValue
     from everhold.queries.query import Query
 
-__all__ = ["RoundMissing", "Step", "charged", "perform_again", "propose", "step", "walk"]
+__all__ = ["RoundMissing", "Step", "certified", "charged", "perform_again", "propose", "returned", "step", "walk"]
 
 
 class RoundMissing(ReplayError):
@@ -38,6 +39,7 @@ class Step(Generic[P]):
     proposal: P
     answer: Answer
     cost: float
+    counts: tuple[int, int] | None
 
 
 def step(
@@ -52,7 +54,7 @@ def step(
     answer = mechanism.answer(proposal, cell)
     cost = mechanism.cost(proposal, cell)
     mechanism.absorb(proposal, cell, fit)
-    return Step(proposal, answer, cost)
+    return Step(proposal, answer, cost, mechanism.counts(proposal, cell))
 
 
 def propose(mechanism: Mechanism[P], question: Query | SketchValue, act: Act) -> P:
@@ -78,10 +80,12 @@ def walk(
     Raises:
         ReplayError: a round is missing, a surprise whose question was not kept, or an act that does not agree.
     """
+    rounds: list[Round] = []
     for past in record:
         if isinstance(past, Performed):
-            perform_again(mechanism, past)
+            perform_again(mechanism, past, rounds)
             continue
+        rounds.append(past)
         expected = mechanism.rounds + 1
         if past.number != expected:
             raise RoundMissing(f"round {expected} is missing; round {past.number} follows")
@@ -96,21 +100,57 @@ def walk(
         yield past, step(mechanism, question, past.cell, past.fit, past.act)
 
 
-def perform_again(mechanism: Mechanism[Any], past: Performed) -> None:
-    """Charge a recorded act again, and compare the price that it was made at."""
+def perform_again(mechanism: Mechanism[Any], past: Performed, rounds: Sequence[Round]) -> None:
+    """Charge a recorded act again, and compute again what it returned from what it disclosed."""
     if not isinstance(mechanism, ActingMechanism):
         raise ReplayError(f"this mechanism has no act {past.begun.kind!r}.")
     begun, done = past.begun, past.done
     try:
-        price, budget = charged(mechanism.budget, begun, done.outcome, interrupted=done.interrupted)
+        before = mechanism.budget
+        price, budget = charged(before, begun, done.outcome, interrupted=done.interrupted)
+        result = {} if done.interrupted else returned(mechanism, begun, done.outcome, price, rounds)
     except (KeyError, TypeError, ValueError, IndexError, SettingError) as error:
         raise ReplayError(f"the act {begun.kind!r} after round {past.after} cannot be replayed ({error}).") from None
-    if not done.interrupted and price != done.result.get("spent"):
+    if result != done.result:
         raise ReplayError(
-            f"the act {begun.kind!r} after round {past.after} replays at {price} nats, recorded were "
-            f"{done.result.get('spent')}"
+            f"the act {begun.kind!r} after round {past.after} replays as {result}, recorded was {done.result}"
         )
     mechanism.pay(budget)
+    if begun.kind == "close":
+        mechanism.shut()
+
+
+def returned(
+    mechanism: ActingMechanism, begun: Begun, outcome: Any, price: float, rounds: Sequence[Round]
+) -> dict[str, Any]:
+    """What an act returns, from what it disclosed and its price; for a certificate also from the round it is about."""
+    if begun.kind == "best_of":
+        return Choice(outcome, len(begun.asked), price).to_dict()
+    if begun.kind == "is_better":
+        return Decision(outcome, price).to_dict()
+    if begun.kind == "compare":
+        return Judgement(outcome, price).to_dict()
+    if begun.kind == "certify":
+        number = begun.asked[0]["round"]
+        if not 1 <= number <= len(rounds):
+            raise ValueError("a round that is not there")
+        found = certified(mechanism, rounds[number - 1], price)
+        if found is None:
+            raise ValueError("an interval that cannot be narrowed")
+        return found.to_dict()
+    return {"spent": price}
+
+
+def certified(mechanism: ActingMechanism, past: Round, nats: float) -> Answer | None:
+    """An earlier answer with its interval at another price; None where that would not be narrower."""
+    low, high = past.answer.low, past.answer.high
+    if past.counts is not None:
+        low, high = mechanism.count_interval(*past.counts, nats)
+    elif nats > past.answer.spent:
+        return None
+    if high - low > past.answer.high - past.answer.low:
+        return None
+    return replace(past.answer, low=low, high=high, spent=nats)
 
 
 def charged(budget: Budget, begun: Begun, outcome: object, *, interrupted: bool = False) -> tuple[float, Budget]:
@@ -132,10 +172,14 @@ def charged(budget: Budget, begun: Begun, outcome: object, *, interrupted: bool 
         price = budget.claim_price(share, parts=options["parts"], sides=options["sides"])
         if interrupted:
             return price, budget.interrupted().claimed(share)
+        if (options["parts"], options["sides"]) != (2, 1) if options["method"] == "mcnemar" else options["sides"] != 2:
+            raise ValueError("a price that does not belong to the method")
         if outcome not in ("first", "second", "neither"):
             raise ValueError("a verdict that is not known")
         return price, budget.judged(outcome, share)
     if begun.kind == "certify":
+        return budget.claim_price(share), budget.claimed(share)
+    if begun.kind == "close" and not begun.asked:
         return budget.claim_price(share), budget.claimed(share)
     if begun.kind in ("read", "close") and interrupted:
         for _ in begun.asked:

@@ -252,6 +252,9 @@ class AqaOgd:
         """0: it keeps its own account."""
         return 0.0
 
+    def counts(self, proposal: PaperOffer, cell: Outcome) -> None:
+        """None: nothing of it can be certified later."""
+
     def skip(self, rounds: int) -> None:
         """Count `rounds` quiet rounds read from a record."""
         self._round += rounds

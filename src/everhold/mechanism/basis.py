@@ -29,6 +29,8 @@ __all__ = ["Basis"]
 # Row c has the signs of byte c: bit b set means +1 for the b-th question of the group.
 _SIGNS = np.where((np.arange(256)[:, None] >> np.arange(8)[None, :]) & 1, 1.0, -1.0)
 
+_LANES = 8
+
 _STEP = 65.0 / 2.0**13  # ±126 steps reach ±0.9998, and products with a coefficient on its grid are exact
 
 
@@ -46,7 +48,7 @@ class _Numbers(NamedTuple):
 class Basis:
     """φ_1 … φ_k on P public rows, whose weights sum to 1."""
 
-    def __init__(self, weights: NDArray[np.float64]) -> None:
+    def __init__(self, weights: NDArray[np.float64], lanes: NDArray[np.intp] | None = None) -> None:
         self.size = len(weights)
         self.weights = weights
         self._combined: tuple[bytes, NDArray[np.float64]] | None = None
@@ -55,6 +57,7 @@ class Basis:
         self._numbers: list[_Numbers] = []
         self._count = 0
         self._means: list[float] = []
+        self._lanes = np.arange(self.size) % _LANES * 256 if lanes is None else lanes
 
     def __len__(self) -> int:
         return self._count
@@ -82,7 +85,7 @@ class Basis:
 
     def with_more(self, values: Sequence[GridValues]) -> Basis:
         """A new basis with more questions; it shares the packed values, and this one does not change."""
-        more = Basis(self.weights)
+        more = Basis(self.weights, self._lanes)
         if self._combined is not None:  # a new question counts for nothing yet, so the same sums
             more._combined = self._combined[0] + bytes(8 * len(values)), self._combined[1]
         more._bytes, more._bits = list(self._bytes), [list(members) for members in self._bits]
@@ -116,11 +119,23 @@ class Basis:
         """`Σ_i m_i`, then `Σ_i m_i φ_j(i)` for every question."""
         result = np.empty(1 + self._count)
         result[0] = masses.sum()
+        some = masses != 0.0
+        index = np.flatnonzero(some) if 2 * np.count_nonzero(some) < self.size else None
+        if index is not None:  # a wrong prior has many rows without mass
+            masses = masses[index]
+        # Neighbours count in different histograms: sums that wait for each other take several times as long.
+        lanes = self._lanes[: len(masses)]
+        bins = np.empty(len(masses), np.intp)
         for codes, members in zip(self._bytes, self._bits, strict=True):
-            histogram = np.bincount(codes, weights=masses, minlength=256)
+            np.add(codes if index is None else codes.take(index), lanes, out=bins)
+            histogram = np.bincount(bins, weights=masses, minlength=256 * _LANES).reshape(_LANES, 256).sum(axis=0)
             result[[1 + j for j in members]] = histogram @ _SIGNS[:, : len(members)]
         for column in self._numbers:
-            steps = float(masses.dot(column.steps.astype(np.float64)))
+            steps = float(
+                np.einsum(
+                    "i,i->", masses, (column.steps if index is None else column.steps.take(index)).astype(np.float64)
+                )
+            )
             result[1 + column.question] = steps * _STEP + result[0] * column.shift
         return result
 
@@ -130,7 +145,9 @@ class Basis:
 
     def moments(self, masses: NDArray[np.float64], last: int = 1) -> NDArray[np.float64]:
         """`Σ_i m_i φ_j(i)` for the last questions only, as many as `last`."""
-        return np.array([float(masses.dot(self._column(j))) for j in range(self._count - last, self._count)])
+        return np.array(
+            [float(np.einsum("i,i->", masses, self._column(j))) for j in range(self._count - last, self._count)]
+        )
 
     def rows(self, index: NDArray[np.intp], kind: type[np.floating[Any]] = np.float64) -> NDArray[Any]:
         """Values on the rows in `index`: a row of ones, then a row for each question."""

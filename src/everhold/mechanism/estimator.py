@@ -218,7 +218,7 @@ class PoolEstimator:
             moments = basis.correlate(mass)
         else:
             moments = np.append(sketch.moments, basis.moments(mass, len(values)))
-        theta, after = self._rule.fit(basis, lessons, sketch.theta, mass, moments)
+        theta, after = self._rule.fit(basis, lessons, sketch.theta, moments)
         self._ahead = tuple(values), basis, after
         return to_grid(theta)
 
@@ -331,7 +331,7 @@ class FreshEstimator:
         draws = self._draw(stream_rng(self._seed, "fit", t), self._fit_rows)
         basis = self._basis([*sketch.queries, *queries], draws)
         mass = self._evaluate(sketch, draws).ratio
-        theta, _ = self._rule.fit(basis, lessons, sketch.theta, mass, basis.correlate(mass))
+        theta, _ = self._rule.fit(basis, lessons, sketch.theta, basis.correlate(mass))
         return to_grid(theta)
 
     def learn(

@@ -30,6 +30,8 @@ from everhold.mechanism.measure import (
     Measure,
     Precision,
     QuantileCells,
+    count_interval,
+    room_beyond,
 )
 from everhold.mechanism.rules.rule import Constraint, check_fit
 from everhold.mechanism.sketch import Sketch, unchanged
@@ -56,6 +58,8 @@ the rows of one unit."""
 
 _SURPRISE = Precision(Fraction(1))
 _EXACT = Precision(Fraction(1, 32), 64, Fraction(1, 2))
+_BATCH = Precision(Fraction(1, 4), 16, Fraction(103, 100))
+_LARGE_BATCH = 8
 _LEAST_GROUP = 2.0**-20
 _MOST_NATS = 2.0**40
 
@@ -279,6 +283,8 @@ class Everhold:
         nats = state.budget.claim_price(act.share, parts=act.parts)
         if act.kind == "close":
             return nats, _EXACT
+        if act.parts >= _LARGE_BATCH:
+            return nats, _BATCH
         fine = Fraction(min(state.budget.spending.claims + 1, 6), 2)
         return nats, Precision(fine)
 
@@ -403,15 +409,18 @@ class Everhold:
         """What an outcome costs, in nats; a quiet ask is charged by the code of when surprises occur."""
         return 0.0 if outcome is QUIET else proposal.measure.nats(outcome)
 
-    def certificate(self, past: Offer, outcome: Outcome, nats: float) -> tuple[float, float] | None:
-        """The interval of an earlier answer at another price, as places; None where only a reading can narrow it."""
-        measure = past.measure
-        if isinstance(measure, CountTolerance | CountCells):
-            moved = replace(measure, at=measure.at._replace(nats=nats))
-            return moved.ends(outcome)[1:]
-        if nats <= past.nats:
-            return measure.ends(outcome)[1:]
-        return None
+    def counts(self, proposal: Offer, outcome: Outcome) -> tuple[int, int] | None:
+        """Of a yes/no question, the least and the largest number of yes with this outcome."""
+        measure = proposal.measure
+        return measure.counts(outcome) if isinstance(measure, CountTolerance | CountCells) else None
+
+    def count_interval(self, least: int, most: int, nats: float) -> tuple[float, float]:
+        """All population shares, at a price, if the number of yes lies in this range."""
+        return count_interval(least, most, Foreseen(nats, self._n, self._known, None, _SURPRISE))
+
+    def shut(self) -> None:
+        """Make the last act: nothing private is read again."""
+        self._state = replace(self._state, closed=True)
 
     # the public side -----------------------------------------------------------------------------------------------
 
@@ -426,7 +435,9 @@ class Everhold:
         centre: Outcome = 0 if isinstance(read.measure, CountCells) else (0, 0)
         as_read = self.answer(read, centre)
         code = self._state.budget.code
-        nearest: Outcome = 1 if isinstance(offer.measure, CountTolerance | MeanTolerance) else (1, 0)
+        costs = [
+            code.surprised(offer.measure.nats(cell)).nats - code.quiet().nats for cell in _nearest_cells(offer.measure)
+        ]
         return Preview(
             prior=0.5 * (1.0 + prior) if share else prior,
             sketch=quiet.value,
@@ -435,12 +446,20 @@ class Everhold:
             tolerance=offer.tolerance / 2.0 if share else offer.tolerance,
             scale=quiet.scale,
             spent=offer.nats,
-            surprise_costs=code.surprised(offer.measure.nats(nearest)).nats - code.quiet().nats,
+            surprise_costs=min(costs, default=0.0),
             read_low=as_read.low,
             read_high=as_read.high,
             read_spent=read.nats,
             read_costs=code.disclosed(read.measure.nats(centre)).nats - code.nats,
         )
+
+
+def _nearest_cells(measure: Measure) -> list[Outcome]:
+    """The nearest outcomes of an ask that are surprises."""
+    if not isinstance(measure, CountTolerance | MeanTolerance):
+        return [(1, 0)]
+    up, down = room_beyond(measure.reading, measure.limits)
+    return [cell for cell, room in ((1, up), (-1, down)) if room > 0]
 
 
 def _expected(reading: SketchValue, expect: float | None) -> SketchValue:

@@ -52,6 +52,9 @@ __all__ = [
     "Measure",
     "Precision",
     "QuantileCells",
+    "count_interval",
+    "count_of",
+    "room_beyond",
     "spread_of",
 ]
 
@@ -455,8 +458,8 @@ class _Within:
         ladder = self.precision.ladder
         lower = edges[0] - Fraction(_ladder(self.radii[0], step, ladder), PLACE_ONE)
         upper = edges[1] + Fraction(_ladder(self.radii[1], step, ladder), PLACE_ONE)
-        value = min(max((edges[0] + edges[1]) / 2, Fraction(0)), Fraction(1))
-        return float(value), max(_down(lower) - QUANTUM, 0.0), min(_up(upper) + QUANTUM, 1.0)
+        centre = min(max((edges[0] + edges[1]) / 2, Fraction(0)), Fraction(1))
+        return float(centre), max(_down(lower) - QUANTUM, 0.0), min(_up(upper) + QUANTUM, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -678,26 +681,32 @@ class QuantileCells:
         spread = max(_share_spread(q, rows, draws), 1e-9)
         fine = float(at.precision.fine) * spread
         noise = at.noise or 0.0
-        most = 4.0 * spread + 1.3 * sampling + noise * spread
+        most = (12.0 + noise) * spread + 1.5 * sampling
         levels, z, width = [q], 0.0, fine
         while z < 1.0:
             z += width
             levels += [q - z, q + z]
             if z > most:
-                width *= 1.6
+                width *= 1.3
         steps, total = _distribution(values, masses)
-        places = sorted({_at_level(steps, total, level) for level in levels if 0.0 < level < 1.0})
+        places = {_at_level(steps, total, level) for level in levels if 0.0 < level < 1.0}
         low, high = query.low, query.high
-        inside = {_rounded(low + (high - low) * (place / STEPS), query.step) for place in places}
+        heavy = _heavy(steps, total, fine) if query.step is None else set()
+        if query.step is None:  # a value is within half a step of its place: above it, and below where many have it
+            places = {2 * place + 1 for place in places} | {2 * place - 1 for place in heavy}
+        else:
+            places = {2 * place for place in places}
+        inside = {_rounded(low + (high - low) * (place / (2 * STEPS)), query.step) for place in places}
         thresholds = (low, *sorted(t for t in inside if low < t < high), high)
 
-        def value_at(level: float) -> float:
+        def value_at(level: float, *, below: bool = False) -> float:
             place = 0 if level <= 0.0 else STEPS if level >= 1.0 else _at_level(steps, total, level)
-            return _rounded(low + (high - low) * (place / STEPS), query.step)
+            more = 0 if query.step is not None or place in (0, STEPS) else -1 if below and place in heavy else 1
+            return _rounded(low + (high - low) * ((2 * place + more) / (2 * STEPS)), query.step)
 
         def ends(off: float) -> tuple[int, int]:
             """The last threshold that surely lies below the quantile if levels are off by so much, and the first above."""
-            value = value_at(q - off)
+            value = value_at(q - off, below=True)
             least = _first_at_least(thresholds, value)
             least -= thresholds[least] != value
             return max(least, 0), _first_at_least(thresholds, value_at(q + off))
@@ -714,28 +723,26 @@ class QuantileCells:
     @property
     def needs(self) -> tuple[Query, ...]:
         """Counts below and up to each threshold; and of the group, where there is one."""
-        return self.query.counts(self.thresholds[1:-1])
+        return self.query.counts(self.thresholds[:-1])
 
     def decide(self, sums: Sequence[Sums]) -> Outcome:
         """By the ranks of the thresholds."""
         counts = [count_of(one, self.at.rows) for one in sums]
-        inner = len(self.thresholds) - 2
-        below, upto = counts[:inner], counts[inner : 2 * inner]
+        last = len(self.thresholds) - 1
+        below, upto = counts[:last], counts[last : 2 * last]
         m = self.at.rows if self.query.given is None else counts[-1]
         if m == 0:
             return NOTHING
         q, known = self.query.level, min(self.at.known, m)
-        others, last = m - known, inner + 1
-        # P(x < t) ≥ q is refuted by few rows below; P(x ≤ t) ≤ q by many at or below.
+        others = m - known
+        # P(x < t) ≥ q is refuted by few rows below; P(x ≤ t) ≤ q by many at or below. Nothing lies below the range.
         low = max(
-            (i + 1 for i in range(inner) if tail_refutes(others - below[i], others, 1.0 - q, self.at.nats)), default=0
+            (i for i in range(1, last) if tail_refutes(others - below[i], others, 1.0 - q, self.at.nats)), default=0
         )
-        high = min(
-            (i + 1 for i in range(inner) if tail_refutes(upto[i] - known, others, q, self.at.nats)), default=last
-        )
+        high = min((i for i in range(last) if tail_refutes(upto[i] - known, others, q, self.at.nats)), default=last)
         if self.public is not None and self.public[0] <= low and high <= self.public[1]:
             return QUIET
-        place = next((i + 1 for i in range(inner) if upto[i] >= q * m), last)
+        place = next((i for i in range(last) if upto[i] >= q * m), last)
         wanted = (place - low - self.reach[0], high - place - self.reach[1])
         step = max(-(-max(more, 0) // each) for more, each in zip(wanted, self._rungs, strict=True))
         return place - self.forecast, step
@@ -819,6 +826,16 @@ def _at_level(steps: list[tuple[int, int]], total: int, level: float) -> int:
     return steps[low][0]
 
 
+def _heavy(steps: list[tuple[int, int]], total: int, share: float) -> set[int]:
+    """Places that at least this share of the mass has."""
+    so_far, found = 0, set()
+    for place, mass in steps:
+        if mass - so_far >= share * total:
+            found.add(place)
+        so_far = mass
+    return found
+
+
 def _first_at_least(thresholds: Sequence[float], value: float) -> int:
     return next((i for i, t in enumerate(thresholds) if t >= value), len(thresholds) - 1)
 
@@ -883,12 +900,17 @@ def edges_beyond(reading: SketchValue, limits: Tolerance, outcome: Outcome) -> t
 
 
 def cell_beyond_nats(reading: SketchValue, limits: Tolerance, outcome: Outcome) -> float:
-    """The code of a cell beyond τ: how many fit above and below is public."""
+    """The code of a cell beyond τ."""
+    return beyond_nats(_cell(outcome), *room_beyond(reading, limits))
+
+
+def room_beyond(reading: SketchValue, limits: Tolerance) -> tuple[int, int]:
+    """How many cells beyond τ fit above and below, the last one perhaps in part. Public."""
     u, per = reading.numerator, reading.denominator
     room = limits.cell * per
     up = max(-(-((per - u) * TOLERANCE_ONE - limits.tau * per) // room), 0)
     down = max(-(-((per + u) * TOLERANCE_ONE - limits.tau * per) // room), 0)
-    return beyond_nats(_cell(outcome), up, down)
+    return up, down
 
 
 def lesson_within(low: Fraction, high: Fraction, reading: SketchValue) -> Lesson:

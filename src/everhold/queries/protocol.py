@@ -139,6 +139,9 @@ class Mechanism(Protocol[P]):
     def cost(self, proposal: P, cell: Outcome) -> float:
         """What an outcome costs later claims, in nats, beyond that the round was quiet or not."""
 
+    def counts(self, proposal: P, cell: Outcome) -> tuple[int, int] | None:
+        """Of a yes/no question, the least and the largest number of yes with this outcome; None where there is none."""
+
     def skip(self, rounds: int) -> None:
         """Count `rounds` quiet rounds read from a record."""
 
@@ -169,3 +172,9 @@ class ActingMechanism(Protocol):
 
     def pay(self, budget: Budget) -> None:
         """Take over the budget after an act that is not made of rounds."""
+
+    def shut(self) -> None:
+        """Make the last act: nothing private is read again."""
+
+    def count_interval(self, least: int, most: int, nats: float) -> tuple[float, float]:
+        """All population shares, at a price, if the number of yes lies in this range."""

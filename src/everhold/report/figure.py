@@ -17,7 +17,7 @@ _MOST = 2000  # rounds to draw; of more, every surprise and evenly spaced others
 
 
 def session_svg(
-    rounds: Sequence[LoggedRound], *, title: str = "", lasts: float | None = None, most_drawn: int = _MOST
+    rounds: Sequence[LoggedRound], *, title: str = "", budget: float | None = None, most_drawn: int = _MOST
 ) -> str:
     """A self-contained picture of all rounds that follows the reader's colour scheme.
 
@@ -26,14 +26,14 @@ def session_svg(
     Args:
         rounds: the rounds.
         title: the title above the picture.
-        lasts: the price at which a promised precision is used up, drawn as a line above the price so far.
+        budget: the price at which a promised precision is used up, drawn as a line above the price so far.
         most_drawn: the largest number of rounds to draw; of more, every surprise and evenly spaced others.
     """
     drawn = _thinned(rounds, most_drawn)
     last = max([one.answer.round for one in rounds], default=1)
     bottom = _TOP + _HIGH
     price_top, price_bottom = bottom + _GAP, bottom + _GAP + _PRICE
-    most = max([*(one.answer.spent for one in rounds), lasts or 1.0]) * 1.05
+    most = max([*(one.answer.spent for one in rounds), budget or 1.0]) * 1.05
 
     def x(number: float) -> float:
         return _LEFT + (_WIDE - _LEFT - _RIGHT) * (number - 0.5) / last
@@ -68,10 +68,10 @@ def session_svg(
             f'<circle cx="{at:.1f}" cy="{y(answer.value):.1f}" r="{max(1.6, width):.1f}" stroke="none"/></g>'
         )
     parts.append(f'<text class="s-ink" x="{_LEFT}" y="{price_top - 10}">price in nats</text>')
-    if lasts is not None:
-        parts.append(f'<g class="s-surprise" stroke-dasharray="6 4">{_rule(p(lasts), "s-end")}</g>')
+    if budget is not None:
+        parts.append(f'<g class="s-surprise" stroke-dasharray="6 4">{_rule(p(budget), "s-end")}</g>')
         parts.append(
-            f'<text class="s-ink" x="{_WIDE - _RIGHT}" y="{p(lasts) - 5:.1f}" text-anchor="end">used up at</text>'
+            f'<text class="s-ink" x="{_WIDE - _RIGHT}" y="{p(budget) - 5:.1f}" text-anchor="end">used up at</text>'
         )
     for nats in (0.0, most / 1.05):
         parts.append(_rule(p(nats)))

@@ -86,7 +86,10 @@ class Config:
             if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
                 raise SettingError(f"{name} is {value!r}. Expected a number from {low:,} to {high:,}.")
         if (self.certificate is None) != (self.private_key is None):
-            raise SettingError("TLS needs both: certificate and private_key.")
+            missing = "private_key" if self.private_key is None else "certificate"
+            raise SettingError(
+                f"{missing} is missing. TLS needs both certificate and private_key: set both, or neither."
+            )
         if self.public_url is not None and not self.public_url.startswith(("http://", "https://")):
             raise SettingError(
                 f"public_url is {self.public_url!r}. Expected an address such as https://data.example.org."
@@ -112,7 +115,9 @@ class Config:
             except OSError as error:
                 raise SettingError(f"{path} could not be read: {error.strerror}.") from None
             except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-                raise SettingError(f"{path} is no TOML file: {error}.") from None
+                raise SettingError(
+                    f"{path} cannot be read as TOML: {error}. `everhold serve --example` prints a file that can."
+                ) from None
         known = [one.name for one in fields(cls) if one.name != "studies"]
         folder = path.parent if path is not None else Path()
         studies = _studies(given.pop("study", []), folder)
@@ -148,13 +153,23 @@ _REAL = ("question_seconds", "session_hours")
 
 def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
     if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
-        raise SettingError("studies are listed as [[study]] with a path each.")
+        raise SettingError(
+            "'study' is not a list of tables. Expected for each study a line [[study]], and below it a line such as "
+            'path = "patients.everhold".'
+        )
     found = []
     for one in given:
         if unknown := set(one) - {"path", "data"}:
-            raise SettingError(f"a [[study]] has path and data, not {sorted(unknown)[0]!r}.")
+            name = sorted(unknown)[0]
+            raise SettingError(
+                f"a [[study]] has no setting {name!r}. Expected path, and data where the rows moved."
+                f"{did_you_mean(name, ['path', 'data'])}"
+            )
         if not isinstance(one.get("path"), str) or not isinstance(one.get("data"), str | None):
-            raise SettingError("a [[study]] has a path, and perhaps data, both texts.")
+            raise SettingError(
+                f"a [[study]] has path = {one.get('path')!r} and data = {one.get('data')!r}. Expected path as a text, such "
+                'as "patients.everhold"; data is a text too, or left out.'
+            )
         data = one.get("data")
         found.append(StudyAt(folder / one["path"], None if data is None else str(folder / data)))
     return tuple(found)
@@ -176,7 +191,9 @@ def _value(name: str, value: Any, folder: Path, where: str) -> Any:
         return value  # checked with its range
     if name == "trusted_proxies":
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise SettingError(f"{where}: trusted_proxies is a list of addresses.")
+            raise SettingError(
+                f'{where}: trusted_proxies is {value!r}. Expected a list of addresses, such as ["127.0.0.1", "::1"].'
+            )
         return tuple(value)
     if not isinstance(value, str):
         raise SettingError(f"{where}: {name} is {value!r}. Expected a text.")

@@ -1,19 +1,36 @@
-"""What routes depend on: the server's state, the token of a request, the study or contest it is about."""
+"""What routes depend on: the server's state, the token of a request, the study or contest it is about.
+
+Whether a token allows a request is decided here, before its route runs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Request
 
 from everhold.server.contest_writer import ContestWriter
+from everhold.server.errors import HTTPRefusal
+from everhold.server.schemas import StatisticBody
 from everhold.server.signins import SignIn
 from everhold.server.state import Served, ServerState
 from everhold.server.study_writer import StudyWriter
 from everhold.server.tokens import Token
 
-__all__ = ["ContestFor", "Record", "ServedFor", "Server", "SignedIn", "StudyFor", "TokenOf"]
+__all__ = [
+    "AuditorOf",
+    "ContestFor",
+    "Record",
+    "ServedFor",
+    "Server",
+    "SignedIn",
+    "StatisticRequest",
+    "StudyFor",
+    "TokenOf",
+    "statistic_request",
+]
 
 Name = Annotated[str, Path(max_length=200, description="The study's name: its file's stem.", examples=["patients"])]
 
@@ -32,6 +49,18 @@ async def _token(request: Request, server: Server) -> Token:
 
 
 TokenOf = Annotated[Token, Depends(_token)]
+
+
+async def _auditor(token: TokenOf) -> Token:
+    if not token.allows("audit"):
+        raise HTTPRefusal(
+            403, "not_allowed", f"this is for auditors and custodians, and the scope of this token is {token.scope}."
+        )
+    return token
+
+
+AuditorOf = Annotated[Token, Depends(_auditor)]
+"""The token of an auditor or a custodian."""
 
 
 async def _signed_in(request: Request, server: Server) -> SignIn:
@@ -74,6 +103,29 @@ class StudyFor:
 
     ASK = Annotated[StudyWriter, Depends(_studied("ask"))]
     READ = Annotated[StudyWriter, Depends(_studied("read"))]
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticRequest:
+    """A statistic to ask for, and the study that the token allows to ask; where it is only rehearsed, to read."""
+
+    study: StudyWriter
+    body: StatisticBody
+
+
+def statistic_request(shape: type[StatisticBody]) -> Any:
+    """What the route of a statistic depends on, with a body of this shape.
+
+    A token that may not even read is refused whatever the body says.
+    """
+
+    async def found(
+        study: StudyFor.READ, name: Name, token: TokenOf, server: Server, body: StatisticBody
+    ) -> StatisticRequest:
+        return StatisticRequest(study if body.rehearse else server.study(name, token, "ask"), body)
+
+    found.__annotations__["body"] = shape
+    return Annotated[StatisticRequest, Depends(found)]
 
 
 class ContestFor:

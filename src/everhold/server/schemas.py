@@ -282,7 +282,7 @@ class StatusOut(BaseModel):
     confidence: float
     half_width: float | None
     spent: float | None
-    lasts: float | None = Field(description="The price at which a promised precision is used up; null: never.")
+    budget: float | None = Field(description="The price at which a promised precision is used up; null: never.")
     sampling_half_width: float | None
     prior: str
     created: str

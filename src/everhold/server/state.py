@@ -137,7 +137,10 @@ class ServerState:
         found = self.find(name, token, what)
         if not isinstance(found, StudyWriter):
             raise HTTPRefusal(
-                409, "a_contest", "this is a contest: it takes submissions and shows a board, not questions."
+                409,
+                "a_contest",
+                f"{name} is a contest: it takes submissions, not questions. Expected POST /v1/contests/{name}/submissions; "
+                f"its board is at GET /v1/contests/{name}/board.",
             )
         return found
 
@@ -145,7 +148,12 @@ class ServerState:
         """A contest."""
         found = self.find(name, token, what)
         if not isinstance(found, ContestWriter):
-            raise HTTPRefusal(409, "no_contest", "this is a study: it takes questions, and has no board.")
+            raise HTTPRefusal(
+                409,
+                "no_contest",
+                f"{name} is a study: it takes questions, and has no board. Expected POST /v1/studies/{name}/ask; its status "
+                f"is at GET /v1/studies/{name}/status.",
+            )
         return found
 
     def seen_by(self, token: Token) -> list[Served]:
@@ -168,7 +176,7 @@ class ServerState:
             "kind": "study" if isinstance(served, StudyWriter) else "contest",
             **study_facts(study, rounds=at.rounds, surprises=at.surprises, spent=at.spent, head=at.head),
             "half_width": study.settings["half_width"],
-            "lasts": served.lasts if isinstance(served, StudyWriter) else None,
+            "budget": served.budget if isinstance(served, StudyWriter) else None,
             "guarantee": guarantee(study),
         }
         if not cls.sees_all(served, token):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from math import isnan
 from typing import TYPE_CHECKING, Any, cast
@@ -13,8 +12,8 @@ import numpy as np
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.errors import EverholdError, QuestionError, SettingError
 from everhold.ledger.codec import question_to_dict
-from everhold.ledger.rounds import Begun, Digest, Performed
-from everhold.ledger.walk import perform_again, propose, step
+from everhold.ledger.rounds import Begun
+from everhold.ledger.walk import certified
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.measure import count_of
 from everhold.queries.act import Act
@@ -30,6 +29,7 @@ from everhold.statistics.parameters import arguments
 
 if TYPE_CHECKING:
     from everhold.mechanism.everhold import Offer
+    from everhold.queries.expression.tree import Node
     from everhold.queries.query import Query, Rows
     from everhold.session.session import Session
     from everhold.statistics.declared import Declared
@@ -125,14 +125,7 @@ class Acting:
             values = self._private_values(things)
             return max(range(len(values)), key=lambda place: (values[place], -place))
 
-        result = self._session.perform(
-            begun,
-            decide,
-            lambda index, spent: Choice(cast(int, index), len(things), spent).to_dict(),
-            request_id=request_id,
-            who=who,
-        )
-        return Choice.from_dict(result)
+        return Choice.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
 
     def is_better(self, first: object, second: object, by: float, request_id: str | None, who: str | None) -> Decision:
         """Whether the first is larger than the second by more than `by`, on the private rows."""
@@ -144,14 +137,7 @@ class Acting:
             one, other = self._private_values(things)
             return one - other > by if one > -np.inf and other > -np.inf else False
 
-        result = self._session.perform(
-            begun,
-            decide,
-            lambda yes, spent: Decision(bool(yes), spent).to_dict(),
-            request_id=request_id,
-            who=who,
-        )
-        return Decision.from_dict(result)
+        return Decision.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
 
     def _check(self, things: Sequence[Any]) -> None:
         """Find what is wrong with questions on the public side, before anything is recorded."""
@@ -162,6 +148,22 @@ class Acting:
         for result in lockstep(things, tried, self._declared):
             if not isinstance(result, Answer | Finding):
                 raise QuestionError("a table has many values. Expected questions with one value each.")
+
+    def require_one_batch(self, things: Sequence[Any]) -> None:
+        """Refuse what cannot be read at once, in the last act."""
+        batches = 0
+
+        def tried(batch: Batch) -> list[Answer]:
+            nonlocal batches
+            batches += 1
+            return [self._as_foreseen(query) for query in batch]
+
+        lockstep(things, tried, self._declared)
+        if batches > 1:
+            raise QuestionError(
+                "the last act reads everything at once, and a statistic here takes several steps (a quantile, with unit= or "
+                "with public rows that are drawn anew). Read that one before you close. Nothing was charged."
+            )
 
     def _as_foreseen(self, query: Any) -> Answer:
         mechanism = self._mechanism
@@ -198,39 +200,57 @@ class Acting:
     # verdicts ------------------------------------------------------------------------------------------------------
 
     def compare(
-        self, first: object, second: object, share: object, request_id: str | None, who: str | None
+        self,
+        first: object,
+        second: object,
+        wanted: Mapping[str, Any],
+        share: object,
+        request_id: str | None,
+        who: str | None,
     ) -> Judgement:
-        """Which of two is larger in the population, certified; or that the private rows do not show it."""
+        """Which of two is larger in the population, certified; or that the private rows do not show it.
+
+        `wanted`: low, high and given, for two texts.
+        """
         part = as_share(share)
-        things = self.things([first, second])
-        if (pair := self._pair(things)) is not None:
+        texts = isinstance(first, str) and isinstance(second, str)
+        if not texts and any(value is not None for value in wanted.values()):
+            raise QuestionError("low, high and given are for two questions given as text. Leave them out.")
+        given = self._declared.yes_no(wanted["given"]).tree if wanted.get("given") is not None else None
+        yes_no = texts and all(self._declared.is_yes_no(cast(str, one)) for one in (first, second))
+        if texts and not (yes_no and self._session.sample.unit is None):
+            things: list[Any] = [settled(Compare(cast(str, first), cast(str, second), **wanted))]
+        else:
+            if yes_no and (wanted.get("low") is not None or wanted.get("high") is not None):
+                raise QuestionError("two yes/no questions are compared without a range. Leave low and high out.")
+            things = self.things([first, second])
+        if (pair := self._pair(things, given)) is not None:
             options: dict[str, Any] = {"method": "mcnemar", "parts": 2, "sides": 1}
             decide = self._mcnemar(pair, part)
         else:
-            things = self._as_compared(first, second, things)
             parts = self._count(things)
             options = {"method": "intervals", "parts": parts, "sides": 2}
             decide = self._by_intervals(things, Act("close", parts=parts, share=part))
         options["share"] = None if part is None else str(part)
-        result = self._session.perform(
-            Begun("compare", _described(things), options),
-            decide,
-            lambda outcome, spent: Judgement(cast(Any, outcome), spent).to_dict(),
-            request_id=request_id,
-            who=who,
-        )
-        return Judgement.from_dict(result)
+        options["given"] = wanted.get("given")
+        begun = Begun("compare", _described(things), options)
+        return Judgement.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
 
-    def _pair(self, things: Sequence[Any]) -> tuple[Query, Query, Query] | None:
+    def _pair(self, things: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
         """Two yes/no questions about the same rows, and both at once; None where rows are not coins."""
         if self._session.sample.unit is not None or any(is_statistic(one) for one in things):
             return None
         one, other = (itself(thing) for thing in things)
         if isinstance(one, Expression) and isinstance(other, Expression):
-            return one, other, question_of(conjunction(one.tree, other.tree))
+            group = () if given is None else (given,)
+            wanted = ((one.tree,), (other.tree,), (one.tree, other.tree))
+            first, second, third = (question_of(conjunction(*trees, *group)) for trees in wanted)
+            return first, second, third
         if any(self._mechanism.propose(thing).reading.scale != "share" for thing in (one, other)):
             return None
         if isinstance(one, Values) and isinstance(other, Values):
+            for given_ in (one, other):  # what is wrong with given values is reported, and they are as long as the rows
+                self._session.sample.sums(given_, "share")
             both = Values(
                 sample=np.asarray(one.sample) & np.asarray(other.sample),
                 reference=np.asarray(one.reference) & np.asarray(other.reference),
@@ -257,12 +277,6 @@ class Acting:
             return "second" if mcnemar_refutes(max(b - both - known, 0), a - both, nats) else "neither"
 
         return decide
-
-    def _as_compared(self, first: object, second: object, things: list[Any]) -> list[Any]:
-        """Two numbers as text are compared by their difference on the same rows; all else side by side."""
-        if isinstance(first, str) and isinstance(second, str):
-            return [settled(Compare(first, second))]
-        return things
 
     def _count(self, things: Sequence[Any]) -> int:
         count = 0
@@ -308,46 +322,15 @@ class Acting:
         session, part = self._session, as_share(share)
         if not 1 <= number <= len(session.journal):
             raise QuestionError(f"there are rounds 1 to {len(session.journal)}, not {number}.")
-        past = session.journal[number]
         nats = self._mechanism.budget.claim_price(part)
-        offer = self._again(number)
-        ends = self._mechanism.certificate(offer, past.cell, nats)
-        if ends is None:
+        if certified(self._mechanism, session.journal[number], nats) is None:
             raise QuestionError(
-                f"the interval of round {number} was computed at {past.answer.spent:.1f} nats, and a claim now costs "
-                f"{nats:.1f}: it would not be narrower. Read the question instead. Nothing was charged."
+                f"the interval of round {number} was computed at {session.journal[number].answer.spent:.1f} nats, and a "
+                f"claim now costs {nats:.1f}: it would not be narrower. Read the question instead. Nothing was charged."
             )
-        low, high = ends if offer.reading.scale == "share" else (2.0 * ends[0] - 1.0, 2.0 * ends[1] - 1.0)
-        found = replace(past.answer, low=low, high=high, spent=nats)
-        if offer.reading.scale != past.answer.scale:
-            found = replace(found, scale=offer.reading.scale).on(past.answer.scale)
-            found = replace(found, value=past.answer.value)
-        begun = Begun("certify", ({"kind": "round", "round": number},), {"share": None if part is None else str(part)})
-        result = session.perform(
-            begun,
-            lambda: None,
-            lambda _, spent: {**found.to_dict(), "spent": spent},
-            request_id=request_id,
-            who=who,
-        )
-        return Answer.from_dict(result)
-
-    def _again(self, number: int) -> Offer:
-        """The proposal of an earlier round, as the record replays it."""
-        mechanism = self._session.first_state()
-        for past in self._session.journal.in_order():
-            if isinstance(past, Performed):
-                perform_again(mechanism, past)
-                continue
-            kept = past.question
-            question = past.reading if isinstance(kept, Digest) else kept
-            if past.number == number:
-                return propose(mechanism, question, past.act)
-            if past.cell is None:
-                mechanism.skip(1)
-            else:
-                step(mechanism, question, past.cell, past.fit, past.act)
-        raise QuestionError(f"there is no round {number}.")
+        asked = ({"kind": "round", "round": number},)
+        begun = Begun("certify", asked, {"share": None if part is None else str(part)})
+        return Answer.from_dict(session.perform(begun, lambda: None, request_id=request_id, who=who))
 
 
 def _weights(given: Sequence[float] | None, count: int) -> list[Fraction]:

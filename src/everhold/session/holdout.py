@@ -11,7 +11,7 @@ from everhold.errors import LedgerError, QuestionError
 from everhold.ledger.audit import Audit
 from everhold.ledger.codec import AskedBy
 from everhold.ledger.reader import as_asked, logged_finding, logged_round
-from everhold.ledger.rounds import RecordedFinding
+from everhold.ledger.rounds import Begun, RecordedFinding
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.rules import Rule
 from everhold.mechanism.tolerance import Contract
@@ -486,7 +486,11 @@ class Holdout:
                 first=count - len(batch) + 1,
             )
 
+        if kind == "close":
+            acting.require_one_batch(things)
         results = lockstep(things, parts, self.declared())
+        if kind == "close" and not cast(Everhold, self.session.mechanism).closed:
+            self.session.perform(Begun("close", (), {"share": "1"}), lambda: None, request_id=at.request, who=at.who)
         for thing, found in zip(things, results, strict=True):
             if is_statistic(thing):
                 self.record_finding(thing, found, at)
@@ -532,17 +536,27 @@ class Holdout:
         first: object,
         second: object,
         *,
+        low: float | None = None,
+        high: float | None = None,
+        given: str | None = None,
         share: float | None = None,
         request_id: str | None = None,
         who: str | None = None,
     ) -> Judgement:
-        """Which of two is larger in the population, certified: 'yes', 'no' or 'cannot tell'.
+        """Which of two is larger in the population, certified: `.verdict` is 'yes', 'no' or 'cannot tell'.
 
         Two yes/no questions are compared by the rows on which they differ (McNemar's exact test), which finds much smaller
         differences than two intervals do. Numbers are compared by the mean of their difference, statistics side by side.
         For an interval of the difference read `eh.Compare(first, second)`.
+
+        Args:
+            first, second: two texts, two callables, two `eh.Values` or two statistics.
+            low, high: the range of two numbers given as text.
+            given: only rows for which this is true, for two texts.
+            share, request_id, who: as for `read`.
         """
-        return self.acting.compare(first, second, share, request_id, who)
+        wanted = {"low": low, "high": high, "given": given}
+        return self.acting.compare(first, second, wanted, share, request_id, who)
 
     def certify(
         self, answer: Answer | int, *, share: float | None = None, request_id: str | None = None, who: str | None = None

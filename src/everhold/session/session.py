@@ -32,13 +32,13 @@ from everhold.ledger.codec import (
 from everhold.ledger.journal import Journal
 from everhold.ledger.replay import Analyst, replay
 from everhold.ledger.rounds import Begun, Done, Performed, RecordedFinding, Round, to_record
-from everhold.ledger.walk import charged, propose, walk
+from everhold.ledger.walk import charged, propose, returned, walk
 from everhold.queries.act import ASK, Act
 from everhold.queries.expression import BoundedMean, Expression, expression
 from everhold.queries.expression.groups import GroupMean, GroupShare, QuantileOf
 from everhold.queries.expression.program import Batch, Columns, TooSlow
 from everhold.queries.expression.question import Evaluated, itself, size_of_query
-from everhold.queries.protocol import ActingMechanism, P
+from everhold.queries.protocol import NOTHING, ActingMechanism, P
 from everhold.queries.query import as_query
 from everhold.session.names import (
     identity,
@@ -89,6 +89,15 @@ class _Decided(Generic[P]):
     at: AskedBy
     act: Act
     learnt: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """One reading of a batch that is under way."""
+
+    query: Query
+    act: Act
+    at: AskedBy
 
 
 def _linear(query: Query) -> Sequence[Query]:
@@ -143,6 +152,7 @@ class Session(Generic[P]):
         self._process = os.getpid()
         self._asking: Callable[[], _Turn | None] = lambda: None
         self._decided: _Decided[P] | None = None
+        self._reading: list[_Part] = []
 
     # where it stands -----------------------------------------------------------------------------------------------
 
@@ -320,7 +330,7 @@ class Session(Generic[P]):
         """The batch's text questions that are new, evaluated on both sides at once; by name."""
         new = {query.name: query for query in queries if query.text and self._journal.named(query.name) is None}
         linear = {part.name: part for query in new.values() for part in _linear(query)}
-        if len(linear) < 2:
+        if len(linear) < 2 or getattr(self.mechanism, "closed", False):
             return {}, {}
         sums: Known = dict(zip(linear, self.sample.sums_of(list(linear.values())), strict=True))
         ready: dict[str | None, Query] = {name: query for name, query in new.items() if isinstance(query, Evaluated)}
@@ -424,6 +434,7 @@ class Session(Generic[P]):
                 decided.identity,
                 decided.act,
                 self.mechanism.cost(proposal, cell),
+                self.mechanism.counts(proposal, cell),
             )
             self._journal.commit(done, decided.at)
         elif self._journal[proposal.round].answer is not decided.answer:
@@ -456,51 +467,66 @@ class Session(Generic[P]):
         ats = [AskedBy(time or now(), who, one) for one in ids]
         with self._turn():
             mechanism = self.acting()
-            for query, at in zip(queries, ats, strict=True):
-                if (earlier := self._journal.requested(at.request)) is not None:
-                    require_round(self.mechanism, query, earlier, at.request)
-            place_of = self._to_read(queries, ats)
-            wanted = [place for place, new in enumerate(place_of) if new == place]
-            acts = [Act(kind, len(wanted), number, share, guesses[place]) for number, place in enumerate(wanted, 1)]
+            require_batch(self.mechanism, self._journal, queries, ids)
+            wanted = self._to_read(queries, ats, kind)
+            made: dict[int, int] = {}
             if wanted:
-                prepared = {place: self.mechanism.prepare(queries[place]) for place in wanted}
-                firsts = [replace(act, place=1) for act in acts]
-                offers = [mechanism.propose(prepared[place], act) for place, act in zip(wanted, firsts, strict=True)]
-                options = {"share": None if share is None else str(share), "expect": [act.expect for act in acts]}
-                asked = tuple(question_to_dict(itself(queries[place])) for place in wanted)
+                parts = [
+                    _Part(
+                        self.mechanism.prepare(queries[place]),
+                        Act(kind, len(wanted), number, share, guesses[place]),
+                        ats[place],
+                    )
+                    for number, place in enumerate(wanted, 1)
+                ]
+                offers = [mechanism.propose(part.query, replace(part.act, place=1)) for part in parts]
+                for part, offer in zip(parts, offers, strict=True):
+                    if not part.query.text and not part.query.repeatable:  # what is wrong with given values is reported
+                        self.sample.sums(part.query, offer.reading.scale)
+                options = {
+                    "share": None if share is None else str(share),
+                    "expect": [part.act.expect for part in parts],
+                    "requests": [part.at.request for part in parts],
+                }
+                asked = tuple(question_to_dict(itself(part.query)) for part in parts)
                 self._journal.begin(Begun(kind, asked, options), AskedBy(ats[0].time, who, request_id))
                 self._journal.flush()
-                known = self.needed(offers)
-                for place, act in zip(wanted, acts, strict=True):
-                    query = prepared[place]
-                    proposal = propose(self.mechanism, query, act)
-                    self._decide(query, proposal, ats[place], act, known)
-                self._journal.flush()
+                made = {place: len(self._journal) + number for number, place in enumerate(wanted, 1)}
+                self._reading = parts
+                self._read_parts(self.needed(offers))
             answers: list[Answer] = []
             for place, at in enumerate(ats):
-                query = queries[place]
-                past = self._journal.requested(at.request) or self._journal.read_as(query.name)
-                if past is None:  # an unnamed question: the round that was just made
-                    past = self._journal[len(self._journal) - len(wanted) + 1 + wanted.index(place)]
+                past = self._journal[made[place]] if place in made else self._journal.requested(at.request)
+                past = past or self._journal.read_as(queries[place].name)
+                if past is None:
+                    raise LedgerError("a reading is not where it was recorded. Open the study again.")
                 self._journal.repeat(past.number, at)
                 answers.append(past.answer)
             self._journal.flush()
             return answers
 
-    def _to_read(self, queries: Sequence[Query], ats: Sequence[AskedBy]) -> list[int | None]:
-        """For each question the place of the first one like it that has to be read now; None: it was read before."""
-        seen: dict[str, int] = {}
-        found: list[int | None] = []
+    def _read_parts(self, known: Known) -> None:
+        """Read the parts of a batch that are left, and make all of them durable together."""
+        while self._reading:
+            part = self._reading[0]
+            self._decide(part.query, propose(self.mechanism, part.query, part.act), part.at, part.act, known)
+            self._reading = self._reading[1:]
+        self._journal.flush()
+
+    def _to_read(self, queries: Sequence[Query], ats: Sequence[AskedBy], kind: str) -> list[int]:
+        """The places of questions that have to be read now: each once, and none that was read before."""
+        seen: set[str] = set()
+        found: list[int] = []
         for place, (query, at) in enumerate(zip(queries, ats, strict=True)):
             earlier = self._journal.read_as(query.name)
             if earlier is not None:
                 require_same(self.mechanism, query, earlier)
-            if earlier is not None or self._journal.requested(at.request) is not None:
-                found.append(None)
-            elif query.name is None:
-                found.append(place)
-            else:
-                found.append(seen.setdefault(query.name, place))
+            done = earlier is not None and (kind == "read" or earlier.act.kind == "close")
+            if done or self._journal.requested(at.request) is not None or query.name in seen:
+                continue
+            found.append(place)
+            if query.name is not None:
+                seen.add(query.name)
         return found
 
     def needed(self, offers: Sequence[Any]) -> Known:
@@ -520,7 +546,6 @@ class Session(Generic[P]):
         self,
         begun: Begun,
         decide: Callable[[], int | bool | str | None],
-        result: Callable[[int | bool | str | None, float], dict[str, Any]],
         *,
         request_id: str | None,
         who: str | None,
@@ -531,7 +556,6 @@ class Session(Generic[P]):
         Args:
             begun: everything that is fixed beforehand.
             decide: reads the private rows and returns what is disclosed. It must not raise for anything in them.
-            result: what is returned, from what is disclosed and the price.
         """
         at = AskedBy(time or now(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
         with self._turn():
@@ -552,10 +576,13 @@ class Session(Generic[P]):
             self._journal.flush()
             outcome = decide()
             price, budget = charged(mechanism.budget, begun, outcome)
+            result = returned(mechanism, begun, outcome, price, list(self._journal))
             mechanism.pay(budget)
-            self._journal.end(Done(outcome, result(outcome, price)), at)
+            if begun.kind == "close":
+                mechanism.shut()
+            self._journal.end(Done(outcome, result), at)
             self._journal.flush()
-            return self._journal.performed[-1][0].done.result
+            return result
 
     def finish_pending(self) -> None:
         """End an act that was interrupted: what began is read, where its questions are text, and charged in any case."""
@@ -582,13 +609,17 @@ class Session(Generic[P]):
             self._interrupt(begun, at)
             return
         queries = [query for query in questions if query is not None]
-        expects = begun.options["expect"]
         kind: Literal["read", "close"] = "close" if begun.kind == "close" else "read"
-        acts = [Act(kind, len(queries), number, share, expects[number - 1]) for number in range(1, len(queries) + 1)]
-        for number, (query, act) in enumerate(zip(queries, acts, strict=True), 1):
-            one = None if at.request is None else f"{at.request}/{number}"
-            self._decide(query, propose(self.mechanism, query, act), AskedBy(at.time, at.who, one), act, {})
-        self._journal.flush()
+        expects, requests = begun.options["expect"], begun.options["requests"]
+        self._reading = [
+            _Part(
+                query,
+                Act(kind, len(queries), place + 1, share, expects[place]),
+                AskedBy(at.time, at.who, requests[place]),
+            )
+            for place, query in enumerate(queries)
+        ]
+        self._read_parts({})
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -606,22 +637,48 @@ class Session(Generic[P]):
             turn = _Turn()
             try:
                 self._asking = ref(turn)
-                if self._decided is not None:
-                    self._settle(self._decided)
+                self._recover()
                 self._journal.flush()
                 yield
-            except EverholdError:
-                if self._decided is None and self._journal.waiting and not self.broken:
-                    self._journal.flush()  # what was decided before the error is recorded, though nobody sees it now
-                raise
-            except BaseException:
-                # In memory an interrupted round is ended before the next. In a file nobody knows how far it got.
+            except BaseException as error:
+                # In memory what was interrupted is ended before the next. In a file nobody knows how far it got.
                 store = self._journal.store
-                if store is not None and (self._decided is not None or self._journal.waiting):
+                under_way = self._decided is not None or self._journal.pending is not None
+                if store is not None and (
+                    under_way or (self._journal.waiting and not isinstance(error, EverholdError))
+                ):
                     store.fail()
+                elif isinstance(error, EverholdError) and self._journal.waiting and not under_way and not self.broken:
+                    self._journal.flush()  # what was decided before the error is recorded, though nobody sees it now
                 raise
             finally:
                 del turn
+
+    def _recover(self) -> None:
+        """End what was interrupted in memory: a decided round, the rest of a batch of readings, another act."""
+        if self._decided is not None:
+            self._settle(self._decided)
+            if self._reading and self._reading[0].act.place <= self._journal[len(self._journal)].act.place:
+                self._reading = self._reading[1:]
+        if (pending := self._journal.pending) is None:
+            self._reading = []
+            return
+        begun, at = pending
+        if not self._reading or self._reading[0].act.place == 1:
+            self._reading = []
+            self._interrupt(begun, at)
+            return
+        while self._reading:  # some of the batch was read: the rest ends without a value
+            part = self._reading[0]
+            proposal = propose(self.mechanism, part.query, part.act)
+            answer = self.mechanism.answer(proposal, NOTHING)
+            answer = answer.as_share() if part.query.yes_no else answer
+            named = identity(self.mechanism, part.query, proposal)
+            learnt = len(self.mechanism.fit)
+            self._decided = _Decided(part.query, proposal, NOTHING, named, answer, part.at, part.act, learnt)
+            self._settle(self._decided)
+            self._reading = self._reading[1:]
+        self._journal.flush()
 
     def note_finding(self, finding: RecordedFinding, at: AskedBy) -> None:
         """Record a statistic and its result, durably, before anybody sees it."""

@@ -11,7 +11,7 @@ from everhold.data.sample import EngineName, Sample
 from everhold.data.source import as_source
 from everhold.errors import DataError, EverholdError, LedgerError, QuestionError
 from everhold.ledger.audit import Audit, audit
-from everhold.ledger.codec import BegunEntry, DoneEntry, Entry, FindingEntry, Repeat, read_entry
+from everhold.ledger.codec import BegunEntry, DoneEntry, Entry, FindingEntry, Repeat, question_to_dict, read_entry
 from everhold.ledger.journal import Journal
 from everhold.ledger.rounds import Begun, Performed, RecordedFinding, Round
 from everhold.ledger.sqlite_format import check_pages
@@ -250,13 +250,28 @@ class _Record:
             self._done += 1
             self._progress(entry.round.number)
             if entry.round.act.kind != "ask":
-                if self._begun is None or self._begun.kind != entry.round.act.kind:
-                    raise LedgerError(f"round {entry.round.number} is a reading that was not announced.")
+                self._check_announced(entry)
                 if entry.round.act.place == entry.round.act.parts:
                     self._begun = None
             if entry.round.is_text:
                 self._answers[entry.round.name] = entry.round.answer
             yield entry.round
+
+    def _check_announced(self, entry: Entry) -> None:
+        """A reading is one that was announced before it was made, with the same options."""
+        past, begun = entry.round, self._begun
+        if begun is None or begun.kind != past.act.kind or past.act.parts != len(begun.asked):
+            raise LedgerError(f"round {past.number} is a reading that was not announced.")
+        share = None if past.act.share is None else str(past.act.share)
+        place = past.act.place - 1
+        asked = question_to_dict(past.question)
+        try:
+            options = begun.options["share"], begun.options["expect"][place], begun.options["requests"][place]
+        except (KeyError, IndexError, TypeError):
+            raise LedgerError("an act in the ledger has other options than it can have.") from None
+        named = asked | {"name": past.name} if asked["kind"] == "values" else asked
+        if begun.asked[place] != named or options != (share, past.act.expect, entry.asked_by.request):
+            raise LedgerError(f"round {past.number} is another reading than was announced.")
 
     def _check_request(self, entry: Entry | Repeat) -> None:
         request = entry.asked_by.request

@@ -138,7 +138,7 @@ class _Side:
             raise QuestionError("a range is too narrow for a variance. Expected one of at least 1e-13.")
         squares = declared.prior(bounded_mean(_squared(shifted), 0.0, farthest, given=group))
         inside = 1.0 if group is None else max(_inside(declared, tree, ends, group), 1e-9)
-        length = float(f"{max(sqrt(farthest * squares / inside), span / 1024.0):.2g}")
+        length = float(f"{max(sqrt(max(farthest * squares / inside, 0.0)), span / 1024.0):.2g}")
         scaled = Call("/", (shifted, NumberNode(length)), "number")
         return cls(tree, ends, scaled, ((ends[0] - shift) / length, (ends[1] - shift) / length), length)
 

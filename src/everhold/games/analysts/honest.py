@@ -15,11 +15,11 @@ __all__ = ["fixed_random", "learner"]
 
 
 @ANALYSTS.add("fixed random")
-def fixed_random(desk: AnalystView) -> Generator[Any, Answer, None]:
+def fixed_random(view: AnalystView) -> Generator[Any, Answer, None]:
     """Conjunctions, parities and half-spaces with random coefficients, chosen before the first answer."""
-    d = desk.world.features
-    for t in range(desk.rounds):
-        numbers = desk.rng.standard_normal(d)
+    d = view.world.features
+    for t in range(view.rounds):
+        numbers = view.rng.standard_normal(d)
         picked = np.argsort(numbers)[: 1 + t % 3]
         if t % 3 == 0:
             yield lambda rows, p=picked: (rows["x"][:, p] > 0).all(axis=1)
@@ -42,25 +42,25 @@ def learner(program: programs.Program) -> Generator[Any, Answer, None]:
         yield lambda rows: (model.score(rows["x"]) > 0.0) == (rows["y"] > 0)
 
 
-def _features(desk: AnalystView) -> Any:
-    return np.asarray(desk.public["x"], dtype=np.float64)
+def _features(view: AnalystView) -> Any:
+    return np.asarray(view.public["x"], dtype=np.float64)
 
 
 @ANALYSTS.add("SQ boosting")
-def sq_boosting(desk: AnalystView) -> Generator[Any, Answer, None]:
+def sq_boosting(view: AnalystView) -> Generator[Any, Answer, None]:
     """Boosting over single features, for as many stages as the questions allow."""
-    stages = max(1, (desk.rounds - 1) // (desk.world.features + 1))
-    yield from learner(programs.boosting(_features(desk), stages=stages))
+    stages = max(1, (view.rounds - 1) // (view.world.features + 1))
+    yield from learner(programs.boosting(_features(view), stages=stages))
 
 
 @ANALYSTS.add("SQ tree")
-def sq_tree(desk: AnalystView) -> Generator[Any, Answer, None]:
+def sq_tree(view: AnalystView) -> Generator[Any, Answer, None]:
     """A decision tree of depth three."""
-    yield from learner(programs.decision_tree(_features(desk), depth=3, cuts=1))
+    yield from learner(programs.decision_tree(_features(view), depth=3, cuts=1))
 
 
 @ANALYSTS.add("SQ logistic regression")
-def sq_logistic(desk: AnalystView) -> Generator[Any, Answer, None]:
+def sq_logistic(view: AnalystView) -> Generator[Any, Answer, None]:
     """Gradient descent for logistic regression, for as many steps as the questions allow."""
-    steps = max(1, (desk.rounds - 1) // (desk.world.features + 1))
-    yield from learner(programs.logistic(_features(desk), steps=steps))
+    steps = max(1, (view.rounds - 1) // (view.world.features + 1))
+    yield from learner(programs.logistic(_features(view), steps=steps))

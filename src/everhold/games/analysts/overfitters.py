@@ -19,10 +19,10 @@ from everhold.queries.query import Rows
 __all__ = ["agrees", "random_signs"]
 
 
-def random_signs(desk: AnalystView) -> NDArray[np.float32]:
+def random_signs(view: AnalystView) -> NDArray[np.float32]:
     """A new random feature: -1 or 1 for every atom."""
-    size = desk.world.atoms
-    bits = np.unpackbits(np.frombuffer(desk.rng.bytes(-(-size // 8)), np.uint8), count=size)
+    size = view.world.atoms
+    bits = np.unpackbits(np.frombuffer(view.rng.bytes(-(-size // 8)), np.uint8), count=size)
     return bits.astype(np.float32) * 2.0 - 1.0
 
 
@@ -38,51 +38,51 @@ def checkpoints(rounds: int) -> set[int]:
 
 
 @ANALYSTS.add("freedman")
-def freedman(desk: AnalystView) -> Generator[Any, Answer, None]:
+def freedman(view: AnalystView) -> Generator[Any, Answer, None]:
     """Asks for each random feature whether it agrees with the label; the features then vote, with the signs of the answers.
 
     Freedman's paradox as an attack, the first step of a boosting attack: against a plain holdout of n rows, the accuracy of
     the vote after T questions seems too high by about sqrt(T/n).
     """
-    total = np.zeros(desk.world.atoms, np.float32)
-    marks = checkpoints(desk.rounds)
-    for t in range(1, desk.rounds + 1):
+    total = np.zeros(view.world.atoms, np.float32)
+    marks = checkpoints(view.rounds)
+    for t in range(1, view.rounds + 1):
         if t in marks and total.any():
             yield agrees(total.copy())
             continue
-        r = random_signs(desk)
+        r = random_signs(view)
         answer = yield agrees(r)
         total += np.float32(np.sign(answer.value - 0.5) or 1.0) * r
 
 
 @ANALYSTS.add("hill climber")
-def hill_climber(desk: AnalystView) -> Generator[Any, Answer, None]:
+def hill_climber(view: AnalystView) -> Generator[Any, Answer, None]:
     """Makes small changes to its predictions and keeps each one that scores better, like an automated search or an agent."""
-    size = desk.world.atoms
-    current, best = random_signs(desk), -1.0
-    for _ in range(desk.rounds):
-        changed = np.where(desk.rng.random(size) < 0.05, random_signs(desk), current)
+    size = view.world.atoms
+    current, best = random_signs(view), -1.0
+    for _ in range(view.rounds):
+        changed = np.where(view.rng.random(size) < 0.05, random_signs(view), current)
         answer = yield agrees(changed)
         if answer.value > best:
             current, best = changed, answer.value
 
 
 @ANALYSTS.add("feature selection")
-def feature_selection(desk: AnalystView) -> Generator[Any, Answer, None]:
+def feature_selection(view: AnalystView) -> Generator[Any, Answer, None]:
     """Thresholdout's experiment: features that look good on training rows and that the holdout confirms then vote.
 
     The analyst has its own training sample, as large as the holdout. It keeps features whose correlation with the label is
     at least 1/√n on both, with the same sign; they vote, each with its training correlation.
     """
-    train = desk.world.draw(desk.rng, desk.rows)
-    y, index, least = train["y"].astype(np.float32), train["i"], desk.rows**-0.5
-    total = np.zeros(desk.world.atoms, np.float32)
-    marks = checkpoints(desk.rounds)
-    for t in range(1, desk.rounds + 1):
+    train = view.world.draw(view.rng, view.rows)
+    y, index, least = train["y"].astype(np.float32), train["i"], view.rows**-0.5
+    total = np.zeros(view.world.atoms, np.float32)
+    marks = checkpoints(view.rounds)
+    for t in range(1, view.rounds + 1):
         if t in marks and total.any():
             yield agrees(total.copy())
             continue
-        r = random_signs(desk)
+        r = random_signs(view)
         mine = float(np.mean(r[index] * y))
         answer = yield agrees(r)
         theirs = 2.0 * answer.value - 1.0
@@ -91,40 +91,40 @@ def feature_selection(desk: AnalystView) -> Generator[Any, Answer, None]:
 
 
 @ANALYSTS.add("ladder boosting")
-def ladder_boosting(desk: AnalystView) -> Generator[Any, Answer, None]:
+def ladder_boosting(view: AnalystView) -> Generator[Any, Answer, None]:
     """Blum and Hardt's attack on a leaderboard: random submissions, then the vote of those with a loss up to 1/2."""
-    total = np.zeros(desk.world.atoms, np.float32)
-    for _ in range(desk.rounds - 1):
-        r = random_signs(desk)
+    total = np.zeros(view.world.atoms, np.float32)
+    for _ in range(view.rounds - 1):
+        r = random_signs(view)
         answer = yield lambda rows, r=r: (r[rows["i"]] >= 0.0) != (rows["y"] > 0)
         if answer.value <= 0.5:
             total += r
     yield lambda rows: (total[rows["i"]] >= 0.0) != (rows["y"] > 0)
 
 
-def rogers(desk: AnalystView, adaptive: Callable[[int], bool]) -> Generator[Any, Answer, None]:
+def rogers(view: AnalystView, adaptive: Callable[[int], bool]) -> Generator[Any, Answer, None]:
     """Rogers et al. (2020): correlations of features with a label, and sometimes the accuracy of their weighted vote.
 
     Every feature votes with the logarithm of its odds, computed from the answers.
     """
-    total = np.zeros(desk.world.atoms, np.float32)
-    for t in range(1, desk.rounds + 1):
+    total = np.zeros(view.world.atoms, np.float32)
+    for t in range(1, view.rounds + 1):
         if adaptive(t):
             yield agrees(total.copy())
             continue
-        r = random_signs(desk)
+        r = random_signs(view)
         answer = yield agrees(r)
         value = min(max(2.0 * answer.value - 1.0, -1.0 + 1e-9), 1.0 - 1e-9)
         total += np.float32(log((1.0 + value) / (1.0 - value))) * r
 
 
 @ANALYSTS.add("rogers, every 100th")
-def rogers_additive(desk: AnalystView) -> Generator[Any, Answer, None]:
+def rogers_additive(view: AnalystView) -> Generator[Any, Answer, None]:
     """Every hundredth question is adaptive."""
-    return rogers(desk, lambda t: t % 100 == 0)
+    return rogers(view, lambda t: t % 100 == 0)
 
 
 @ANALYSTS.add("rogers, squares")
-def rogers_squares(desk: AnalystView) -> Generator[Any, Answer, None]:
+def rogers_squares(view: AnalystView) -> Generator[Any, Answer, None]:
     """Questions number 4, 9, 16 … are adaptive."""
-    return rogers(desk, lambda t: t > 1 and round(t**0.5) ** 2 == t)
+    return rogers(view, lambda t: t > 1 and round(t**0.5) ** 2 == t)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from everhold.games.play import CONTENDERS, GameTerms
+from everhold.games.play import MECHANISMS, GameTerms
 from everhold.mechanism.aqa_ogd import AqaOgd
 from everhold.mechanism.rules import Gradient
 from everhold.mechanism.tolerance import Anytime
@@ -14,57 +14,57 @@ from everhold.session.session import Session
 __all__ = ["aqa_ogd", "everhold"]
 
 
-def everhold(seat: GameTerms, **settings: Any) -> Holdout:
+def everhold(terms: GameTerms, **settings: Any) -> Holdout:
     """A holdout with the game's prior, and its density if the prior has one."""
-    return Holdout(seat.private, prior=seat.prior, confidence=seat.confidence, seed=seat.seed, **settings)
+    return Holdout(terms.private, prior=terms.prior, confidence=terms.confidence, seed=terms.seed, **settings)
 
 
-@CONTENDERS.add("everhold")
-def corrective(seat: GameTerms) -> Holdout:
+@MECHANISMS.add("everhold")
+def corrective(terms: GameTerms) -> Holdout:
     """The default: the corrective rule."""
-    return everhold(seat)
+    return everhold(terms)
 
 
-@CONTENDERS.add("everhold, set to 3 errors")
-def three_errors(seat: GameTerms) -> Holdout:
+@MECHANISMS.add("everhold, set to 3 errors")
+def three_errors(terms: GameTerms) -> Holdout:
     """The default with a tolerance of three standard errors of noise instead of four."""
-    return everhold(seat, tolerance=Anytime(noise=3.0))
+    return everhold(terms, tolerance=Anytime(noise=3.0))
 
 
-@CONTENDERS.add("everhold, gradient")
-def gradient(seat: GameTerms) -> Holdout:
+@MECHANISMS.add("everhold, gradient")
+def gradient(terms: GameTerms) -> Holdout:
     """The gradient rule with Polyak's step."""
-    return everhold(seat, rule="gradient")
+    return everhold(terms, rule="gradient")
 
 
-@CONTENDERS.add("everhold, entropic")
-def entropic(seat: GameTerms) -> Holdout:
+@MECHANISMS.add("everhold, entropic")
+def entropic(terms: GameTerms) -> Holdout:
     """The entropic rule."""
-    return everhold(seat, rule="entropic")
+    return everhold(terms, rule="entropic")
 
 
-@CONTENDERS.add("everhold, paper's step")
-def paper_step(seat: GameTerms) -> Holdout:
+@MECHANISMS.add("everhold, paper's step")
+def paper_step(terms: GameTerms) -> Holdout:
     """The gradient rule with the paper's step, started at 0."""
-    return everhold(seat, rule=Gradient(step="paper", start_at=0.0))
+    return everhold(terms, rule=Gradient(step="paper", start_at=0.0))
 
 
-def aqa_ogd(seat: GameTerms, accuracy: float = 0.4) -> Session[Any]:
+def aqa_ogd(terms: GameTerms, accuracy: float = 0.4) -> Session[Any]:
     """The paper's Algorithm 1, corrected, ε on the [-1, 1] scale."""
     return Holdout.with_mechanism(
-        seat.private,
+        terms.private,
         lambda n: AqaOgd(
             rows=n,
-            draw=seat.world.draw_prior,
+            draw=terms.world.draw_prior,
             accuracy=accuracy,
-            density=seat.world.density or 0.5,
-            rounds=seat.rounds,
-            failure_probability=1.0 - seat.confidence,
-            seed=seat.seed,
+            density=terms.world.density or 0.5,
+            rounds=terms.rounds,
+            failure_probability=1.0 - terms.confidence,
+            seed=terms.seed,
         ),
     )
 
 
-@CONTENDERS.add("AQA-OGD")
-def _aqa_ogd(seat: GameTerms) -> Session[Any]:
-    return aqa_ogd(seat)
+@MECHANISMS.add("AQA-OGD")
+def _aqa_ogd(terms: GameTerms) -> Session[Any]:
+    return aqa_ogd(terms)

@@ -61,7 +61,6 @@ class Corrective:
         basis: Basis,
         lessons: Sequence[Constraint],
         theta: NDArray[np.float64],
-        mass: NDArray[np.float64],
         moments: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """Project again, starting from the last projection."""
@@ -81,8 +80,9 @@ class Corrective:
         z += 1.0
         h = np.clip(z, 0.0, self.cap)
         mass = weights * h
-        z -= 0.5 * h
-        return float(mass.dot(z)) - 0.5, mass
+        h *= 0.5
+        z -= h
+        return float(np.einsum("i,i->", mass, z)) - 0.5, mass
 
     def curvature(self, z: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """w on the rows whose h is not clipped, 0 elsewhere."""

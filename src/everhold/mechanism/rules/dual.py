@@ -26,20 +26,22 @@ if TYPE_CHECKING:
 
     from everhold.mechanism.basis import Basis
 
-__all__ = ["MOST_STEPS", "Potential", "minimise"]
+__all__ = ["Potential", "minimise", "most_steps"]
 
-MOST_STEPS = 6
-"""Newton steps of a refit, each with one pass over all public rows."""
-
-_CURVED_ROWS = 5120  # rows for the curvature
-_DAMPING_ROWS = 1024
+_MOST_STEPS = 5
+_FEWEST_STEPS = 2
+_MOST_WORK = 35_000_000  # rows times questions in all steps together, if that leaves the fewest
+_CURVED_ROWS = 4096  # rows for the curvature
+_DAMPING_ROWS = 512
 _DAMPING = 0.01  # how much of the prior's own curvature is added, so that a step does not leave the region it knows
-_MOST_CURVATURES = 3
+_MOST_CURVATURES = 2
 _MOST_TRIES = 4  # points of a line search
-_MOST_GUESSES = 10
+_MOST_GUESSES = 5
 _MOST_STOPS = 4  # linear systems solved for one guess
 _ACCURACY = 0.3  # how exactly a constraint is met, as a share of its slack
 _STALE = 0.1  # the curvature is computed again if so much of it has moved
+_BLAS_ALONE = 2**18  # multiplications for which OpenBLAS uses one thread
+_NEAR = 0.9  # how close to the cap a target is moved that lies beyond it
 _MOST_SUM = 2.0**13  # Σ|θ_j|, half of what the grid allows
 
 
@@ -64,12 +66,16 @@ class _Problem(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """A point of the search: θ, z on all rows, F, and w·h."""
+    """A point of the search: θ, F, and w·h on all rows."""
 
     theta: NDArray[np.float64]
-    z: NDArray[np.float64]
     value: float
     mass: NDArray[np.float64]
+
+
+def most_steps(rows: int, questions: int) -> int:
+    """The most steps of a fit, each with one pass over the public rows: fewer if a pass is long."""
+    return max(_FEWEST_STEPS, min(_MOST_STEPS, _MOST_WORK // (rows * (questions + 60))))
 
 
 def minimise(
@@ -96,51 +102,50 @@ def minimise(
     problem = _Problem(potential, basis, a, s, limit)
     z = basis.combine(start[1:])
     z += start[0]
-    at = _point(problem, start, z)
-    best, best_moments = start, moments
-    off = least = _off(moments - a, start, s, limit, accuracy)
+    at = _point(problem, start, z.copy())
+    off = _off(moments - a, start, s, limit, accuracy)
     curvature, hessian = None, np.empty(0)
     computed, damping = 0, _DAMPING
-    for _ in range(MOST_STEPS):
+    for _ in range(most_steps(basis.size, len(basis))):
         if off <= 1.0:
             break
-        now = potential.curvature(at.z, basis.weights)
+        now = potential.curvature(z, basis.weights)
         if curvature is None or (
             computed < _MOST_CURVATURES and float(np.abs(now - curvature).sum()) > _STALE * float(curvature.sum())
         ):
             curvature, hessian, computed = now, _hessian(basis, now, damping), computed + 1
         goal = _quadratic(hessian, moments - a, s, at.theta, limit)
-        reached = _search(problem, at, np.rint(goal * THETA_ONE) / THETA_ONE, moments - a)
+        reached = _search(problem, at, z, np.rint(goal * THETA_ONE) / THETA_ONE, moments - a)
         if reached is None:
             if damping >= 1.0:
                 break
-            damping, curvature = 10.0 * damping, None
+            damping, curvature = 1.0, None  # the whole curvature of the prior: a cautious step
             continue
-        at = reached
+        at, z = reached
         moments = basis.correlate(at.mass)
         off = _off(moments - a, at.theta, s, limit, accuracy)
-        if True or off < least:
-            best, best_moments, least = at.theta, moments, off
-    return np.rint(best * THETA_ONE) / THETA_ONE, best_moments
+    return np.rint(at.theta * THETA_ONE) / THETA_ONE, moments
 
 
 def _attainable(
     basis: Basis, targets: NDArray[np.float64], slacks: NDArray[np.float64], cap: float
 ) -> NDArray[np.float64]:
-    """Targets that no h below the cap can meet, moved to where one can: E_π[h (1±φ)] ≤ cap · E_π[1±φ]."""
-    means = basis.means()
-    most = 0.9 * cap * (1.0 + means) - 1.0
-    least = 1.0 - 0.9 * cap * (1.0 - means)
-    return np.maximum(np.minimum(targets, most + slacks), least - slacks)
+    """The targets, but those that no h below the cap can meet where one can: E_π[h (1±φ)] ≤ cap · E_π[1±φ]."""
+    up, down = cap * (1.0 + basis.means()), cap * (1.0 - basis.means())
+    result = np.where(1.0 + targets - slacks > up, _NEAR * up - 1.0 + slacks, targets)
+    return np.where(1.0 - targets - slacks > down, 1.0 - _NEAR * down - slacks, result)
 
 
 def _point(problem: _Problem, theta: NDArray[np.float64], z: NDArray[np.float64]) -> _Point:
-    value, mass = problem.potential.value(z.copy(), problem.basis.weights)
-    return _Point(theta, z, value - float(problem.a @ theta) + float(problem.s @ np.abs(theta)), mass)
+    """F at θ; overwrites z."""
+    value, mass = problem.potential.value(z, problem.basis.weights)
+    return _Point(theta, value - float(problem.a @ theta) + float(problem.s @ np.abs(theta)), mass)
 
 
-def _search(problem: _Problem, at: _Point, goal: NDArray[np.float64], gradient: NDArray[np.float64]) -> _Point | None:
-    """A point on the line through the goal where F is lower, near its minimum on that line; None if none was found.
+def _search(
+    problem: _Problem, at: _Point, z: NDArray[np.float64], goal: NDArray[np.float64], gradient: NDArray[np.float64]
+) -> tuple[_Point, NDArray[np.float64]] | None:
+    """A point on the line through the goal where F is lower, near its minimum on that line, and z there; or None.
 
     F is convex, so the sign of its slope says on which side of a point the minimum lies.
     """
@@ -150,17 +155,22 @@ def _search(problem: _Problem, at: _Point, goal: NDArray[np.float64], gradient: 
         return None
     dz = problem.basis.combine(goal[1:])
     dz += goal[0]
-    dz -= at.z
+    dz -= z
     room = np.divide(problem.limit - np.sign(d) * at.theta, np.abs(d), out=np.full(len(d), np.inf), where=d != 0.0)
     end = max(float(room.min()), 1.0)  # where the first bound is met
     low, low_slope, high, high_slope = 0.0, first, np.inf, np.inf
-    step, best = 1.0, at
+    step, best, best_step = 1.0, at, 0.0
+    line = np.empty(len(z))
     for _ in range(_MOST_TRIES):
         theta = at.theta + step * d
-        tried = _point(problem, theta, at.z + step * dz)
+        np.multiply(dz, step, out=line)
+        line += z
+        tried = _point(problem, theta, line)
         if tried.value < best.value:
-            best = tried
-        slope = float(tried.mass @ dz) - float(problem.a @ d) + float(problem.s @ (np.sign(theta) * d))
+            best, best_step = tried, step
+        slope = (
+            float(np.einsum("i,i->", tried.mass, dz)) - float(problem.a @ d) + float(problem.s @ (np.sign(theta) * d))
+        )
         if abs(slope) <= 0.3 * abs(first) or (slope < 0.0 and step >= end):
             break
         if slope < 0.0:
@@ -171,26 +181,49 @@ def _search(problem: _Problem, at: _Point, goal: NDArray[np.float64], gradient: 
             step = min(4.0 * step, end)
         else:  # the zero of a slope that is linear between both sides, but not too close to either
             step = low + (high - low) * min(max(low_slope / (low_slope - high_slope), 0.03), 0.97)
-    return best if best is not at else None
+    if best is at:
+        return None
+    dz *= best_step
+    dz += z
+    return best, dz
 
 
 def _hessian(basis: Basis, curvature: NDArray[np.float64], damping: float) -> NDArray[np.float64]:
     """Σ (curvature + damping · w) φ φᵀ, over rows that represent all."""
     rows, weights = _picked(curvature, _CURVED_ROWS)
-    more_rows, more_weights = _picked(basis.weights, _DAMPING_ROWS)
+    more_rows = np.arange(0, basis.size, max(basis.size // _DAMPING_ROWS, 1))
+    more_weights = np.full(len(more_rows), 1.0 / len(more_rows))
     values = basis.rows(np.append(rows, more_rows), np.float32)
     values *= np.sqrt(np.append(weights, damping * more_weights)).astype(np.float32)
-    hessian = (values @ values.T).astype(np.float64)
+    hessian = _outer(values)
     hessian[np.diag_indices_from(hessian)] += 1e-3 * max(float(hessian[0, 0]), 1e-3)
     return hessian
 
 
+def _outer(values: NDArray[np.float32]) -> NDArray[np.float64]:
+    """values · valuesᵀ in blocks so small that BLAS does not start threads, which spin if the other cores are busy."""
+    size, rows = values.shape
+    block = max(_BLAS_ALONE // (size * size), 4)
+    blocks = values[:, : rows - rows % block].reshape(size, -1, block).transpose(1, 0, 2)
+    rest = values[:, rows - rows % block :]
+    result: NDArray[np.float64] = np.matmul(blocks, blocks.transpose(0, 2, 1)).sum(axis=0).astype(np.float64)
+    return result + rest @ rest.T
+
+
+def _times(matrix: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """matrix · x without BLAS."""
+    result: NDArray[np.float64] = np.einsum("ij,j->i", matrix, x)
+    return result
+
+
 def _picked(curvature: NDArray[np.float64], size: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Rows and their weights: all that have any, or evenly spaced quantiles."""
-    index = np.flatnonzero(curvature)
+    index = np.flatnonzero(curvature != 0.0)
     weights = curvature[index]
     if len(index) <= size:
         return index, weights
+    if weights.min() == weights.max():
+        return index[np.arange(size) * len(index) // size], np.full(size, weights[0] * (len(index) / size))
     edges = np.cumsum(weights)
     comb = (np.arange(size) + 0.5) * (edges[-1] / size)
     return index[np.minimum(np.searchsorted(edges, comb), len(index) - 1)], np.full(size, edges[-1] / size)
@@ -232,14 +265,14 @@ def _quadratic(
         if float(np.max(np.abs(pull))) <= enough:
             break
         d = _towards(hessian, pull, np.where(x != 0.0, np.sign(x), -np.sign(slope)) * (s > 0.0), x, limit)
-        bend = hessian @ d
+        bend = _times(hessian, d)
         down, up = float(pull @ d), float(d @ bend)
         if not (down < 0.0 and up > 0.0):
             break
         share = min(-down / up, 1.0)  # no sign changes on the way, so the model is a parabola
         x = np.clip(x + share * d, -limit, limit)
         x[np.abs(x) < 0.25 / THETA_ONE] = 0.0
-        slope = gradient + hessian @ (x - theta)
+        slope = gradient + _times(hessian, x - theta)
     return x
 
 
@@ -255,16 +288,19 @@ def _towards(
     If that way does not go down, the way to the first stop, which does.
     """
     free = (x != 0.0) & (np.abs(x) < limit) | (pull != 0.0)
-    d, first = np.zeros(len(x)), None
-    for _ in range(_MOST_STOPS):
+    d = first = np.zeros(len(x))
+    for turn in range(_MOST_STOPS):
+        d = d.copy()
         try:
-            d[free] = np.linalg.solve(hessian[np.ix_(free, free)], -(pull + hessian[:, ~free] @ d[~free])[free])
+            d[free] = np.linalg.solve(
+                hessian[np.ix_(free, free)], -(pull + _times(hessian, np.where(free, 0.0, d)))[free]
+            )
         except np.linalg.LinAlgError:
             return np.zeros(len(x))
         goal = x + d
         stop = np.where(goal * sign < 0.0, 0.0, np.clip(goal, -limit, limit))
         stops = free & (stop != goal)
-        if first is None:
+        if turn == 0:
             ways = np.divide(stop - x, d, out=np.ones(len(x)), where=stops)
             first = d * float(ways.min())
         d = stop - x

@@ -61,7 +61,6 @@ class Entropic:
         basis: Basis,
         lessons: Sequence[Constraint],
         theta: NDArray[np.float64],
-        mass: NDArray[np.float64],
         moments: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """Project again, starting from the last projection."""

@@ -62,7 +62,6 @@ class Gradient:
         basis: Basis,
         lessons: Sequence[Constraint],
         theta: NDArray[np.float64],
-        mass: NDArray[np.float64],
         moments: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """Add one coefficient for each new question, in turn; the others do not change."""

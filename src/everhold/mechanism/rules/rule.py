@@ -71,13 +71,11 @@ class Rule(Protocol):
         basis: Basis,
         lessons: Sequence[Constraint],
         theta: NDArray[np.float64],
-        mass: NDArray[np.float64],
         moments: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """New coefficients (θ_0, θ_1 … θ_k) from the old ones and all constraints; the last questions have no old ones.
 
-        `mass` is w·h, and `moments` are E_π[h] and E_π[h φ_j], under the old sketch. Also returns the moments under the new
-        one, if they are known.
+        `moments` are E_π[h] and E_π[h φ_j] under the old sketch. Also returns the moments under the new one, if known.
         """
 
 

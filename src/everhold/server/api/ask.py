@@ -8,14 +8,13 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from everhold.server.errors import HTTPRefusal
-from everhold.server.needs import Server, StudyFor, TokenOf
+from everhold.server.needs import Server, StatisticRequest, StudyFor, TokenOf, statistic_request
 from everhold.server.schemas import (
     AnswerOut,
     Ask,
     AskedMany,
     AskMany,
     PreviewOut,
-    StatisticBody,
     TryOut,
     result_schema,
     statistic_body,
@@ -59,20 +58,15 @@ async def try_out(study: StudyFor.READ, token: TokenOf, server: Server, body: Tr
 def _add(kind: type[Statistic[Any]]) -> None:
     """The route of a statistic, from its own description."""
 
-    async def find(
-        study: StudyFor.READ, token: TokenOf, server: Server, body: StatisticBody, request: Request
-    ) -> Response:
+    async def find(asked: StatisticRequest, token: TokenOf, server: Server, request: Request) -> Response:
+        study, body = asked.study, asked.body
         wanted = statistic(kind.name, body.arguments())
         caller = server.caller(request.state, token, kind.name, body.request_id)
         request.state.note = {"asked": kind.name, **body.arguments()}
-        if body.rehearse:
-            found = await study.rehearse(caller, wanted)
-        else:
-            server.study(study.name, token, "ask")
-            found = await study.find(caller, wanted)
+        found = await (study.rehearse if body.rehearse else study.find)(caller, wanted)
         return JSONResponse(found.to_dict())
 
-    find.__annotations__["body"] = statistic_body(kind)
+    find.__annotations__["asked"] = statistic_request(statistic_body(kind))
     about = (kind.__doc__ or "").strip()
     router.add_api_route(
         f"/studies/{{name}}/{kind.name}",

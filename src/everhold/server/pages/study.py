@@ -35,7 +35,7 @@ def _about(server: ServerState, study: StudyWriter, signin: SignIn, request: Req
         {"name": name, "kind": one.kind, "declared": described(one), "example": example(one)}
         for name, one in ((name, schema[name]) for name in schema)
     ]
-    drawn = session_svg(file.rounds, lasts=status["lasts"], most_drawn=_DRAWN) if file.rounds else ""
+    drawn = session_svg(file.rounds, budget=status["budget"], most_drawn=_DRAWN) if file.rounds else ""
     public = server.config.public_url
     return {
         "session": signin,

@@ -3,7 +3,7 @@
 Half-widths are on the [-1, 1] scale everywhere in this module, as in the rest of `bounds`; the sources use [0, 1]-valued
 queries, so their α is half of it. Each function says which theorem it evaluates. Free parameters of a theorem are searched;
 every choice gives a valid bound, so an imperfect search is still valid.
-Sources and derivations: `docs/theory/rivals.md`.
+Sources and derivations: `docs/theory/baselines.md`.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def gaussian_noise(
     the rows' own error, `sqrt(I/(2nβ))`, plus one on T Gaussians of variance `1/(2n²ρ)`, `sqrt(ln(4T/β)/ρ)/n`.
 
     rogers code: the same as in their published program, with half of that second term. It reproduces their figures, but it
-    is not a bound on the largest of T such Gaussians (`docs/theory/rivals.md`).
+    is not a bound on the largest of T such Gaussians (`docs/theory/baselines.md`).
     """
     _check(rows, rounds, failure_probability)
     if transfer not in get_args(Transfer):

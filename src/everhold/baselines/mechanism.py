@@ -1,7 +1,8 @@
 """Baselines with everhold's protocol. The shared parts are here, so that each baseline is one file with only its idea.
 
 A *policy* defines what a baseline does with a question: its guess from the public rows, which private rows it reads, when
-and how the answer uses them, and its guarantee. `Rival` is the mechanism for a policy: rounds, records, replays, refusals.
+and how the answer uses them, and its guarantee. `BaselineMechanism` makes a mechanism of a policy: rounds, records, replays,
+refusals.
 
 The cell of a round contains everything that depends on the private rows, noise included, so a transcript replays without
 the rows and without the noise, like everhold's own.
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
 __all__ = [
     "ANSWER_ONE",
     "BaselineContext",
+    "BaselineMechanism",
+    "BaselineProposal",
     "IntervalAnswer",
     "Policy",
     "Promise",
-    "Rival",
-    "Turn",
     "around",
     "on_answer_grid",
     "refuse",
@@ -55,7 +56,7 @@ class BaselineContext:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Turn:
+class BaselineProposal:
     """The public part of one round.
 
     Attributes:
@@ -63,7 +64,7 @@ class Turn:
         scale: the scale of the question's answer.
         guess: the policy's answer without the private rows, on the [-1, 1] scale.
         memory: the policy's state before the round.
-        site: the context of the policy.
+        context: the context of the policy.
         query, values: the question and its values on the public rows; None if a recorded reading replaces them.
         nats: the price used for the answer's interval, for policies that have one.
     """
@@ -72,7 +73,7 @@ class Turn:
     scale: Scale
     guess: Fraction
     memory: Any
-    site: BaselineContext
+    context: BaselineContext
     query: Query | None
     values: GridValues | None
     nats: float
@@ -81,7 +82,7 @@ class Turn:
     @property
     def reading(self) -> SketchValue:
         """The guess, in the form that records store."""
-        return SketchValue(self.scale, self.guess.numerator, self.guess.denominator, self.site.public.draws)
+        return SketchValue(self.scale, self.guess.numerator, self.guess.denominator, self.context.public.draws)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +99,12 @@ class Promise:
     failure_probability: float
     half_width: float
 
-    def check(self, site: BaselineContext) -> None:
+    def check(self, context: BaselineContext) -> None:
         """Raise SettingError for rows or a δ that the theorem does not cover."""
-        if site.rows < self.rows or site.failure_probability < self.failure_probability * (1.0 - 1e-12):
+        if context.rows < self.rows or context.failure_probability < self.failure_probability * (1.0 - 1e-12):
             raise SettingError(
                 f"these settings are proved for {self.rows:,} rows and δ = {self.failure_probability:g}, but there are "
-                f"{site.rows:,} rows and δ = {site.failure_probability:g}. Compute the settings for these."
+                f"{context.rows:,} rows and δ = {context.failure_probability:g}. Compute the settings for these."
             )
 
 
@@ -127,31 +128,31 @@ class Policy(Protocol):
     def guarantee(self) -> str:
         """The basis of its intervals, in one line."""
 
-    def begin(self, site: BaselineContext) -> Any:
+    def begin(self, context: BaselineContext) -> Any:
         """The state before the first round."""
 
-    def allow(self, memory: Any, t: int, site: BaselineContext) -> None:
+    def allow(self, memory: Any, t: int, context: BaselineContext) -> None:
         """Raise PrecisionExhausted if round t is beyond the plan."""
 
-    def guess(self, memory: Any, values: GridValues, t: int, site: BaselineContext) -> Fraction:
+    def guess(self, memory: Any, values: GridValues, t: int, context: BaselineContext) -> Fraction:
         """The answer from the public rows alone."""
 
-    def part(self, t: int, site: BaselineContext) -> NDArray[np.intp] | None:
+    def part(self, t: int, context: BaselineContext) -> NDArray[np.intp] | None:
         """Indices of the private rows that round t reads; None: all rows."""
 
-    def decide(self, turn: Turn, mean: Fraction) -> int | None:
+    def decide(self, proposal: BaselineProposal, mean: Fraction) -> int | None:
         """The data-dependent part of the answer as a whole number, or QUIET. `mean` is over the rows that are read."""
 
-    def tell(self, turn: Turn, cell: int | None) -> IntervalAnswer:
+    def tell(self, proposal: BaselineProposal, cell: int | None) -> IntervalAnswer:
         """The value and interval to return."""
 
-    def learn(self, turn: Turn, cell: int | None) -> Any:
+    def learn(self, proposal: BaselineProposal, cell: int | None) -> Any:
         """The state after the round."""
 
-    def nats(self, memory: Any, t: int, site: BaselineContext) -> float:
+    def nats(self, memory: Any, t: int, context: BaselineContext) -> float:
         """The price of the next interval; 0 if the guarantee is not counted in nats."""
 
-    def tolerance(self, memory: Any, site: BaselineContext) -> float:
+    def tolerance(self, memory: Any, context: BaselineContext) -> float:
         """How far the private mean may be from the guess before the answer uses it; 0 if it always does."""
 
 
@@ -162,7 +163,7 @@ class _State:
     surprises: int = 0
 
 
-class Rival:
+class BaselineMechanism:
     """The mechanism of a policy.
 
     Args:
@@ -172,10 +173,11 @@ class Rival:
         failure_probability: δ, for all intervals of the session together.
 
     >>> import numpy as np, everhold as eh
-    >>> from everhold.baselines import GaussianNoise, Rival
+    >>> from everhold.baselines import BaselineMechanism, GaussianNoise
     >>> public = eh.Reference({"x": np.arange(100) % 2 == 0}).pool(np.random.default_rng(0))
     >>> private = {"x": np.arange(50_000) % 4 == 0}
-    >>> holdout = eh.Holdout.with_mechanism(private, lambda n: Rival(GaussianNoise(rounds=10), rows=n, public=public))
+    >>> policy = GaussianNoise(rounds=10)
+    >>> holdout = eh.Holdout.with_mechanism(private, lambda n: BaselineMechanism(policy, rows=n, public=public))
     >>> 0.25 in holdout.ask(lambda rows: rows["x"]).interval
     True
     """
@@ -192,10 +194,10 @@ class Rival:
                 f"the failure probability is {failure_probability!r}. Expected a number strictly between 0 and 1."
             )
         self.policy = policy
-        self._site = BaselineContext(
+        self._context = BaselineContext(
             rows, Draws(public.rows, public.size, public.weights, public.draws), failure_probability
         )
-        self._state = _State(policy.begin(self._site))
+        self._state = _State(policy.begin(self._context))
 
     @property
     def rounds(self) -> int:
@@ -210,43 +212,43 @@ class Rival:
     @property
     def spent(self) -> float:
         """The price in nats of the next answer's interval, if the policy has one."""
-        return self.policy.nats(self._state.memory, self._state.round + 1, self._site)
+        return self.policy.nats(self._state.memory, self._state.round + 1, self._context)
 
     def prepare(self, query: Query) -> Query:
         """The question with its values on the public rows."""
-        return prepared_on(query, self._site.public)
+        return prepared_on(query, self._context.public)
 
     def identity(self, query: Query) -> str:
         """The digest of the values on the public rows."""
         return self._values(query).pack().digest
 
-    def propose(self, query: Query | SketchValue) -> Turn:
+    def propose(self, query: Query | SketchValue) -> BaselineProposal:
         """Evaluate the question on the public rows, or raise PrecisionExhausted."""
-        state, site, t = self._state, self._site, self._state.round + 1
-        self.policy.allow(state.memory, t, site)
-        nats, tolerance = self.spent, self.policy.tolerance(state.memory, site)
+        state, context, t = self._state, self._context, self._state.round + 1
+        self.policy.allow(state.memory, t, context)
+        nats, tolerance = self.spent, self.policy.tolerance(state.memory, context)
         if isinstance(query, SketchValue):
             guess = Fraction(query.numerator, query.denominator)
-            return Turn(t, query.scale, guess, state.memory, site, None, None, nats, tolerance)
+            return BaselineProposal(t, query.scale, guess, state.memory, context, None, None, nats, tolerance)
         values = self._values(query, verify=True)
-        guess = self.policy.guess(state.memory, values, t, site)
-        return Turn(t, values.scale, guess, state.memory, site, query, values, nats, tolerance)
+        guess = self.policy.guess(state.memory, values, t, context)
+        return BaselineProposal(t, values.scale, guess, state.memory, context, query, values, nats, tolerance)
 
-    def part(self, proposal: Turn) -> NDArray[np.intp] | None:
+    def part(self, proposal: BaselineProposal) -> NDArray[np.intp] | None:
         """Indices of the private rows that the round reads; None: all rows."""
-        return self.policy.part(proposal.round, self._site)
+        return self.policy.part(proposal.round, self._context)
 
-    def needs(self, proposal: Turn) -> tuple[Query, ...]:
+    def needs(self, proposal: BaselineProposal) -> tuple[Query, ...]:
         """The question itself."""
         return () if proposal.query is None else (proposal.query,)
 
-    def decide(self, proposal: Turn, sums: Sequence[Sums]) -> int | None:
+    def decide(self, proposal: BaselineProposal, sums: Sequence[Sums]) -> int | None:
         """The data-dependent part of the answer as a whole number, or QUIET."""
         part = self.part(proposal)
-        read = self._site.rows if part is None else len(part)
+        read = self._context.rows if part is None else len(part)
         return self.policy.decide(proposal, Fraction(sums[0].first, VALUE_ONE * read))
 
-    def absorb(self, proposal: Turn, outcome: Outcome, fit: tuple[int, ...] | None = None) -> None:
+    def absorb(self, proposal: BaselineProposal, outcome: Outcome, fit: tuple[int, ...] | None = None) -> None:
         """End the round and update the policy's state."""
         cell = _cell(outcome)
         state = self._state
@@ -256,15 +258,18 @@ class Rival:
             raise ReplayError(f"round {proposal.round} used the private data, but its question was not recorded.")
         self._state = _State(self.policy.learn(proposal, cell), proposal.round, state.surprises + (cell is not QUIET))
 
-    def cost(self, proposal: Turn, cell: Outcome) -> float:
+    def cost(self, proposal: BaselineProposal, cell: Outcome) -> float:
         """0: it keeps its own account."""
         return 0.0
+
+    def counts(self, proposal: BaselineProposal, cell: Outcome) -> None:
+        """None: nothing of it can be certified later."""
 
     def skip(self, rounds: int) -> None:
         """Count `rounds` quiet rounds read from a record."""
         self._state = replace(self._state, round=self._state.round + rounds)
 
-    def answer(self, proposal: Turn, outcome: Outcome) -> Answer:
+    def answer(self, proposal: BaselineProposal, outcome: Outcome) -> Answer:
         """The answer to return, on the scale of the question."""
         cell = _cell(outcome)
         found = self.policy.tell(proposal, cell)
@@ -274,22 +279,24 @@ class Rival:
 
     def preview(self, query: Query) -> Preview:
         """What the public side alone predicts for a question, free of charge."""
-        turn = self.propose(query)
-        quiet = self.answer(turn, QUIET) if turn.tolerance > 0.0 else None
-        prior = float(_mean(self._values(query), self._site.public))
+        proposal = self.propose(query)
+        quiet = self.answer(proposal, QUIET) if proposal.tolerance > 0.0 else None
+        prior = float(_mean(self._values(query), self._context.public))
         low, high = (-1.0, 1.0) if quiet is None else (quiet.low, quiet.high)
-        t, site = turn.round + 1, self._site
-        costs = self.policy.nats(self.policy.learn(turn, 1), t, site) - self.policy.nats(turn.memory, t, site)
-        guess = min(max(float(turn.guess), -1.0), 1.0)
-        shown = Preview(prior, guess, -1.0, 1.0, turn.tolerance, "mean", self.spent, costs)
-        shown = shown.as_share() if turn.scale == "share" else shown
+        t, context = proposal.round + 1, self._context
+        costs = self.policy.nats(self.policy.learn(proposal, 1), t, context) - self.policy.nats(
+            proposal.memory, t, context
+        )
+        guess = min(max(float(proposal.guess), -1.0), 1.0)
+        shown = Preview(prior, guess, -1.0, 1.0, proposal.tolerance, "mean", self.spent, costs)
+        shown = shown.as_share() if proposal.scale == "share" else shown
         return shown if quiet is None else replace(shown, low=low, high=high)
 
     def _values(self, query: Query, *, verify: bool = False) -> GridValues:
-        return query.on_reference(self._site.public.rows, self._site.public.size, verify=verify)
+        return query.on_reference(self._context.public.rows, self._context.public.size, verify=verify)
 
     def __repr__(self) -> str:
-        return f"Rival({self.policy.name}, {self._site.rows:,} rows)"
+        return f"BaselineMechanism({self.policy.name}, {self._context.rows:,} rows)"
 
 
 def _mean(values: GridValues, public: Draws) -> Fraction:
@@ -300,9 +307,9 @@ def _mean(values: GridValues, public: Draws) -> Fraction:
     return Fraction(float(public.weights.dot(numbers)))
 
 
-def public_mean(values: GridValues, site: BaselineContext) -> Fraction:
+def public_mean(values: GridValues, context: BaselineContext) -> Fraction:
     """The mean of a question over the public rows."""
-    return _mean(values, site.public)
+    return _mean(values, context.public)
 
 
 def on_answer_grid(value: float) -> int:
@@ -310,9 +317,9 @@ def on_answer_grid(value: float) -> int:
     return round(min(max(value, -2.0), 2.0) * ANSWER_ONE)
 
 
-def around(value: float, width: float, turn: Turn) -> IntervalAnswer:
+def around(value: float, width: float, proposal: BaselineProposal) -> IntervalAnswer:
     """A value with one half-width to either side, widened by the rounding error of the grids."""
-    slack = 1.0 / ANSWER_ONE + (2.0**-15 if turn.scale == "mean" else 0.0)
+    slack = 1.0 / ANSWER_ONE + (2.0**-15 if proposal.scale == "mean" else 0.0)
     return IntervalAnswer(value, value - width - slack, value + width + slack)
 
 

@@ -1,4 +1,4 @@
-"""What is particular to each rival; what they share is in the contract suite."""
+"""What is particular to each baseline; what they share is in the contract suite."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import pytest
 
 import everhold as eh
 from everhold.baselines import (
+    BaselineMechanism,
+    BaselineProposal,
     Empirical,
     GaussianNoise,
     GuessAndCheck,
     Ladder,
     MultiplicativeWeights,
-    Rival,
     Splitting,
     Subsampling,
     Thresholdout,
-    Turn,
 )
-from everhold.bounds import rivals
+from everhold.bounds import baselines
 from everhold.bounds.concentration import kl_interval
 from everhold.games import play
-from everhold.games.mechanisms.baselines import seated
+from everhold.games.mechanisms.baselines import baseline_session
 from everhold.games.worlds.made import labelled, noise
 
 
 def held(policy, share=0.3, rows=4000, public=4000, public_share=0.5):
     private = {"x": np.arange(rows) < share * rows}
     reference = eh.Reference({"x": np.arange(public) < public_share * public}).pool(np.random.default_rng(0))
-    return eh.Holdout.with_mechanism(private, lambda n: Rival(policy, rows=n, public=reference))
+    return eh.Holdout.with_mechanism(private, lambda n: BaselineMechanism(policy, rows=n, public=reference))
 
 
 def yes(rows):
@@ -79,7 +79,7 @@ class TestSplitting:
 
     def test_its_interval_is_never_wider_than_by_hoeffding(self):
         answer = held(Splitting(rounds=10), rows=40_000).ask(yes)
-        assert answer.interval.half_width <= rivals.splitting_width(40_000, rounds=10) / 2 + 1e-6
+        assert answer.interval.half_width <= baselines.splitting_width(40_000, rounds=10) / 2 + 1e-6
 
     def test_text_and_values_are_read_by_part_too(self):
         """The same question in three forms, each of other rows."""
@@ -88,7 +88,7 @@ class TestSplitting:
         x, reference = np.arange(4000) < 1200, np.zeros(4000, bool)
         told = [mine.ask("x"), mine.ask(eh.Values(sample=x, reference=reference)), mine.ask(yes)]
         for t, answer in enumerate(told, 1):
-            part = policy.part(t, mine.mechanism._site)
+            part = policy.part(t, mine.mechanism._context)
             assert len(part) == 1000
             assert answer.value == pytest.approx(np.mean(x[part]))
         with pytest.raises(eh.QuestionError):
@@ -102,14 +102,14 @@ class TestGaussian:
         policy = GaussianNoise(rounds=400, seed=1)
         mine = held(policy, rows=2_000_000 // 100)
         told = np.array([mine.ask(yes).value for _ in range(400)])
-        chosen = rivals.gaussian_noise(20_000, rounds=400).deviation / 2
+        chosen = baselines.gaussian_noise(20_000, rounds=400).deviation / 2
         assert np.std(told) == pytest.approx(chosen, rel=0.2)
         with pytest.raises(eh.PrecisionExhausted, match="400 questions"):
             mine.ask(yes)
 
     def test_its_guarantee_is_the_theorem(self):
         answer = held(GaussianNoise(rounds=5), rows=400_000, public=10).ask(yes)
-        width = rivals.gaussian_width(400_000, rounds=5) / 2
+        width = baselines.gaussian_width(400_000, rounds=5) / 2
         assert answer.interval.half_width == pytest.approx(width, abs=1e-5)
 
     def test_other_noise_guarantees_nothing(self):
@@ -132,7 +132,7 @@ class TestThresholdout:
 
     def test_proved_settings_are_those_of_the_theorem(self):
         policy = Thresholdout.proved(rows=5_000_000, rounds=1000, budget=10)
-        tau = rivals.thresholdout_width(5_000_000, rounds=1000, budget=10) / 2
+        tau = baselines.thresholdout_width(5_000_000, rounds=1000, budget=10) / 2
         assert policy.threshold == pytest.approx(0.75 * tau)
         assert policy.deviation == pytest.approx(tau / (96 * math.log(80_000)))
         assert policy.promise.half_width == pytest.approx(tau)
@@ -172,11 +172,11 @@ class TestLadder:
         finals = {"plain": [], "ladder": []}
         for seed in range(4):
             world = noise(seed, atoms=2**14, features=1)
-            for name, contender in (
+            for name, mechanism in (
                 ("plain", "empirical mean"),
-                ("ladder", lambda seat: seated(seat, Ladder(step=4000**-0.5))),
+                ("ladder", lambda terms: baseline_session(terms, Ladder(step=4000**-0.5))),
             ):
-                finals[name].append(play("ladder boosting", contender, world, 401, seed, rows=4000).answers[-1].value)
+                finals[name].append(play("ladder boosting", mechanism, world, 401, seed, rows=4000).answers[-1].value)
         assert np.mean(finals["plain"]) == pytest.approx(0.427, abs=0.015)
         assert np.mean(finals["ladder"]) == pytest.approx(0.484, abs=0.015)
 
@@ -193,16 +193,16 @@ class TestGuessAndCheck:
     def test_a_guess_passes_when_both_ends_are_ruled_out(self):
         """Against the Chernoff interval itself, computed another way: quiet if and only if it lies inside the guess's."""
         policy = GuessAndCheck(half_width=0.1)
-        site = held(policy, rows=900).mechanism._site
-        memory = policy.begin(site)
-        nats = policy.nats(memory, 7, site)
+        context = held(policy, rows=900).mechanism._context
+        memory = policy.begin(context)
+        nats = policy.nats(memory, 7, context)
         passed = 0
         for guess in (0.02, 0.2, 0.5, 0.71, 0.97):
-            turn = Turn(7, "share", Fraction(guess) * 2 - 1, memory, site, None, None, nats, 0.2)
+            proposal = BaselineProposal(7, "share", Fraction(guess) * 2 - 1, memory, context, None, None, nats, 0.2)
             for yes_count in range(0, 901, 9):
                 low, high = kl_interval(yes_count / 900, yes_count / 900, nats / 900)
                 inside = (guess - 0.1 <= 0.0 or guess - 0.1 < low) and (guess + 0.1 >= 1.0 or guess + 0.1 > high)
-                quiet = policy.decide(turn, Fraction(2 * yes_count - 900, 900)) is None
+                quiet = policy.decide(proposal, Fraction(2 * yes_count - 900, 900)) is None
                 assert quiet == inside or min(abs(guess - 0.1 - low), abs(guess + 0.1 - high)) < 1e-8
                 passed += quiet
         assert 5 <= passed <= 100
@@ -210,13 +210,15 @@ class TestGuessAndCheck:
     def test_every_value_that_a_rounded_answer_can_have_is_charged(self):
         """Enumerated: all totals of 800 rows fall into as many cells as are paid for, at several prices."""
         policy = GuessAndCheck(half_width=0.2)
-        site = held(policy, rows=800).mechanism._site
-        memory = policy.begin(site)
+        context = held(policy, rows=800).mechanism._context
+        memory = policy.begin(context)
         for t in range(1, 6):
-            assert policy._step(memory, t, site) > 0
-            turn = Turn(t, "share", Fraction(1), memory, site, None, None, policy.nats(memory, t, site), 0.2)
-            cells = {policy.decide(turn, Fraction(2 * yes - 800, 800)) for yes in range(760)}
-            after = policy.learn(turn, 3)
+            assert policy._step(memory, t, context) > 0
+            proposal = BaselineProposal(
+                t, "share", Fraction(1), memory, context, None, None, policy.nats(memory, t, context), 0.2
+            )
+            cells = {policy.decide(proposal, Fraction(2 * yes - 800, 800)) for yes in range(760)}
+            after = policy.learn(proposal, 3)
             assert len(cells - {None, -1}) <= round(math.exp(after.nats - memory.nats))
             memory = after
 
@@ -260,13 +262,13 @@ class TestMultiplicativeWeights:
 
     def test_proved_settings_carry_the_published_width(self):
         policy = MultiplicativeWeights.proved(rows=10**9, rounds=1000, domain=4000)
-        width = rivals.multiplicative_weights_width(10**9, rounds=1000, domain_bits=math.log2(4000))
+        width = baselines.multiplicative_weights_width(10**9, rounds=1000, domain_bits=math.log2(4000))
         assert policy.promise.half_width == pytest.approx(width / 2)
         public = eh.Reference({"x": np.arange(4000) < 2000}).pool(None)
-        mechanism = Rival(policy, rows=10**9, public=public)
-        turn = mechanism.propose(eh.Values(reference=np.arange(4000) < 2000))
+        mechanism = BaselineMechanism(policy, rows=10**9, public=public)
+        proposal = mechanism.propose(eh.Values(reference=np.arange(4000) < 2000))
         total = 2**15 * (2 * 510_000_000 - 10**9)  # 51 % of a billion rows say yes
-        answer = mechanism.answer(turn, mechanism.decide(turn, total))
+        answer = mechanism.answer(proposal, mechanism.decide(proposal, total))
         assert 0.51 in answer.interval
         assert answer.interval.half_width == pytest.approx(policy.promise.half_width, abs=1e-5)
 
@@ -285,8 +287,8 @@ class TestMultiplicativeWeights:
         lambda: GuessAndCheck(half_width=1.5),
         lambda: GuessAndCheck(deviation=-1.0),
         lambda: MultiplicativeWeights(rounds=1, threshold=0.0, deviation=0.1),
-        lambda: Rival(Empirical(), rows=0, public=eh.Reference(3).pool(None)),
-        lambda: Rival(Empirical(), rows=3, public=eh.Reference(3).pool(None), failure_probability=1.0),
+        lambda: BaselineMechanism(Empirical(), rows=0, public=eh.Reference(3).pool(None)),
+        lambda: BaselineMechanism(Empirical(), rows=3, public=eh.Reference(3).pool(None), failure_probability=1.0),
     ],
 )
 def test_nonsense_is_refused(wrong):

@@ -1,0 +1,148 @@
+"""What a test set is made with, beside its rows: checked once, pickled as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from everhold.errors import DataError, SettingError
+from everhold.learn.layout import LabelPrior
+from everhold.learn.metrics import MetricContext, Task
+from everhold.ledger.reader import read_study
+from everhold.queries.rng import fresh_seed
+from everhold.session.settings import OverlapRule
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["TestSetOptions", "checked_labels"]
+
+_BINS = 16  # labels of a regression that the prior supposes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TestSetOptions:
+    """Everything that `TestSet` takes besides rows, labels and reference; its docstring says what each is.
+
+    A contest's rules make the same value (`contest.board.Rules.options`).
+
+    >>> TestSetOptions(task="ranking")
+    Traceback (most recent call last):
+    ...
+    everhold.errors.SettingError: task is 'ranking'. Expected 'classification' or 'regression'.
+    """
+
+    __test__ = False  # not a class of tests, whatever its name begins with
+
+    task: Task = "classification"
+    prior: LabelPrior = "uniform"
+    path: Path | None = None
+    classes: tuple[Any, ...] | None = None
+    low: float | None = None
+    high: float | None = None
+    positive: Any = None
+    least_probability: float = 0.01
+    pairs: bool = False
+    label: str = "y"
+    confidence: float = 0.95
+    half_width: float | None = None
+    known_rows: int = 0
+    seed: int | None = None
+    overlap: OverlapRule = "refuse"
+
+    def __post_init__(self) -> None:
+        if self.task not in get_args(Task):
+            raise SettingError(f"task is {self.task!r}. Expected 'classification' or 'regression'.")
+        if self.prior not in get_args(LabelPrior):
+            raise SettingError(f"prior is {self.prior!r}. Expected one of {', '.join(get_args(LabelPrior))}.")
+        if not 0.0 < self.least_probability < 0.5:
+            raise SettingError(f"least_probability is {self.least_probability!r}. Expected a number between 0 and 0.5.")
+        if self.task == "regression" and (self.low is None or self.high is None or not self.low < self.high):
+            raise SettingError(
+                f"the declared range of the labels is low={self.low!r}, high={self.high!r}. A regression needs both, the "
+                "smaller first."
+            )
+
+    def with_seed(self) -> TestSetOptions:
+        """The same with a seed: the one that was given, that of the study that is there already, or a new one."""
+        if self.seed is not None:
+            return self
+        if self.path is not None and self.path.exists():
+            return replace(self, seed=int(read_study(self.path).study.settings["seed"]))
+        return replace(self, seed=fresh_seed())
+
+    @property
+    def holdout_settings(self) -> dict[str, Any]:
+        """What the holdout inside is made with."""
+        return {
+            "confidence": self.confidence,
+            "half_width": self.half_width,
+            "known_rows": self.known_rows,
+            "seed": self.seed,
+            "overlap": self.overlap,
+        }
+
+    def context(self, known: NDArray[Any] | None) -> MetricContext:
+        """What metrics may use. Of the possible labels only public facts say anything: options, or known labels."""
+        if self.task == "classification":
+            classes = self._possible(known)
+            return MetricContext(classes, self._positive(classes), 0.0, 1.0, self.least_probability)
+        low, high = float(self.low or 0.0), float(self.high or 0.0)
+        edges = np.linspace(low, high, _BINS + 1)
+        return MetricContext(0.5 * (edges[1:] + edges[:-1]), None, low, high, self.least_probability)
+
+    def _possible(self, known: NDArray[Any] | None) -> NDArray[Any]:
+        if self.classes is not None:
+            values = np.asarray(list(self.classes))
+            different, counts = np.unique(values, return_counts=True)
+            if len(different) != len(values):
+                twice = different[counts > 1][:1].tolist()[0]
+                raise SettingError(f"classes has {twice!r} more than once. Expected every possible label once.")
+        elif known is not None:
+            values = np.unique(known)
+        else:
+            raise SettingError(
+                "which labels can occur is not known from public facts. Expected classes=[0, 1], or "
+                "reference=(X_train, y_train)."
+            )
+        if len(values) < 2:
+            raise SettingError(
+                f"the classes are {values.tolist()!r}. Expected at least two: classes=[…] with every label that can occur."
+            )
+        return values
+
+    def _positive(self, classes: NDArray[Any]) -> Any:
+        if self.positive is not None and self.positive not in classes.tolist():
+            raise SettingError(
+                f"positive is {self.positive!r}, which is not among the classes {classes.tolist()!r}. Expected one of them."
+            )
+        return classes[1] if self.positive is None and len(classes) == 2 else self.positive
+
+
+def checked_labels(y: Any, rows: int, task: Task, context: MetricContext) -> NDArray[Any]:
+    """The test labels, one for each row and all of them possible. A message never shows one: they are private."""
+    labels = np.asarray(y)
+    if labels.ndim != 1 or rows != len(labels):
+        raise DataError(f"X has {rows:,} rows and y has shape {labels.shape}. Expected one label for each row.")
+    if task == "classification":
+        if not bool(np.isin(labels, context.classes).all()):
+            raise DataError(
+                "the test labels hold something that is not among the classes. Expected classes=[…] with every label that "
+                "can occur: they are public."
+            )
+        return labels
+    try:
+        labels = labels.astype(np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            "the test labels are not numbers, and a regression needs numbers. Convert them, or use task='classification'."
+        ) from None
+    if not bool(np.all((labels >= context.low) & (labels <= context.high))):
+        raise DataError(
+            "the test labels hold something outside the declared range, or missing. Expected low=… and high=… that hold "
+            "every label: they are public."
+        )
+    return labels
