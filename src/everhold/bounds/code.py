@@ -315,7 +315,13 @@ def _ln_unknown_rate(n: int, yes: int) -> float:
     if n == 0:
         return 0.0
     k, m = float(yes), float(n - yes)
-    b = _ln_sum([w + k * ln_yes + m * ln_no for w, ln_yes, ln_no in _RATE_TABLE])
+    if (
+        yes == 0 and n >= 64 and (last := n.bit_length() + 19) < _RATES
+    ):  # smaller rates together: weight 1/i, likelier still
+        terms = [w + m * ln_no for w, _, ln_no in _RATE_TABLE[: last - 1]]
+        b = _ln_sum([*terms, m * _RATE_NO[last - 1] - ln(float(last))])
+    else:
+        b = _ln_sum([w + k * ln_yes + m * ln_no for w, ln_yes, ln_no in _RATE_TABLE])
     return b - _ALLOWANCE * (1.0 - b)
 
 

@@ -44,6 +44,7 @@ __all__ = [
     "CountCells",
     "CountTolerance",
     "Foreseen",
+    "Found",
     "GroupMeanCells",
     "GroupShareCells",
     "Lesson",
@@ -52,8 +53,12 @@ __all__ = [
     "Measure",
     "Precision",
     "QuantileCells",
+    "Rates",
+    "Within",
     "count_interval",
     "count_of",
+    "in_steps",
+    "place_of",
     "room_beyond",
     "spread_of",
 ]
@@ -178,20 +183,26 @@ class CountTolerance:
 
     def counts(self, outcome: Outcome) -> tuple[int, int]:
         """The least and the largest count with this outcome."""
-        low, high = edges_beyond(self.reading, self.limits, outcome)
-        n = self.at.rows
-        least, most = ceil(n * (1 + low) / 2), floor(n * (1 + high) / 2)
-        if isinstance(outcome, int):  # a cell beyond τ is open on the side of the forecast
-            if outcome > 0 and n * (1 + low) == 2 * least:
-                least += 1
-            if outcome < 0 and n * (1 + high) == 2 * most:
-                most -= 1
+        n, per, tau, cell = self.at.rows, self.reading.denominator, self.limits.tau, self.limits.cell
+        # (1 + v)/2 = count/n, all over 2 · per · TOLERANCE_ONE
+        middle, whole = (per + self.reading.numerator) * TOLERANCE_ONE, 2 * per * TOLERANCE_ONE
+        if outcome is QUIET:
+            least, most = -(-n * (middle - tau * per) // whole), n * (middle + tau * per) // whole
+        else:  # a cell beyond τ is open on the side of the forecast
+            j = _cell(outcome)
+            near, far = (tau + (abs(j) - 1) * cell) * per, (tau + abs(j) * cell) * per
+            if j > 0:
+                least, most = n * (middle + near) // whole + 1, n * (middle + far) // whole
+            else:
+                least, most = -(-n * (middle - far) // whole), -(-n * (middle - near) // whole) - 1
         return max(least, 0), min(most, n)
 
     def ends(self, outcome: Outcome) -> tuple[float, float, float]:
         """By the exact tail."""
-        low, high = edges_beyond(self.reading, self.limits, outcome)
-        value = self.reading.value if outcome is QUIET else float((low + high) / 2)
+        value = self.reading.value
+        if outcome is not QUIET:
+            low, high = edges_beyond(self.reading, self.limits, outcome)
+            value = float((low + high) / 2)
         return 0.5 * (1.0 + min(max(value, -1.0), 1.0)), *count_interval(*self.counts(outcome), self.at)
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
@@ -255,12 +266,12 @@ class CountCells:
     query: Query
     reading: SketchValue
     at: Foreseen
-    cells: _Cells = field(init=False)
+    cells: Cells = field(init=False)
 
     def __post_init__(self) -> None:
-        u = _place(self.reading)
+        u = place_of(self.reading)
         spread = _share_spread(float(u), self.at.rows, self.reading.draws)
-        object.__setattr__(self, "cells", _Cells.around(u, spread, self.at.precision.fine))
+        object.__setattr__(self, "cells", Cells.around(u, spread, self.at.precision.fine))
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -312,7 +323,7 @@ def count_interval(least: int, most: int, at: Foreseen) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Rates:
+class Rates:
     """Fan's bound, or Chernoff's, with everything that is chosen in public.
 
     Attributes:
@@ -328,7 +339,7 @@ class _Rates:
     nats: float
 
     @classmethod
-    def foreseen(cls, place: float, second: float, rows: float, nats: float) -> _Rates:
+    def foreseen(cls, place: float, second: float, rows: float, nats: float) -> Rates:
         """The narrower bound for a mean of about `rows` rows at this place with this second moment (in steps²)."""
         centre = min(max(round(place * STEPS), 0), STEPS)
         second, rows = max(second, 1.0), max(rows, 1.0)
@@ -372,7 +383,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Within:
+class Within:
     """Cells and ladder of a measure whose private interval is not a function of the cell.
 
     Attributes:
@@ -383,16 +394,16 @@ class _Within:
         off: how far the forecast may be off before an ask is a surprise, as a place.
     """
 
-    cells: _Cells
+    cells: Cells
     radii: tuple[int, int]
     public: tuple[int, int] | None
     precision: Precision
     off: float = 0.0
 
     @classmethod
-    def around(cls, place: Fraction, spread: float, radii: tuple[float, float], rows: float, at: Foreseen) -> _Within:
+    def around(cls, place: Fraction, spread: float, radii: tuple[float, float], rows: float, at: Foreseen) -> Within:
         """For a forecast that may be off by `spread`, from about `rows` private rows."""
-        cells = _Cells.around(place, spread, at.precision.fine)
+        cells = Cells.around(place, spread, at.precision.fine)
         below, above = (max(ceil(min(one, 1.0) * PLACE_ONE * at.precision.start), 1) for one in radii)
         public = None
         if at.noise is not None:
@@ -469,16 +480,16 @@ class MeanCells:
     query: Query
     reading: SketchValue
     at: Foreseen
-    rates: _Rates = field(init=False)
-    within: _Within = field(init=False)
+    rates: Rates = field(init=False)
+    within: Within = field(init=False)
 
     def __post_init__(self) -> None:
-        u = _place(self.reading)
+        u = place_of(self.reading)
         n, draws = self.at.others, self.reading.draws
-        rates = _Rates.foreseen(float(u), self.reading.second, n, self.at.nats)
+        rates = Rates.foreseen(float(u), self.reading.second, n, self.at.nats)
         spread = spread_of(self.reading.second, n, draws)
         object.__setattr__(self, "rates", rates)
-        object.__setattr__(self, "within", _Within.around(u, spread, rates.radii, min(n, draws), self.at))
+        object.__setattr__(self, "within", Within.around(u, spread, rates.radii, min(n, draws), self.at))
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -524,17 +535,17 @@ class GroupShareCells:
     reading: SketchValue
     values: tuple[GridValues, GridValues] | None
     at: Foreseen
-    within: _Within = field(init=False)
+    within: Within = field(init=False)
 
     def __post_init__(self) -> None:
-        u = _place(self.reading)
+        u = place_of(self.reading)
         rows = max(self.at.others * self.reading.group, 1.0)
         m = max(round(rows), 1)
         k = min(max(round(float(u) * m), 0), m)
         low, high = binomial_interval(k, k, m, self.at.nats)
         radii = max(k / m - low, 0.0), max(high - k / m, 0.0)
         spread = _share_spread(float(u), rows, self.reading.draws)
-        within = _Within.around(u, spread, radii, min(rows, self.reading.draws), self.at)
+        within = Within.around(u, spread, radii, min(rows, self.reading.draws), self.at)
         object.__setattr__(self, "within", within)
 
     @property
@@ -582,16 +593,16 @@ class GroupMeanCells:
     reading: SketchValue
     values: tuple[GridValues, GridValues] | None
     at: Foreseen
-    rates: _Rates = field(init=False)
-    within: _Within = field(init=False)
+    rates: Rates = field(init=False)
+    within: Within = field(init=False)
 
     def __post_init__(self) -> None:
-        u = _place(self.reading)
+        u = place_of(self.reading)
         rows, draws = max(self.at.others * self.reading.group, 1.0), self.reading.draws
-        rates = _Rates.foreseen(float(u), self.reading.second, rows, self.at.nats)
+        rates = Rates.foreseen(float(u), self.reading.second, rows, self.at.nats)
         spread = spread_of(self.reading.second, rows, draws)
         object.__setattr__(self, "rates", rates)
-        object.__setattr__(self, "within", _Within.around(u, spread, rates.radii, min(rows, draws), self.at))
+        object.__setattr__(self, "within", Within.around(u, spread, rates.radii, min(rows, draws), self.at))
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -629,7 +640,7 @@ class GroupMeanCells:
 
 
 def _group_lesson(
-    within: _Within, outcome: Outcome, steps: NDArray[np.float64], member: NDArray[np.bool_], reading: SketchValue
+    within: Within, outcome: Outcome, steps: NDArray[np.float64], member: NDArray[np.bool_], reading: SketchValue
 ) -> Lesson | None:
     if outcome is QUIET or outcome == NOTHING or _cell_and_step(outcome)[0] == 0:
         return None
@@ -847,7 +858,7 @@ def _rounded(t: float, step: float | None) -> float:
 # geometry ---------------------------------------------------------------------------------------------------------------
 
 
-class _Cells(NamedTuple):
+class Cells(NamedTuple):
     """Cells of one width around a forecast, in multiples of 1/PLACE_ONE; the width is even."""
 
     centre: int
@@ -855,7 +866,7 @@ class _Cells(NamedTuple):
     scale: int
 
     @classmethod
-    def around(cls, place: Fraction, spread: float, fine: Fraction) -> _Cells:
+    def around(cls, place: Fraction, spread: float, fine: Fraction) -> Cells:
         """Cells of `fine` times what the forecast may be off by."""
         half = max(round(spread * float(fine) * PLACE_ONE / 2), 1)
         scale = max(round(1.35 * max(spread, 2.0**-31) * PLACE_ONE / (2 * half) * 1024), 1)
@@ -942,7 +953,7 @@ def _share_radius(place: float, nats: float, rows: float) -> float:
     return 0.5 * (kl_upper(place, radius) - kl_lower(place, radius))
 
 
-def _place(reading: SketchValue) -> Fraction:
+def place_of(reading: SketchValue) -> Fraction:
     """The forecast as a place, on the grid of cells."""
     u = Fraction(reading.numerator + reading.denominator, 2 * reading.denominator)
     return Fraction(round(min(max(u, Fraction(0)), Fraction(1)) * PLACE_ONE), PLACE_ONE)

@@ -35,7 +35,7 @@ from everhold.ledger.rounds import Begun, Done, Performed, RecordedFinding, Roun
 from everhold.ledger.walk import charged, propose, returned, walk
 from everhold.queries.act import ASK, Act
 from everhold.queries.expression import BoundedMean, Expression, expression
-from everhold.queries.expression.groups import GroupMean, GroupShare, QuantileOf
+from everhold.queries.expression.groups import GROUPED, QuantileOf
 from everhold.queries.expression.program import Batch, Columns, TooSlow
 from everhold.queries.expression.question import Evaluated, itself, size_of_query
 from everhold.queries.protocol import NOTHING, ActingMechanism, P
@@ -102,9 +102,9 @@ class _Part:
 
 def _linear(query: Query) -> Sequence[Query]:
     """The linear questions that a text question is made of, where they are fixed by the question."""
-    if isinstance(query, GroupShare | GroupMean):
-        return query.parts
-    return () if isinstance(query, QuantileOf) else (query,)
+    if isinstance(query, QuantileOf):
+        return ()
+    return query.parts if isinstance(query, GROUPED) else (query,)
 
 
 class _Turn:
@@ -219,7 +219,7 @@ class Session(Generic[P]):
             raise QuestionError(
                 'a statistic is asked by itself: holdout.ask(eh.Mean("age")). Here only single questions fit.'
             )
-        if isinstance(question, GroupShare | GroupMean | QuantileOf):
+        if isinstance(question, GROUPED):
             return question
         query = as_query(question, name=name)
         require_name(query)
