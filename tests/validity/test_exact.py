@@ -32,6 +32,7 @@ from everhold.mechanism.measure import (
     Precision,
     QuantileCells,
 )
+from everhold.mechanism.pairs import DifferenceCells, PairedCells
 from everhold.mechanism.tolerance import TOLERANCE_ONE, Tolerance
 from everhold.queries.expression import number, question_of
 from everhold.queries.expression.groups import quantile_of
@@ -373,6 +374,75 @@ def test_a_certificate_of_a_quiet_group_share_is_never_narrower_than_valid():
 
 def _mechanism(n: int) -> Everhold:
     return eh.Holdout(n, prior=eh.Reference(40), seed=0).session.mechanism
+
+
+# differences ------------------------------------------------------------------------------------------------------------
+
+
+class _Shares:
+    parts, low = (None, None, None, None), None
+
+
+def difference_of_shares(n: int, *, nats: float, known: int = 0, noise=None) -> DifferenceCells:
+    """Forecasts .3 and .6 of groups with two thirds and a sixth of the rows: neither is what the rows will show."""
+    groups = (SketchValue("mean", -2, 5, 400.0, 0, 0.66), SketchValue("mean", 1, 5, 100.0, 0, 0.17))
+    at = seen_from(n, nats=nats, noise=noise, known=known, fine=Fraction(1, 32), ladder=64, start=Fraction(1, 2))
+    return DifferenceCells(_Shares(), SketchValue("mean", -3, 10, 100.0), groups, (), at)
+
+
+@pytest.mark.parametrize("known", [0, 1])
+def test_a_difference_of_groups_of_unequal_size_misses_with_at_most_its_probability(known):
+    """Given any two sizes, exact over all counts: two ends, so at most 2 e^-c. Control: ends moved in."""
+    n, nats, sizes = 20, 1.5, [(1, 1), (2, 9), (9, 2), (12, 3), (5, 5)]
+    measure = difference_of_shares(n, nats=nats, known=known)
+    shares = [i / 8 for i in range(9)]
+    worst = moved = 0.0
+    for m1, m2 in sizes:
+        printed = {}
+        for k1, k2 in product(range(m1 + 1), range(m2 + 1)):
+            outcome = measure.decide([Sums.yes_no(k, n) for k in (k1, m1 - k1, k2, m2 - k2)])
+            printed[k1, k2] = tuple(2.0 * end - 1.0 for end in measure.ends(outcome)[1:])
+        for p1, p2 in product(shares, shares):
+            weights = {(k1, k2): pmf(k1, m1, p1) * pmf(k2, m2, p2) for k1, k2 in printed}
+            d = p1 - p2
+            worst = max(worst, sum(w for at, w in weights.items() if not printed[at][0] <= d <= printed[at][1]))
+            narrow = {at: (low * 0.4 - 0.6 * 0.3, high * 0.4 - 0.6 * 0.3) for at, (low, high) in printed.items()}
+            moved = max(moved, sum(w for at, w in weights.items() if not narrow[at][0] <= d <= narrow[at][1]))
+    assert worst <= 2 * exp(-nats)
+    assert moved > 2 * exp(-nats)
+
+
+def test_a_group_without_rows_has_no_difference():
+    measure = difference_of_shares(20, nats=2.0, noise=2.0)
+    assert measure.decide([Sums.yes_no(k, 20) for k in (3, 4, 0, 0)]) == NOTHING
+    assert measure.ends(NOTHING) == (inf, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("known", [0, 2])
+@pytest.mark.parametrize("forecast", [(0.3, 0.2), (0.02, 0.9)], ids=["right", "wrong"])
+def test_a_difference_of_shares_on_the_same_rows_misses_with_at_most_its_probability(forecast, known):
+    """Exact over all pairs of counts of 12 rows, whatever was foreseen. Control: the interval, halved."""
+    n, nats = 12, 1.5
+    at = seen_from(n, nats=nats, known=known, fine=Fraction(1, 32), ladder=64, start=Fraction(1, 2))
+    d = Fraction(round(100 * (forecast[0] - forecast[1])), 100)
+    measure = PairedCells(_Group(), SketchValue("mean", d.numerator, d.denominator, 200.0), forecast, (), at)
+    printed = {}
+    for a, m in all_pairs(n):
+        b = m - a
+        outcome = measure.decide([Sums.yes_no(a, n), Sums.yes_no(b, n)])
+        printed[a, b] = tuple(2.0 * end - 1.0 for end in measure.ends(outcome)[1:])
+
+    def missed(p: float, q: float, factor: float) -> float:
+        total = 0.0
+        for (a, b), (low, high) in printed.items():
+            middle, half = 0.5 * (low + high), 0.5 * (high - low) * factor
+            if abs(p - q - middle) > half:
+                total += comb(n, a) * comb(n - a, b) * p**a * q**b * max(1 - p - q, 0.0) ** (n - a - b)
+        return total
+
+    laws = [(i / 10, j / 10) for i in range(11) for j in range(11 - i)]
+    assert max(missed(p, q, 1.0) for p, q in laws) <= 2 * exp(-nats)
+    assert max(missed(p, q, 0.3) for p, q in laws) > 2 * exp(-nats)
 
 
 # quantiles with ties ----------------------------------------------------------------------------------------------------
