@@ -215,7 +215,7 @@ QUESTIONS = (
     mean("distance"),
     mean("air_time"),
     quantile(SPEED, 0.5, ends=(0.0, 700.0)),
-    correlation("air_time", "distance"),
+    correlation("distance", "dep_delay"),
     share("distance > 1000 AND hour < 12"),
     share(LATE, "carrier = 'B6'"),
     share(LATE, "hour >= 17"),

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import isinf, nan
+from math import isinf, nan, sqrt
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from everhold.bounds.budget import Budget
 from everhold.bounds.code import Code
@@ -31,23 +33,25 @@ from everhold.mechanism.measure import (
     Precision,
     QuantileCells,
     count_interval,
+    place_of,
     room_beyond,
 )
 from everhold.mechanism.pairs import DifferenceCells, PairedCells
 from everhold.mechanism.rules.rule import Constraint, check_fit
 from everhold.mechanism.sketch import Sketch, unchanged
+from everhold.mechanism.spreads import SpreadCells, combined
 from everhold.mechanism.tolerance import Anytime, ToleranceInputs
 from everhold.queries.act import ASK, Act
 from everhold.queries.answer import Answer, Preview
-from everhold.queries.expression.groups import GROUPED, GroupDifference, GroupMean, GroupShare, PairedShares
-from everhold.queries.grid import VALUE_ONE
+from everhold.queries.expression.groups import GROUPED, GroupDifference, GroupMean, GroupShare, PairedShares, SpreadOf
+from everhold.queries.grid import VALUE_ONE, GridValues
 from everhold.queries.protocol import QUIET, SketchValue
 
 if TYPE_CHECKING:
     from everhold.mechanism.estimator import Estimator, Look
     from everhold.mechanism.tolerance import Contract
     from everhold.queries.expression.groups import Grouped
-    from everhold.queries.grid import GridValues, Scale, Sums
+    from everhold.queries.grid import Scale, Sums
     from everhold.queries.protocol import Outcome
     from everhold.queries.query import Query
 
@@ -81,11 +85,12 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Batch:
-    """Readings that share a price: all were fixed before the first was read."""
+    """Readings that share a price and all else: they were fixed before the first was read."""
 
     nats: float
     left: int
     precision: Precision
+    misfit: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,6 +113,15 @@ class _State:
     batch: _Batch | None = None
     taught: _Taught = field(default_factory=_Taught)
     closed: bool = False
+    offs: tuple[int, float] = (0, 0.0)
+
+    @property
+    def misfit(self) -> float:
+        """How far off forecasts have been, in foreseen standard deviations: what was disclosed of it, shrunk towards 1."""
+        if self.batch is not None:
+            return self.batch.misfit
+        count, squares = self.offs
+        return max(sqrt((2.0 + squares) / (2.0 + count)), 1.0)
 
 
 class Everhold:
@@ -222,7 +236,7 @@ class Everhold:
         noise = None
         if act.kind == "ask":
             noise = self._noise(state.budget.code)
-        at = Foreseen(nats, self._n, self._known, noise, precision)
+        at = Foreseen(nats, self._n, self._known, noise, precision, state.misfit)
         if isinstance(query, GROUPED):
             if not self._grouped or (look := self._estimator.look(state.sketch, query.parts)) is None:
                 raise QuestionError(
@@ -267,6 +281,8 @@ class Everhold:
         if isinstance(query, GroupDifference):
             first, second = (_side_reading(look.values[i : i + 2], look, query.low is not None) for i in (0, 2))
             return DifferenceCells(query, reading, (first, second), look.values, at)
+        if isinstance(query, SpreadOf):
+            return SpreadCells(query, reading, _means(look.values, look), at)
         if isinstance(query, PairedShares):
             return PairedCells(query, reading, _shares(look), look.values, at)
         if isinstance(query, GroupShare):
@@ -292,7 +308,7 @@ class Everhold:
         if act.parts >= _LARGE_BATCH:
             return nats, _BATCH
         fine = Fraction(min(state.budget.spending.claims + 1, 6), 2)
-        return nats, Precision(fine)
+        return nats, Precision(fine, start=Fraction(21 if state.misfit < 2.0 else 24, 20))
 
     def needs(self, proposal: Offer) -> tuple[Query, ...]:
         """The linear questions whose private sums are wanted."""
@@ -328,10 +344,14 @@ class Everhold:
             budget = budget if act.place > 1 else budget.claimed(act.share)
             left = act.parts - act.place
             _, precision = self._price(act)
-            batch = _Batch(proposal.nats, left, precision) if left else None
+            batch = _Batch(proposal.nats, left, precision, state.misfit) if left else None
         taught = self._taught(state.taught, proposal, outcome)
+        off = proposal.measure.off(outcome)
+        offs = state.offs if off is None else (state.offs[0] + 1, state.offs[1] + min(off * off, 400.0))
         closed = act.kind == "close" and batch is None
-        after = replace(state, round=proposal.round, budget=budget, batch=batch, taught=taught, closed=closed)
+        after = replace(
+            state, round=proposal.round, budget=budget, batch=batch, taught=taught, closed=closed, offs=offs
+        )
         ended = batch is None and not closed and bool(taught.queries)
         if not ended:
             if fit is not None:
@@ -485,11 +505,28 @@ def _group_reading(values: Sequence[GridValues], look: Look, query: Grouped) -> 
         up, down = (_steps_of(one, look) for one in values)
         per = look.masses.per * STEPS
         return SketchValue("mean", min(max(up - down, -per), per), per, look.draws)
+    if isinstance(query, SpreadOf):
+        means = _means(values, look)
+        places = [(float(place_of(one)),) * 3 for one in means]
+        value = Fraction(combined(query, places)[0]) * 2 - 1
+        return SketchValue("mean", value.numerator, value.denominator, means[0].draws, 0, means[0].group)
     if isinstance(query, GroupDifference):
         one, other = (_side_reading(values[i : i + 2], look, query.low is not None) for i in (0, 2))
         d = Fraction(one.numerator, 2 * one.denominator) - Fraction(other.numerator, 2 * other.denominator)
         return SketchValue("mean", d.numerator, d.denominator, min(one.draws, other.draws))
     return replace(_side_reading(values, look, isinstance(query, GroupMean)), scale=_scale(query))
+
+
+def _means(values: Sequence[GridValues], look: Look) -> tuple[SketchValue, ...]:
+    """Every mean of a variance or correlation, over the rows of its group."""
+    down, first, *rest = values
+    found = [_side_reading((first, down), look, True)]
+    member = first.array + down.array + STEPS == STEPS
+    count = np.where(member, float(VALUE_ONE), -float(VALUE_ONE))
+    for one in rest:
+        other = GridValues("mean", np.where(member, -one.array, count))
+        found.append(_side_reading((one, other), look, True))
+    return tuple(found)
 
 
 def _steps_of(values: GridValues, look: Look) -> int:

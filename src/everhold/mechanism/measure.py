@@ -23,9 +23,9 @@ import numpy as np
 
 from everhold.bounds.binomial import binomial_interval, tail_refutes
 from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS, beyond_nats, reading_nats, step_nats
-from everhold.bounds.concentration import kl_interval, kl_lower, kl_upper, known_rows_range
+from everhold.bounds.concentration import kl_interval, known_rows_range
 from everhold.bounds.fan import fan_exact_radius, fan_radius, fan_rate, fan_reach
-from everhold.mechanism.tolerance import TOLERANCE_ONE
+from everhold.mechanism.tolerance import TOLERANCE_ONE, share_radius
 from everhold.queries.grid import VALUE_ONE, GridValues
 from everhold.queries.protocol import NOTHING, QUIET
 
@@ -72,6 +72,7 @@ STEPS = 2 * VALUE_ONE
 QUANTUM = 2.0**-16
 """How far rounding to the grid can move a mean, as a place: 2⁻¹⁷ for each row, and as much for the mean of a unit's rows."""
 
+_WIDEST = 3.5  # standard deviations of the private rows' own mean
 _MARGIN = 1.05  # of the foreseen distance, before the first step
 
 
@@ -98,6 +99,7 @@ class Foreseen(NamedTuple):
         known: how many of them the analyst may know.
         noise: for an ask, how many standard deviations the forecast may be off before it is a surprise; None of a reading.
         precision: of what is disclosed.
+        misfit: how far off forecasts have been so far, in the standard deviations that were foreseen; at least 1.
     """
 
     nats: float
@@ -105,6 +107,7 @@ class Foreseen(NamedTuple):
     known: int
     noise: float | None
     precision: Precision
+    misfit: float = 1.0
 
     @property
     def others(self) -> int:
@@ -136,6 +139,9 @@ class Measure(Protocol):
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private value itself, as a place, for acts that disclose something else. None: there is none."""
+
+    def off(self, outcome: Outcome) -> float | None:
+        """How far the private value was from the forecast, in foreseen standard deviations, as far as that was disclosed."""
 
     def nats(self, outcome: Outcome) -> float:
         """The cost of that outcome to all later claims."""
@@ -176,6 +182,10 @@ class CountTolerance:
     def value(self, sums: Sequence[Sums]) -> Fraction:
         """The private mean."""
         return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
+
+    def off(self, outcome: Outcome) -> float | None:
+        """Not known to that precision."""
+        return None
 
     def nats(self, outcome: Outcome) -> float:
         """The cell's code; how many cells there are is public."""
@@ -235,6 +245,10 @@ class MeanTolerance:
         """The private mean."""
         return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
 
+    def off(self, outcome: Outcome) -> float | None:
+        """Not known to that precision."""
+        return None
+
     def nats(self, outcome: Outcome) -> float:
         """The cell's code; how many cells there are is public."""
         return cell_beyond_nats(self.reading, self.limits, outcome)
@@ -271,7 +285,8 @@ class CountCells:
     def __post_init__(self) -> None:
         u = place_of(self.reading)
         spread = _share_spread(float(u), self.at.rows, self.reading.draws)
-        object.__setattr__(self, "cells", Cells.around(u, spread, self.at.precision.fine))
+        alone = _share_spread(float(u), self.at.rows, inf)
+        object.__setattr__(self, "cells", Cells.around(u, spread, alone, self.at))
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -285,6 +300,10 @@ class CountCells:
     def value(self, sums: Sequence[Sums]) -> Fraction:
         """The private mean."""
         return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
+
+    def off(self, outcome: Outcome) -> float | None:
+        """By the cell."""
+        return None if outcome == NOTHING else self.cells.off(_cell(outcome))
 
     def nats(self, outcome: Outcome) -> float:
         """The reading's code."""
@@ -401,9 +420,11 @@ class Within:
     off: float = 0.0
 
     @classmethod
-    def around(cls, place: Fraction, spread: float, radii: tuple[float, float], rows: float, at: Foreseen) -> Within:
-        """For a forecast that may be off by `spread`, from about `rows` private rows."""
-        cells = Cells.around(place, spread, at.precision.fine)
+    def around(
+        cls, place: Fraction, spread: float, alone: float, radii: tuple[float, float], rows: float, at: Foreseen
+    ) -> Within:
+        """For a forecast that may be off by `spread`, `alone` because of the private rows, of which there are `rows`."""
+        cells = Cells.around(place, spread, alone, at)
         below, above = (max(ceil(min(one, 1.0) * PLACE_ONE * at.precision.start), 1) for one in radii)
         public = None
         if at.noise is not None:
@@ -429,6 +450,10 @@ class Within:
             self._step((found.high - edges[1]) * PLACE_ONE, self.radii[1]),
         )
         return j, wanted
+
+    def missed(self, outcome: Outcome) -> float | None:
+        """How far the cell is from the forecast, in foreseen standard deviations; None where no cell was disclosed."""
+        return self.cells.off(outcome[0]) if isinstance(outcome, tuple) else None
 
     def _step(self, distance: Fraction, radius: int) -> int:
         """The least step whose distance is at least this one."""
@@ -487,9 +512,9 @@ class MeanCells:
         u = place_of(self.reading)
         n, draws = self.at.others, self.reading.draws
         rates = Rates.foreseen(float(u), self.reading.second, n, self.at.nats)
-        spread = spread_of(self.reading.second, n, draws)
+        spread, alone = spread_of(self.reading.second, n, draws), spread_of(self.reading.second, n, inf)
         object.__setattr__(self, "rates", rates)
-        object.__setattr__(self, "within", Within.around(u, spread, rates.radii, min(n, draws), self.at))
+        object.__setattr__(self, "within", Within.around(u, spread, alone, rates.radii, min(n, draws), self.at))
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -507,6 +532,10 @@ class MeanCells:
     def value(self, sums: Sequence[Sums]) -> Fraction:
         """The private mean."""
         return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
+
+    def off(self, outcome: Outcome) -> float | None:
+        """By the cell."""
+        return self.within.missed(outcome)
 
     def nats(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
@@ -545,7 +574,8 @@ class GroupShareCells:
         low, high = binomial_interval(k, k, m, self.at.nats)
         radii = max(k / m - low, 0.0), max(high - k / m, 0.0)
         spread = _share_spread(float(u), rows, self.reading.draws)
-        within = Within.around(u, spread, radii, min(rows, self.reading.draws), self.at)
+        alone = _share_spread(float(u), rows, inf)
+        within = Within.around(u, spread, alone, radii, min(rows, self.reading.draws), self.at)
         object.__setattr__(self, "within", within)
 
     @property
@@ -568,6 +598,10 @@ class GroupShareCells:
         """The private share of the group."""
         yes, no = (count_of(one, self.at.rows) for one in sums)
         return Fraction(yes, yes + no) if yes + no else None
+
+    def off(self, outcome: Outcome) -> float | None:
+        """By the cell."""
+        return self.within.missed(outcome)
 
     def nats(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
@@ -600,9 +634,9 @@ class GroupMeanCells:
         u = place_of(self.reading)
         rows, draws = max(self.at.others * self.reading.group, 1.0), self.reading.draws
         rates = Rates.foreseen(float(u), self.reading.second, rows, self.at.nats)
-        spread = spread_of(self.reading.second, rows, draws)
+        spread, alone = spread_of(self.reading.second, rows, draws), spread_of(self.reading.second, rows, inf)
         object.__setattr__(self, "rates", rates)
-        object.__setattr__(self, "within", Within.around(u, spread, rates.radii, min(rows, draws), self.at))
+        object.__setattr__(self, "within", Within.around(u, spread, alone, rates.radii, min(rows, draws), self.at))
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -622,6 +656,10 @@ class GroupMeanCells:
         """The private mean of the group."""
         up, down = (in_steps(one, self.at.rows)[0] for one in sums)
         return Fraction(up, up + down) if up + down else None
+
+    def off(self, outcome: Outcome) -> float | None:
+        """By the cell."""
+        return self.within.missed(outcome)
 
     def nats(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
@@ -688,11 +726,11 @@ class QuantileCells:
         """Thresholds where the sketch's distribution function passes levels around the wanted one."""
         q = query.level
         rows, draws = max(at.others * reading.group, 1.0), max(reading.draws, 1.0)
-        sampling = _share_radius(q, at.nats, rows)
+        sampling = share_radius(q, at.nats / rows)
         spread = max(_share_spread(q, rows, draws), 1e-9)
-        fine = float(at.precision.fine) * spread
+        fine = min(float(at.precision.fine) * spread, _WIDEST * share_radius(q, 0.5 / rows))
         noise = at.noise or 0.0
-        most = (12.0 + noise) * spread + 1.5 * sampling
+        most = (6.0 + 6.0 * at.misfit + noise) * spread + 1.5 * sampling
         levels, z, width = [q], 0.0, fine
         while z < 1.0:
             z += width
@@ -728,7 +766,7 @@ class QuantileCells:
         public = None
         if at.noise is not None:
             public = ends(at.noise * spread + sampling * (_MARGIN + 2.0 / sqrt(min(rows, draws))))
-        scale = max(round(1.35 / float(at.precision.fine) * 1024), 1)
+        scale = max(round(1382.4 * at.misfit * spread / fine), 1)
         return cls(query, reading, values, at, thresholds, forecast, reach, public, scale)
 
     @property
@@ -768,6 +806,10 @@ class QuantileCells:
         """The private quantile, rounded up to a threshold."""
         outcome = replace(self, public=None).decide(sums)
         return None if outcome == NOTHING else Fraction(self.ends(outcome)[0])
+
+    def off(self, outcome: Outcome) -> float | None:
+        """By the thresholds in between."""
+        return abs(outcome[0]) * 1382.4 * self.at.misfit / self.scale if isinstance(outcome, tuple) else None
 
     def nats(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
@@ -864,13 +906,22 @@ class Cells(NamedTuple):
     centre: int
     width: int
     scale: int
+    spread: float
 
     @classmethod
-    def around(cls, place: Fraction, spread: float, fine: Fraction) -> Cells:
-        """Cells of `fine` times what the forecast may be off by."""
-        half = max(round(spread * float(fine) * PLACE_ONE / 2), 1)
-        scale = max(round(1.35 * max(spread, 2.0**-31) * PLACE_ONE / (2 * half) * 1024), 1)
-        return cls(round(place * PLACE_ONE), 2 * half, min(scale, 2**40))
+    def around(cls, place: Fraction, spread: float, alone: float, at: Foreseen) -> Cells:
+        """Cells of `fine` times what the forecast may be off by, but not much wider than the private rows' own noise.
+
+        Where forecasts have been off by more than that, the code expects it.
+        """
+        spread = max(spread, 2.0**-31)
+        half = max(round(min(spread * float(at.precision.fine), _WIDEST * alone) * PLACE_ONE / 2), 1)
+        scale = max(round(1.35 * at.misfit * spread * PLACE_ONE / (2 * half) * 1024), 1)
+        return cls(round(place * PLACE_ONE), 2 * half, min(scale, 2**40), spread)
+
+    def off(self, j: int) -> float:
+        """How far a cell is from the forecast, in foreseen standard deviations."""
+        return abs(j) * self.width / PLACE_ONE / self.spread
 
     def of(self, value: Fraction) -> int:
         """The cell of a place; a cell contains its lower end."""
@@ -945,12 +996,7 @@ def spread_of(second: float, rows: float, draws: float) -> float:
 
 def _share_spread(place: float, rows: float, draws: float) -> float:
     """The same for a share: a kl radius, so that it is right near 0 and 1 and never 0."""
-    return _share_radius(min(max(place, 0.0), 1.0), 0.5, 1.0 / (1.0 / rows + 1.0 / max(draws, 1.0)))
-
-
-def _share_radius(place: float, nats: float, rows: float) -> float:
-    radius = nats / rows
-    return 0.5 * (kl_upper(place, radius) - kl_lower(place, radius))
+    return share_radius(place, 0.5 * (1.0 / rows + 1.0 / max(draws, 1.0)))
 
 
 def place_of(reading: SketchValue) -> Fraction:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import sqrt
+from math import inf, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,9 +71,9 @@ class DifferenceCells:
         object.__setattr__(self, "centres", centres)
         object.__setattr__(self, "seconds", seconds)
         rows = [max(self.at.others * one.group, 1.0) for one in self.groups]
-        spread = sqrt(
-            sum(spread_of(second, m, one.draws) ** 2 for second, m, one in zip(seconds, rows, self.groups, strict=True))
-        )
+        sides = list(zip(seconds, rows, self.groups, strict=True))
+        spread = sqrt(sum(spread_of(second, m, one.draws) ** 2 for second, m, one in sides))
+        alone = sqrt(sum(spread_of(second, m, inf) ** 2 for second, m, _ in sides))
         counts = [max(round(m), 1) for m in rows]
         firsts = [centre * m for centre, m in zip(centres, counts, strict=True)]
         squares = [
@@ -84,7 +84,7 @@ class DifferenceCells:
         middle = Fraction(centres[0] - centres[1])
         radii = float((middle - low) / (2 * STEPS)), float((high - middle) / (2 * STEPS))
         fewest = min(*rows, *(one.draws for one in self.groups))
-        within = Within.around(place_of(self.reading), spread / 2.0, radii, fewest, self.at)
+        within = Within.around(place_of(self.reading), spread / 2.0, alone / 2.0, radii, fewest, self.at)
         object.__setattr__(self, "within", within)
 
     def _bound(self, firsts: Sequence[int], squares: Sequence[int], counts: Sequence[int]) -> tuple[Fraction, Fraction]:
@@ -141,6 +141,10 @@ class DifferenceCells:
             return None
         one, other = (Fraction(first, m * STEPS) for first, _, m in sides)
         return (1 + one - other) / 2
+
+    def off(self, outcome: Outcome) -> float | None:
+        """By the cell."""
+        return self.within.missed(outcome)
 
     def nats(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
@@ -199,8 +203,9 @@ class PairedCells:
         low, high = paired_interval(first, second, max(n, first + second), rates, self.at.nats)
         value = (first - second) / n
         radii = max(value - low, 0.0) / 2.0, max(high - value, 0.0) / 2.0
-        spread = sqrt(max(a + b - (a - b) * (a - b), 1.0 / (16.0 * draws)) * (1.0 / n + 1.0 / draws)) / 2.0
-        within = Within.around(place_of(self.reading), spread, radii, min(n, draws), self.at)
+        variance = max(a + b - (a - b) * (a - b), 1.0 / (16.0 * draws))
+        spread, alone = sqrt(variance * (1.0 / n + 1.0 / draws)) / 2.0, sqrt(variance / n) / 2.0
+        within = Within.around(place_of(self.reading), spread, alone, radii, min(n, draws), self.at)
         object.__setattr__(self, "within", within)
 
     @property
@@ -222,6 +227,10 @@ class PairedCells:
         """The private difference."""
         a, b = (count_of(one, self.at.rows) for one in sums)
         return (1 + Fraction(a - b, self.at.rows)) / 2
+
+    def off(self, outcome: Outcome) -> float | None:
+        """By the cell."""
+        return self.within.missed(outcome)
 
     def nats(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
