@@ -308,7 +308,7 @@ class Everhold:
         if act.parts >= _LARGE_BATCH:
             return nats, _BATCH
         fine = Fraction(min(state.budget.spending.claims + 1, 6), 2)
-        return nats, Precision(fine, start=Fraction(21 if state.misfit < 2.0 else 24, 20))
+        return nats, Precision(fine)
 
     def needs(self, proposal: Offer) -> tuple[Query, ...]:
         """The linear questions whose private sums are wanted."""
