@@ -162,6 +162,7 @@ _PLACES = {
         "PrecisionExhausted",
         "PriorError",
         "QuestionError",
+        "ReferenceWarning",
         "ReplayError",
         "RequestConflict",
         "SchemaWarning",

@@ -779,6 +779,6 @@ class Session(Generic[P]):
         if self.broken:
             return f"Session({self.size:,} private rows, interrupted: open the study again)"
         return (
-            f"Session({self.size:,} private rows, questions: {self.rounds:,}, surprises: {self.surprises:,}, "
+            f"Session({self.size:,} private rows, rounds: {self.rounds:,}, surprises: {self.surprises:,}, "
             f"{self.spent:.1f} nats spent)"
         )
