@@ -166,6 +166,7 @@ _PLACES = {
         "PrecisionExhausted",
         "PriorError",
         "QuestionError",
+        "ReferenceWarning",
         "ReplayError",
         "RequestConflict",
         "SchemaWarning",

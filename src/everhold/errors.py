@@ -40,6 +40,7 @@ __all__ = [
     "PrecisionExhausted",
     "PriorError",
     "QuestionError",
+    "ReferenceWarning",
     "ReplayError",
     "RequestConflict",
     "SchemaWarning",
@@ -129,6 +130,10 @@ class MissingExtra(EverholdError, ImportError):
 
 class SchemaWarning(UserWarning):
     """A point of a proposed schema that its owner should check. Derived from public rows alone."""
+
+
+class ReferenceWarning(UserWarning):
+    """The reference is much smaller than the private side, so that asks are far wider than they could be."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -58,7 +58,7 @@ def mass_above(nats: float) -> int:
 def exact_reading(j: int, scale: int, cells: int) -> Fraction:
     a, j = Fraction(scale, 1024), abs(j)
     q = 1 / (1 + a) if j == 0 else a / ((2 * j - 1 + a) * (2 * j + 1 + a))
-    return Fraction(7, 8) * q + Fraction(1, 8) / cells
+    return Fraction(31, 32) * q + Fraction(1, 32) / cells
 
 
 def exact_beyond(j: int, up: int, down: int) -> Fraction:
@@ -99,9 +99,9 @@ def test_reading_sums_to_at_most_one_wherever_the_forecast_lies(scale, cells, fi
 
 
 def test_the_other_forecasts():
-    assert close(step_nats(0), Fraction(7, 8))
-    assert all(close(step_nats(i), Fraction(1, 8 * i * (i + 1))) for i in range(1, 200))
-    assert Fraction(7, 8) + sum(Fraction(1, 8 * i * (i + 1)) for i in range(1, 200)) < 1
+    assert close(step_nats(0), Fraction(15, 16))
+    assert all(close(step_nats(i), Fraction(1, 16 * i * (i + 1))) for i in range(1, 200))
+    assert Fraction(15, 16) + sum(Fraction(1, 16 * i * (i + 1)) for i in range(1, 200)) < 1
     assert close(NOTHING_NATS, Fraction(1, 64))
     assert close(ANSWERED_NATS, Fraction(63, 64))
     assert [round(math.exp(-verdict_nats(o)), 15) for o in ("first", "second", "neither")] == [0.25, 0.25, 0.5]

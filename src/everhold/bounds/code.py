@@ -69,6 +69,7 @@ _RATE_WEIGHTS = (*(-ln(float(i * (i + 1))) for i in range(1, _RATES)), -ln(float
 _RATE_YES = tuple(-i * _LN2 for i in range(1, _RATES + 1))
 _RATE_NO = tuple(ln(1.0 - 2.0**-i) for i in range(1, _RATES + 1))
 _RATE_TABLE = tuple(zip(_RATE_WEIGHTS, _RATE_YES, _RATE_NO, strict=True))
+_QUIET_TABLE = tuple(zip((*(1.0 / (i * (i + 1)) for i in range(1, _RATES)), 1.0 / _RATES), _RATE_NO, strict=True))
 _DEFAULT_ONE_IN = 2**12  # F without a horizon: a surprise in 4096 asks
 
 _VERDICTS = {"first": _LN4, "second": _LN4, "neither": _LN2}
@@ -315,8 +316,23 @@ def _ln_unknown_rate(n: int, yes: int) -> float:
     if n == 0:
         return 0.0
     k, m = float(yes), float(n - yes)
-    b = _ln_sum([w + k * ln_yes + m * ln_no for w, ln_yes, ln_no in _RATE_TABLE])
+    if yes == 0:
+        b = _ln_all_quiet(m)
+    else:
+        b = _ln_sum([w + k * ln_yes + m * ln_no for w, ln_yes, ln_no in _RATE_TABLE])
     return b - _ALLOWANCE * (1.0 - b)
+
+
+def _ln_all_quiet(m: float) -> float:
+    """The same sum where nothing was yes: terms are at most 1, and most of them so near to 1 that a series will do."""
+    total = 0.0
+    for weight, ln_no in _QUIET_TABLE:
+        d = m * ln_no
+        if d > -0.00390625:  # d^6/720 is below the last place
+            total += weight * (1.0 + d * (1.0 + d * (0.5 + d * (1 / 6 + d * (1 / 24 + d * (1 / 120))))))
+        elif d > _NEGLIGIBLE:
+            total += weight * exp(d)
+    return ln(total)
 
 
 def _ln_sum(exponents: Iterable[float]) -> float:

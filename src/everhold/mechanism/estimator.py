@@ -121,11 +121,17 @@ def _estimate(values: GridValues, masses: Masses, draws: float) -> Estimate:
 def second_moment(steps: NDArray[np.float64], masses: NDArray[np.float64], centre: int, per: int) -> int:
     """Σ mass·(x - centre)² / per, rounded up to whole steps², the same on every machine; at least 0.
 
-    Squares are rounded up to multiples of 2⁸ and summed as 64-bit whole numbers, exact below 2³⁸ of mass.
+    Squares are rounded up to multiples of 2⁸, so that their sum with masses is exact: in float64 below 2²⁹ of mass, as
+    64-bit whole numbers below 2³⁸.
     """
-    off = steps.astype(np.int64) - centre
-    squares = (off * off + 255) >> 8
-    total = int(np.einsum("i,i->", squares, masses.astype(np.int64)))
+    off = steps - centre
+    off *= off
+    off *= 2.0**-8
+    squares = np.ceil(off, out=off)
+    if per < 2**29:
+        total = int(np.einsum("i,i->", squares, masses))
+    else:
+        total = int(np.einsum("i,i->", squares.astype(np.int64), masses.astype(np.int64)))
     return max(-(-(total << 8) // per), 0)
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import isinf, nan
+from math import isinf, nan, sqrt
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from everhold.bounds.budget import Budget
 from everhold.bounds.code import Code
@@ -31,22 +33,25 @@ from everhold.mechanism.measure import (
     Precision,
     QuantileCells,
     count_interval,
+    place_of,
     room_beyond,
 )
+from everhold.mechanism.pairs import DifferenceCells, PairedCells
 from everhold.mechanism.rules.rule import Constraint, check_fit
 from everhold.mechanism.sketch import Sketch, unchanged
+from everhold.mechanism.spreads import SpreadCells, combined
 from everhold.mechanism.tolerance import Anytime, ToleranceInputs
 from everhold.queries.act import ASK, Act
 from everhold.queries.answer import Answer, Preview
-from everhold.queries.expression.groups import GroupMean, GroupShare, QuantileOf
-from everhold.queries.grid import VALUE_ONE
+from everhold.queries.expression.groups import GROUPED, GroupDifference, GroupMean, GroupShare, PairedShares, SpreadOf
+from everhold.queries.grid import VALUE_ONE, GridValues
 from everhold.queries.protocol import QUIET, SketchValue
 
 if TYPE_CHECKING:
     from everhold.mechanism.estimator import Estimator, Look
     from everhold.mechanism.tolerance import Contract
     from everhold.queries.expression.groups import Grouped
-    from everhold.queries.grid import GridValues, Scale, Sums
+    from everhold.queries.grid import Scale, Sums
     from everhold.queries.protocol import Outcome
     from everhold.queries.query import Query
 
@@ -80,11 +85,12 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Batch:
-    """Readings that share a price: all were fixed before the first was read."""
+    """Readings that share a price and all else: they were fixed before the first was read."""
 
     nats: float
     left: int
     precision: Precision
+    misfit: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,6 +113,15 @@ class _State:
     batch: _Batch | None = None
     taught: _Taught = field(default_factory=_Taught)
     closed: bool = False
+    offs: tuple[int, float] = (0, 0.0)
+
+    @property
+    def misfit(self) -> float:
+        """How far off forecasts have been, in foreseen standard deviations: what was disclosed of it, shrunk towards 1."""
+        if self.batch is not None:
+            return self.batch.misfit
+        count, squares = self.offs
+        return max(sqrt((2.0 + squares) / (2.0 + count)), 1.0)
 
 
 class Everhold:
@@ -197,7 +212,7 @@ class Everhold:
 
     def prepare(self, query: Query) -> Query:
         """The question, evaluated once where public rows are fixed."""
-        return query if isinstance(query, GroupShare | GroupMean | QuantileOf) else self._estimator.prepare(query)
+        return query if isinstance(query, GROUPED) else self._estimator.prepare(query)
 
     def identity(self, query: Query) -> str:
         """A digest of the question's values on public rows; it distinguishes unnamed questions."""
@@ -221,13 +236,13 @@ class Everhold:
         noise = None
         if act.kind == "ask":
             noise = self._noise(state.budget.code)
-        at = Foreseen(nats, self._n, self._known, noise, precision)
-        if isinstance(query, GroupShare | GroupMean | QuantileOf):
+        at = Foreseen(nats, self._n, self._known, noise, precision, state.misfit)
+        if isinstance(query, GROUPED):
             if not self._grouped or (look := self._estimator.look(state.sketch, query.parts)) is None:
                 raise QuestionError(
                     "this holdout measures groups by linear questions. Ask for a statistic, such as eh.Mean(...)."
                 )
-            reading = _expected(_group_reading(look, query), act.expect)
+            reading = _expected(_group_reading(look.values, look, query), act.expect)
             return Offer(t, query, reading, None, self._group_measure(query, reading, look, at), nats, act, 0.0)
         if isinstance(query, SketchValue):
             linear, reading, values = None, query, None
@@ -263,6 +278,13 @@ class Everhold:
 
     def _group_measure(self, query: Grouped, reading: SketchValue, look: Look, at: Foreseen) -> Measure:
         values = (look.values[0], look.values[1])
+        if isinstance(query, GroupDifference):
+            first, second = (_side_reading(look.values[i : i + 2], look, query.low is not None) for i in (0, 2))
+            return DifferenceCells(query, reading, (first, second), look.values, at)
+        if isinstance(query, SpreadOf):
+            return SpreadCells(query, reading, _means(look.values, look), at)
+        if isinstance(query, PairedShares):
+            return PairedCells(query, reading, _shares(look), look.values, at)
         if isinstance(query, GroupShare):
             return GroupShareCells(query, reading, values, at)
         if isinstance(query, GroupMean):
@@ -322,10 +344,14 @@ class Everhold:
             budget = budget if act.place > 1 else budget.claimed(act.share)
             left = act.parts - act.place
             _, precision = self._price(act)
-            batch = _Batch(proposal.nats, left, precision) if left else None
+            batch = _Batch(proposal.nats, left, precision, state.misfit) if left else None
         taught = self._taught(state.taught, proposal, outcome)
+        off = proposal.measure.off(outcome)
+        offs = state.offs if off is None else (state.offs[0] + 1, state.offs[1] + min(off * off, 400.0))
         closed = act.kind == "close" and batch is None
-        after = replace(state, round=proposal.round, budget=budget, batch=batch, taught=taught, closed=closed)
+        after = replace(
+            state, round=proposal.round, budget=budget, batch=batch, taught=taught, closed=closed, offs=offs
+        )
         ended = batch is None and not closed and bool(taught.queries)
         if not ended:
             if fit is not None:
@@ -431,7 +457,7 @@ class Everhold:
         """
         offer = self._offer(query, ASK, "preview")
         quiet = self.answer(offer, QUIET)
-        grouped = isinstance(query, GroupShare | GroupMean | QuantileOf)
+        grouped = isinstance(query, GROUPED)
         prior = offer.reading.value if grouped else self._estimator.prior(query)
         share = quiet.scale == "share"
         read = self._offer(query, Act("read", parts=parts), "preview")
@@ -476,24 +502,62 @@ def _expected(reading: SketchValue, expect: float | None) -> SketchValue:
     return replace(reading, numerator=u.numerator, denominator=u.denominator, second=second)
 
 
-def _group_reading(look: Look, query: Grouped) -> SketchValue:
-    """What the sketch foresees of a group: its value, its size and its second moment."""
+def _group_reading(values: Sequence[GridValues], look: Look, query: Grouped) -> SketchValue:
+    """What the sketch foresees: the value, the size of the group and its second moment."""
+    if isinstance(query, PairedShares):
+        up, down = (_steps_of(one, look) for one in values)
+        per = look.masses.per * STEPS
+        return SketchValue("mean", min(max(up - down, -per), per), per, look.draws)
+    if isinstance(query, SpreadOf):
+        means = _means(values, look)
+        places = [(float(place_of(one)),) * 3 for one in means]
+        value = Fraction(combined(query, places)[0]) * 2 - 1
+        return SketchValue("mean", value.numerator, value.denominator, means[0].draws, 0, means[0].group)
+    if isinstance(query, GroupDifference):
+        one, other = (_side_reading(values[i : i + 2], look, query.low is not None) for i in (0, 2))
+        d = Fraction(one.numerator, 2 * one.denominator) - Fraction(other.numerator, 2 * other.denominator)
+        return SketchValue("mean", d.numerator, d.denominator, min(one.draws, other.draws))
+    return replace(_side_reading(values, look, isinstance(query, GroupMean)), scale=_scale(query))
+
+
+def _means(values: Sequence[GridValues], look: Look) -> tuple[SketchValue, ...]:
+    """Every mean of a variance or correlation, over the rows of its group."""
+    down, first, *rest = values
+    found = [_side_reading((first, down), look, True)]
+    member = first.array + down.array + STEPS == STEPS
+    count = np.where(member, float(VALUE_ONE), -float(VALUE_ONE))
+    for one in rest:
+        other = GridValues("mean", np.where(member, -one.array, count))
+        found.append(_side_reading((one, other), look, True))
+    return tuple(found)
+
+
+def _steps_of(values: GridValues, look: Look) -> int:
+    """Σ mass · steps, at least 0."""
     masses = look.masses
-    up, down = (one.dot(masses.values, masses.whole) + VALUE_ONE * masses.whole for one in look.values)  # Σ mass·steps
-    whole = masses.per * STEPS
-    up, down = max(up, 0), max(down, 0)
-    group = min(max((up + down) / whole, 1.0 / look.draws, _LEAST_GROUP), 1.0)
+    return max(values.dot(masses.values, masses.whole) + VALUE_ONE * masses.whole, 0)
+
+
+def _shares(look: Look) -> tuple[float, float]:
+    one, other = (_steps_of(values, look) / (look.masses.per * STEPS) for values in look.values)
+    return min(one, 1.0), min(other, 1.0)
+
+
+def _side_reading(values: Sequence[GridValues], look: Look, number: bool) -> SketchValue:
+    """The mean of one group by its two questions."""
+    masses = look.masses
+    up, down = (_steps_of(one, look) for one in values)
+    group = min(max((up + down) / (masses.per * STEPS), 1.0 / look.draws, _LEAST_GROUP), 1.0)
     draws = max(look.draws * group, 1.0)
     if up + down == 0:
-        return SketchValue(_scale(query), 0, 1, draws, VALUE_ONE * VALUE_ONE, group)
+        return SketchValue("mean", 0, 1, draws, VALUE_ONE * VALUE_ONE, group)
     second = 0
-    if isinstance(query, GroupMean):
-        steps = look.values[0].array + VALUE_ONE
-        member = steps + look.values[1].array + VALUE_ONE == STEPS
+    if number:
+        steps = values[0].array + VALUE_ONE
+        member = steps + values[1].array + VALUE_ONE == STEPS
         centre = (2 * up * STEPS + (up + down)) // (2 * (up + down))
-        per = max((up + down) // STEPS, 1)
-        second = second_moment(steps[member], masses.values[member], centre, per)
-    return SketchValue(_scale(query), up - down, up + down, draws, second, group)
+        second = second_moment(steps[member], masses.values[member], centre, max((up + down) // STEPS, 1))
+    return SketchValue("mean", up - down, up + down, draws, second, group)
 
 
 def _scale(query: Grouped) -> Scale:

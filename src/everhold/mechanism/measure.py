@@ -23,9 +23,9 @@ import numpy as np
 
 from everhold.bounds.binomial import binomial_interval, tail_refutes
 from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS, beyond_nats, reading_nats, step_nats
-from everhold.bounds.concentration import kl_interval, kl_lower, kl_upper, known_rows_range
+from everhold.bounds.concentration import kl_interval, known_rows_range
 from everhold.bounds.fan import fan_exact_radius, fan_radius, fan_rate, fan_reach
-from everhold.mechanism.tolerance import TOLERANCE_ONE
+from everhold.mechanism.tolerance import TOLERANCE_ONE, share_radius
 from everhold.queries.grid import VALUE_ONE, GridValues
 from everhold.queries.protocol import NOTHING, QUIET
 
@@ -44,6 +44,7 @@ __all__ = [
     "CountCells",
     "CountTolerance",
     "Foreseen",
+    "Found",
     "GroupMeanCells",
     "GroupShareCells",
     "Lesson",
@@ -52,8 +53,12 @@ __all__ = [
     "Measure",
     "Precision",
     "QuantileCells",
+    "Rates",
+    "Within",
     "count_interval",
     "count_of",
+    "in_steps",
+    "place_of",
     "room_beyond",
     "spread_of",
 ]
@@ -67,6 +72,7 @@ STEPS = 2 * VALUE_ONE
 QUANTUM = 2.0**-16
 """How far rounding to the grid can move a mean, as a place: 2⁻¹⁷ for each row, and as much for the mean of a unit's rows."""
 
+_WIDEST = 3.0  # standard deviations of the private rows' own mean
 _MARGIN = 1.05  # of the foreseen distance, before the first step
 
 
@@ -93,6 +99,7 @@ class Foreseen(NamedTuple):
         known: how many of them the analyst may know.
         noise: for an ask, how many standard deviations the forecast may be off before it is a surprise; None of a reading.
         precision: of what is disclosed.
+        misfit: how far off forecasts have been so far, in the standard deviations that were foreseen; at least 1.
     """
 
     nats: float
@@ -100,6 +107,7 @@ class Foreseen(NamedTuple):
     known: int
     noise: float | None
     precision: Precision
+    misfit: float = 1.0
 
     @property
     def others(self) -> int:
@@ -131,6 +139,9 @@ class Measure(Protocol):
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private value itself, as a place, for acts that disclose something else. None: there is none."""
+
+    def off(self, outcome: Outcome) -> float | None:
+        """How far the private value was from the forecast, in foreseen standard deviations, as far as that was disclosed."""
 
     def nats(self, outcome: Outcome) -> float:
         """The cost of that outcome to all later claims."""
@@ -172,26 +183,36 @@ class CountTolerance:
         """The private mean."""
         return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
 
+    def off(self, outcome: Outcome) -> float | None:
+        """Not known to that precision."""
+        return None
+
     def nats(self, outcome: Outcome) -> float:
         """The cell's code; how many cells there are is public."""
         return cell_beyond_nats(self.reading, self.limits, outcome)
 
     def counts(self, outcome: Outcome) -> tuple[int, int]:
         """The least and the largest count with this outcome."""
-        low, high = edges_beyond(self.reading, self.limits, outcome)
-        n = self.at.rows
-        least, most = ceil(n * (1 + low) / 2), floor(n * (1 + high) / 2)
-        if isinstance(outcome, int):  # a cell beyond τ is open on the side of the forecast
-            if outcome > 0 and n * (1 + low) == 2 * least:
-                least += 1
-            if outcome < 0 and n * (1 + high) == 2 * most:
-                most -= 1
+        n, per, tau, cell = self.at.rows, self.reading.denominator, self.limits.tau, self.limits.cell
+        # (1 + v)/2 = count/n, all over 2 · per · TOLERANCE_ONE
+        middle, whole = (per + self.reading.numerator) * TOLERANCE_ONE, 2 * per * TOLERANCE_ONE
+        if outcome is QUIET:
+            least, most = -(-n * (middle - tau * per) // whole), n * (middle + tau * per) // whole
+        else:  # a cell beyond τ is open on the side of the forecast
+            j = _cell(outcome)
+            near, far = (tau + (abs(j) - 1) * cell) * per, (tau + abs(j) * cell) * per
+            if j > 0:
+                least, most = n * (middle + near) // whole + 1, n * (middle + far) // whole
+            else:
+                least, most = -(-n * (middle - far) // whole), -(-n * (middle - near) // whole) - 1
         return max(least, 0), min(most, n)
 
     def ends(self, outcome: Outcome) -> tuple[float, float, float]:
         """By the exact tail."""
-        low, high = edges_beyond(self.reading, self.limits, outcome)
-        value = self.reading.value if outcome is QUIET else float((low + high) / 2)
+        value = self.reading.value
+        if outcome is not QUIET:
+            low, high = edges_beyond(self.reading, self.limits, outcome)
+            value = float((low + high) / 2)
         return 0.5 * (1.0 + min(max(value, -1.0), 1.0)), *count_interval(*self.counts(outcome), self.at)
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
@@ -224,6 +245,10 @@ class MeanTolerance:
         """The private mean."""
         return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
 
+    def off(self, outcome: Outcome) -> float | None:
+        """Not known to that precision."""
+        return None
+
     def nats(self, outcome: Outcome) -> float:
         """The cell's code; how many cells there are is public."""
         return cell_beyond_nats(self.reading, self.limits, outcome)
@@ -255,12 +280,13 @@ class CountCells:
     query: Query
     reading: SketchValue
     at: Foreseen
-    cells: _Cells = field(init=False)
+    cells: Cells = field(init=False)
 
     def __post_init__(self) -> None:
-        u = _place(self.reading)
+        u = place_of(self.reading)
         spread = _share_spread(float(u), self.at.rows, self.reading.draws)
-        object.__setattr__(self, "cells", _Cells.around(u, spread, self.at.precision.fine))
+        alone = _share_spread(float(u), self.at.rows, inf)
+        object.__setattr__(self, "cells", Cells.around(u, spread, alone, self.at))
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -274,6 +300,10 @@ class CountCells:
     def value(self, sums: Sequence[Sums]) -> Fraction:
         """The private mean."""
         return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
+
+    def off(self, outcome: Outcome) -> float | None:
+        """By the cell."""
+        return None if outcome == NOTHING else self.cells.off(_cell(outcome))
 
     def nats(self, outcome: Outcome) -> float:
         """The reading's code."""
@@ -312,7 +342,7 @@ def count_interval(least: int, most: int, at: Foreseen) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Rates:
+class Rates:
     """Fan's bound, or Chernoff's, with everything that is chosen in public.
 
     Attributes:
@@ -328,7 +358,7 @@ class _Rates:
     nats: float
 
     @classmethod
-    def foreseen(cls, place: float, second: float, rows: float, nats: float) -> _Rates:
+    def foreseen(cls, place: float, second: float, rows: float, nats: float) -> Rates:
         """The narrower bound for a mean of about `rows` rows at this place with this second moment (in steps²)."""
         centre = min(max(round(place * STEPS), 0), STEPS)
         second, rows = max(second, 1.0), max(rows, 1.0)
@@ -372,7 +402,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Within:
+class Within:
     """Cells and ladder of a measure whose private interval is not a function of the cell.
 
     Attributes:
@@ -383,16 +413,18 @@ class _Within:
         off: how far the forecast may be off before an ask is a surprise, as a place.
     """
 
-    cells: _Cells
+    cells: Cells
     radii: tuple[int, int]
     public: tuple[int, int] | None
     precision: Precision
     off: float = 0.0
 
     @classmethod
-    def around(cls, place: Fraction, spread: float, radii: tuple[float, float], rows: float, at: Foreseen) -> _Within:
-        """For a forecast that may be off by `spread`, from about `rows` private rows."""
-        cells = _Cells.around(place, spread, at.precision.fine)
+    def around(
+        cls, place: Fraction, spread: float, alone: float, radii: tuple[float, float], rows: float, at: Foreseen
+    ) -> Within:
+        """For a forecast that may be off by `spread`, `alone` because of the private rows, of which there are `rows`."""
+        cells = Cells.around(place, spread, alone, at)
         below, above = (max(ceil(min(one, 1.0) * PLACE_ONE * at.precision.start), 1) for one in radii)
         public = None
         if at.noise is not None:
@@ -418,6 +450,10 @@ class _Within:
             self._step((found.high - edges[1]) * PLACE_ONE, self.radii[1]),
         )
         return j, wanted
+
+    def missed(self, outcome: Outcome) -> float | None:
+        """How far the cell is from the forecast, in foreseen standard deviations; None where no cell was disclosed."""
+        return self.cells.off(outcome[0]) if isinstance(outcome, tuple) else None
 
     def _step(self, distance: Fraction, radius: int) -> int:
         """The least step whose distance is at least this one."""
@@ -469,16 +505,16 @@ class MeanCells:
     query: Query
     reading: SketchValue
     at: Foreseen
-    rates: _Rates = field(init=False)
-    within: _Within = field(init=False)
+    rates: Rates = field(init=False)
+    within: Within = field(init=False)
 
     def __post_init__(self) -> None:
-        u = _place(self.reading)
+        u = place_of(self.reading)
         n, draws = self.at.others, self.reading.draws
-        rates = _Rates.foreseen(float(u), self.reading.second, n, self.at.nats)
-        spread = spread_of(self.reading.second, n, draws)
+        rates = Rates.foreseen(float(u), self.reading.second, n, self.at.nats)
+        spread, alone = spread_of(self.reading.second, n, draws), spread_of(self.reading.second, n, inf)
         object.__setattr__(self, "rates", rates)
-        object.__setattr__(self, "within", _Within.around(u, spread, rates.radii, min(n, draws), self.at))
+        object.__setattr__(self, "within", Within.around(u, spread, alone, rates.radii, min(n, draws), self.at))
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -496,6 +532,10 @@ class MeanCells:
     def value(self, sums: Sequence[Sums]) -> Fraction:
         """The private mean."""
         return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
+
+    def off(self, outcome: Outcome) -> float | None:
+        """By the cell."""
+        return self.within.missed(outcome)
 
     def nats(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
@@ -524,17 +564,18 @@ class GroupShareCells:
     reading: SketchValue
     values: tuple[GridValues, GridValues] | None
     at: Foreseen
-    within: _Within = field(init=False)
+    within: Within = field(init=False)
 
     def __post_init__(self) -> None:
-        u = _place(self.reading)
+        u = place_of(self.reading)
         rows = max(self.at.others * self.reading.group, 1.0)
         m = max(round(rows), 1)
         k = min(max(round(float(u) * m), 0), m)
         low, high = binomial_interval(k, k, m, self.at.nats)
         radii = max(k / m - low, 0.0), max(high - k / m, 0.0)
         spread = _share_spread(float(u), rows, self.reading.draws)
-        within = _Within.around(u, spread, radii, min(rows, self.reading.draws), self.at)
+        alone = _share_spread(float(u), rows, inf)
+        within = Within.around(u, spread, alone, radii, min(rows, self.reading.draws), self.at)
         object.__setattr__(self, "within", within)
 
     @property
@@ -557,6 +598,10 @@ class GroupShareCells:
         """The private share of the group."""
         yes, no = (count_of(one, self.at.rows) for one in sums)
         return Fraction(yes, yes + no) if yes + no else None
+
+    def off(self, outcome: Outcome) -> float | None:
+        """By the cell."""
+        return self.within.missed(outcome)
 
     def nats(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
@@ -582,16 +627,16 @@ class GroupMeanCells:
     reading: SketchValue
     values: tuple[GridValues, GridValues] | None
     at: Foreseen
-    rates: _Rates = field(init=False)
-    within: _Within = field(init=False)
+    rates: Rates = field(init=False)
+    within: Within = field(init=False)
 
     def __post_init__(self) -> None:
-        u = _place(self.reading)
+        u = place_of(self.reading)
         rows, draws = max(self.at.others * self.reading.group, 1.0), self.reading.draws
-        rates = _Rates.foreseen(float(u), self.reading.second, rows, self.at.nats)
-        spread = spread_of(self.reading.second, rows, draws)
+        rates = Rates.foreseen(float(u), self.reading.second, rows, self.at.nats)
+        spread, alone = spread_of(self.reading.second, rows, draws), spread_of(self.reading.second, rows, inf)
         object.__setattr__(self, "rates", rates)
-        object.__setattr__(self, "within", _Within.around(u, spread, rates.radii, min(rows, draws), self.at))
+        object.__setattr__(self, "within", Within.around(u, spread, alone, rates.radii, min(rows, draws), self.at))
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -612,6 +657,10 @@ class GroupMeanCells:
         up, down = (in_steps(one, self.at.rows)[0] for one in sums)
         return Fraction(up, up + down) if up + down else None
 
+    def off(self, outcome: Outcome) -> float | None:
+        """By the cell."""
+        return self.within.missed(outcome)
+
     def nats(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
         return self.within.nats(outcome)
@@ -629,7 +678,7 @@ class GroupMeanCells:
 
 
 def _group_lesson(
-    within: _Within, outcome: Outcome, steps: NDArray[np.float64], member: NDArray[np.bool_], reading: SketchValue
+    within: Within, outcome: Outcome, steps: NDArray[np.float64], member: NDArray[np.bool_], reading: SketchValue
 ) -> Lesson | None:
     if outcome is QUIET or outcome == NOTHING or _cell_and_step(outcome)[0] == 0:
         return None
@@ -677,11 +726,11 @@ class QuantileCells:
         """Thresholds where the sketch's distribution function passes levels around the wanted one."""
         q = query.level
         rows, draws = max(at.others * reading.group, 1.0), max(reading.draws, 1.0)
-        sampling = _share_radius(q, at.nats, rows)
+        sampling = share_radius(q, at.nats / rows)
         spread = max(_share_spread(q, rows, draws), 1e-9)
-        fine = float(at.precision.fine) * spread
+        fine = min(float(at.precision.fine) * spread, _WIDEST * sqrt(at.misfit) * share_radius(q, 0.5 / rows))
         noise = at.noise or 0.0
-        most = (12.0 + noise) * spread + 1.5 * sampling
+        most = (6.0 + 6.0 * at.misfit + noise) * spread + 1.5 * sampling
         levels, z, width = [q], 0.0, fine
         while z < 1.0:
             z += width
@@ -717,7 +766,7 @@ class QuantileCells:
         public = None
         if at.noise is not None:
             public = ends(at.noise * spread + sampling * (_MARGIN + 2.0 / sqrt(min(rows, draws))))
-        scale = max(round(1.35 / float(at.precision.fine) * 1024), 1)
+        scale = max(round(1382.4 * at.misfit * spread / fine), 1)
         return cls(query, reading, values, at, thresholds, forecast, reach, public, scale)
 
     @property
@@ -757,6 +806,10 @@ class QuantileCells:
         """The private quantile, rounded up to a threshold."""
         outcome = replace(self, public=None).decide(sums)
         return None if outcome == NOTHING else Fraction(self.ends(outcome)[0])
+
+    def off(self, outcome: Outcome) -> float | None:
+        """By the thresholds in between."""
+        return abs(outcome[0]) * 1382.4 * self.at.misfit / self.scale if isinstance(outcome, tuple) else None
 
     def nats(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
@@ -847,19 +900,28 @@ def _rounded(t: float, step: float | None) -> float:
 # geometry ---------------------------------------------------------------------------------------------------------------
 
 
-class _Cells(NamedTuple):
+class Cells(NamedTuple):
     """Cells of one width around a forecast, in multiples of 1/PLACE_ONE; the width is even."""
 
     centre: int
     width: int
     scale: int
+    spread: float
 
     @classmethod
-    def around(cls, place: Fraction, spread: float, fine: Fraction) -> _Cells:
-        """Cells of `fine` times what the forecast may be off by."""
-        half = max(round(spread * float(fine) * PLACE_ONE / 2), 1)
-        scale = max(round(1.35 * max(spread, 2.0**-31) * PLACE_ONE / (2 * half) * 1024), 1)
-        return cls(round(place * PLACE_ONE), 2 * half, min(scale, 2**40))
+    def around(cls, place: Fraction, spread: float, alone: float, at: Foreseen) -> Cells:
+        """Cells of `fine` times what the forecast may be off by, but not much wider than the private rows' own noise.
+
+        Where forecasts have been off by more than that, the code expects it.
+        """
+        spread = max(spread, 2.0**-31)
+        half = max(round(min(spread * float(at.precision.fine), _WIDEST * sqrt(at.misfit) * alone) * PLACE_ONE / 2), 1)
+        scale = max(round(1.35 * at.misfit * spread * PLACE_ONE / (2 * half) * 1024), 1)
+        return cls(round(place * PLACE_ONE), 2 * half, min(scale, 2**40), spread)
+
+    def off(self, j: int) -> float:
+        """How far a cell is from the forecast, in foreseen standard deviations."""
+        return abs(j) * self.width / PLACE_ONE / self.spread
 
     def of(self, value: Fraction) -> int:
         """The cell of a place; a cell contains its lower end."""
@@ -934,15 +996,10 @@ def spread_of(second: float, rows: float, draws: float) -> float:
 
 def _share_spread(place: float, rows: float, draws: float) -> float:
     """The same for a share: a kl radius, so that it is right near 0 and 1 and never 0."""
-    return _share_radius(min(max(place, 0.0), 1.0), 0.5, 1.0 / (1.0 / rows + 1.0 / max(draws, 1.0)))
+    return share_radius(place, 0.5 * (1.0 / rows + 1.0 / max(draws, 1.0)))
 
 
-def _share_radius(place: float, nats: float, rows: float) -> float:
-    radius = nats / rows
-    return 0.5 * (kl_upper(place, radius) - kl_lower(place, radius))
-
-
-def _place(reading: SketchValue) -> Fraction:
+def place_of(reading: SketchValue) -> Fraction:
     """The forecast as a place, on the grid of cells."""
     u = Fraction(reading.numerator + reading.denominator, 2 * reading.denominator)
     return Fraction(round(min(max(u, Fraction(0)), Fraction(1)) * PLACE_ONE), PLACE_ONE)

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import Protocol
 
-from everhold.bounds.concentration import kl_lower, kl_upper
 from everhold.bounds.elementary import ln
 from everhold.errors import PrecisionExhausted, SettingError
 
-__all__ = ["TOLERANCE_ONE", "Anytime", "Contract", "FixedPrecision", "Tolerance", "ToleranceInputs"]
+__all__ = ["TOLERANCE_ONE", "Anytime", "Contract", "FixedPrecision", "Tolerance", "ToleranceInputs", "share_radius"]
 
 TOLERANCE_ONE = 2**30
 """Tolerances and cells are whole multiples of 1/TOLERANCE_ONE."""
@@ -74,9 +73,9 @@ class Contract(Protocol):
 class Anytime:
     """Never refuse: τ is proportional to the interval's width, and stays above the noise.
 
-    τ is the kl radius around u for `max(share² · C/n, noise²/2 · (1/n + 1/draws))` nats per row: a share of the interval's
-    own half-width, but at least `noise` standard deviations of the difference between a mean of n private rows and one
-    of the reference's draws. Near shares of 0 and 1 the kl radius is far smaller than in the middle.
+    τ is about the kl radius around u for `max(share² · C/n, noise²/2 · (1/n + 1/draws))` nats per row: a share of the
+    interval's half-width, but at least `noise` standard deviations of the difference between a mean of n private rows and
+    one of the reference's draws. Near shares of 0 and 1 the kl radius is far smaller than in the middle.
 
     Args:
         share: τ as a share of the interval's sampling half-width w.
@@ -106,7 +105,7 @@ class Anytime:
         >>> [round(Anytime().noise_at(t, None), 2) for t in (1, 30, 1000, 100_000)]
         [2.49, 2.96, 3.9, 4.0]
         >>> round(Anytime().noise_at(1, 40), 2)
-        2.57
+        2.58
         """
         if self.noise is not None:
             return self.noise
@@ -119,9 +118,7 @@ class Anytime:
         width = self.share * self.share * at.nats / at.rows
         noise = self.noise_at(at.ask, at.horizon)
         floor = 0.5 * noise * noise * (1.0 / at.rows + 1.0 / at.draws)
-        x = 0.5 * (1.0 + at.sketch)
-        radius = max(width, floor)
-        tau = _grid(kl_upper(x, radius) - kl_lower(x, radius))
+        tau = _grid(2.0 * share_radius(0.5 * (1.0 + at.sketch), max(width, floor)))
         return Tolerance(tau, max(1, int(tau * self.cells)))
 
     def describe(self) -> str:
@@ -189,6 +186,16 @@ class FixedPrecision:
     def describe(self) -> str:
         """A one-line description."""
         return f"fixed precision: ±{self.half_width / 2:g} on the share scale, refuses when it cannot be kept"
+
+
+def share_radius(share: float, nats_per_row: float) -> float:
+    """About the kl radius around a share: sqrt(2r x(1-x) + r²/4), at most 1. Public, the same on every machine, never 0.
+
+    >>> round(share_radius(0.5, 0.0002), 4), share_radius(0.0, 0.0002)
+    (0.01, 0.0001)
+    """
+    x, r = min(max(share, 0.0), 1.0), nats_per_row
+    return min(sqrt(2.0 * r * x * (1.0 - x) + 0.25 * r * r), 1.0)
 
 
 def _grid(tau: float) -> int:

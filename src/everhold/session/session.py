@@ -35,7 +35,7 @@ from everhold.ledger.rounds import Begun, Done, Performed, RecordedFinding, Roun
 from everhold.ledger.walk import charged, propose, returned, walk
 from everhold.queries.act import ASK, Act
 from everhold.queries.expression import BoundedMean, Expression, expression
-from everhold.queries.expression.groups import GroupMean, GroupShare, QuantileOf
+from everhold.queries.expression.groups import GROUPED, QuantileOf
 from everhold.queries.expression.program import Batch, Columns, TooSlow
 from everhold.queries.expression.question import Evaluated, itself, size_of_query
 from everhold.queries.protocol import NOTHING, ActingMechanism, P
@@ -102,9 +102,9 @@ class _Part:
 
 def _linear(query: Query) -> Sequence[Query]:
     """The linear questions that a text question is made of, where they are fixed by the question."""
-    if isinstance(query, GroupShare | GroupMean):
-        return query.parts
-    return () if isinstance(query, QuantileOf) else (query,)
+    if isinstance(query, QuantileOf):
+        return ()
+    return query.parts if isinstance(query, GROUPED) else (query,)
 
 
 class _Turn:
@@ -221,7 +221,7 @@ class Session(Generic[P]):
             raise QuestionError(
                 'a statistic is asked by itself: holdout.ask(eh.Mean("age")). Here only single questions fit.'
             )
-        if isinstance(question, GroupShare | GroupMean | QuantileOf):
+        if isinstance(question, GROUPED):
             return question
         query = as_query(question, name=name)
         require_name(query)
@@ -471,7 +471,7 @@ class Session(Generic[P]):
         with self._turn():
             mechanism = self.acting()
             require_batch(self.mechanism, self._journal, queries, ids)
-            wanted = self._to_read(queries, ats, kind)
+            wanted = self.to_read(queries, ats, kind)
             made: dict[int, int] = {}
             if wanted:
                 parts = [
@@ -516,7 +516,7 @@ class Session(Generic[P]):
             self._reading = self._reading[1:]
         self._journal.flush()
 
-    def _to_read(self, queries: Sequence[Query], ats: Sequence[AskedBy], kind: str) -> list[int]:
+    def to_read(self, queries: Sequence[Query], ats: Sequence[AskedBy], kind: str) -> list[int]:
         """The places of questions that have to be read now: each once, and none that was read before."""
         seen: set[str] = set()
         found: list[int] = []
@@ -602,6 +602,8 @@ class Session(Generic[P]):
         """Charge an act that cannot be ended, and record that nothing came of it."""
         mechanism = self.acting()
         mechanism.pay(charged(mechanism.budget, begun, None, interrupted=True)[1])
+        if begun.kind == "close":
+            mechanism.shut()
         self._journal.end(Done(None, {}, interrupted=True), at)
         self._journal.flush()
 
@@ -749,6 +751,7 @@ class Session(Generic[P]):
             try:
                 entries = (read_entry(record, self._kinds, parse="surprises") for record in store.new_records())
                 self.restore(entries, store.path)
+                self.finish_pending()
             except BaseException:  # half of what was recorded is taken over: nothing may be answered from that
                 store.fail()
                 raise
@@ -783,6 +786,6 @@ class Session(Generic[P]):
         if self.broken:
             return f"Session({self.size:,} private rows, interrupted: open the study again)"
         return (
-            f"Session({self.size:,} private rows, questions: {self.rounds:,}, surprises: {self.surprises:,}, "
+            f"Session({self.size:,} private rows, rounds: {self.rounds:,}, surprises: {self.surprises:,}, "
             f"{self.spent:.1f} nats spent)"
         )

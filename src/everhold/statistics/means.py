@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from everhold.bounds import derived
 from everhold.errors import QuestionError
 from everhold.queries.expression.canonical import canonical
+from everhold.queries.expression.disjoint import are_disjoint
+from everhold.queries.expression.groups import group_difference, paired_shares
 from everhold.queries.expression.tree import Call, Case, Node
 from everhold.queries.expression.tree import Number as NumberNode
 from everhold.statistics.finding import Comparison, Finding
@@ -113,10 +115,16 @@ class Difference:
             tree, ends = declared.number(self.question, self.low, self.high)
             cut_to, tree = declared.cut_to(self.question, ends), declared.filled(tree, ends)
             batches = [mean_questions(declared, tree, ends, group) for group in groups]
+        what = f"{self.question}{cut_to}: {self.first} minus {self.second}"
+        if declared.grouped and are_disjoint(*groups):
+            span = None if cut_to == "" and ends == (0.0, 1.0) and declared.is_yes_no(self.question) else ends
+            answer = (yield [group_difference(tree, span, groups[0], groups[1])])[0]
+            length = ends[1] - ends[0]
+            low, high = derived.difference((answer.low * length, answer.high * length), (0.0, 0.0))
+            return Comparison(what, answer.value * length, max(low, -length), min(high, length), (answer,))
         answers = yield from together(*batches)
         one, other = (_in_units("", mean_of(some), ends) for some in answers)
         ends = derived.difference((one.low, one.high), (other.low, other.high))
-        what = f"{self.question}{cut_to}: {self.first} minus {self.second}"
         return Comparison(what, one.value - other.value, *ends, one.parts + other.parts)
 
 
@@ -144,7 +152,12 @@ class Compare:
         if declared.is_yes_no(self.first) and declared.is_yes_no(self.second):
             if self.low is not None or self.high is not None:
                 raise QuestionError("two yes/no questions are compared without a range. Leave low and high out.")
-            one, other = (_as_number(declared.yes_no(text).tree) for text in (self.first, self.second))
+            trees = [declared.yes_no(text).tree for text in (self.first, self.second)]
+            what = f"is {self.first} larger than {self.second}"
+            if declared.grouped and group is None:
+                answer = (yield [paired_shares(trees[0], trees[1])])[0]
+                return Comparison(what, answer.value, answer.low, answer.high, (answer,))
+            one, other = (_as_number(tree) for tree in trees)
             ends, said = (-1.0, 1.0), ("", "")
         else:
             (one, a), (other, b) = (declared.number(text, self.low, self.high) for text in (self.first, self.second))

@@ -20,7 +20,22 @@ if TYPE_CHECKING:
     from everhold.queries.grid import GridValues, Scale, Sums
     from everhold.queries.query import Rows
 
-__all__ = ["GroupMean", "GroupShare", "Grouped", "QuantileOf", "group_mean", "group_share", "quantile_of"]
+__all__ = [
+    "GROUPED",
+    "GroupDifference",
+    "GroupMean",
+    "GroupShare",
+    "Grouped",
+    "PairedShares",
+    "QuantileOf",
+    "SpreadOf",
+    "group_difference",
+    "group_mean",
+    "group_share",
+    "paired_shares",
+    "quantile_of",
+    "spread_of_means",
+]
 
 
 class _Grouped:
@@ -120,7 +135,85 @@ class QuantileOf(_Grouped):
         return question_of(test if self.given is None else conjunction(test, self.given))
 
 
-Grouped = GroupShare | GroupMean | QuantileOf
+@dataclass(frozen=True, slots=True)
+class GroupDifference(_Grouped):
+    """How much larger a share or mean is in one group than in another; the groups have no row in common.
+
+    Attributes:
+        low, high: the range of a number; None of a yes/no question.
+    """
+
+    tree: Node
+    low: float | None
+    high: float | None
+    first: Node
+    second: Node
+    name: str
+    repeatable: bool = field(default=True, init=False)
+    text: bool = field(default=True, init=False)
+    yes_no: bool = field(default=False, init=False)
+
+    @property
+    def parts(self) -> tuple[Expression | BoundedMean, ...]:
+        """Two questions for each group, as for its share or mean alone."""
+        found: list[Expression | BoundedMean] = []
+        for group in (self.first, self.second):
+            if self.low is None or self.high is None:
+                found += group_share(self.tree, group).parts
+            else:
+                found += group_mean(self.tree, self.low, self.high, group).parts
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class PairedShares(_Grouped):
+    """How much larger the share of one yes/no question is than that of another, on the same rows."""
+
+    first: Node
+    second: Node
+    name: str
+    repeatable: bool = field(default=True, init=False)
+    text: bool = field(default=True, init=False)
+    yes_no: bool = field(default=False, init=False)
+
+    @property
+    def parts(self) -> tuple[Expression, Expression]:
+        """Yes to the first and not to the second, and the other way round."""
+        one, other = (
+            question_of(conjunction(yes, Logic("or", (Logic("not", (no,)), Test("null", (no,))))))
+            for yes, no in ((self.first, self.second), (self.second, self.first))
+        )
+        return one, other
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadOf(_Grouped):
+    """A variance or a correlation, from several means over the rows of a group.
+
+    Attributes:
+        trees, ranges: the numbers whose means it is made of, each with its range.
+        sign: None of a variance (of E x and E x²); of a correlation what the fifth mean is (`derived.correlation_from`).
+    """
+
+    trees: tuple[Node, ...]
+    ranges: tuple[tuple[float, float], ...]
+    given: Node | None
+    sign: int | None
+    name: str
+    repeatable: bool = field(default=True, init=False)
+    text: bool = field(default=True, init=False)
+    yes_no: bool = field(default=False, init=False)
+
+    @property
+    def parts(self) -> tuple[BoundedMean, ...]:
+        """Each mean from below; the first one also from above, which counts the rows of the group."""
+        up = [bounded_mean(tree, *ends, given=self.given) for tree, ends in zip(self.trees, self.ranges, strict=True)]
+        return bounded_mean(self.trees[0], *self.ranges[0], given=self.given, reverse=True), *up
+
+
+Grouped = GroupShare | GroupMean | QuantileOf | GroupDifference | PairedShares | SpreadOf
+GROUPED = (GroupShare, GroupMean, QuantileOf, GroupDifference, PairedShares, SpreadOf)
+"""All kinds of questions that are measured in one round, though they are not linear."""
 
 
 def group_share(tree: Node, given: Node) -> GroupShare:
@@ -145,3 +238,31 @@ def quantile_of(
     name += "" if middle is None else f" ELSE {middle!r}"
     name += "" if given is None else f" GIVEN {text_of(given)}"
     return QuantileOf(tree, low, high, level, given, step, middle, name)
+
+
+def group_difference(tree: Node, ends: tuple[float, float] | None, first: Node, second: Node) -> GroupDifference:
+    """A difference of two groups without a row in common; its name contains everything that defines it."""
+    low, high = ends or (None, None)
+    if low is not None and high is not None:
+        bounded_mean(tree, low, high)  # refuses what is out of range
+    span = "" if ends is None else f" FROM {low!r} TO {high!r}"
+    name = f"DIFFERENCE OF {text_of(tree)}{span} GIVEN {text_of(first)} AND {text_of(second)}"
+    return GroupDifference(tree, low, high, first, second, name)
+
+
+def paired_shares(first: Node, second: Node) -> PairedShares:
+    """A difference of two shares on the same rows; its name contains everything that defines it."""
+    return PairedShares(first, second, f"DIFFERENCE OF {text_of(first)} AND {text_of(second)}")
+
+
+def spread_of_means(
+    trees: Sequence[Node], ranges: Sequence[tuple[float, float]], given: Node | None, sign: int | None
+) -> SpreadOf:
+    """A variance or a correlation; its name contains everything that defines it."""
+    means = ", ".join(
+        f"{text_of(tree)} FROM {low!r} TO {high!r}" for tree, (low, high) in zip(trees, ranges, strict=True)
+    )
+    what = "VARIANCE" if sign is None else f"CORRELATION {sign}"
+    where = "" if given is None else f" GIVEN {text_of(given)}"
+    ends = tuple((float(low), float(high)) for low, high in ranges)
+    return SpreadOf(tuple(trees), ends, given, sign, f"{what} BY {means}{where}")

@@ -1,0 +1,250 @@
+"""Measures of differences: between two groups without a row in common, and between two questions on the same rows.
+
+A difference d in [-1, 1] has the place (1 + d)/2, so that cells and ladders are those of `measure`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import inf, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.bounds.binomial import bet_rate, paired_interval
+from everhold.bounds.elementary import ln
+from everhold.bounds.fan import fan_group_difference
+from everhold.mechanism.measure import (
+    STEPS,
+    Foreseen,
+    Found,
+    Lesson,
+    Rates,
+    Within,
+    count_of,
+    in_steps,
+    place_of,
+    spread_of,
+)
+from everhold.queries.grid import VALUE_ONE, GridValues
+from everhold.queries.protocol import NOTHING, QUIET
+
+if TYPE_CHECKING:
+    from everhold.queries.expression.groups import GroupDifference, PairedShares
+    from everhold.queries.grid import Sums
+    from everhold.queries.protocol import Outcome, SketchValue
+    from everhold.queries.query import Query
+
+__all__ = ["DifferenceCells", "PairedCells"]
+
+_LN2 = ln(2.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DifferenceCells:
+    """The difference of two groups: one bound for both, given how many rows each has (docs/theory/fan.md).
+
+    Attributes:
+        reading: the forecast of the difference.
+        groups: what the sketch foresees of each group.
+        values: on the public rows, two for each group.
+    """
+
+    query: GroupDifference
+    reading: SketchValue
+    groups: tuple[SketchValue, SketchValue]
+    values: tuple[GridValues, ...]
+    at: Foreseen
+    centres: tuple[int, int] = field(init=False)
+    seconds: tuple[float, float] = field(init=False)
+    within: Within = field(init=False)
+
+    def __post_init__(self) -> None:
+        places = [float(place_of(one)) for one in self.groups]
+        centres = tuple(min(max(round(place * STEPS), 0), STEPS) for place in places)
+        seconds = tuple(
+            float(max(one.second, 1)) if self.query.low is not None else max(place * (1.0 - place) * STEPS * STEPS, 1.0)
+            for one, place in zip(self.groups, places, strict=True)
+        )
+        object.__setattr__(self, "centres", centres)
+        object.__setattr__(self, "seconds", seconds)
+        rows = [max(self.at.others * one.group, 1.0) for one in self.groups]
+        sides = list(zip(seconds, rows, self.groups, strict=True))
+        spread = sqrt(sum(spread_of(second, m, one.draws) ** 2 for second, m, one in sides))
+        alone = sqrt(sum(spread_of(second, m, inf) ** 2 for second, m, _ in sides))
+        counts = [max(round(m), 1) for m in rows]
+        firsts = [centre * m for centre, m in zip(centres, counts, strict=True)]
+        squares = [
+            min(m * round(second) + centre * centre * m, STEPS * first)
+            for second, centre, first, m in zip(seconds, centres, firsts, counts, strict=True)
+        ]
+        low, high = self._bound(firsts, squares, counts)
+        middle = Fraction(centres[0] - centres[1])
+        radii = float((middle - low) / (2 * STEPS)), float((high - middle) / (2 * STEPS))
+        fewest = min(*rows, *(one.draws for one in self.groups))
+        within = Within.around(place_of(self.reading), spread / 2.0, alone / 2.0, radii, fewest, self.at)
+        object.__setattr__(self, "within", within)
+
+    def _bound(self, firsts: Sequence[int], squares: Sequence[int], counts: Sequence[int]) -> tuple[Fraction, Fraction]:
+        return fan_group_difference(
+            (firsts[0], firsts[1]),
+            (squares[0], squares[1]),
+            (counts[0], counts[1]),
+            centres=self.centres,
+            seconds=self.seconds,
+            nats=self.at.nats,
+        )
+
+    @property
+    def needs(self) -> tuple[Query, ...]:
+        """Two questions for each group."""
+        return self.query.parts
+
+    def _sides(self, sums: Sequence[Sums]) -> list[tuple[int, int, int]]:
+        """Σx, Σx² and the number of rows of each group."""
+        found = []
+        for up, down in ((sums[0], sums[1]), (sums[2], sums[3])):
+            if self.query.low is None:
+                yes, no = count_of(up, self.at.rows), count_of(down, self.at.rows)
+                found.append((yes * STEPS, yes * STEPS * STEPS, yes + no))
+            else:
+                first, square = in_steps(up, self.at.rows)
+                found.append((first, square, (first + in_steps(down, self.at.rows)[0]) // STEPS))
+        return found
+
+    def decide(self, sums: Sequence[Sums]) -> Outcome:
+        """By the rows of both groups, their means and mean squares."""
+        sides = self._sides(sums)
+        if any(m == 0 for _, _, m in sides):
+            return NOTHING
+        if self.at.known == 0:
+            firsts, squares, counts = zip(*sides, strict=True)
+            ends = self._bound(firsts, squares, counts)
+            low, high = (end / STEPS for end in ends)
+        else:  # side by side, each at its part of the price
+            one, other = (
+                Rates.foreseen(
+                    float(place_of(group)), second, max(self.at.others * group.group, 1.0), self.at.nats + _LN2
+                ).interval(first, square, m, min(self.at.known, m))
+                for (first, square, m), group, second in zip(sides, self.groups, self.seconds, strict=True)
+            )
+            low, high = one[0] - other[1], one[1] - other[0]
+        value = Fraction(sides[0][0], sides[0][2] * STEPS) - Fraction(sides[1][0], sides[1][2] * STEPS)
+        return self.within.decide(Found((1 + value) / 2, (1 + low) / 2, (1 + high) / 2))
+
+    def value(self, sums: Sequence[Sums]) -> Fraction | None:
+        """The private difference."""
+        sides = self._sides(sums)
+        if any(m == 0 for _, _, m in sides):
+            return None
+        one, other = (Fraction(first, m * STEPS) for first, _, m in sides)
+        return (1 + one - other) / 2
+
+    def off(self, outcome: Outcome) -> float | None:
+        """By the cell."""
+        return self.within.missed(outcome)
+
+    def nats(self, outcome: Outcome) -> float:
+        """The reading's code and the step's."""
+        return self.within.nats(outcome)
+
+    def ends(self, outcome: Outcome) -> tuple[float, float, float]:
+        """A function of the outcome."""
+        return self.within.ends(outcome)
+
+    def lesson(self, outcome: Outcome) -> Lesson | None:
+        """To first order: the means of both groups, each around its forecast, differ by what was found."""
+        if not isinstance(outcome, tuple) or outcome[0] == 0:
+            return None
+        low, high = self.within.cells.edges(outcome[0])
+        least = min(one.group for one in self.groups)
+        total = np.zeros(len(self.values[0]))
+        for sign, place in ((1.0, 0), (-1.0, 1)):
+            up, down = self.values[2 * place], self.values[2 * place + 1]
+            steps, member = _steps_and_members(up, down)
+            total += sign * (least / self.groups[place].group) * (steps - self.centres[place]) * member
+        values = GridValues("mean", np.clip(np.rint(total / 2.0), -VALUE_ONE, VALUE_ONE))
+        off = float(low + high) - 1.0 - self.reading.value
+        slack = max(float(high - low) * least, 2.0**-14)
+        return Lesson(values, off * least, slack, 0.0)
+
+
+def _steps_and_members(up: GridValues, down: GridValues) -> tuple[np.ndarray, np.ndarray]:
+    if up.scale == "share":
+        return up.array.astype(np.float64) * STEPS, up.array | down.array
+    steps = up.array + VALUE_ONE
+    return steps, steps + down.array + VALUE_ONE == STEPS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairedCells:
+    """The difference of two shares on the same rows: a public bet on the rows that differ (docs/theory/verdicts.md).
+
+    Attributes:
+        shares: how many rows the sketch foresees to say yes to the first alone, and to the second alone.
+    """
+
+    query: PairedShares
+    reading: SketchValue
+    shares: tuple[float, float]
+    values: tuple[GridValues, ...]
+    at: Foreseen
+    rates: tuple[int, int] = field(init=False)
+    within: Within = field(init=False)
+
+    def __post_init__(self) -> None:
+        n, draws = self.at.others, max(self.reading.draws, 1.0)
+        a, b = (max(share, 0.25 / draws) for share in self.shares)
+        rates = bet_rate(a, b, n, self.at.nats), bet_rate(b, a, n, self.at.nats)
+        object.__setattr__(self, "rates", rates)
+        first, second = round(a * n), round(b * n)
+        low, high = paired_interval(first, second, max(n, first + second), rates, self.at.nats)
+        value = (first - second) / n
+        radii = max(value - low, 0.0) / 2.0, max(high - value, 0.0) / 2.0
+        variance = max(a + b - (a - b) * (a - b), 1.0 / (16.0 * draws))
+        spread, alone = sqrt(variance * (1.0 / n + 1.0 / draws)) / 2.0, sqrt(variance / n) / 2.0
+        within = Within.around(place_of(self.reading), spread, alone, radii, min(n, draws), self.at)
+        object.__setattr__(self, "within", within)
+
+    @property
+    def needs(self) -> tuple[Query, ...]:
+        """Rows that say yes to one alone."""
+        return self.query.parts
+
+    def decide(self, sums: Sequence[Sums]) -> Outcome:
+        """By the rows that differ."""
+        a, b = (count_of(one, self.at.rows) for one in sums)
+        known, n = self.at.known, self.at.others
+        # Rows that the analyst knows may all speak for one side: each end takes the worse case.
+        lower = paired_interval(max(a - known, 0), min(b, n - max(a - known, 0)), n, self.rates, self.at.nats)[0]
+        upper = paired_interval(min(a, n - max(b - known, 0)), max(b - known, 0), n, self.rates, self.at.nats)[1]
+        value = Fraction(a - b, self.at.rows)
+        return self.within.decide(Found((1 + value) / 2, (1 + Fraction(lower)) / 2, (1 + Fraction(upper)) / 2))
+
+    def value(self, sums: Sequence[Sums]) -> Fraction:
+        """The private difference."""
+        a, b = (count_of(one, self.at.rows) for one in sums)
+        return (1 + Fraction(a - b, self.at.rows)) / 2
+
+    def off(self, outcome: Outcome) -> float | None:
+        """By the cell."""
+        return self.within.missed(outcome)
+
+    def nats(self, outcome: Outcome) -> float:
+        """The reading's code and the step's."""
+        return self.within.nats(outcome)
+
+    def ends(self, outcome: Outcome) -> tuple[float, float, float]:
+        """A function of the outcome."""
+        return self.within.ends(outcome)
+
+    def lesson(self, outcome: Outcome) -> Lesson | None:
+        """The mean of yes to the first alone minus yes to the second alone."""
+        if outcome is QUIET or not isinstance(outcome, tuple) or outcome[0] == 0:
+            return None
+        low, high = self.within.cells.edges(outcome[0])
+        one, other = (value.array.astype(np.float64) for value in self.values)
+        values = GridValues("mean", (one - other) * VALUE_ONE)
+        return Lesson(values, float(low + high) - 1.0, max(float(high - low), 2.0**-14), self.reading.value)
