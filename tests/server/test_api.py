@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
+from everhold.acts import ACTS
 from everhold.statistics import STATISTICS, statistic
 from tests.server.serving import Clock, access_log, as_csv, make_contest, make_study, site, wait_for
 
@@ -26,17 +27,20 @@ def labels(folder):
 
 @pytest.fixture(scope="module")
 def here(folder, labels):
-    with site(folder, make_study(folder), make_study(folder, "staff"), folder / "coins.everhold") as made:
+    studies = [make_study(folder, name) for name in ("patients", "staff", "ended")]
+    with site(folder, *studies, folder / "coins.everhold") as made:
         made.token("only staff", "analyst", studies=["staff"])
         made.token("keeper of staff", "custodian", studies=["staff"])
         yield made
 
 
+ROUTED = [name for name in STATISTICS if name not in ACTS]
+"""Statistics with a route of their own; another is asked with `ask`, because an act has its name."""
 BODIES = {
     "ask": {"question": "age > 40"},
     "ask_many": {"questions": ["age > 41", "smoker"]},
     "try_out": {"question": "age > 40"},
-    **{name: dict(kind.example) for name, kind in STATISTICS.items()},
+    **{name: dict(STATISTICS[name].example) for name in ROUTED},
     "median": {"question": "age"},
     "quantile": {"question": "age", "level": 0.9},
 }
@@ -55,7 +59,7 @@ def _fault(response, status, code):
 
 def test_every_question_gets_the_answer_that_the_library_gives(tmp_path):
     """Two studies alike, the same questions in the same order: one asked over HTTP, one in this process."""
-    assert set(STATISTICS) | {"ask", "ask_many", "try_out"} == set(BODIES)
+    assert {*ROUTED, "ask", "ask_many", "try_out"} == set(BODIES)
     mine = make_study(tmp_path, "mine")
     with site(tmp_path, make_study(tmp_path, "theirs")) as far, eh.Holdout.open(mine) as near:
         for kind, body in BODIES.items():
@@ -75,7 +79,7 @@ def test_every_question_gets_the_answer_that_the_library_gives(tmp_path):
 
 def test_rehearsals_spend_nothing(here):
     before = here.get("/v1/studies/staff/status").json()
-    for kind in STATISTICS:
+    for kind in ROUTED:
         told = here.post(f"/v1/studies/staff/{kind}", {**BODIES[kind], "rehearse": True}, "aud")
         assert told.status_code == 200, (kind, told.text)
     assert here.get("/v1/studies/staff/status").json() == before
@@ -84,7 +88,7 @@ def test_rehearsals_spend_nothing(here):
 def test_a_statistic_is_asked_for_by_those_who_may_ask(here):
     """By the body's `rehearse`; and a token that may not even read is refused whatever the body says."""
     before = here.get("/v1/studies/patients/status").json()
-    for kind in STATISTICS:
+    for kind in ROUTED:
         for more in ({}, {"rehearse": False}):
             _fault(here.post(f"/v1/studies/patients/{kind}", {**BODIES[kind], **more}, "aud"), 403, "not_allowed")
         for body in ({**BODIES[kind], "rehearse": True}, {"nonsense": 1}):
@@ -112,6 +116,10 @@ def test_the_same_request_id_is_answered_once(here):
 
 ROUTES = [
     *(("POST", f"/v1/studies/patients/{kind}", body) for kind, body in BODIES.items()),
+    *(
+        ("POST", f"/v1/studies/{'ended' if name == 'close' else 'patients'}/{name}", dict(kind.example))
+        for name, kind in ACTS.items()
+    ),
     *(("GET", f"/v1/studies{tail}", None) for tail in ("", "/patients", "/patients/status", "/patients/log")),
     *(("GET", f"/v1/studies/patients/{tail}", None) for tail in ("certificate", "audit", "file")),
     ("POST", "/v1/contests/coins/submissions", None),
@@ -127,7 +135,10 @@ ROUTES = [
 def test_the_list_of_routes_is_whole(here):
     described = here.get("/openapi.json").json()["paths"]
     known = {
-        path.replace("patients", "{name}").replace("coins", "{name}").replace("abcd", "{token_id}")
+        path.replace("patients", "{name}")
+        .replace("ended", "{name}")
+        .replace("coins", "{name}")
+        .replace("abcd", "{token_id}")
         for _, path, _ in ROUTES
     }
     assert set(described) == known - {"/metrics"}
@@ -171,7 +182,7 @@ def test_strangers_learn_nothing_by_asking_for_names_or_breaking_bodies(here):
 def test_what_each_scope_may(here, method, path, body):
     """By the rule of docs/security.md: analysts ask and read, auditors read and audit, custodians everything."""
     asks = method == "POST" and not path.endswith(("try_out", "tokens"))
-    manages = "tokens" in path
+    manages = "tokens" in path or path.endswith("/close")
     audits = path.endswith(("/audit", "/file", "/metrics"))
     allowed = {"ann": not audits and not manages, "aud": not asks and not manages, "cus": True}
     for who, may in allowed.items():

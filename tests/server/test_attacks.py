@@ -108,7 +108,8 @@ def test_a_token_revoked_while_its_body_comes_asks_nothing(tmp_path):
 
 
 def test_a_token_revoked_in_the_midst_of_a_median_stops(tmp_path):
-    desk = study_writer(make_study(tmp_path))
+    """Where rows belong to units a median is a search of many steps."""
+    desk = study_writer(make_study(tmp_path, unit="age"))
     asked = []
 
     def permit(parts):
@@ -118,7 +119,7 @@ def test_a_token_revoked_in_the_midst_of_a_median_stops(tmp_path):
 
     caller = Caller("ann", permit=permit)
     with pytest.raises(eh.AccessDenied):
-        asyncio.run(desk.find(caller, eh.Median("age")))
+        asyncio.run(desk.find(caller, eh.Median("bmi")))
     assert desk.progress.rounds == len(caller.paid) == sum(asked[:5])
     desk.close()
 
@@ -152,7 +153,7 @@ def test_the_record_says_when_a_question_came_and_not_how_long_it_took(made):
     made.post("/v1/studies/patients/ask_many", {"questions": [f"bmi > {20 + n}" for n in range(9)]})
     asked = made.get("/v1/studies/patients/log").json()["questions"]
     rounds = [part for one in asked for part in one["parts"] or [one]]
-    assert len(rounds) > 15
+    assert len(rounds) == 10
     assert len({one["time"] for one in [*asked, *rounds]}) == 2
 
 
@@ -191,10 +192,10 @@ def test_request_ids_are_each_token_s_own(made):
 
 
 def test_a_conflict_after_some_parts_says_so(tmp_path):
-    desk = study_writer(make_study(tmp_path))
+    desk = study_writer(make_study(tmp_path, unit="age"))
     desk.put(Request("smoker", "a/4")).result(600)
     with pytest.raises(eh.RequestConflict, match="3 parts of this one were answered"):
-        asyncio.run(desk.find(Caller("ann", "ann", "a"), eh.Median("age")))
+        asyncio.run(desk.find(Caller("ann", "ann", "a"), eh.Median("bmi")))
     desk.close()
 
 

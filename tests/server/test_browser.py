@@ -197,7 +197,7 @@ def test_history(page, process):
     with page.expect_download() as coming:
         page.click("a:has-text('CSV')")
     lines = Path(coming.value.path()).read_text().splitlines()
-    assert lines[0].startswith("number,part_of,round,question,value")
+    assert lines[0].startswith("number,part_of,round,act,question,result,value")
     assert all("city" in line or line.startswith(",") for line in lines[1:])
     _shot(page, "history")
 
@@ -216,8 +216,44 @@ def test_the_parts_of_a_statistic_unfold(page, process):
     row.locator("summary").focus()
     page.keyboard.press("Enter")
     assert row.locator(".part").first.is_visible()
-    assert row.locator(".part").count() == 2
+    assert row.locator(".part").count() == 1
     _shot(page, "history-parts")
+
+
+def test_read_and_see_what_it_costs(page, process):
+    """The live check shows both widths and costs; the button says what it does; the history shows the reading."""
+    _open(page, process, "/studies/patients")
+    question = "bmi > 28" if page.theme == "light" else "bmi > 29"
+    page.fill("#question", question)
+    wait_for(lambda: page.wait_for_timeout(20) or page.locator("#check .fine").count() == 2)
+    ask, read = page.locator("#check .fine").all_inner_texts()
+    assert ask.startswith("Can be asked. Ask: ")
+    assert "almost free" in ask
+    assert read.startswith("Read: about between ")
+    assert "nats" in read
+    assert page.inner_text("button.main") == "Ask"
+    page.check("input[name=act][value=read]")
+    assert page.inner_text("button.main") == "Read"
+    _shot(page, "read-check")
+    before = page.inner_text("#width")
+    page.click("button.main")
+    page.wait_for_selector("#answer .value")
+    assert "Private reading." in page.inner_text("#answer")
+    assert "reading" in page.locator("#recent tbody tr >> nth=0").inner_text()
+    wait_for(lambda: page.wait_for_timeout(20) or page.inner_text("#width") != before)
+    assert page.inner_text("#width").startswith("Intervals from here on: ")
+    _shot(page, "read")
+
+
+def test_acts_in_the_history(page, process):
+    with eh.connect(process.url, process.secret) as server:
+        study = server.study("patients")
+        study.best_of(["smoker", "age > 60"], request_id="browser-best")
+        study.compare("smoker", "age > 80", request_id="browser-compare")
+    _open(page, process, "/studies/patients/history")
+    tags = page.locator("tbody .tag").all_inner_texts()
+    assert {"choice", "verdict"} <= set(tags)
+    _shot(page, "history-acts")
 
 
 def test_certificate(page, process):

@@ -32,9 +32,8 @@ sent: Counter[int] = Counter()
 def here(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fuzz")
     make_contest(folder)
-    with site(
-        folder, make_study(folder), make_study(folder, "staff"), folder / "coins.everhold", most_questions=50
-    ) as made:
+    studies = [make_study(folder, name) for name in ("patients", "staff", "ended")]
+    with site(folder, *studies, folder / "coins.everhold", most_questions=50) as made:
         yield made
 
 
@@ -75,7 +74,12 @@ def _is_described(description, method, template, told):
 
 
 def _operation(here, method, path):
-    template = path.replace("patients", "{name}").replace("coins", "{name}").replace("abcd", "{token_id}")
+    template = (
+        path.replace("patients", "{name}")
+        .replace("ended", "{name}")
+        .replace("coins", "{name}")
+        .replace("abcd", "{token_id}")
+    )
     schema = schemathesis.openapi.from_dict(here.get("/openapi.json").json())
     return template, schema[template][method]
 
@@ -84,7 +88,7 @@ def _fuzz(here, method, path, mode):
     """Requests to one route."""
     template, operation = _operation(here, method, path)
     description = here.get("/openapi.json").json()
-    name = "coins" if "contests" in path else "patients"
+    name = next(one for one in ("coins", "ended", "patients") if one in path or one == "patients")
     strategy = operation.as_strategy(generation_mode=mode)
     before = len(here.state.served["patients"].file().rounds)
 
@@ -92,7 +96,7 @@ def _fuzz(here, method, path, mode):
               suppress_health_check=list(HealthCheck), database=None)  # fmt: skip
     @given(case=strategy, real=st.integers(0, 3), who=st.sampled_from(["cus", "cus", "ann", "aud", "nobody"]))
     def run(case, real, who):
-        if real and "name" in (case.path_parameters or {}):
+        if (real or name == "ended") and "name" in (case.path_parameters or {}):  # only that one may be closed
             case.path_parameters["name"] = name  # mostly a study that is there
         headers = {} if who == "nobody" else here.as_(who)
         case.headers = {key: value for key, value in dict(case.headers or {}).items() if key.lower() != "authorization"}
@@ -102,7 +106,7 @@ def _fuzz(here, method, path, mode):
         _is_described(description, method, template, told)
         if who == "nobody":
             assert told.status_code in (401, 404, 405, 413, 400), told.text
-        if who == "ann" and ("tokens" in path or path.endswith(("/audit", "/file"))):
+        if who == "ann" and ("tokens" in path or path.endswith(("/audit", "/file", "/close"))):
             assert told.status_code >= 400
 
     run()
@@ -206,7 +210,7 @@ class Access(RuleBasedStateMachine):
         if expected == 200:
             limits = self.known[who]["studies"]
             names = {one["name"] for one in told.json()["studies"]}
-            assert names == (set(limits) if limits else {"patients", "staff", "coins"})
+            assert names == (set(limits) if limits else {"patients", "staff", "ended", "coins"})
 
     @rule(who=tokens)
     def list_tokens(self, who):
