@@ -159,11 +159,18 @@ def assert_least_step(measure, outcome, private) -> None:
     """The printed interval contains the private one; with one step less it would not, but for the room of the grid."""
     assert contains(measure, outcome, private)
     j, step = outcome
-    if step:
+    if not step:
+        return
+    if isinstance(measure, QuantileCells):
         _, low, high = measure.ends((j, step - 1))
-        quantum = Fraction(measures.QUANTUM) if not isinstance(measure, QuantileCells) else 0
-        inner = Fraction(low) + (quantum if low else 0), Fraction(high) - (quantum if high < 1.0 else 0)
-        assert private[0] < inner[0] or inner[1] < private[1], "a smaller step is enough"
+    else:
+        edges, within = measure.within.cells.edges(j), measure.within
+        below, above = (
+            Fraction(measures._ladder(radius, step - 1, within.precision.ladder), measures.PLACE_ONE)
+            for radius in within.radii
+        )
+        low, high = edges[0] - below, edges[1] + above
+    assert private[0] < low or high < private[1], "a smaller step is enough"
 
 
 @pytest.mark.parametrize("known", [0, 5])
