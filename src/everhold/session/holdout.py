@@ -493,7 +493,8 @@ class Holdout:
     ) -> list[Any]:
         acting, part = self.acting, as_share(share)
         things = acting.things(questions)
-        at = AskedBy(now(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
+        time = self.session.when or now()
+        at = AskedBy(time, require_text(who or self.who, "who"), require_text(request_id, "request_id"))
         count = 0
 
         def parts(batch: Batch) -> list[Answer]:
@@ -510,7 +511,7 @@ class Holdout:
                 first=count - len(batch) + 1,
             )
 
-        if kind == "close":
+        if kind == "close" and not cast(Everhold, self.session.mechanism).closed:
             acting.require_one_batch(things)
         results = lockstep(things, parts, self.declared())
         if kind == "close" and not cast(Everhold, self.session.mechanism).closed:
