@@ -444,3 +444,14 @@ def test_the_last_act_always_closes(monkeypatch):
             held.close([eh.Median("x", **RANGE)])
     assert held.budget == before
     assert not held.session.mechanism.closed
+
+
+@pytest.mark.xfail(strict=True, reason="B12: how many parts a verdict by intervals has is taken from the record")
+def test_a_verdict_with_fewer_parts_than_it_has_is_found(tmp_path):
+    """Two means share one claim; a record that says one, and the price of one, is cheaper than what was done."""
+    path = tmp_path / "study"
+    with eh.Holdout.create(path, PRIVATE, prior=eh.Reference(PUBLIC), seed=4) as held:
+        cheaper = held.budget.claim_price(parts=1, sides=2)
+        assert held.compare(eh.Mean("x", **RANGE), eh.Median("x", **RANGE)).spent > cheaper
+    change = both(option("compare", "parts", 1), result("compare", "spent", cheaper))
+    assert not eh.Holdout.audit_file(forged(path, tmp_path / "forged", change)).ok
