@@ -154,7 +154,7 @@ def _question(asked: dict[str, Any]) -> str:
     if kind == "statistic":
         given = asked["arguments"]
         leads = [str(given[name]) for name in _LEADS if name in given]
-        others = [f"{name} {value}" for name, value in given.items() if name not in _LEADS]
+        others = [f"{name} {value}" for name, value in sorted(given.items()) if name not in _LEADS]
         return f"{asked['name']}({', '.join([*leads, *others])})"
     if kind == "round":
         return f"round {asked['round']:,}"

@@ -251,7 +251,10 @@ class Acting:
             options: dict[str, Any] = {"method": "mcnemar", "parts": 2, "sides": 1}
             decide = self._mcnemar(pair, part)
         else:
-            parts = self._count(things)
+            known = self._session.journal.performed_as(
+                request_id
+            )  # what is recorded is returned, also after the last act
+            parts = self._count(things) if known is None else known.begun.options.get("parts", 0)
             options = {"method": "intervals", "parts": parts, "sides": 2}
             decide = self._by_intervals(things, Act("close", parts=parts, share=part))
         options["share"] = None if part is None else str(part)
@@ -349,6 +352,8 @@ class Acting:
         begun = Begun("certify", ({"kind": "round", "round": number},), {"share": None if part is None else str(part)})
         nats = self._mechanism.budget.claim_price(part)
         known = session.journal.performed_as(request_id) is not None  # what is recorded is returned
+        if not known:
+            self._mechanism.require_open()
         if not known and certified(self._mechanism, session.journal[number], nats) is None:
             raise QuestionError(
                 f"the interval of round {number} was computed at {session.journal[number].answer.spent:.1f} nats, and a "

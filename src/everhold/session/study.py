@@ -218,7 +218,7 @@ class _Record:
         self._declared = declared
         self._findings: set[str] = set()
         self._requests: set[str] = set()
-        self._answers: dict[str | None, Answer] = {}
+        self._answers: dict[int, tuple[str | None, Answer]] = {}
         self._done = 0
         self._begun: Begun | None = None
         self.count, self.written_by = 1, 0
@@ -254,7 +254,7 @@ class _Record:
                 if entry.round.act.place == entry.round.act.parts:
                     self._begun = None
             if entry.round.is_text:
-                self._answers[entry.round.name] = entry.round.answer
+                self._answers[entry.round.number] = entry.round.name, entry.round.answer
             yield entry.round
 
     def _check_announced(self, entry: Entry) -> None:
@@ -285,11 +285,13 @@ class _Record:
     def _check_finding(self, kept: RecordedFinding) -> None:
         """The same statistic from the recorded answers gives the same result, bit for bit."""
 
+        used = dict(self._answers[number] for number in kept.rounds if number in self._answers)
+
         def answers(batch: Batch) -> list[Answer]:
-            missing = [query.name for query in batch if query.name not in self._answers]
+            missing = [query.name for query in batch if query.name not in used]
             if missing:
                 raise LedgerError(f"a recorded {kept.statistic} rests on a question that is not there: {missing[0]}.")
-            return [self._answers[query.name] for query in batch]
+            return [used[query.name] for query in batch]
 
         if kept.key in self._findings:
             raise LedgerError(f"a recorded {kept.statistic} stands in the ledger twice.")
