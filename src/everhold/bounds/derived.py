@@ -6,17 +6,20 @@ guarantee applies at no extra cost (docs/theory/derived.md). Ends move outwards 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf, sqrt
 
 __all__ = [
     "correlation",
     "correlation_by_difference",
+    "correlation_from",
     "covariance",
     "difference",
     "ratio",
     "rescaled",
     "spread",
     "variance",
+    "variance_from",
 ]
 
 Ends = tuple[float, float]
@@ -142,3 +145,45 @@ def correlation_by_difference(x_variance: Ends, y_variance: Ends, gap_variance: 
     least += [at(u, u - w, w) for u in x_variance if y_variance[0] < u - w < y_variance[1]]
     low, high = _outwards(min(least), high)
     return max(low, -1.0), min(high, 1.0)
+
+
+Place = tuple[float, float, float]
+"""A mean as a place in its range: estimate, and the ends of its interval."""
+
+
+def _moments(mean: Place, square: Place, ends: Ends, farthest: float) -> tuple[float, Ends, float, Ends]:
+    """A number's mean and variance, from the places of x and of x²: estimates and intervals."""
+    m = rescaled((mean[1], mean[2]), *ends)
+    low, high = spread(m, rescaled((square[1], square[2]), 0.0, farthest))
+    about = ends[0] + (ends[1] - ends[0]) * mean[0]
+    value = farthest * square[0] - about * about
+    return about, m, min(max(value, low), high), (low, high)
+
+
+def variance_from(places: Sequence[Place], ranges: Sequence[Ends]) -> Place:
+    """Var x from the places of E x and E x²: estimate and interval, in squares of x's units."""
+    _, _, value, (low, high) = _moments(places[0], places[1], ranges[0], ranges[1][1])
+    return value, low, high
+
+
+def correlation_from(places: Sequence[Place], ranges: Sequence[Ends], sign: int) -> Place:
+    """The correlation of x and y from the places of E x, E x², E y, E y² and a fifth: estimate and interval.
+
+    The fifth is E xy for sign 0, E(x - y)² for sign 1, where x and y rise together, and E(x + y)² for sign -1.
+    """
+    x, x_mean, x_variance, x_ends = _moments(places[0], places[1], ranges[0], ranges[1][1])
+    y, y_mean, y_variance, y_ends = _moments(places[2], places[3], ranges[2], ranges[3][1])
+    low, high = ranges[4]
+    about = low + (high - low) * places[4][0]
+    ends = rescaled((places[4][1], places[4][2]), low, high)
+    root = sqrt(max(x_variance * y_variance, 1e-12))
+    if sign == 0:
+        cov = covariance(x_mean, y_mean, ends, (0.0, 0.0))
+        value, least, most = (about - x * y) / root, *correlation(cov, x_ends, y_ends)
+    else:
+        gap = difference(x_mean, y_mean) if sign > 0 else (x_mean[0] + y_mean[0], x_mean[1] + y_mean[1])
+        rest = about - (x - sign * y) * (x - sign * y)
+        value = sign * (x_variance + y_variance - rest) / (2.0 * root)
+        least, most = correlation_by_difference(x_ends, y_ends, spread(gap, ends))
+        least, most = (least, most) if sign > 0 else (-most, -least)
+    return min(max(value, least), most), least, most

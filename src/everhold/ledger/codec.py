@@ -29,11 +29,13 @@ from everhold.queries.expression.groups import (
     GroupShare,
     PairedShares,
     QuantileOf,
+    SpreadOf,
     group_difference,
     group_mean,
     group_share,
     paired_shares,
     quantile_of,
+    spread_of_means,
 )
 from everhold.queries.expression.parser import RECORDED
 from everhold.queries.grid import Packed
@@ -379,9 +381,10 @@ _ASKED = {
     "quantile": {"kind", "text", "low", "high", "level", "given", "step", "middle"},
     "difference given": {"kind", "text", "low", "high", "first", "second"},
     "difference": {"kind", "first", "second"},
+    "spread": {"kind", "texts", "ranges", "given", "sign"},
     "values": {"kind", "scale", "form", "size"},
 }
-_TEXTS = ("yes/no", "mean", "share given", "mean given", "quantile", "difference given", "difference")
+_TEXTS = ("yes/no", "mean", "share given", "mean given", "quantile", "difference given", "difference", "spread")
 
 
 def require_keys(found: Mapping[str, Any], wanted: Iterable[str], what: str) -> None:
@@ -486,6 +489,10 @@ def _question(kept: Query | Digest) -> tuple[dict[str, Any], bytes | None]:
         return {"kind": "mean", "text": text_of(kept.tree), **ends}, None
     if isinstance(kept, GroupShare):
         return {"kind": "share given", "text": text_of(kept.tree), "given": text_of(kept.given)}, None
+    if isinstance(kept, SpreadOf):
+        given = None if kept.given is None else text_of(kept.given)
+        texts, ranges = [text_of(tree) for tree in kept.trees], [list(ends) for ends in kept.ranges]
+        return {"kind": "spread", "texts": texts, "ranges": ranges, "given": given, "sign": kept.sign}, None
     if isinstance(kept, GroupDifference | PairedShares):
         groups = {"first": text_of(kept.first), "second": text_of(kept.second)}
         if isinstance(kept, PairedShares):
@@ -517,6 +524,10 @@ def _asked(asked: Mapping[str, Any], blob: bytes | None, kinds: Mapping[str, Kin
     if asked["kind"] == "share given":
         trees = [expression(asked[name], kinds, limits=RECORDED).tree for name in ("text", "given")]
         return group_share(trees[0], trees[1])
+    if asked["kind"] == "spread":
+        given = None if asked["given"] is None else expression(asked["given"], kinds, limits=RECORDED).tree
+        trees = [number(text, kinds, limits=RECORDED) for text in asked["texts"]]
+        return spread_of_means(trees, [(low, high) for low, high in asked["ranges"]], given, asked["sign"])
     if asked["kind"] in ("difference given", "difference"):
         first, second = (expression(asked[name], kinds, limits=RECORDED).tree for name in ("first", "second"))
         if asked["kind"] == "difference":

@@ -13,6 +13,8 @@ from fractions import Fraction
 from math import isinf, nan, sqrt
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from everhold.bounds.budget import Budget
 from everhold.bounds.code import Code
 from everhold.bounds.concentration import confidence_nats, hoeffding_width, kl_interval, known_rows_range
@@ -31,23 +33,25 @@ from everhold.mechanism.measure import (
     Precision,
     QuantileCells,
     count_interval,
+    place_of,
     room_beyond,
 )
 from everhold.mechanism.pairs import DifferenceCells, PairedCells
 from everhold.mechanism.rules.rule import Constraint, check_fit
 from everhold.mechanism.sketch import Sketch, unchanged
+from everhold.mechanism.spreads import SpreadCells, combined
 from everhold.mechanism.tolerance import Anytime, ToleranceInputs
 from everhold.queries.act import ASK, Act
 from everhold.queries.answer import Answer, Preview
-from everhold.queries.expression.groups import GROUPED, GroupDifference, GroupMean, GroupShare, PairedShares
-from everhold.queries.grid import VALUE_ONE
+from everhold.queries.expression.groups import GROUPED, GroupDifference, GroupMean, GroupShare, PairedShares, SpreadOf
+from everhold.queries.grid import VALUE_ONE, GridValues
 from everhold.queries.protocol import QUIET, SketchValue
 
 if TYPE_CHECKING:
     from everhold.mechanism.estimator import Estimator, Look
     from everhold.mechanism.tolerance import Contract
     from everhold.queries.expression.groups import Grouped
-    from everhold.queries.grid import GridValues, Scale, Sums
+    from everhold.queries.grid import Scale, Sums
     from everhold.queries.protocol import Outcome
     from everhold.queries.query import Query
 
@@ -277,6 +281,8 @@ class Everhold:
         if isinstance(query, GroupDifference):
             first, second = (_side_reading(look.values[i : i + 2], look, query.low is not None) for i in (0, 2))
             return DifferenceCells(query, reading, (first, second), look.values, at)
+        if isinstance(query, SpreadOf):
+            return SpreadCells(query, reading, _means(look.values, look), at)
         if isinstance(query, PairedShares):
             return PairedCells(query, reading, _shares(look), look.values, at)
         if isinstance(query, GroupShare):
@@ -499,11 +505,28 @@ def _group_reading(values: Sequence[GridValues], look: Look, query: Grouped) -> 
         up, down = (_steps_of(one, look) for one in values)
         per = look.masses.per * STEPS
         return SketchValue("mean", min(max(up - down, -per), per), per, look.draws)
+    if isinstance(query, SpreadOf):
+        means = _means(values, look)
+        places = [(float(place_of(one)),) * 3 for one in means]
+        value = Fraction(combined(query, places)[0]) * 2 - 1
+        return SketchValue("mean", value.numerator, value.denominator, means[0].draws, 0, means[0].group)
     if isinstance(query, GroupDifference):
         one, other = (_side_reading(values[i : i + 2], look, query.low is not None) for i in (0, 2))
         d = Fraction(one.numerator, 2 * one.denominator) - Fraction(other.numerator, 2 * other.denominator)
         return SketchValue("mean", d.numerator, d.denominator, min(one.draws, other.draws))
     return replace(_side_reading(values, look, isinstance(query, GroupMean)), scale=_scale(query))
+
+
+def _means(values: Sequence[GridValues], look: Look) -> tuple[SketchValue, ...]:
+    """Every mean of a variance or correlation, over the rows of its group."""
+    down, first, *rest = values
+    found = [_side_reading((first, down), look, True)]
+    member = first.array + down.array + STEPS == STEPS
+    count = np.where(member, float(VALUE_ONE), -float(VALUE_ONE))
+    for one in rest:
+        other = GridValues("mean", np.where(member, -one.array, count))
+        found.append(_side_reading((one, other), look, True))
+    return tuple(found)
 
 
 def _steps_of(values: GridValues, look: Look) -> int:

@@ -72,7 +72,7 @@ STEPS = 2 * VALUE_ONE
 QUANTUM = 2.0**-16
 """How far rounding to the grid can move a mean, as a place: 2⁻¹⁷ for each row, and as much for the mean of a unit's rows."""
 
-_WIDEST = 3.5  # standard deviations of the private rows' own mean
+_WIDEST = 3.0  # standard deviations of the private rows' own mean
 _MARGIN = 1.05  # of the foreseen distance, before the first step
 
 
@@ -728,7 +728,7 @@ class QuantileCells:
         rows, draws = max(at.others * reading.group, 1.0), max(reading.draws, 1.0)
         sampling = share_radius(q, at.nats / rows)
         spread = max(_share_spread(q, rows, draws), 1e-9)
-        fine = min(float(at.precision.fine) * spread, _WIDEST * share_radius(q, 0.5 / rows))
+        fine = min(float(at.precision.fine) * spread, _WIDEST * sqrt(at.misfit) * share_radius(q, 0.5 / rows))
         noise = at.noise or 0.0
         most = (6.0 + 6.0 * at.misfit + noise) * spread + 1.5 * sampling
         levels, z, width = [q], 0.0, fine
@@ -915,7 +915,7 @@ class Cells(NamedTuple):
         Where forecasts have been off by more than that, the code expects it.
         """
         spread = max(spread, 2.0**-31)
-        half = max(round(min(spread * float(at.precision.fine), _WIDEST * alone) * PLACE_ONE / 2), 1)
+        half = max(round(min(spread * float(at.precision.fine), _WIDEST * sqrt(at.misfit) * alone) * PLACE_ONE / 2), 1)
         scale = max(round(1.35 * at.misfit * spread * PLACE_ONE / (2 * half) * 1024), 1)
         return cls(round(place * PLACE_ONE), 2 * half, min(scale, 2**40), spread)
 

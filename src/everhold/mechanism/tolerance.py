@@ -74,8 +74,8 @@ class Anytime:
     """Never refuse: τ is proportional to the interval's width, and stays above the noise.
 
     τ is about the kl radius around u for `max(share² · C/n, noise²/2 · (1/n + 1/draws))` nats per row: a share of the
-    interval's half-width, but at least `noise` standard deviations of the difference between a mean of n private rows and one
-    of the reference's draws. Near shares of 0 and 1 the kl radius is far smaller than in the middle.
+    interval's half-width, but at least `noise` standard deviations of the difference between a mean of n private rows and
+    one of the reference's draws. Near shares of 0 and 1 the kl radius is far smaller than in the middle.
 
     Args:
         share: τ as a share of the interval's sampling half-width w.

@@ -19,8 +19,9 @@ from everhold.mechanism.measure import count_of
 from everhold.queries.act import Act
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Judgement
-from everhold.queries.expression import Expression, conjunction, question_of
+from everhold.queries.expression import BoundedMean, Expression, conjunction, question_of
 from everhold.queries.expression.question import itself
+from everhold.queries.grid import VALUE_ONE
 from everhold.queries.query import RowFunction, Values
 from everhold.statistics import is_statistic, settled
 from everhold.statistics.finding import Finding
@@ -145,12 +146,15 @@ class Acting:
         def tried(batch: Batch) -> list[Answer]:
             return [self._as_foreseen(query) for query in batch]
 
-        for result in lockstep(things, tried, self._declared):
+        unsure = [thing for thing in things if not isinstance(thing, Expression | BoundedMean)]  # texts were checked
+        for result in lockstep(unsure, tried, self._declared):
             if not isinstance(result, Answer | Finding):
                 raise QuestionError("a table has many values. Expected questions with one value each.")
 
     def require_one_batch(self, things: Sequence[Any]) -> None:
         """Refuse what cannot be read at once, in the last act."""
+        if self._mechanism.closed:  # what was read then is returned again; anything else is refused
+            return
         batches = 0
 
         def tried(batch: Batch) -> list[Answer]:
@@ -175,6 +179,8 @@ class Acting:
         """Values on the private rows; what has none is smaller than all others."""
 
         def exact(batch: Batch) -> list[Answer]:
+            if (totals := self._linear_values(batch)) is not None:
+                return totals
             offers = [self._mechanism.propose(query, Act("close")) for query in batch]
             return [self._exact(offer, sums) for offer, sums in zip(offers, self._sums(offers), strict=True)]
 
@@ -184,6 +190,18 @@ class Acting:
             results = [None] * len(things)
         values = [float("-inf") if one is None else float(one.value) for one in results]
         return [float("-inf") if isnan(value) else value for value in values]
+
+    def _linear_values(self, batch: Batch) -> list[Answer] | None:
+        """The means of linear questions given as text, in one scan; None where there are others."""
+        if not all(isinstance(query, Expression | BoundedMean) for query in batch):
+            return None
+        n = self._session.size
+        found = []
+        for query, sums in zip(batch, self._session.sums(batch, "mean"), strict=True):
+            value = sums.first / (VALUE_ONE * n)
+            answer = Answer(value, value, value, False, 0, 0.0, "mean")
+            found.append(answer.as_share() if query.yes_no else answer)
+        return found
 
     def _exact(self, offer: Offer, sums: Any) -> Answer:
         place = offer.measure.value(sums)
@@ -320,6 +338,7 @@ class Acting:
     def certify(self, number: int, share: object, request_id: str | None, who: str | None) -> Answer:
         """An earlier answer with an interval at the price of a claim now."""
         session, part = self._session, as_share(share)
+        self._mechanism.require_open()
         if not 1 <= number <= len(session.journal):
             raise QuestionError(f"there are rounds 1 to {len(session.journal)}, not {number}.")
         nats = self._mechanism.budget.claim_price(part)

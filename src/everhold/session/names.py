@@ -87,7 +87,8 @@ def require_name(query: Query) -> None:
     if query.name is not None and looks_like_text(query.name) and not query.text:
         raise QuestionError(
             f"the name {query.name[:60]!r} could be taken for a question given as text. Expected a name that begins "
-            "with a letter, and with none of TRUE, FALSE, NULL, CASE, MEAN, SHARE, QUANTILE, DIFFERENCE and NOT."
+            "with a letter, and none of the words TRUE, FALSE, NULL, CASE, NOT, MEAN, SHARE, QUANTILE, DIFFERENCE, "
+            "VARIANCE and CORRELATION."
         )
 
 

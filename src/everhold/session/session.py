@@ -468,7 +468,7 @@ class Session(Generic[P]):
         with self._turn():
             mechanism = self.acting()
             require_batch(self.mechanism, self._journal, queries, ids)
-            wanted = self._to_read(queries, ats, kind)
+            wanted = self.to_read(queries, ats, kind)
             made: dict[int, int] = {}
             if wanted:
                 parts = [
@@ -513,7 +513,7 @@ class Session(Generic[P]):
             self._reading = self._reading[1:]
         self._journal.flush()
 
-    def _to_read(self, queries: Sequence[Query], ats: Sequence[AskedBy], kind: str) -> list[int]:
+    def to_read(self, queries: Sequence[Query], ats: Sequence[AskedBy], kind: str) -> list[int]:
         """The places of questions that have to be read now: each once, and none that was read before."""
         seen: set[str] = set()
         found: list[int] = []
@@ -598,6 +598,8 @@ class Session(Generic[P]):
         """Charge an act that cannot be ended, and record that nothing came of it."""
         mechanism = self.acting()
         mechanism.pay(charged(mechanism.budget, begun, None, interrupted=True)[1])
+        if begun.kind == "close":
+            mechanism.shut()
         self._journal.end(Done(None, {}, interrupted=True), at)
         self._journal.flush()
 

@@ -11,6 +11,7 @@ from everhold.bounds import derived
 from everhold.errors import QuestionError
 from everhold.queries.expression import bounded_mean
 from everhold.queries.expression.canonical import canonical
+from everhold.queries.expression.groups import spread_of_means
 from everhold.queries.expression.tree import Call, Node
 from everhold.queries.expression.tree import Number as NumberNode
 from everhold.queries.expression.values import SMALLEST
@@ -44,13 +45,12 @@ class Variance:
         tree, ends = declared.number(self.question, self.low, self.high)
         group = declared.group(self.given, [tree])
         side = _Side.of(declared, declared.filled(tree, ends), ends, group)
-        answers = yield from together(*side.questions(declared, group))
-        found = side.moments(mean_of(answers[0]), mean_of(answers[1]))
         unit = _sq(side.length)
         what = f"variance of {self.question}{declared.cut_to(self.question, ends)}"
         what += "" if self.given is None else f" given {self.given}"
-        low, high = derived.difference((found.low * unit, found.high * unit), (0.0, 0.0))
-        return Finding(what, found.value * unit, max(low, 0.0), high, found.parts)
+        (value, low, high), parts = yield from _asked(declared, side.trees, side.ranges, group, None)
+        least, most = derived.difference((low * unit, high * unit), (0.0, 0.0))
+        return Finding(what, value * unit, max(least, 0.0), most, parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,30 +86,32 @@ class Correlation:
         group = declared.group(self.given, [tree for tree, _ in sides])
         one, other = (_Side.of(declared, declared.filled(tree, ends), ends, group) for tree, ends in sides)
         pair = _Pair.of(declared, one, other, group)
-        answers = yield from together(
-            *one.questions(declared, group), *other.questions(declared, group), pair.question(declared, group)
-        )
-        means = [mean_of(some) for some in answers]
-        x, y = one.moments(means[0], means[1]), other.moments(means[2], means[3])
-        value, low, high = pair.correlation(x, y, means[4])
+        trees, ranges = [*one.trees, *other.trees, pair.tree], [*one.ranges, *other.ranges, pair.ends]
+        (value, low, high), parts = yield from _asked(declared, trees, ranges, group, pair.sign)
         said = [f"{text}{declared.cut_to(text, ends)}" for (text, _), (_, ends) in zip(named, sides, strict=True)]
         what = f"correlation of {' and '.join(said)}" + ("" if self.given is None else f" given {self.given}")
-        return Finding(what, min(max(value, low), high), low, high, x.parts + y.parts + means[4][2])
+        return Finding(what, value, low, high, parts)
 
 
-Mean3 = tuple[float, "Ends", tuple["Answer", ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Moments:
-    """A number's first two moments around its centre, in units of about its spread."""
-
-    centre: float
-    mean: Ends
-    value: float
-    low: float
-    high: float
-    parts: tuple[Answer, ...]
+def _asked(
+    declared: Declared, trees: Sequence[Node], ranges: Sequence[Ends], group: Node | None, sign: int | None
+) -> Generator[Batch, Sequence[Answer], tuple[derived.Place, tuple[Answer, ...]]]:
+    """A variance (sign None) or a correlation, in one round where that is possible; else from every mean."""
+    if declared.grouped:
+        answer = (yield [spread_of_means(trees, ranges, group, sign)])[0]
+        found = (answer.value, answer.low, answer.high)
+        if sign is None:
+            value, low, high = (0.5 * (1.0 + one) * ranges[1][1] for one in found)
+            return (value, low, high), (answer,)
+        return found, (answer,)
+    questions = [mean_questions(declared, tree, ends, group) for tree, ends in zip(trees, ranges, strict=True)]
+    answers = yield from together(*questions)
+    means = [mean_of(some) for some in answers]
+    places = [(value, *ends) for value, ends, _ in means]
+    parts = tuple(part for _, _, some in means for part in some)
+    if sign is None:
+        return derived.variance_from(places, ranges), parts
+    return derived.correlation_from(places, ranges, sign), parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,26 +144,20 @@ class _Side:
         scaled = Call("/", (shifted, NumberNode(length)), "number")
         return cls(tree, ends, scaled, ((ends[0] - shift) / length, (ends[1] - shift) / length), length)
 
-    def questions(self, declared: Declared, group: Node | None) -> tuple[Batch, Batch]:
-        """The mean and the mean square."""
-        return (
-            mean_questions(declared, canonical(self.tree), self.reach, group),
-            mean_questions(declared, _squared(self.tree), (0.0, self.farthest), group),
-        )
+    @property
+    def trees(self) -> tuple[Node, Node]:
+        """The number and its square."""
+        return canonical(self.tree), _squared(self.tree)
+
+    @property
+    def ranges(self) -> tuple[Ends, Ends]:
+        """Their ranges."""
+        return self.reach, (0.0, self.farthest)
 
     @property
     def farthest(self) -> float:
         """The largest square."""
         return max(_sq(self.reach[0]), _sq(self.reach[1]))
-
-    def moments(self, mean: Mean3, square: Mean3) -> _Moments:
-        """The variance around the centre 0."""
-        m = derived.rescaled(mean[1], *self.reach)
-        q = derived.rescaled(square[1], 0.0, self.farthest)
-        low, high = derived.spread(m, q)
-        about = self.reach[0] + (self.reach[1] - self.reach[0]) * mean[0]
-        value = self.farthest * square[0] - _sq(about)
-        return _Moments(about, m, min(max(value, low), high), low, high, mean[2] + square[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,25 +186,6 @@ class _Pair:
         tree = _squared(Call("-" if sign > 0 else "+", (one.tree, other.tree), "number"))
         sums = [p - sign * q for p in one.reach for q in other.reach]
         return cls(sign, tree, (0.0, max(_sq(one_sum) for one_sum in sums)))
-
-    def question(self, declared: Declared, group: Node | None) -> Batch:
-        """The mean of it."""
-        return mean_questions(declared, self.tree, self.ends, group)
-
-    def correlation(self, x: _Moments, y: _Moments, found: Mean3) -> tuple[float, float, float]:
-        """Estimate and interval."""
-        about = self.ends[0] + (self.ends[1] - self.ends[0]) * found[0]
-        ends = derived.rescaled(found[1], *self.ends)
-        root = sqrt(max(x.value * y.value, 1e-12))
-        if self.sign == 0:
-            cov = derived.covariance(x.mean, y.mean, ends, (0.0, 0.0))
-            return (about - x.centre * y.centre) / root, *derived.correlation(cov, (x.low, x.high), (y.low, y.high))
-        gap = derived.difference(x.mean, y.mean) if self.sign > 0 else (x.mean[0] + y.mean[0], x.mean[1] + y.mean[1])
-        low, high = derived.spread(gap, ends)
-        rest = about - _sq(x.centre - self.sign * y.centre)
-        value = self.sign * (x.value + y.value - rest) / (2.0 * root)
-        least, most = derived.correlation_by_difference((x.low, x.high), (y.low, y.high), (low, high))
-        return (value, least, most) if self.sign > 0 else (value, -most, -least)
 
 
 def _inside(declared: Declared, tree: Node, ends: Ends, group: Node | None) -> float:

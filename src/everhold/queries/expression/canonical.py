@@ -22,7 +22,7 @@ def text_of(node: Node) -> str:
     return named(node)[1]
 
 
-_WORDS = ("TRUE", "FALSE", "NULL", "CASE", "MEAN", "SHARE", "QUANTILE", "DIFFERENCE", "NOT")
+_WORDS = ("TRUE", "FALSE", "NULL", "CASE", "MEAN", "SHARE", "QUANTILE", "DIFFERENCE", "VARIANCE", "CORRELATION", "NOT")
 
 
 def looks_like_text(name: str) -> bool:

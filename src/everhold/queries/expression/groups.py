@@ -28,11 +28,13 @@ __all__ = [
     "Grouped",
     "PairedShares",
     "QuantileOf",
+    "SpreadOf",
     "group_difference",
     "group_mean",
     "group_share",
     "paired_shares",
     "quantile_of",
+    "spread_of_means",
 ]
 
 
@@ -184,8 +186,33 @@ class PairedShares(_Grouped):
         return one, other
 
 
-Grouped = GroupShare | GroupMean | QuantileOf | GroupDifference | PairedShares
-GROUPED = (GroupShare, GroupMean, QuantileOf, GroupDifference, PairedShares)
+@dataclass(frozen=True, slots=True)
+class SpreadOf(_Grouped):
+    """A variance or a correlation, from several means over the rows of a group.
+
+    Attributes:
+        trees, ranges: the numbers whose means it is made of, each with its range.
+        sign: None of a variance (of E x and E x²); of a correlation what the fifth mean is (`derived.correlation_from`).
+    """
+
+    trees: tuple[Node, ...]
+    ranges: tuple[tuple[float, float], ...]
+    given: Node | None
+    sign: int | None
+    name: str
+    repeatable: bool = field(default=True, init=False)
+    text: bool = field(default=True, init=False)
+    yes_no: bool = field(default=False, init=False)
+
+    @property
+    def parts(self) -> tuple[BoundedMean, ...]:
+        """Each mean from below; the first one also from above, which counts the rows of the group."""
+        up = [bounded_mean(tree, *ends, given=self.given) for tree, ends in zip(self.trees, self.ranges, strict=True)]
+        return bounded_mean(self.trees[0], *self.ranges[0], given=self.given, reverse=True), *up
+
+
+Grouped = GroupShare | GroupMean | QuantileOf | GroupDifference | PairedShares | SpreadOf
+GROUPED = (GroupShare, GroupMean, QuantileOf, GroupDifference, PairedShares, SpreadOf)
 """All kinds of questions that are measured in one round, though they are not linear."""
 
 
@@ -226,3 +253,16 @@ def group_difference(tree: Node, ends: tuple[float, float] | None, first: Node, 
 def paired_shares(first: Node, second: Node) -> PairedShares:
     """A difference of two shares on the same rows; its name contains everything that defines it."""
     return PairedShares(first, second, f"DIFFERENCE OF {text_of(first)} AND {text_of(second)}")
+
+
+def spread_of_means(
+    trees: Sequence[Node], ranges: Sequence[tuple[float, float]], given: Node | None, sign: int | None
+) -> SpreadOf:
+    """A variance or a correlation; its name contains everything that defines it."""
+    means = ", ".join(
+        f"{text_of(tree)} FROM {low!r} TO {high!r}" for tree, (low, high) in zip(trees, ranges, strict=True)
+    )
+    what = "VARIANCE" if sign is None else f"CORRELATION {sign}"
+    where = "" if given is None else f" GIVEN {text_of(given)}"
+    ends = tuple((float(low), float(high)) for low, high in ranges)
+    return SpreadOf(tuple(trees), ends, given, sign, f"{what} BY {means}{where}")

@@ -1,0 +1,126 @@
+"""Variances and correlations in one round: the private interval of every mean, combined, and only the result disclosed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import sqrt
+from typing import TYPE_CHECKING
+
+from everhold.bounds.derived import Place, correlation_from, variance_from
+from everhold.bounds.elementary import ln
+from everhold.mechanism.measure import (
+    PLACE_ONE,
+    QUANTUM,
+    STEPS,
+    Foreseen,
+    Found,
+    Rates,
+    Within,
+    in_steps,
+    place_of,
+)
+from everhold.queries.protocol import NOTHING
+
+if TYPE_CHECKING:
+    from everhold.mechanism.measure import Lesson
+    from everhold.queries.expression.groups import SpreadOf
+    from everhold.queries.grid import Sums
+    from everhold.queries.protocol import Outcome, SketchValue
+    from everhold.queries.query import Query
+
+__all__ = ["SpreadCells", "combined"]
+
+
+def combined(query: SpreadOf, places: Sequence[Place]) -> tuple[float, float, float]:
+    """The result from the places of its means, itself as a place in its range: of a variance, or from -1 to 1."""
+    if query.sign is None:
+        most = query.ranges[1][1]
+        value, low, high = (one / most for one in variance_from(places, query.ranges))
+    else:
+        value, low, high = (0.5 * (1.0 + one) for one in correlation_from(places, query.ranges, query.sign))
+    return min(max(value, 0.0), 1.0), min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpreadCells:
+    """A variance or a correlation.
+
+    Attributes:
+        reading: the forecast of the result.
+        means: what the sketch foresees of every mean.
+    """
+
+    query: SpreadOf
+    reading: SketchValue
+    means: tuple[SketchValue, ...]
+    at: Foreseen
+    rates: tuple[Rates, ...] = field(init=False)
+    within: Within = field(init=False)
+
+    def __post_init__(self) -> None:
+        nats = self.at.nats + ln(float(len(self.means)))
+        rows, draws = max(self.at.others * self.reading.group, 1.0), max(self.reading.draws, 1.0)
+        rates = tuple(Rates.foreseen(float(place_of(one)), one.second, rows, nats) for one in self.means)
+        object.__setattr__(self, "rates", rates)
+        places = [
+            (
+                float(place_of(one)),
+                max(float(place_of(one)) - rate.radii[0] - QUANTUM, 0.0),
+                min(float(place_of(one)) + rate.radii[1] + QUANTUM, 1.0),
+            )
+            for one, rate in zip(self.means, rates, strict=True)
+        ]
+        value, low, high = combined(self.query, places)
+        radii = value - low, high - value
+        alone = max(0.5 * (high - low) / sqrt(2.0 * nats), 2.0**-30)
+        spread = alone * sqrt(1.0 + rows / draws)
+        within = Within.around(place_of(self.reading), spread, alone, radii, min(rows, draws), self.at)
+        object.__setattr__(self, "within", within)
+
+    @property
+    def needs(self) -> tuple[Query, ...]:
+        """The first mean from above, then every mean from below."""
+        return self.query.parts
+
+    def _places(self, sums: Sequence[Sums]) -> list[Place] | None:
+        """Every mean of the group with its private interval, rounded outwards."""
+        down, *ups = (in_steps(one, self.at.rows) for one in sums)
+        m = (down[0] + ups[0][0]) // STEPS
+        if m == 0:
+            return None
+        known, found = min(self.at.known, m), []
+        for (first, squares), rate in zip(ups, self.rates, strict=True):
+            low, high = rate.interval(first, squares, m, known)
+            found.append((first / (m * STEPS), float(low) - QUANTUM, float(high) + QUANTUM))
+        return [(value, max(low, 0.0), min(high, 1.0)) for value, low, high in found]
+
+    def decide(self, sums: Sequence[Sums]) -> Outcome:
+        """By the sums and squares of every mean."""
+        if (places := self._places(sums)) is None:
+            return NOTHING
+        value, low, high = (Fraction(one) for one in combined(self.query, places))
+        slack = Fraction(1, PLACE_ONE)
+        return self.within.decide(Found(value, max(low - slack, Fraction(0)), min(high + slack, Fraction(1))))
+
+    def value(self, sums: Sequence[Sums]) -> Fraction | None:
+        """The private value."""
+        places = self._places(sums)
+        return None if places is None else Fraction(combined(self.query, places)[0])
+
+    def off(self, outcome: Outcome) -> float | None:
+        """By the cell."""
+        return self.within.missed(outcome)
+
+    def nats(self, outcome: Outcome) -> float:
+        """The reading's code and the step's."""
+        return self.within.nats(outcome)
+
+    def ends(self, outcome: Outcome) -> tuple[float, float, float]:
+        """A function of the outcome."""
+        return self.within.ends(outcome)
+
+    def lesson(self, outcome: Outcome) -> Lesson | None:
+        """None: it is not linear in the sketch."""
+        return None
