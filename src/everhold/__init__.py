@@ -40,6 +40,9 @@ if TYPE_CHECKING:
         EverholdError as EverholdError,
     )
     from everhold.errors import (
+        HoldoutClosed as HoldoutClosed,
+    )
+    from everhold.errors import (
         LedgerBusy as LedgerBusy,
     )
     from everhold.errors import (
@@ -156,12 +159,14 @@ _PLACES = {
         "AccessDenied",
         "DataError",
         "EverholdError",
+        "HoldoutClosed",
         "LedgerBusy",
         "LedgerError",
         "MissingExtra",
         "PrecisionExhausted",
         "PriorError",
         "QuestionError",
+        "ReferenceWarning",
         "ReplayError",
         "RequestConflict",
         "SchemaWarning",

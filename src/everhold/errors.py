@@ -5,6 +5,7 @@ EverholdError
 ├── DataError (ValueError)         the private table cannot be used as it is
 ├── PriorError (ValueError)        the public prior cannot be used, or does not fit the table
 ├── QuestionError (ValueError)     a question cannot be answered as it was asked; nothing was charged
+│   └── HoldoutClosed              the last act was made; what was recorded can still be read
 ├── PrecisionExhausted             a fixed-precision holdout declines; it carries `asked`, `left` and `needed`
 ├── LedgerError                    the record of a session cannot be continued here, or would be forked
 │   ├── LedgerBusy                 another process is asking; wait for it
@@ -32,12 +33,14 @@ __all__ = [
     "AccessDenied",
     "DataError",
     "EverholdError",
+    "HoldoutClosed",
     "LedgerBusy",
     "LedgerError",
     "MissingExtra",
     "PrecisionExhausted",
     "PriorError",
     "QuestionError",
+    "ReferenceWarning",
     "ReplayError",
     "RequestConflict",
     "SchemaWarning",
@@ -68,6 +71,10 @@ class PriorError(EverholdError, ValueError):
 
 class QuestionError(EverholdError, ValueError):
     """A question cannot be answered as asked. Nothing was charged."""
+
+
+class HoldoutClosed(QuestionError):
+    """The last act was made, and the private rows are not read again. What was recorded can still be read."""
 
 
 class PrecisionExhausted(EverholdError):
@@ -123,6 +130,10 @@ class MissingExtra(EverholdError, ImportError):
 
 class SchemaWarning(UserWarning):
     """A point of a proposed schema that its owner should check. Derived from public rows alone."""
+
+
+class ReferenceWarning(UserWarning):
+    """The reference is much smaller than the private side, so that asks are far wider than they could be."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

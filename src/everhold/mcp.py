@@ -1,4 +1,4 @@
-"""A study as tools for agents (Model Context Protocol): ask, try_out, schema, status.
+"""A study as tools for agents (Model Context Protocol): ask, try_out, the acts, schema, status.
 
 The study is on this machine (`Holdout`) or behind a server (`RemoteStudy`): both have the same methods.
 """
@@ -7,15 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import Parameter, Signature
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
+from everhold.acts import ACTS, AnyAct, Form, Read, act_from, as_sent, do, fields_of, things
+from everhold.acts import Field as ActField
+from everhold.client.sync import RemoteStudy
 from everhold.errors import EverholdError, MissingExtra, QuestionError
-from everhold.queries.answer import Preview
+from everhold.queries.disclosed import Choice, Decision, Judgement
 from everhold.queries.interval import Interval
+from everhold.report.facts import budget_facts
+from everhold.session.holdout import Holdout
 from everhold.statistics import STATISTICS, statistic
 from everhold.statistics.finding import Comparison, Finding, Result, Shares
+from everhold.statistics.means import Share
 from everhold.statistics.parameters import parameters
 from everhold.statistics.statistic import Statistic
+from everhold.trial import try_both
 from everhold.version import VERSION
 
 try:
@@ -32,56 +39,43 @@ __all__ = ["Askable", "tools"]
 _ABOUT = """A private table that you may ask any number of questions, each chosen after seeing earlier answers. Every answer
 carries an interval for the population; all intervals are valid at the same time, with the study's confidence, however you
 search. So you cannot overfit this data: trust the interval, not the point. Call `schema` first. `try_out` asks the public
-side alone and costs nothing: use it to check a question. A surprise is charged and widens later intervals a little; a
-quiet answer costs next to nothing. Asking the same question again returns the recorded answer. Two things differ beyond
-doubt only when their intervals do not overlap."""
+side alone and costs nothing: use it to check a question, and to see what `ask` and `read` would show and cost. `ask` is a
+forecast that the private rows agree with: almost free, so explore with it. A surprise is charged and widens later intervals
+a little. `read` gives the private rows' own value with a narrow interval, and widens every later interval: use it for the
+few numbers that you will report, and `read_many` when you know all of them. `best_of` chooses among many candidates for
+little. `compare` certifies which of two is larger; `is_better` is cheaper and certifies nothing. Asking the same question
+again returns the recorded answer. Two intervals that do not overlap also show a difference."""
 
 
-class Askable(Protocol):
-    """What tools need of a study; `Holdout` and `RemoteStudy` have it."""
-
-    @property
-    def rounds(self) -> int:
-        """Questions so far."""
-
-    @property
-    def surprises(self) -> int:
-        """Surprises among them."""
-
-    @property
-    def spent(self) -> float:
-        """The price so far."""
-
-    @property
-    def size(self) -> int:
-        """Private rows."""
-
-    @property
-    def schema(self) -> Any:
-        """The declared columns."""
-
-    def ask(self, question: Any) -> Any:
-        """Ask for a statistic."""
-
-    def try_out(self, question: Any) -> Any:
-        """What the public side says of a question or a statistic."""
+Askable = Holdout | RemoteStudy
+"""A study that tools can ask: both kinds have the same methods."""
 
 
-def tools(study: Askable, name: str) -> MCPServer[Any]:
-    """The server with its tools."""
+def tools(study: Askable, name: str, *, closing: bool = False) -> MCPServer[Any]:
+    """The server with its tools.
 
-    def ask(question: str, what: str = "share", **given: Any) -> dict[str, Any]:
-        return _in_words(lambda: study.ask(_statistic(question, what, given)))
+    Args:
+        study: a `Holdout`, or a study behind a server.
+        name: of the study.
+        closing: whether there is a tool for the last act, which cannot be undone.
+    """
+
+    def ask(question: str, what: str = "share", expect: float | None = None, **given: Any) -> dict[str, Any]:
+        if expect is None:
+            return _in_words(lambda: study.ask(_statistic(question, what, given)))
+        if what != "share" or given:
+            raise ToolError("expect is for single yes/no questions. Ask a statistic without it. Nothing was charged.")
+        return _in_words(lambda: study.ask(question, expect=expect))
 
     def try_out(question: str, what: str = "share", **given: Any) -> dict[str, Any]:
-        if what == "share" and not given:  # a single question: also what a surprise would cost
-            return _guarded(lambda: _preview(study.try_out(question)))
-        return _in_words(lambda: study.try_out(_statistic(question, what, given)))
+        return _guarded(lambda: _tried(study, question, _statistic(question, what, given)))
 
-    ask.__doc__ = f"""Ask the private rows. The answer has an interval for the population. It is recorded first.
+    ask.__doc__ = f"""Ask the private rows. The answer has an interval for the population. It is recorded first. Almost free:
+explore with it.
 
 {_arguments_text()}"""
-    try_out.__doc__ = f"""Try a question on the public side alone: the answer if nothing surprised. Costs nothing.
+    try_out.__doc__ = f"""Try a question on the public side alone: what ask and what read would show, and what each costs
+later answers. Costs nothing.
 
 {_arguments_text()}"""
 
@@ -97,20 +91,18 @@ def tools(study: Askable, name: str) -> MCPServer[Any]:
         return _guarded(find)
 
     def status() -> dict[str, Any]:
-        """How many questions were asked, how many surprised, and the price so far in nats."""
-        return _guarded(
-            lambda: {
-                "study": name,
-                "questions": study.rounds,
-                "surprises": study.surprises,
-                "spent": study.spent,
-                "private_rows": study.size,
-            }
-        )
+        """How many questions were asked, how many surprised, the price so far in nats, and how wide readings are now."""
+        return _guarded(lambda: {"study": name, **_standing(study)})
 
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     asks = ToolAnnotations(read_only_hint=False, idempotent_hint=True, open_world_hint=False)
-    made = [_strict(_described(ask), asks), _strict(_described(try_out), reads)]
+    ends = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+    made = [_strict(_described(ask, {"expect": _EXPECT}), asks), _strict(_described(try_out), reads)]
+    made += [
+        _strict(_act_tool(study, kind), ends if kind.needs == "manage" else asks)
+        for kind in ACTS.values()
+        if closing or kind.needs != "manage"
+    ]
     made += [_strict(one, reads) for one in (schema, status)]
     return MCPServer("everhold", instructions=_ABOUT, version=VERSION, tools=made, log_level="WARNING")
 
@@ -126,18 +118,101 @@ def _strict(work: Callable[..., dict[str, Any]], annotations: ToolAnnotations) -
     return tool
 
 
-def _described(work: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """The same with a parameter for each parameter of any statistic, in place of `**given`."""
+def _act_tool(study: Askable, kind: type[AnyAct]) -> Callable[..., dict[str, Any]]:
+    """The tool of an act, from its own description. `read` takes its question as `ask` does."""
+
+    def work(**given: Any) -> dict[str, Any]:
+        return _guarded(lambda: _returned(act_from(kind.name, given), study))
+
+    def read(question: str, what: str = "share", **given: Any) -> dict[str, Any]:
+        options = {name: given.pop(name) for name in ("share", "expect") if name in given}
+        plain = what == "share" and not given
+        return _guarded(
+            lambda: _returned(Read(question if plain else _statistic(question, what, given), **options), study)
+        )
+
+    about = f"{(kind.__doc__ or '').strip()}\n\n{kind.when} Costs: {kind.costs}"
+    named = fields_of(kind)
+    if kind is Read:
+        read.__doc__ = f"{about}\n\n{_arguments_text()}"
+        return _described(read, {one.name: _hint(one) for one in named if not one.required})
+    work.__name__, work.__doc__ = kind.name, about
+    return _with_parameters(work, {one.name: _hint(one) for one in named}, {one.name for one in named if one.required})
+
+
+_ITEM = str | dict[str, Any]
+_TYPES: dict[Form, Any] = {
+    "question": _ITEM,
+    "questions": list[_ITEM],
+    "text": str,
+    "real": float,
+    "reals": list[float],
+    "round": int,
+}
+_AS_ITEM = ' A statistic is {"statistic": "mean", "arguments": {"question": "bmi", "given": "smoker"}}.'
+_EXPECT = Annotated[
+    float | None,
+    Field(description="What you foresee for a single yes/no question, from public facts and earlier answers alone."),
+]
+
+
+def _hint(one: ActField) -> Any:
+    about = one.about + (_AS_ITEM if one.form in ("question", "questions") else "")
+    kind = _TYPES[one.form]
+    return Annotated[kind if one.required else kind | None, Field(description=about)]
+
+
+def _returned(wanted: AnyAct, study: Askable) -> dict[str, Any]:
+    """What an act returned, with a sentence for each result."""
+    found = do(wanted, study)
+    if isinstance(found, list):
+        asked = [as_sent(thing) for thing in things(wanted)]
+        return {"results": [{"question": one, **_shown(each)} for one, each in zip(asked, found, strict=True)]}
+    if isinstance(found, Choice):
+        return {**found.to_dict(), "best": as_sent(things(wanted)[found.index]), "in_words": str(found)}
+    if isinstance(found, Decision | Judgement):
+        return {**found.to_dict(), "in_words": str(found)}
+    return _shown(found)
+
+
+def _standing(study: Askable) -> dict[str, Any]:
+    """Where a study stands, here or behind a server."""
+    if isinstance(study, Holdout):
+        acts, closed = len(study.journal.performed), study.session.acting().closed
+        more = budget_facts(study.budget, acts=acts, closed=closed)
+    else:
+        status = study.status()
+        more = {name: status[name] for name in ("acts", "closed", "disclosed", "claim_price", "width", "width_text")}
+    return {
+        "questions": study.rounds,
+        "surprises": study.surprises,
+        "spent": study.spent,
+        "private_rows": study.size,
+        **more,
+    }
+
+
+def _described(
+    work: Callable[..., dict[str, Any]], more: dict[str, Any] | None = None
+) -> Callable[..., dict[str, Any]]:
+    """The same with a parameter for each parameter of any statistic, in place of `**given`, and some more."""
     named = [one for kind in STATISTICS.values() for one in parameters(kind)[1:]]
-    more = {one.name: Annotated[one.type | None, Field(description=_whose(one.name))] for one in named}
+    others = {one.name: Annotated[one.type | None, Field(description=_whose(one.name))] for one in named}
     kinds: Any = Literal[tuple(STATISTICS)]
-    hints: dict[str, Any] = {"question": str, "what": kinds, **more}
-    defaults = {"question": Parameter.empty, "what": "share"}
+    hints: dict[str, Any] = {"question": str, "what": kinds, **others, **(more or {})}
+    return _with_parameters(work, hints, {"question"}, {"what": "share"})
+
+
+def _with_parameters(
+    work: Callable[..., dict[str, Any]],
+    hints: dict[str, Any],
+    required: set[str],
+    defaults: dict[str, Any] | None = None,
+) -> Callable[..., dict[str, Any]]:
+    """The same with a signature that a tool's schema is made from. What is left out is not passed on."""
+    known = {name: Parameter.empty if name in required else (defaults or {}).get(name) for name in hints}
     signature = Signature(
-        [
-            Parameter(name, Parameter.KEYWORD_ONLY, annotation=hint, default=defaults.get(name))
-            for name, hint in hints.items()
-        ],
+        [Parameter(name, Parameter.KEYWORD_ONLY, annotation=hint, default=known[name]) for name, hint in hints.items()],
         return_annotation=dict[str, Any],
     )
 
@@ -179,29 +254,33 @@ def _statistic(question: str, what: str, given: dict[str, Any]) -> Statistic[Any
     return statistic(what, {lead: question, **given})
 
 
-def _preview(found: Preview) -> dict[str, Any]:
-    said = f"{found.sketch:.4g}, for the population in {found.interval}, if nothing surprises"
-    return {
-        **found.to_dict(),
-        "in_words": f"{said}; a surprise would cost at least {found.surprise_costs:.1f} nats more than a quiet answer",
-    }
+def _tried(study: Askable, question: str, wanted: Statistic[Any]) -> dict[str, Any]:
+    """What ask and read would show. A single question also has its preview, with the tolerance."""
+    trial = try_both(study, wanted)
+    plain = study.try_out(question).to_dict() if wanted == Share(question) else _shown(trial.ask)
+    both = {"ask": _shown(trial.ask), "read": _shown(trial.read), "read_costs": trial.read_costs}
+    return {**plain, **both, "surprise_costs": trial.surprise_costs, "in_words": str(trial)}
 
 
 def _in_words(find: Callable[[], Result]) -> dict[str, Any]:
-    def found_in_words() -> dict[str, Any]:
-        found = find()
-        shown = {key: value for key, value in found.to_dict().items() if key != "parts"}
-        if isinstance(found, Shares):
-            return {**shown, "cells": [{k: v for k, v in cell.items() if k != "parts"} for cell in shown["cells"]]}
-        if isinstance(found, Finding):
-            said = f"{found.value_text}, for the population in {found.interval_text}"
-        else:
-            said = f"{found.value:.4g}, for the population in {Interval(found.low, found.high)}"
-        if isinstance(found, Comparison):
-            said = f"{found.verdict}: {said}"
-        return {**shown, "in_words": said + ("; a surprise, charged once" if found.surprise else "")}
+    return _guarded(lambda: _shown(find()))
 
-    return _guarded(found_in_words)
+
+def _shown(found: Result) -> dict[str, Any]:
+    """A result without its parts, with a sentence."""
+    shown = {key: value for key, value in found.to_dict().items() if key != "parts"}
+    if isinstance(found, Shares):
+        return {**shown, "cells": [{k: v for k, v in cell.items() if k != "parts"} for cell in shown["cells"]]}
+    if isinstance(found, Finding):
+        said = f"{found.value_text}, for the population in {found.interval_text}"
+        kind = found.parts[-1].kind_text if found.parts else ""
+    else:
+        said = f"{found.value:.4g}, for the population in {Interval(found.low, found.high)}"
+        kind = found.kind_text
+    if isinstance(found, Comparison):
+        said = f"{found.verdict}: {said}"
+    kind = "a surprise, charged once" if found.surprise else kind
+    return {**shown, "in_words": f"{said}; {kind}" if kind else said}
 
 
 def _guarded(work: Any) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from everhold.bounds.concentration import kl_interval
 from everhold.games import play
 from everhold.games.mechanisms.baselines import baseline_session
 from everhold.games.worlds.made import labelled, noise
+from everhold.queries.grid import Sums
 
 
 def held(policy, share=0.3, rows=4000, public=4000, public_share=0.5):
@@ -268,7 +269,7 @@ class TestMultiplicativeWeights:
         mechanism = BaselineMechanism(policy, rows=10**9, public=public)
         proposal = mechanism.propose(eh.Values(reference=np.arange(4000) < 2000))
         total = 2**15 * (2 * 510_000_000 - 10**9)  # 51 % of a billion rows say yes
-        answer = mechanism.answer(proposal, mechanism.decide(proposal, total))
+        answer = mechanism.answer(proposal, mechanism.decide(proposal, [Sums(total, 0)]))
         assert 0.51 in answer.interval
         assert answer.interval.half_width == pytest.approx(policy.promise.half_width, abs=1e-5)
 

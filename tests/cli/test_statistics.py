@@ -3,7 +3,7 @@
 import pytest
 
 import everhold as eh
-from everhold.cli.asking import _shell_help, _shell_statistic, _statistic
+from everhold.cli.asking import _shell_help, _shell_statistic, statistic_of
 from everhold.mcp import _statistic as mcp_statistic
 from everhold.statistics import STATISTICS
 
@@ -56,6 +56,6 @@ def test_the_first_parameter_is_not_given_twice():
     for name in ("compare", "table", "correlation", "ratio"):
         assert "first" in STATISTICS[name].example
         with pytest.raises(eh.QuestionError, match="expression itself"):
-            _statistic("smoker", name, {"first": "age > 80", "second": "age > 30"})
+            statistic_of("smoker", name, {"first": "age > 80", "second": "age > 30"})
         with pytest.raises(eh.QuestionError, match="given twice"):
             mcp_statistic("smoker", name, {"first": "age > 80", "second": "age > 30"})

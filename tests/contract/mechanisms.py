@@ -73,7 +73,7 @@ MECHANISMS: dict[str, Callable[..., eh.Session]] = {
     "corrective, fresh": lambda p, s: holdout(p, s, prior=fresh_prior()),
     "entropic, fresh": lambda p, s: holdout(p, s, prior=fresh_prior(), rule="entropic"),
     "gradient, fresh": lambda p, s: holdout(p, s, prior=fresh_prior(), rule="gradient"),
-    "fixed precision": lambda p, s: holdout(p, s, half_width=0.2),
+    "fixed precision": lambda p, s: holdout(p, s, half_width=0.23),
     "known rows": lambda p, s: holdout(p, s, known_rows=10),
     "AQA-OGD corrected": lambda p, s: paper(p, s),
     "AQA-OGD printed": lambda p, s: paper(p, s, constants="printed"),

@@ -25,7 +25,8 @@ def main() -> None:
     KEPT.unlink(missing_ok=True)
     private, public = rows(4_000, 0, 4.0), rows(600, 1, 0.0)
     held = eh.Holdout.create(KEPT, private, prior=eh.Reference(public), seed=7, rounds=40)
-    held.ask("smoker", who="ann")
+    held.ask("age > 40", who="ann")
+    held.certify(1)
     held.ask("age > 40 AND smoker", expect=0.15)
     held.ask(eh.Mean("bmi", low=10, high=60, given="city = 'York'"))
     held.ask(eh.Difference("bmi", "city = 'York'", "city = 'Leeds'", low=10, high=60), request_id="one")
@@ -36,7 +37,6 @@ def main() -> None:
     held.best_of(["age > 50", "smoker", eh.Share("smoker", given="age > 50")], request_id="two")
     held.is_better(eh.Mean("bmi", low=10, high=60), eh.Mean("age"), by=1.0)
     held.compare("smoker", "age > 80")
-    held.certify(1)
     held.close(["age > 70", eh.Mean("bmi", low=10, high=60), eh.Variance("bmi", low=10, high=60)])
     held.release()
     for other in KEPT.parent.glob("format-1.everhold.*"):

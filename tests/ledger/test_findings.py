@@ -66,7 +66,7 @@ def test_parts_that_were_asked_before_stand_for_themselves(path):
         asked = held.findings()
     assert len(asked) == 2
     assert asked[0].finding is None
-    assert len(asked[1].parts) == 2
+    assert len(asked[1].parts) == 3
     assert asked[1].parts[0].round == 1
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import everhold as eh
+from everhold.statistics import STATISTICS
 
 PLACE = Path(__file__).with_name("golden.json")
 
@@ -63,7 +64,7 @@ def shown(found: object) -> object:
 def results() -> dict[str, object]:
     """All of them, asked one after the other of one study, and rehearsed."""
     held = eh.Holdout(people(20_000, 0), prior=eh.Reference(people(8_000, 1)), seed=0)
-    told = [shown(getattr(held, name)(*args, **more)) for name, args, more in CALLS]
+    told = [shown(held.ask(STATISTICS[name](*args, **more))) for name, args, more in CALLS]
     again = [shown(getattr(held.rehearsal, name)(*args, **more)) for name, args, more in CALLS]
     return {"asked": told, "rehearsed": again, "names": [past.name for past in held.journal], "spent": repr(held.spent)}
 

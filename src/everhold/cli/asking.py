@@ -17,12 +17,33 @@ from rich.progress import track
 import everhold as eh
 from everhold.cli.app import console, guarded, problem, say
 from everhold.client.sync import RemoteStudy
+from everhold.session.study import rehearse_study
 from everhold.statistics import STATISTICS, statistic
 from everhold.statistics.finding import Result
 from everhold.statistics.parameters import Parameter, parameters
 from everhold.statistics.statistic import Statistic
+from everhold.trial import try_both
 
-__all__ = ["AsJson", "Data", "ExpectHead", "ServerAt", "Study", "TokenIs", "register", "remote"]
+__all__ = [
+    "AsJson",
+    "Data",
+    "ExpectHead",
+    "RequestId",
+    "ServerAt",
+    "Study",
+    "TokenIs",
+    "What",
+    "Who",
+    "asked_study",
+    "is_plain",
+    "lines_of",
+    "opened",
+    "register",
+    "remote",
+    "show",
+    "statistic_of",
+    "with_options",
+]
 
 _BATCH = 100
 
@@ -34,6 +55,12 @@ Data = Annotated[str | None, typer.Option(help="The private rows, where they are
 ExpectHead = Annotated[str | None, typer.Option(help="Refuse a copy of the study that does not contain this head.")]
 As = Annotated[What, typer.Option("--as", help="The statistic to ask of each expression.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+Who = Annotated[str | None, typer.Option(help="Your name, for the record.")]
+RequestId = Annotated[str | None, typer.Option(help="Asked again under this id, the answer is the same.")]
+Expect = Annotated[
+    float | None,
+    typer.Option(help="What you foresee for a single question, from public facts and earlier answers alone."),
+]
 ServerAt = Annotated[
     str | None, typer.Option("--server", help="Ask a server, such as https://data.example.org; STUDY is a name there.")
 ]
@@ -51,7 +78,7 @@ def _others() -> dict[str, dict[str, list[str]]]:
     return found
 
 
-def _with_options(command: Callable[..., None]) -> Callable[..., None]:
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """A command with an option for every parameter of a statistic, in place of `**given`."""
     signature = inspect.signature(command, eval_str=True)
     kept = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
@@ -64,7 +91,7 @@ def _with_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _statistic(text: str, what: str, given: Mapping[str, str | None]) -> Statistic[Any]:
+def statistic_of(text: str, what: str, given: Mapping[str, str | None]) -> Statistic[Any]:
     """The statistic of an expression, with the options that were given. Whatever does not belong to it is refused."""
     lead, *others = parameters(STATISTICS[what])
     if given.get(lead.name) is not None:
@@ -87,7 +114,8 @@ def remote(study: Path, server: str, token: str | None) -> Iterator[RemoteStudy]
 
 
 @contextmanager
-def _opened(study: Path, data: str | None, expect_head: str | None) -> Iterator[eh.Holdout]:
+def opened(study: Path, data: str | None, expect_head: str | None) -> Iterator[eh.Holdout]:
+    """A study's file, for asking."""
     if study.name and study.with_name(study.name + ".contest.json").exists():
         raise eh.QuestionError(
             f"{study} is a contest, which takes submissions, not questions. Write: everhold contest submit {study} FILE "
@@ -98,7 +126,7 @@ def _opened(study: Path, data: str | None, expect_head: str | None) -> Iterator[
     try:
         yield holdout
     finally:
-        holdout.close()
+        holdout.release()
 
 
 @contextmanager
@@ -106,7 +134,8 @@ def _nothing() -> Iterator[None]:
     yield
 
 
-def _show(text: str, found: Result, as_json: bool, several: bool) -> None:
+def show(text: str, found: Result, as_json: bool, several: bool) -> None:
+    """A result on the screen, or as a line of JSON."""
     if as_json:
         shown = {key: value for key, value in found.to_dict().items() if key != "parts"}
         if isinstance(found, eh.Shares):
@@ -119,7 +148,7 @@ def _show(text: str, found: Result, as_json: bool, several: bool) -> None:
         say(f"{label}{found}", style="yellow" if found.surprise else None)
 
 
-@_with_options
+@with_options
 @guarded
 def ask(
     study: Study,
@@ -127,8 +156,9 @@ def ask(
     file: Annotated[Path | None, typer.Option(help="A file with a question a line; # begins a comment.")] = None,
     what: As = What.share,  # type: ignore[attr-defined]
     as_json: AsJson = False,
-    who: Annotated[str | None, typer.Option(help="Your name, for the record.")] = None,
-    request_id: Annotated[str | None, typer.Option(help="Asked again under this id, the answer is the same.")] = None,
+    expect: Expect = None,
+    who: Who = None,
+    request_id: RequestId = None,
     data: Data = None,
     expect_head: ExpectHead = None,
     server: ServerAt = None,
@@ -151,28 +181,44 @@ def ask(
 
         everhold ask patients "age > 40" --server https://data.example.org
     """
-    texts = [*(questions or []), *(_lines(file) if file is not None else [])]
+    texts = [*(questions or []), *(lines_of(file) if file is not None else [])]
     if not texts:
         raise eh.QuestionError("there is no question. Expected one after the study, or --file with one a line.")
-    wanted = [_statistic(text, what.value, given) for text in texts]
-    if request_id is not None and len(texts) > 1 and not _is_plain(what, given):
+    wanted = [statistic_of(text, what.value, given) for text in texts]
+    if request_id is not None and len(texts) > 1 and not is_plain(what, given):
         raise eh.QuestionError("--request-id goes with one statistic, or with plain questions.")
+    if expect is not None and not (len(texts) == 1 and is_plain(what, given)):
+        raise eh.QuestionError("--expect goes with a single yes/no question.")
+    with asked_study(study, who, data, expect_head, server, token) as found:
+        if isinstance(found, eh.Holdout) and len(texts) > 1 and is_plain(what, given):
+            _check_all(found, texts)
+        _ask_all(found, texts, wanted, is_plain(what, given), as_json, request_id, expect)
+
+
+@contextmanager
+def asked_study(
+    study: Path,
+    who: str | None,
+    data: str | None,
+    expect_head: str | None,
+    server: str | None,
+    token: str | None,
+) -> Iterator[eh.Holdout | RemoteStudy]:
+    """A study to ask: its file here, or by its name behind a server."""
     if server is not None:
         if who is not None or data is not None or expect_head is not None:
             raise eh.SettingError(
                 "--who, --data and --expect-head are for studies on this machine; a token says who asks."
             )
         with remote(study, server, token) as found:
-            _ask_all(found, texts, wanted, _is_plain(what, given), as_json, request_id)
+            yield found
         return
-    with _opened(study, data, expect_head) as holdout:
+    with opened(study, data, expect_head) as holdout:
         holdout.who = who
-        if len(texts) > 1 and _is_plain(what, given):
-            _check_all(holdout, texts)
-        _ask_all(holdout, texts, wanted, _is_plain(what, given), as_json, request_id)
+        yield holdout
 
 
-def _is_plain(what: What, given: Mapping[str, str | None]) -> bool:
+def is_plain(what: What, given: Mapping[str, str | None]) -> bool:
     """Whether each question is a single yes/no question."""
     return what.value == "share" and all(value is None for value in given.values())
 
@@ -184,11 +230,15 @@ def _ask_all(
     plain: bool,
     as_json: bool,
     request_id: str | None,
+    expect: float | None,
 ) -> None:
+    if expect is not None:
+        show(texts[0], holdout.ask(texts[0], request_id=request_id, expect=expect), as_json, False)
+        return
     if not plain or len(texts) == 1:
         for text, one in zip(texts, wanted, strict=True):
             question: Any = text if plain else one
-            _show(text, holdout.ask(question, request_id=request_id), as_json, len(texts) > 1)
+            show(text, holdout.ask(question, request_id=request_id), as_json, len(texts) > 1)
         return
     starts = range(0, len(texts), _BATCH)
     for start in track(starts, "Asking", console=console, transient=True, disable=as_json or not console.is_terminal):
@@ -199,10 +249,10 @@ def _ask_all(
         except eh.PrecisionExhausted as refusal:
             for text, paid in zip(some, refusal.answers, strict=False):
                 if isinstance(paid, eh.Answer):
-                    _show(text, paid, as_json, True)
+                    show(text, paid, as_json, True)
             raise
         for text, answer in zip(some, answers, strict=True):
-            _show(text, answer, as_json, True)
+            show(text, answer, as_json, True)
 
 
 def _check_all(holdout: eh.Holdout, texts: list[str]) -> None:
@@ -218,7 +268,8 @@ def _check_all(holdout: eh.Holdout, texts: list[str]) -> None:
         raise eh.QuestionError("\n".join(wrong[:5]) + more)
 
 
-def _lines(file: Path) -> list[str]:
+def lines_of(file: Path) -> list[str]:
+    """The questions in a file, one a line."""
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
@@ -226,36 +277,38 @@ def _lines(file: Path) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
 
 
-@_with_options
+@with_options
 @guarded
 def try_(
     study: Study,
     questions: Annotated[list[str], typer.Argument(help="Questions to try on the public side.")],
     what: As = What.share,  # type: ignore[attr-defined]
+    as_json: AsJson = False,
     server: ServerAt = None,
     token: TokenIs = None,
     **given: str | None,
 ) -> None:
-    """Try questions on the public side alone: nothing is spent, no private row is needed.
+    """Try questions on the public side alone: what ask and what read would show, and what each costs. Nothing is spent.
 
     Example:
 
         everhold try study.everhold "age > 40 AND smoker"
     """
-    wanted = [_statistic(text, what.value, given) for text in questions]
+    wanted = [statistic_of(text, what.value, given) for text in questions]
     if server is not None:
         with remote(study, server, token) as found:
-            _try_all(found.rehearsal, questions, wanted, _is_plain(what, given))
+            _try_all(found, questions, wanted, as_json)
         return
-    _try_all(eh.Holdout.rehearse(study), questions, wanted, _is_plain(what, given))
+    _try_all(eh.Holdout(rehearse_study(study)), questions, wanted, as_json)
 
 
-def _try_all(rehearsal: eh.Rehearsal, texts: list[str], wanted: list[Statistic[Any]], plain: bool) -> None:
+def _try_all(study: eh.Holdout | RemoteStudy, texts: list[str], wanted: list[Statistic[Any]], as_json: bool) -> None:
     for text, one in zip(texts, wanted, strict=True):
-        if plain:
-            say(str(rehearsal.try_out(text)))
+        found = try_both(study, one)
+        if as_json:
+            typer.echo(json.dumps({"question": text, **found.to_dict()}, ensure_ascii=False))
         else:
-            _show(text, rehearsal.ask(one), False, len(texts) > 1)
+            say(f"{text}\n{found}" if len(texts) > 1 else str(found))
 
 
 def _usage(kind: type[Statistic[Any]]) -> str:
@@ -269,7 +322,12 @@ def _shell_help() -> str:
     lines = ["Ask as in  age > 40 AND smoker, or for a statistic:"]
     lines += [f"  {_usage(kind)}" for kind in STATISTICS.values()]
     lines.append("Add | given SMOKER for a group, | low 10 | high 60 for a range, and so on.")
-    return "\n".join([*lines, "try Q (nothing is spent)  schema  status  head  help  quit"])
+    return "\n".join(
+        [
+            *lines,
+            "try Q (nothing is spent)  read Q (the private value; widens later answers)  schema  status  head  help  quit",
+        ]
+    )
 
 
 @guarded
@@ -280,7 +338,7 @@ def shell(study: Study, data: Data = None, expect_head: ExpectHead = None) -> No
 
         everhold shell study.everhold
     """
-    with _opened(study, data, expect_head) as holdout:
+    with opened(study, data, expect_head) as holdout:
         _prepare_prompt(holdout, study)
         say(f"{holdout}\n{_shell_help()}")
         while True:
@@ -315,14 +373,15 @@ def _answer_line(holdout: eh.Holdout, line: str) -> None:
         say(holdout.head)
     elif word == "try" and rest:
         inner, _, more = rest.partition(" ")
-        if inner in STATISTICS and more:
-            _show(more, holdout.try_out(_shell_statistic(inner, more)), False, False)
-        else:
-            say(str(holdout.try_out(rest)))
+        say(str(try_both(holdout, _shell_statistic(inner, more) if inner in STATISTICS and more else rest)))
+    elif word == "read" and rest:
+        inner, _, more = rest.partition(" ")
+        thing: Any = _shell_statistic(inner, more) if inner in STATISTICS and more else rest
+        show(rest, holdout.read(thing), False, False)
     elif word in STATISTICS and rest:
-        _show(rest, holdout.ask(_shell_statistic(word, rest)), False, False)
+        show(rest, holdout.ask(_shell_statistic(word, rest)), False, False)
     else:
-        _show(line, holdout.ask(line), False, False)
+        show(line, holdout.ask(line), False, False)
 
 
 def _shell_statistic(name: str, text: str) -> Statistic[Any]:

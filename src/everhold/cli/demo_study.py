@@ -51,7 +51,7 @@ def make_demo_study(place: Path) -> bool:
     private, public = place.with_suffix(".private.csv"), place.with_suffix(".last_year.csv")
     _save(private, _patients(PRIVATE, 1, smokers=0.27))
     _save(public, _patients(PUBLIC, 2, smokers=0.20))
-    eh.Holdout.create(place, private, prior=eh.Reference(public)).close()
+    eh.Holdout.create(place, private, prior=eh.Reference(public)).release()
     return True
 
 

@@ -19,7 +19,17 @@ __all__ = ["COMMANDS", "app", "loaded", "main"]
 COMMANDS: dict[str, tuple[str, str]] = {
     "create": ("studies", "Create a study."),
     "ask": ("asking", "Ask a study one question, several, or a file of them."),
-    "try": ("asking", "Try questions on the public side alone: nothing is spent, no private row is needed."),
+    "read": ("acts", "Read a question or a statistic: the private rows' own value, with a narrow interval."),
+    "read-many": ("acts", "Read several questions and statistics at one price."),
+    "best-of": ("acts", "Find which of several is largest on the private rows, and nothing else."),
+    "is-better": ("acts", "Find whether one is larger than another on the private rows: one bit."),
+    "compare": ("acts", "Certify which of two is larger in the population: yes, no, or cannot tell."),
+    "certify": ("acts", "Narrow the interval of an earlier answer."),
+    "close": ("acts", "The last act: read any number of questions, and never read the private rows again."),
+    "try": (
+        "asking",
+        "Try questions on the public side alone: what ask and what read would show, and what each costs. Nothing is spent.",
+    ),
     "shell": ("asking", "A prompt with history and completion of columns."),
     "status": ("records", "Where a study stands. Works beside a process that asks."),
     "log": ("records", "What was asked and answered, as it was asked."),
@@ -37,7 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("serve", "Serve studies over HTTP: an API, a page for people, and nothing without a token."),
     "mcp": (
         "mcp",
-        "Serve a study to an agent over stdio (Model Context Protocol): tools ask, try_out, schema, status.",
+        "Serve a study to an agent over stdio (Model Context Protocol): tools to ask, try, read, compare …",
     ),
     "contest": ("contest", "Run a contest: public features, hidden labels, a board that does not wear out."),
     "token": ("token", "Tokens for analysts, auditors and custodians who ask from elsewhere."),

@@ -20,8 +20,11 @@ def mcp(
     server: ServerAt = None,
     token: TokenIs = None,
     data: Data = None,
+    allow_close: Annotated[
+        bool, typer.Option("--allow-close", help="Also offer the last act, which ends the study for good.")
+    ] = False,
 ) -> None:
-    """Serve a study to an agent over stdio (Model Context Protocol): tools ask, try_out, schema, status.
+    """Serve a study to an agent over stdio (Model Context Protocol): tools to ask, try, read, compare …
 
     While it runs on a file, nobody else can ask that file; behind a server many can.
 
@@ -37,11 +40,11 @@ def mcp(
         with eh.connect(server, token) as connected:
             far = connected.study(str(study))
             far.status()  # a wrong name or token is reported now
-            tools(far, str(study)).run("stdio")
+            tools(far, str(study), closing=allow_close).run("stdio")
         return
     with eh.Holdout.open(study, data=data) as holdout:
         holdout.who = "agent"
-        tools(holdout, study.stem).run("stdio")
+        tools(holdout, study.stem, closing=allow_close).run("stdio")
 
 
 def register(app: typer.Typer) -> None:

@@ -16,12 +16,22 @@ import everhold as eh
 from everhold.cli.app import AUDIT_FAILED, console, guarded, printable, say
 from everhold.cli.asking import AsJson, ExpectHead, ServerAt, Study, TokenIs, remote
 from everhold.client.sync import RemoteStudy
-from everhold.ledger.reader import LoggedQuestion, LoggedRound, read_study
+from everhold.ledger.reader import LoggedAct, LoggedQuestion, LoggedRound, read_study
 from everhold.report.certificate import certificate_html, certificate_json, cite, guarantee
-from everhold.report.facts import study_facts
+from everhold.report.facts import budget_facts, study_facts
 from everhold.report.figure import session_svg
 
 __all__ = ["register"]
+
+_KINDS = {
+    "ask": "forecast",
+    "read": "reading",
+    "close": "reading",
+    "best_of": "choice",
+    "is_better": "one bit",
+    "compare": "verdict",
+    "certify": "certificate",
+}
 
 
 @guarded
@@ -41,7 +51,7 @@ def status(study: Study, as_json: AsJson = False, server: ServerAt = None, token
     file = read_study(study)
     facts = study_facts(
         file.study, rounds=len(file.rounds), surprises=file.surprises, spent=file.spent, head=str(file.head)
-    )
+    ) | budget_facts(file.budget, acts=len(file.acts), closed=file.closed)
     if as_json:
         typer.echo(json.dumps(facts))
         return
@@ -62,13 +72,19 @@ def _server_status(study: RemoteStudy, server: str, as_json: bool) -> None:
 def _say_facts(name: str, facts: dict[str, Any]) -> None:
     draws = "rows" if facts["unit"] is None else "units"
     say(
-        f"{name}: {facts['questions']:,} questions, {facts['surprises']:,} surprises, "
+        f"{name}: {facts['questions']:,} questions, {facts['surprises']:,} surprises, {facts['acts']:,} other acts, "
         f"{facts['spent']:.1f} nats spent\n"
+        f"{facts['width_text']}{_behind(facts)}\n"
         f"{facts['rows']:,} private {draws}, confidence {facts['confidence']:g}, {facts['prior']}\n"
         f"created {facts['created']}\n"
         f"sampling error of a share near one half: ±{facts['sampling_half_width']:.4f} (the tolerance comes on top)\n"
         f"head {facts['head']}",
     )
+
+
+def _behind(facts: dict[str, Any]) -> str:
+    price = facts["claim_price"]
+    return "" if price is None else f" ({price:.1f} nats for the next reading, {facts['disclosed']:.1f} disclosed)"
 
 
 @guarded
@@ -90,29 +106,31 @@ def log(
         with remote(study, server, token) as found:
             _show_log(list(found.log()), last, as_json, parts)
         return
-    _show_log(read_study(study).questions, last, as_json, parts)
+    _show_log(read_study(study).log, last, as_json, parts)
 
 
-def _show_log(asked: Sequence[LoggedQuestion], last: int, as_json: bool, parts: bool) -> None:
+def _show_log(asked: Sequence[LoggedQuestion | LoggedAct], last: int, as_json: bool, parts: bool) -> None:
     shown = asked[-last:] if last > 0 else asked
     if as_json:
         for one in shown:
             typer.echo(one.to_json())
         return
     table = Table(box=None, header_style="bold")
-    for heading in ("round", "answer", "interval", "", "question", "asked by", "time"):
+    for heading in ("round", "answer", "interval", "kind", "question", "asked by", "time"):
         table.add_column(heading, justify="right" if heading in ("round", "answer") else "left", overflow="fold")
     for one in shown:
-        _add_line(table, one, one.question, one.surprise)
+        _add_line(table, one, one.question, "surprise" if one.surprise else _KINDS[one.act])
         for part in one.parts if parts and one.finding is not None else ():
-            _add_line(table, part, f"  {part.question}", part.answer.surprise)
+            _add_line(
+                table, part, f"  {part.question}", "surprise" if part.answer.surprise else _KINDS[part.answer.act]
+            )
     console.print(table)
     if len(shown) < len(asked):
         console.print(f"the last {len(shown):,} of {len(asked):,} questions; --last 0 shows all", highlight=False)
 
 
-def _add_line(table: Table, one: LoggedQuestion | LoggedRound, question: str, surprise: bool) -> None:
-    cells = (f"{one.round:,}", one.value_text, one.interval_text, "surprise" if surprise else "")
+def _add_line(table: Table, one: LoggedQuestion | LoggedAct | LoggedRound, question: str, kind: str) -> None:
+    cells = (f"{one.round:,}", one.value_text, one.interval_text, kind)
     when = one.time[:19].replace("T", " ")
     table.add_row(*(Text(printable(cell)) for cell in (*cells, question, one.who or "", when)))
 

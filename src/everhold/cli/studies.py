@@ -33,6 +33,9 @@ def create(
     known_rows: Annotated[int, typer.Option(help="How many private rows the analyst may know.")] = 0,
     seed: Annotated[int | None, typer.Option(help="Seed of the coins; random if left out.")] = None,
     engine: Annotated[str, typer.Option(help="memory, duckdb (Parquet in place) or auto.")] = "auto",
+    rounds: Annotated[
+        int | None, typer.Option(help="How many asks are planned; their intervals are then narrower.")
+    ] = None,
     overlap: Annotated[
         str, typer.Option(help="refuse public rows that are also private, or allow them (this is recorded).")
     ] = "refuse",
@@ -60,6 +63,7 @@ def create(
         "unit": unit,
         "engine": engine,
         "overlap": overlap,
+        "rounds": rounds,
     }
     with console.status("Reading the rows …"):
         given = eh.Reference(prior) if prior is not None else eh.Split(split if split is not None else 0.5)
@@ -69,7 +73,7 @@ def create(
     say(f"Keep {study}.key secret. The study file itself contains no private row.")
     say(f"Head: {holdout.head}")
     say(f'Next: everhold ask {study} "…"')
-    holdout.close()
+    holdout.release()
 
 
 def register(app: typer.Typer) -> None:

@@ -14,7 +14,7 @@ from everhold.client.calls import Call, NotScored, as_csv
 from everhold.client.transport import Line
 from everhold.contest.board import Submission
 from everhold.data.schema import Schema
-from everhold.statistics.means import Compare, Difference, Mean, Ratio, Share
+from everhold.statistics.means import Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.shortcuts import awaited
 from everhold.statistics.spread import Correlation, Variance
@@ -23,7 +23,7 @@ from everhold.statistics.tables import Histogram, Table
 if TYPE_CHECKING:
     import httpx2
 
-    from everhold.ledger.reader import LoggedQuestion
+    from everhold.ledger.reader import LoggedAct, LoggedQuestion
     from everhold.queries.answer import Answer, Preview
     from everhold.statistics.statistic import Statistic
 
@@ -105,14 +105,50 @@ class AsyncStudy:
         self._server, self.name = server, name
 
     @overload
-    async def ask(self, question: str, *, request_id: str | None = None) -> Answer: ...
+    async def ask(self, question: str, *, expect: float | None = None, request_id: str | None = None) -> Answer: ...
 
     @overload
-    async def ask(self, question: Statistic[R], *, request_id: str | None = None) -> R: ...
+    async def ask(self, question: Statistic[R], *, expect: None = None, request_id: str | None = None) -> R: ...
 
-    async def ask(self, question: str | Statistic[R], *, request_id: str | None = None) -> Answer | R:
+    async def ask(
+        self, question: str | Statistic[R], *, expect: float | None = None, request_id: str | None = None
+    ) -> Answer | R:
         """As `Holdout.ask`: a yes/no question as text, or a statistic."""
-        found: Answer | R = await self._server._send(calls.ask(self.name, question, request_id=request_id))
+        call = calls.ask(self.name, question, expect=expect, request_id=request_id)
+        found: Answer | R = await self._server._send(call)
+        return found
+
+    @overload
+    async def read(
+        self,
+        question: str,
+        *,
+        share: float | None = None,
+        expect: float | None = None,
+        request_id: str | None = None,
+    ) -> Answer: ...
+
+    @overload
+    async def read(
+        self,
+        question: Statistic[R],
+        *,
+        share: float | None = None,
+        expect: None = None,
+        request_id: str | None = None,
+    ) -> R: ...
+
+    async def read(
+        self,
+        question: str | Statistic[R],
+        *,
+        share: float | None = None,
+        expect: float | None = None,
+        request_id: str | None = None,
+    ) -> Answer | R:
+        """As `Holdout.read`: the private rows' own value; it widens later intervals."""
+        call = calls.read(self.name, question, share=share, expect=expect, request_id=request_id)
+        found: Answer | R = await self._server._send(call)
         return found
 
     @overload
@@ -127,11 +163,17 @@ class AsyncStudy:
         return found
 
     ask_many = _later(calls.ask_many)
+    read_many = _later(calls.read_many)
+    best_of = _later(calls.best_of)
+    is_better = _later(calls.is_better)
+    compare = _later(calls.compare)
+    certify = _later(calls.certify)
+    close = _later(calls.close)
+    try_both = _later(calls.try_both)
     check = _later(calls.check)
     share = awaited(Share)
     mean = awaited(Mean)
     difference = awaited(Difference)
-    compare = awaited(Compare)
     ratio = awaited(Ratio)
     median = awaited(Median)
     quantile = awaited(Quantile)
@@ -145,8 +187,8 @@ class AsyncStudy:
 
     async def log(
         self, *, contains: str | None = None, who: str | None = None, surprises: bool = False
-    ) -> AsyncIterator[LoggedQuestion]:
-        """What was asked and answered, as people asked it, page by page."""
+    ) -> AsyncIterator[LoggedQuestion | LoggedAct]:
+        """What was asked and done, as people asked it, page by page."""
         after: int | None = 0
         while after is not None:
             call = calls.log_page(self.name, after=after, contains=contains, who=who, surprises=surprises)

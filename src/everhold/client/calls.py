@@ -11,13 +11,16 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
+from everhold import acts
+from everhold.acts import AnyAct, as_body, as_sent, result_from
 from everhold.contest.board import Submission
 from everhold.errors import (
     AccessDenied,
     EverholdError,
+    HoldoutClosed,
     PrecisionExhausted,
     QuestionError,
     RequestConflict,
@@ -25,17 +28,17 @@ from everhold.errors import (
     SettingError,
 )
 from everhold.ledger.audit import Audit
-from everhold.ledger.reader import LoggedQuestion
+from everhold.ledger.reader import LoggedAct, LoggedQuestion, logged_from_dict
 from everhold.queries.answer import Answer, Preview
+from everhold.queries.disclosed import Choice, Decision, Judgement
 from everhold.statistics import is_statistic
 from everhold.statistics.finding import result_from_dict
-from everhold.statistics.parameters import arguments, parameters
 from everhold.statistics.statistic import Statistic
+from everhold.trial import Trial
 
 __all__ = ["Call", "NotScored", "failed"]
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +60,12 @@ def _at(study: str, what: str = "", *, kind: str = "studies") -> str:
     return f"/v1/{kind}/{quote(study, safe='')}{what}"
 
 
-def _text(question: object, what: str = "a question") -> str:
+def _text(question: object) -> str:
     if is_statistic(question):
         raise QuestionError(
             'a statistic is asked by itself: study.ask(eh.Mean("age")). Here only single questions fit.'
         )
-    if not isinstance(question, str):
-        raise QuestionError(
-            f'{what} sent to a server is text, such as "age > 40", not {type(question).__name__}: callables and arrays '
-            "work in the process that holds the rows."
-        )
-    return question
+    return str(as_sent(question))
 
 
 def _identified(request_id: str | None) -> str:
@@ -77,12 +75,16 @@ def _identified(request_id: str | None) -> str:
 # questions ------------------------------------------------------------------------------------------------------------
 
 
-def ask(study: str, question: str | Statistic[Any], *, request_id: str | None = None) -> Call[Any]:
+def ask(
+    study: str, question: str | Statistic[Any], *, expect: float | None = None, request_id: str | None = None
+) -> Call[Any]:
     """As `Holdout.ask`, for a question given as text, or a statistic."""
-    if is_statistic(question):
-        return find(study, cast("Statistic[Any]", question), request_id=request_id)
-    body = {"question": _text(question), "request_id": _identified(request_id)}
-    return Call("POST", _at(study, "/ask"), Answer.from_dict, body)
+    body: dict[str, Any] = {"question": as_sent(question), "request_id": _identified(request_id)}
+    if expect is not None:
+        if is_statistic(question):
+            raise QuestionError("expect= is for single questions. Ask a statistic without it.")
+        body["expect"] = expect
+    return Call("POST", _at(study, "/ask"), result_from_dict, body)
 
 
 def ask_many(study: str, questions: Iterable[str], *, request_id: str | None = None) -> Call[list[Answer]]:
@@ -99,9 +101,13 @@ def ask_many(study: str, questions: Iterable[str], *, request_id: str | None = N
 
 def try_out(study: str, question: str | Statistic[Any]) -> Call[Any]:
     """As `Holdout.try_out`: the public side alone, for nothing."""
-    if is_statistic(question):
-        return find(study, cast("Statistic[Any]", question), rehearse=True)
-    return Call("POST", _at(study, "/try_out"), Preview.from_dict, {"question": _text(question)})
+    read = result_from_dict if is_statistic(question) else Preview.from_dict
+    return Call("POST", _at(study, "/try_out"), read, {"question": as_sent(question)})
+
+
+def try_both(study: str, question: str | Statistic[Any]) -> Call[Trial]:
+    """What asking and what reading would show, and what each costs: the public side alone, for nothing."""
+    return Call("POST", _at(study, "/try_out"), Trial.from_dict, {"question": as_sent(question), "both": True})
 
 
 def check(study: str, question: str) -> Call[None]:
@@ -109,15 +115,86 @@ def check(study: str, question: str) -> Call[None]:
     return Call("POST", _at(study, "/try_out"), lambda _: None, {"question": _text(question)})
 
 
-def find(study: str, statistic: Statistic[R], *, request_id: str | None = None, rehearse: bool = False) -> Call[R]:
-    """As `Holdout.ask` for a statistic; to rehearse it, on the public side alone."""
-    body = {**arguments(statistic), "request_id": _identified(request_id)}
-    for one in parameters(type(statistic)):
-        if one.role.form == "expression" and one.name in body:
-            _text(body[one.name], one.name)
-    if rehearse:
-        body["rehearse"] = True
-    return Call("POST", _at(study, f"/{statistic.name}"), lambda given: cast(R, result_from_dict(given)), body)
+# acts -----------------------------------------------------------------------------------------------------------------
+
+Thing = str | Statistic[Any]
+"""A question as text, or a statistic."""
+
+
+def act(study: str, wanted: AnyAct, request_id: str | None) -> Call[Any]:
+    """An act."""
+    body = {**as_body(wanted), "request_id": _identified(request_id)}
+    return Call("POST", _at(study, f"/{wanted.name}"), result_from, body)
+
+
+def read(
+    study: str,
+    question: Thing,
+    *,
+    share: float | None = None,
+    expect: float | None = None,
+    request_id: str | None = None,
+) -> Call[Any]:
+    """As `Holdout.read`, for a question given as text, or a statistic."""
+    return act(study, acts.Read(question, share=share, expect=expect), request_id)
+
+
+def read_many(
+    study: str, questions: Iterable[Thing], *, share: float | None = None, request_id: str | None = None
+) -> Call[list[Any]]:
+    """As `Holdout.read_many`."""
+    return act(study, acts.ReadMany(_listed(questions), share=share), request_id)
+
+
+def best_of(
+    study: str, questions: Iterable[Thing], *, weights: Sequence[float] | None = None, request_id: str | None = None
+) -> Call[Choice]:
+    """As `Holdout.best_of`."""
+    return act(study, acts.BestOf(_listed(questions), weights=weights), request_id)
+
+
+def is_better(
+    study: str, first: Thing, second: Thing, *, by: float = 0.0, request_id: str | None = None
+) -> Call[Decision]:
+    """As `Holdout.is_better`."""
+    return act(study, acts.IsBetter(first, second, by=by), request_id)
+
+
+def compare(
+    study: str,
+    first: Thing,
+    second: Thing,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    given: str | None = None,
+    share: float | None = None,
+    request_id: str | None = None,
+) -> Call[Judgement]:
+    """As `Holdout.compare`: a certified verdict."""
+    wanted = acts.Compare(first, second, low=low, high=high, given=given, share=share)
+    return act(study, wanted, request_id)
+
+
+def certify(
+    study: str, answer: Answer | int, *, share: float | None = None, request_id: str | None = None
+) -> Call[Answer]:
+    """As `Holdout.certify`."""
+    number = answer if isinstance(answer, int) else answer.round
+    return act(study, acts.Certify(number, share=share), request_id)
+
+
+def close(study: str, questions: Iterable[Thing], *, request_id: str | None = None) -> Call[list[Any]]:
+    """As `Holdout.close` with questions: the last act. Needs a custodian's token."""
+    return act(study, acts.Close(_listed(questions, least=0)), request_id)
+
+
+def _listed(questions: Iterable[Thing], *, least: int = 1) -> list[Thing]:
+    if isinstance(questions, str) or not isinstance(questions, Iterable):
+        raise QuestionError("this act takes a list of questions or statistics.")
+    if len(found := list(questions)) < least:
+        raise QuestionError("there is no question. Expected a list of them.")
+    return found
 
 
 # reading --------------------------------------------------------------------------------------------------------------
@@ -150,13 +227,13 @@ def log_page(
     contains: str | None = None,
     who: str | None = None,
     surprises: bool = False,
-) -> Call[tuple[list[LoggedQuestion], int | None]]:
+) -> Call[tuple[list[LoggedQuestion | LoggedAct], int | None]]:
     """A page of the record, and where the next one begins."""
     given = {"after": after, "limit": limit, "contains": contains, "who": who, "surprises": surprises or None}
     parameters = {name: value for name, value in given.items() if value is not None}
 
-    def read(page: dict[str, Any]) -> tuple[list[LoggedQuestion], int | None]:
-        return [LoggedQuestion.from_dict(one) for one in page["questions"]], page["next"]
+    def read(page: dict[str, Any]) -> tuple[list[LoggedQuestion | LoggedAct], int | None]:
+        return [logged_from_dict(one) for one in page["questions"]], page["next"]
 
     return Call("GET", _at(study, "/log"), read, parameters=parameters)
 
@@ -238,6 +315,7 @@ def failed(status: int, given: Any) -> EverholdError:
         "malformed": QuestionError,
         "setting": SettingError,
         "request_conflict": RequestConflict,
+        "closed": HoldoutClosed,
     }
     return kinds.get(code, ServerError)(message)
 

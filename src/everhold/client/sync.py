@@ -14,7 +14,7 @@ from everhold.client.transport import Line
 from everhold.contest.board import Submission
 from everhold.data.schema import Schema
 from everhold.errors import EverholdError
-from everhold.statistics.means import Compare, Difference, Mean, Ratio, Share
+from everhold.statistics.means import Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.rehearsal import Rehearsal
 from everhold.statistics.shortcuts import asked
@@ -24,7 +24,7 @@ from everhold.statistics.tables import Histogram, Table
 if TYPE_CHECKING:
     import httpx2
 
-    from everhold.ledger.reader import LoggedQuestion
+    from everhold.ledger.reader import LoggedAct, LoggedQuestion
     from everhold.queries.answer import Answer, Preview
     from everhold.statistics.statistic import Statistic
 
@@ -133,14 +133,50 @@ class RemoteStudy:
         self._schema: Schema | None = None
 
     @overload
-    def ask(self, question: str, *, request_id: str | None = None) -> Answer: ...
+    def ask(self, question: str, *, expect: float | None = None, request_id: str | None = None) -> Answer: ...
 
     @overload
-    def ask(self, question: Statistic[R], *, request_id: str | None = None) -> R: ...
+    def ask(self, question: Statistic[R], *, expect: None = None, request_id: str | None = None) -> R: ...
 
-    def ask(self, question: str | Statistic[R], *, request_id: str | None = None) -> Answer | R:
+    def ask(
+        self, question: str | Statistic[R], *, expect: float | None = None, request_id: str | None = None
+    ) -> Answer | R:
         """As `Holdout.ask`: a yes/no question as text, or a statistic."""
-        found: Answer | R = self._server._send(calls.ask(self.name, question, request_id=request_id))
+        call = calls.ask(self.name, question, expect=expect, request_id=request_id)
+        found: Answer | R = self._server._send(call)
+        return found
+
+    @overload
+    def read(
+        self,
+        question: str,
+        *,
+        share: float | None = None,
+        expect: float | None = None,
+        request_id: str | None = None,
+    ) -> Answer: ...
+
+    @overload
+    def read(
+        self,
+        question: Statistic[R],
+        *,
+        share: float | None = None,
+        expect: None = None,
+        request_id: str | None = None,
+    ) -> R: ...
+
+    def read(
+        self,
+        question: str | Statistic[R],
+        *,
+        share: float | None = None,
+        expect: float | None = None,
+        request_id: str | None = None,
+    ) -> Answer | R:
+        """As `Holdout.read`: the private rows' own value; it widens later intervals."""
+        call = calls.read(self.name, question, share=share, expect=expect, request_id=request_id)
+        found: Answer | R = self._server._send(call)
         return found
 
     @overload
@@ -155,11 +191,17 @@ class RemoteStudy:
         return found
 
     ask_many = _now(calls.ask_many)
+    read_many = _now(calls.read_many)
+    best_of = _now(calls.best_of)
+    is_better = _now(calls.is_better)
+    compare = _now(calls.compare)
+    certify = _now(calls.certify)
+    close = _now(calls.close)
+    try_both = _now(calls.try_both)
     check = _now(calls.check)
     share = asked(Share)
     mean = asked(Mean)
     difference = asked(Difference)
-    compare = asked(Compare)
     ratio = asked(Ratio)
     median = asked(Median)
     quantile = asked(Quantile)
@@ -178,8 +220,8 @@ class RemoteStudy:
 
     def log(
         self, *, contains: str | None = None, who: str | None = None, surprises: bool = False
-    ) -> Iterator[LoggedQuestion]:
-        """What was asked and answered, as people asked it, page by page."""
+    ) -> Iterator[LoggedQuestion | LoggedAct]:
+        """What was asked and done, as people asked it, page by page."""
         after: int | None = 0
         while after is not None:
             call = calls.log_page(self.name, after=after, contains=contains, who=who, surprises=surprises)

@@ -11,6 +11,8 @@ from everhold.bounds.budget import Budget
 from everhold.bounds.code import Code
 from everhold.errors import LedgerError, SettingError
 from everhold.ledger.codec import AskedBy, BegunEntry, DoneEntry, FindingEntry, Repeat, read_entry
+from everhold.ledger.performed import LoggedAct, in_order, logged_act
+from everhold.ledger.rounds import Performed
 from everhold.ledger.store import Head, Store
 from everhold.ledger.study import Study
 from everhold.ledger.walk import charged
@@ -23,11 +25,13 @@ if TYPE_CHECKING:
     from everhold.ledger.rounds import Begun, RecordedFinding, Round
 
 __all__ = [
+    "LoggedAct",
     "LoggedFinding",
     "LoggedQuestion",
     "LoggedRound",
     "StudyFile",
     "logged_finding",
+    "logged_from_dict",
     "logged_round",
     "read_study",
 ]
@@ -58,7 +62,7 @@ class LoggedRound:
     @property
     def value_text(self) -> str:
         """The answer for people."""
-        return f"{self.answer.value:.4g}"
+        return f"{self.answer.value:.4g}" if self.answer.value == self.answer.value else "no such rows seen"
 
     @property
     def interval_text(self) -> str:
@@ -179,6 +183,18 @@ class LoggedQuestion(JsonResult):
         return any(part.answer.surprise for part in self.parts)
 
     @property
+    def act(self) -> str:
+        """How it was asked: 'ask', 'read' or 'close'."""
+        return self.parts[-1].answer.act
+
+    @property
+    def kind_text(self) -> str:
+        """What its value is, in words."""
+        return next(
+            (part.answer.kind_text for part in self.parts if part.answer.surprise), self.parts[-1].answer.kind_text
+        )
+
+    @property
     def round(self) -> int:
         """Its last round."""
         return max(part.round for part in self.parts)
@@ -215,6 +231,7 @@ class LoggedQuestion(JsonResult):
         return {
             "number": self.number,
             "kind": "shares" if cells else "finding",
+            "act": self.act,
             "question": found.question,
             "statistic": found.statistic,
             "arguments": found.arguments,
@@ -257,6 +274,11 @@ class LoggedQuestion(JsonResult):
         return cls(given["number"], found, parts)
 
 
+def logged_from_dict(given: dict[str, Any]) -> LoggedQuestion | LoggedAct:
+    """A line of the log from JSON, equal to the bit."""
+    return LoggedAct.from_dict(given) if given["kind"] == "act" else LoggedQuestion.from_dict(given)
+
+
 def as_asked(rounds: Sequence[LoggedRound], findings: Iterable[LoggedFinding]) -> list[LoggedQuestion]:
     """What was asked, as people asked it, in order: a statistic stands in the place of the rounds that it asked.
 
@@ -288,6 +310,8 @@ class StudyFile:
         findings: the statistics that were asked, made of rounds.
         head: where it stands.
         budget: what has been disclosed, and what of δ has been spent.
+        acts: what was done that is not made of rounds.
+        closed: whether the last act was made.
     """
 
     path: Path
@@ -296,6 +320,8 @@ class StudyFile:
     findings: tuple[LoggedFinding, ...]
     head: Head
     budget: Budget
+    acts: tuple[LoggedAct, ...] = ()
+    closed: bool = False
 
     @property
     def spent(self) -> float:
@@ -306,6 +332,11 @@ class StudyFile:
     def questions(self) -> list[LoggedQuestion]:
         """What was asked, as people asked it."""
         return as_asked(self.rounds, self.findings)
+
+    @property
+    def log(self) -> list[LoggedQuestion | LoggedAct]:
+        """What was asked and done, in order."""
+        return in_order(self.questions, self.acts)
 
     @property
     def surprises(self) -> int:
@@ -328,7 +359,9 @@ def read_study(path: str | Path) -> StudyFile:
         rounds: list[LoggedRound] = []
         findings: list[LoggedFinding] = []
         budget = Budget(1.0 - float(study.settings["confidence"]), Code(study.settings.get("rounds")))
-        begun: Begun | None = None
+        begun: tuple[Begun, AskedBy] | None = None
+        acts: list[LoggedAct] = []
+        closed = False
         for record in records:
             entry = read_entry(record, study.schema.kinds, parse="surprises")
             if isinstance(entry, Repeat):
@@ -339,16 +372,22 @@ def read_study(path: str | Path) -> StudyFile:
                 findings.append(logged_finding(len(rounds), entry.finding, entry.asked_by))
                 continue
             if isinstance(entry, BegunEntry):
-                begun = entry.begun
+                begun = entry.begun, entry.asked_by
                 continue
             if isinstance(entry, DoneEntry):
                 if begun is None:
                     raise LedgerError("an act in the ledger ends that never began.")
-                _, budget = charged(budget, begun, entry.done.outcome, interrupted=entry.done.interrupted)
+                _, budget = charged(budget, begun[0], entry.done.outcome, interrupted=entry.done.interrupted)
+                acts.append(logged_act(Performed(begun[0], entry.done, len(rounds)), begun[1]))
+                closed = closed or (begun[0].kind == "close" and not entry.done.interrupted)
                 continue
             rounds.append(logged_round(entry.round, entry.asked_by))
             budget = _after(budget, entry.round)
-        return StudyFile(place, study, tuple(rounds), tuple(findings), store.head, budget)
+            act = entry.round.act
+            closed = closed or (act.kind == "close" and act.place == act.parts)
+        return StudyFile(
+            place, study, tuple(rounds), tuple(findings), store.head, budget, acts=tuple(acts), closed=closed
+        )
     except StopIteration:
         raise LedgerError(f"{place} holds no record.") from None
     except (ArithmeticError, LookupError, RecursionError, SettingError, TypeError, ValueError) as error:

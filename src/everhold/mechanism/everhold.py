@@ -18,7 +18,7 @@ import numpy as np
 from everhold.bounds.budget import Budget
 from everhold.bounds.code import Code
 from everhold.bounds.concentration import confidence_nats, hoeffding_width, kl_interval, known_rows_range
-from everhold.errors import QuestionError, ReplayError, SettingError
+from everhold.errors import HoldoutClosed, QuestionError, ReplayError, SettingError
 from everhold.mechanism.estimator import second_moment
 from everhold.mechanism.measure import (
     STEPS,
@@ -421,7 +421,7 @@ class Everhold:
     def require_open(self) -> None:
         """Refuse once the last act was made."""
         if self._state.closed:
-            raise QuestionError(
+            raise HoldoutClosed(
                 "this holdout was closed by its last act, and its private rows are not read again. What was recorded "
                 "stays: see holdout.findings()."
             )
@@ -450,14 +450,17 @@ class Everhold:
 
     # the public side -----------------------------------------------------------------------------------------------
 
-    def preview(self, query: Query) -> Preview:
-        """What the public side alone predicts for a question, free of charge: of an ask, and of a reading."""
+    def preview(self, query: Query, *, parts: int = 1) -> Preview:
+        """What the public side alone predicts for a question, free of charge: of an ask, and of a reading.
+
+        `parts`: how many would be read together.
+        """
         offer = self._offer(query, ASK, "preview")
         quiet = self.answer(offer, QUIET)
         grouped = isinstance(query, GROUPED)
         prior = offer.reading.value if grouped else self._estimator.prior(query)
         share = quiet.scale == "share"
-        read = self._offer(query, Act("read"), "preview")
+        read = self._offer(query, Act("read", parts=parts), "preview")
         centre: Outcome = 0 if isinstance(read.measure, CountCells) else (0, 0)
         as_read = self.answer(read, centre)
         code = self._state.budget.code

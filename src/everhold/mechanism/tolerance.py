@@ -105,7 +105,7 @@ class Anytime:
         >>> [round(Anytime().noise_at(t, None), 2) for t in (1, 30, 1000, 100_000)]
         [2.49, 2.96, 3.9, 4.0]
         >>> round(Anytime().noise_at(1, 40), 2)
-        2.57
+        2.58
         """
         if self.noise is not None:
             return self.noise

@@ -126,7 +126,7 @@ def width_factor(nats: float) -> float:
     For showing only. z(p) is where a standard normal exceeds with probability p.
 
     >>> round(width_factor(3.689), 2), round(width_factor(11.4), 2), round(width_factor(100.0), 2)
-    (1.0, 2.17, 6.97)
+    (1.0, 2.16, 7.09)
     """
     if nats <= log(2.0):
         return 0.0

@@ -173,6 +173,9 @@ class ActingMechanism(Protocol):
     def pay(self, budget: Budget) -> None:
         """Take over the budget after an act that is not made of rounds."""
 
+    def preview(self, query: Query, *, parts: int = 1) -> Preview:
+        """What the public side alone predicts for a question; `parts`: how many would be read together."""
+
     def shut(self) -> None:
         """Make the last act: nothing private is read again."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from everhold.report.facts import budget_facts
 from everhold.report.figure import session_svg
 
 if TYPE_CHECKING:
     from everhold.ledger.audit import Audit
-    from everhold.ledger.reader import LoggedQuestion, StudyFile
+    from everhold.ledger.reader import LoggedAct, LoggedQuestion, StudyFile
     from everhold.ledger.study import Study
 
 __all__ = ["certificate_html", "certificate_json", "cite", "guarantee"]
@@ -58,13 +59,14 @@ def certificate_json(file: StudyFile, audit: Audit) -> dict[str, Any]:
         "questions": len(file.rounds),
         "surprises": file.surprises,
         "spent": file.spent,
-        "asked": [one.to_dict() for one in file.questions],
+        **budget_facts(file.budget, acts=len(file.acts), closed=file.closed),
+        "asked": [one.to_dict() for one in file.log],
         "rounds": [one.to_dict() for one in file.rounds],
     }
 
 
-def _row(one: LoggedQuestion) -> str:
-    """A question as it was asked; the parts of a statistic unfold."""
+def _row(one: LoggedQuestion | LoggedAct) -> str:
+    """A question or an act as it was asked; the parts of a statistic unfold."""
     said = f"<code>{escape(one.question)}</code>"
     if one.finding is not None:
         lines = [
@@ -79,7 +81,7 @@ def _row(one: LoggedQuestion) -> str:
         said = f"<details><summary>{escape(one.question)}</summary><ul>{''.join(lines)}</ul></details>"
     return (
         f"<tr{' class=s' if one.surprise else ''}><td>{one.round:,}</td><td>{said}</td><td>{escape(one.value_text)}</td>"
-        f"<td>{escape(one.interval_text)}</td><td>{'surprise' if one.surprise else ''}</td>"
+        f"<td>{escape(one.interval_text)}</td><td>{escape(one.kind_text)}</td>"
         f"<td>{escape(one.who or '')}</td></tr>"
     )
 
@@ -87,17 +89,19 @@ def _row(one: LoggedQuestion) -> str:
 def certificate_html(file: StudyFile, audit: Audit) -> str:
     """The certificate as one self-contained page, without scripts or other files."""
     verdict = "Every round replays bit for bit" if audit.ok else "The audit failed"
+    said = budget_facts(file.budget, acts=len(file.acts), closed=file.closed)
     facts = [
         ("Rounds", f"{len(file.rounds):,}"),
         ("Surprises", f"{file.surprises:,}"),
         ("Private " + ("rows" if file.study.unit is None else "units"), f"{file.study.rows:,}"),
         ("Confidence", f"{file.confidence:g}"),
-        ("Price so far", f"{file.spent:.1f} nats"),
+        ("Other acts", f"{len(file.acts):,}"),
+        ("Price so far", f"{file.spent:.1f} nats; {said['width_text']}"),
         ("Prior", file.study.prior),
         ("Created", file.study.created),
         ("Ledger head", str(file.head)),
     ]
-    asked = file.questions
+    asked = file.log
     rows = "".join(_row(one) for one in asked[-_SHOWN:])
     left = f"<p>The last {_SHOWN:,} of {len(asked):,} questions.</p>" if len(asked) > _SHOWN else ""
     table = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
@@ -129,7 +133,7 @@ th, td {{ border-color: #374151; }} .ok {{ color: #34d399; }} .bad {{ color: #f8
 <h2>How to check it</h2><p>With the study's file and no private rows:
 <code>everhold audit {escape(file.path.name)} --expect-head {escape(str(file.head))}</code></p>
 <h2>Questions and answers</h2>{left}
-<table><thead><tr><th>Round</th><th>Question</th><th>Answer</th><th>Interval</th><th></th><th>Asked by</th></tr></thead>
+<table><thead><tr><th>Round</th><th>Question</th><th>Answer</th><th>Interval</th><th>Kind</th><th>Asked by</th></tr></thead>
 <tbody>{rows}</tbody></table>
 </body></html>
 """

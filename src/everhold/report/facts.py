@@ -5,10 +5,31 @@ from __future__ import annotations
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
+from everhold.queries.disclosed import width_factor, width_text
+
 if TYPE_CHECKING:
+    from everhold.bounds.budget import Budget
     from everhold.ledger.study import Study
 
-__all__ = ["study_facts"]
+__all__ = ["budget_facts", "study_facts"]
+
+
+def budget_facts(budget: Budget, *, acts: int, closed: bool) -> dict[str, Any]:
+    """What was done beyond rounds, and how wide the next reading is.
+
+    `acts`: choices, bits, verdicts and certificates. `disclosed`: nats of everything disclosed so far. `claim_price`: of the
+    next reading or verdict; None once the study is closed. `width`: how many times a plain 95 % interval the next reading's
+    interval is.
+    """
+    price = budget.claim_price()
+    return {
+        "acts": acts,
+        "closed": closed,
+        "disclosed": budget.nats,
+        "claim_price": None if closed else price,
+        "width": None if closed else width_factor(price),
+        "width_text": "closed: nothing can be asked" if closed else width_text(price),
+    }
 
 
 def study_facts(study: Study, *, rounds: int, surprises: int, spent: float, head: str) -> dict[str, Any]:

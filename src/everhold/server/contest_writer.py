@@ -145,7 +145,7 @@ class ContestWriter:
     def progress(self) -> Progress:
         """Where it stands."""
         file = self.file()
-        return Progress(len(file.rounds), 0, file.surprises, file.budget, str(file.head))
+        return Progress(len(file.rounds), 0, file.surprises, file.budget, str(file.head), len(file.acts), file.closed)
 
     def close(self) -> None:
         """Score what waits, then stop."""

@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse
 
 from everhold.errors import (
     EverholdError,
+    HoldoutClosed,
     LedgerError,
     PrecisionExhausted,
     QuestionError,
@@ -55,6 +56,10 @@ _CODES = {
     415: "not_json",
     400: "malformed",
 }
+_CLOSED = (
+    "this study is closed: its last act was made, and its private rows are not read again. Its log, certificate and audit "
+    "stay, and a question that was answered before still returns that answer. Nothing was charged."
+)
 _SAID = {
     404: "there is nothing at this address. GET /v1/studies lists the studies; /docs describes every address.",
     405: "this address does not take that method. /docs describes every address.",
@@ -113,6 +118,8 @@ def http_error_of(error: Exception) -> tuple[int, str, str, dict[str, Any], dict
     if isinstance(error, RequestConflict):
         said = _OWN_ID.sub("'", str(error))  # as the caller wrote it
         return 409, "request_conflict", said, {}, {}
+    if isinstance(error, HoldoutClosed):
+        return 409, "closed", _CLOSED, {}, {}
     if isinstance(error, QuestionError | SettingError):
         return 422, "question" if isinstance(error, QuestionError) else "setting", str(error), {}, {}
     if isinstance(error, Busy):

@@ -7,9 +7,12 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from everhold.ledger.reader import LoggedQuestion
+from everhold.ledger.reader import LoggedAct, LoggedQuestion
 
-__all__ = ["LogFilter", "as_csv"]
+__all__ = ["LogFilter", "Logged", "as_csv"]
+
+Logged = LoggedQuestion | LoggedAct
+"""A line of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +23,15 @@ class LogFilter:
     who: str | None = None
     surprises: bool = False
 
-    def keeps(self, one: LoggedQuestion) -> bool:
+    def keeps(self, one: Logged) -> bool:
         """Whether a question passes."""
         if self.contains and self.contains.casefold() not in one.question.casefold():
             return False
         return (not self.who or one.who == self.who) and (not self.surprises or one.surprise)
 
-    def page(self, asked: Sequence[LoggedQuestion], after: int, limit: int) -> tuple[list[LoggedQuestion], int | None]:
+    def page(self, asked: Sequence[Logged], after: int, limit: int) -> tuple[list[Logged], int | None]:
         """Up to `limit` questions later than `after`, and where the next page starts."""
-        found: list[LoggedQuestion] = []
+        found: list[Logged] = []
         for place in range(min(after, len(asked)), len(asked)):
             if self.keeps(asked[place]):
                 if len(found) == limit:
@@ -36,7 +39,7 @@ class LogFilter:
                 found.append(asked[place])
         return found, None
 
-    def all(self, asked: Iterable[LoggedQuestion]) -> list[LoggedQuestion]:
+    def all(self, asked: Iterable[Logged]) -> list[Logged]:
         """Every question that passes."""
         return [one for one in asked if self.keeps(one)]
 
@@ -45,7 +48,9 @@ _HEAD = (
     "number",
     "part_of",
     "round",
+    "act",
     "question",
+    "result",
     "value",
     "low",
     "high",
@@ -57,8 +62,8 @@ _HEAD = (
 )
 
 
-def as_csv(asked: Iterable[LoggedQuestion]) -> str:
-    """Questions as CSV: a statistic is followed by its parts, and a table by its cells.
+def as_csv(asked: Iterable[Logged]) -> str:
+    """Questions and acts as CSV: a statistic is followed by its parts, and a table by its cells.
 
     A text that a spreadsheet would take for a formula gets a quote before it.
     """
@@ -69,16 +74,18 @@ def as_csv(asked: Iterable[LoggedQuestion]) -> str:
         ends = one.interval
         numbers = ("", "", "") if ends is None or one.value is None else (one.value, ends.low, ends.high)
         whom = (one.time, one.who or "", one.request or "")
-        writer.writerow(_line(one.number, "", one.round, one.question, numbers, one.surprise, one.spent, whom))
+        said = (one.act, one.question, one.value_text)
+        writer.writerow(_line(one.number, "", one.round, said, numbers, one.surprise, one.spent, whom))
         if one.finding is None:
             continue
         for label, *cell in one.finding.cells:
-            writer.writerow(_line("", one.number, "", " × ".join(label), cell, "", "", ("", "", "")))
+            said = ("", " × ".join(label), "")
+            writer.writerow(_line("", one.number, "", said, cell, "", "", ("", "", "")))
         for part in one.parts:
             answer, whom = part.answer, (part.time, part.who or "", part.request or "")
             numbers = (answer.value, answer.low, answer.high)
-            line = ("", one.number, answer.round, part.question, numbers, answer.surprise, answer.spent, whom)
-            writer.writerow(_line(*line))
+            said = (answer.act, part.question, part.value_text)
+            writer.writerow(_line("", one.number, answer.round, said, numbers, answer.surprise, answer.spent, whom))
     return out.getvalue()
 
 
@@ -86,14 +93,14 @@ def _line(
     number: object,
     part_of: object,
     round: object,  # noqa: A002
-    question: str,
+    said: Sequence[str],
     numbers: Sequence[object],
     surprise: object,
     spent: object,
     whom: Sequence[str],
 ) -> list[object]:
     values = [repr(one) if isinstance(one, float) else one for one in (*numbers, surprise, spent)]
-    return [number, part_of, round, _plain(question), *values, *(_plain(text) for text in whom)]
+    return [number, part_of, round, *(_plain(text) for text in said), *values, *(_plain(text) for text in whom)]
 
 
 def _plain(text: str) -> str:

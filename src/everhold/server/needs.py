@@ -99,10 +99,11 @@ async def _record(name: Name, token: TokenOf, server: Server) -> Served:
 
 
 class StudyFor:
-    """A study that the token allows to ask or to read."""
+    """A study that the token allows to ask, to read or to manage."""
 
     ASK = Annotated[StudyWriter, Depends(_studied("ask"))]
     READ = Annotated[StudyWriter, Depends(_studied("read"))]
+    MANAGE = Annotated[StudyWriter, Depends(_studied("manage"))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Sequence
-from typing import Annotated, Any, Literal, Union, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag, create_model
 
+from everhold.acts import AnyAct, act_from, fields_of
+from everhold.acts import Form as ActForm
 from everhold.queries.answer import Answer
+from everhold.statistics import STATISTICS
 from everhold.statistics.declared import Declared
 from everhold.statistics.finding import Comparison, Finding, Shares
 from everhold.statistics.parameters import Form, parameters
 from everhold.statistics.statistic import Statistic
 
 __all__ = [
+    "ActBody",
+    "ActOut",
     "AnswerOut",
     "Ask",
     "AskMany",
@@ -23,15 +28,19 @@ __all__ = [
     "BoardOut",
     "Body",
     "CellOut",
+    "ChoiceOut",
     "ColumnOut",
     "ComparisonOut",
     "ContestOut",
+    "DecisionOut",
     "Fault",
     "FindingOut",
+    "JudgementOut",
     "LogOut",
     "PlaceOut",
     "PreviewOut",
     "QuestionOut",
+    "ResultsOut",
     "RoundOut",
     "ScoreOut",
     "SharesOut",
@@ -44,7 +53,10 @@ __all__ = [
     "TokenNew",
     "TokenOut",
     "TokensOut",
+    "TrialOut",
     "TryOut",
+    "act_body",
+    "act_schema",
     "result_schema",
     "statistic_body",
 ]
@@ -67,11 +79,76 @@ def _example(**given: Any) -> ConfigDict:
     return ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [given]})
 
 
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+_FORMS: dict[Form, Any] = {
+    "expression": Annotated[str, Field(max_length=4_000)],
+    "end": _Finite | Annotated[str, Field(max_length=40)],
+    "real": _Finite,
+    "count": Annotated[int, Field(ge=1, le=1_000)],
+    "edges": Annotated[list[_Finite | Annotated[str, Field(max_length=40)]], Field(max_length=1_001)],
+    "range": Annotated[list[_Finite], Field(min_length=2, max_length=2)],
+}
+
+
+def _parameters(kind: type[Statistic[Any]]) -> dict[str, Any]:
+    """The parameters of a statistic as fields of a body."""
+    fields: dict[str, Any] = {}
+    for one in parameters(kind):
+        form = _FORMS[one.role.form]
+        about = Field(description=one.role.about) if one.required else Field(one.default, description=one.role.about)
+        fields[one.name] = (form if one.required else form | None, about)
+    return fields
+
+
+def _thing(kind: type[Statistic[Any]]) -> type[Body]:
+    """A statistic as JSON: its name, and its arguments."""
+    name = kind.__name__
+    inner = create_model(f"{name}Arguments", __base__=Body, __doc__=kind.__doc__, **_parameters(kind))
+    called: Any = Literal[kind.name]
+    made: type[Body] = create_model(
+        f"{name}Statistic",
+        __base__=Body,
+        __doc__=f"A statistic: {kind.title.lower()}.",
+        statistic=(called, ...),
+        arguments=(inner, ...),
+    )
+    return made
+
+
+def _kind_of(given: object) -> str | None:
+    """What was sent in place of a question."""
+    if isinstance(given, str):
+        return "text"
+    name = given.get("statistic") if isinstance(given, dict) else getattr(given, "statistic", None)
+    return name if isinstance(name, str) else None
+
+
+if TYPE_CHECKING:
+    Thing = str | Body
+else:
+    _KINDS = tuple(Annotated[_thing(kind), Tag(kind.name)] for kind in STATISTICS.values())
+    Thing = Annotated[
+        Union[(Annotated[Question, Tag("text")], *_KINDS)],
+        Discriminator(
+            _kind_of,
+            custom_error_type="question",
+            custom_error_message=f"Expected a question as text, or a statistic by its name: {', '.join(STATISTICS)}",
+        ),
+        Field(description='A question as text, or {"statistic": "mean", "arguments": {"question": "bmi"}}.'),
+    ]
+
+Expect = Annotated[
+    _Finite,
+    Field(description="What you foresee, on the answer's scale, from public facts and earlier answers alone."),
+]
+
+
 class Ask(Body):
-    """One question."""
+    """One question, or a statistic."""
 
     model_config = _example(question="age > 40 AND smoker", request_id="6f1c2a")
-    question: Question
+    question: Thing
+    expect: Expect | None = None
     request_id: RequestId | None = None
 
 
@@ -84,10 +161,11 @@ class AskMany(Body):
 
 
 class TryOut(Body):
-    """A question for the public side alone."""
+    """A question or a statistic for the public side alone."""
 
     model_config = _example(question="age > 40")
-    question: Question
+    question: Thing
+    both: bool = Field(default=False, description="What asking and what reading would show, side by side: a trial.")
 
 
 class StatisticBody(Body):
@@ -101,27 +179,52 @@ class StatisticBody(Body):
         return self.model_dump(exclude={"request_id", "rehearse"}, exclude_none=True)
 
 
-_Finite = Annotated[float, Field(allow_inf_nan=False)]
-_FORMS: dict[Form, Any] = {
-    "expression": Annotated[str, Field(max_length=4_000)],
-    "end": _Finite | Annotated[str, Field(max_length=40)],
+def statistic_body(kind: type[Statistic[Any]]) -> type[StatisticBody]:
+    """The body that asks for a statistic, from its own description."""
+    made: type[StatisticBody] = create_model(
+        kind.__name__, __base__=StatisticBody, __doc__=kind.__doc__, **_parameters(kind)
+    )
+    made.model_config["json_schema_extra"] = {"examples": [dict(kind.example)]}
+    return made
+
+
+_ACT_FORMS: dict[ActForm, Any] = {
+    "question": Thing,
+    "questions": Annotated[list[Thing], Field(max_length=100_000)],
+    "text": Annotated[str, Field(max_length=4_000)],
     "real": _Finite,
-    "count": Annotated[int, Field(ge=1, le=1_000)],
-    "edges": Annotated[list[_Finite | Annotated[str, Field(max_length=40)]], Field(max_length=1_001)],
-    "range": Annotated[list[_Finite], Field(min_length=2, max_length=2)],
+    "reals": Annotated[list[_Finite], Field(max_length=100_000)],
+    "round": Annotated[int, Field(ge=1, le=2**53)],
 }
 
 
-def statistic_body(kind: type[Statistic[Any]]) -> type[StatisticBody]:
-    """The body that asks for a statistic, from its own description."""
+class ActBody(Body):
+    """What all acts share."""
+
+    request_id: RequestId | None = None
+
+    def act(self, name: str) -> AnyAct:
+        """The act itself."""
+        return act_from(name, self.model_dump(exclude={"request_id"}, exclude_none=True))
+
+
+def act_body(kind: type[AnyAct]) -> type[ActBody]:
+    """The body that does an act, from its own description."""
     fields: dict[str, Any] = {}
-    for one in parameters(kind):
-        form = _FORMS[one.role.form]
-        about = Field(description=one.role.about) if one.required else Field(one.default, description=one.role.about)
+    for one in fields_of(kind):
+        form = _ACT_FORMS[one.form]
+        if one.form == "questions":
+            form = Annotated[form, Field(min_length=one.least)]
+        about = Field(description=one.about) if one.required else Field(one.default, description=one.about)
         fields[one.name] = (form if one.required else form | None, about)
-    made: type[StatisticBody] = create_model(kind.__name__, __base__=StatisticBody, __doc__=kind.__doc__, **fields)
+    made: type[ActBody] = create_model(f"{kind.__name__}Act", __base__=ActBody, __doc__=kind.__doc__, **fields)
     made.model_config["json_schema_extra"] = {"examples": [dict(kind.example)]}
     return made
+
+
+def act_schema(kind: type[AnyAct]) -> Any:
+    """What an act returns."""
+    return _RETURNED_BY[kind.name]
 
 
 def result_schema(kind: type[Statistic[Any]]) -> Any:
@@ -151,6 +254,9 @@ class AnswerOut(_Returned):
 
     kind: Literal["answer"]
     scale: Literal["share", "mean"]
+    act: Literal["ask", "read", "close"] = Field(
+        description="'ask': a forecast that the private rows agree with, or a surprise; else the private rows' own value."
+    )
 
 
 class FindingOut(_Returned):
@@ -188,6 +294,10 @@ class SharesOut(BaseModel):
     cells: list[_AnswerCell | _FindingCell]
 
 
+AnyResult = AnswerOut | FindingOut | ComparisonOut | SharesOut
+"""What a question or a statistic returns."""
+
+
 class AskedMany(BaseModel):
     """Answers, in order."""
 
@@ -206,6 +316,53 @@ class PreviewOut(BaseModel):
     scale: Literal["share", "mean"]
     spent: float
     surprise_costs: float
+    read_low: float
+    read_high: float
+    read_spent: float
+    read_costs: float = Field(description="Nats that a reading adds to all later prices, if it finds the forecast.")
+
+
+class TrialOut(BaseModel):
+    """What asking and what reading would show, and what each costs."""
+
+    kind: Literal["trial"]
+    ask: AnyResult
+    read: AnyResult
+    spent: float
+    surprise_costs: float
+    read_costs: float
+
+
+class ResultsOut(BaseModel):
+    """Results, in order."""
+
+    results: list[AnyResult]
+
+
+class ChoiceOut(BaseModel):
+    """Which one is largest on the private rows."""
+
+    kind: Literal["choice"]
+    index: int = Field(description="Its place in the list, the first being 0.")
+    candidates: int
+    spent: float
+
+
+class DecisionOut(BaseModel):
+    """One bit."""
+
+    kind: Literal["decision"]
+    yes: bool
+    spent: float
+
+
+class JudgementOut(BaseModel):
+    """A certified verdict."""
+
+    kind: Literal["judgement"]
+    outcome: Literal["first", "second", "neither"]
+    verdict: Literal["yes", "no", "cannot tell"]
+    spent: float
 
 
 class RoundOut(AnswerOut):
@@ -243,6 +400,7 @@ class QuestionOut(BaseModel):
     request_id: str | None
     parts: list[RoundOut] = Field(description="The rounds that a statistic was made of.")
     scale: Literal["share", "mean"] | None = None
+    act: Literal["ask", "read", "close"] | None = None
     statistic: str | None = None
     arguments: dict[str, Any] | None = None
     unit: Literal["number", "date"] | None = None
@@ -250,10 +408,27 @@ class QuestionOut(BaseModel):
     after: int | None = None
 
 
+class ActOut(BaseModel):
+    """An act that is not made of rounds: a choice, a bit, a verdict, a certificate."""
+
+    number: int = Field(description="Its place in the log.")
+    kind: Literal["act"]
+    act: str
+    question: str
+    result: dict[str, Any] | None = Field(description="What was returned; null where the act was interrupted.")
+    round: int = Field(description="The last round before it.")
+    spent: float
+    surprise: bool
+    time: str
+    who: str | None
+    request_id: str | None
+    parts: list[RoundOut] = Field(description="None.")
+
+
 class LogOut(BaseModel):
     """A page of the log."""
 
-    questions: list[QuestionOut]
+    questions: list[QuestionOut | ActOut]
     next: int | None = Field(description="Give it as `after` for the next page; null at the end.")
     total: int = Field(description="All questions of the study.")
 
@@ -284,6 +459,12 @@ class StatusOut(BaseModel):
     spent: float | None
     budget: float | None = Field(description="The price at which a promised precision is used up; null: never.")
     sampling_half_width: float | None
+    acts: int = Field(description="Choices, bits, verdicts and certificates.")
+    closed: bool = Field(description="Whether the last act was made.")
+    disclosed: float | None = Field(description="Nats of everything disclosed so far.")
+    claim_price: float | None = Field(description="The price in nats of the next reading or verdict.")
+    width: float | None = Field(description="How many times a plain 95 % interval the next reading's interval is.")
+    width_text: str | None = Field(description="The same in words.")
     prior: str
     created: str
     head: str | None
@@ -437,6 +618,15 @@ class Fault(BaseModel):
     error: _FaultBody
 
 
+_RETURNED_BY: dict[str, Any] = {
+    "read": AnyResult,
+    "read_many": ResultsOut,
+    "best_of": ChoiceOut,
+    "is_better": DecisionOut,
+    "compare": JudgementOut,
+    "certify": AnswerOut,
+    "close": ResultsOut,
+}
 _SCHEMAS = {Answer: AnswerOut, Finding: FindingOut, Comparison: ComparisonOut, Shares: SharesOut}
 _RESULTS = {one.__name__: one for one in _SCHEMAS}
 _LATER = {"Batch": list, "Declared": Declared, "Generator": Generator, "Sequence": Sequence}

@@ -15,7 +15,7 @@ from everhold.errors import EverholdError, SettingError, did_you_mean
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import StudyFile
 from everhold.report.certificate import guarantee
-from everhold.report.facts import study_facts
+from everhold.report.facts import budget_facts, study_facts
 from everhold.server.config import Config, StudyAt
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.errors import HTTPRefusal
@@ -30,6 +30,7 @@ __all__ = ["Served", "ServerState"]
 
 
 Served = StudyWriter | ContestWriter
+_PRICES = ("disclosed", "claim_price", "width", "width_text")
 
 
 class ServerState:
@@ -175,12 +176,13 @@ class ServerState:
             "name": served.name,
             "kind": "study" if isinstance(served, StudyWriter) else "contest",
             **study_facts(study, rounds=at.rounds, surprises=at.surprises, spent=at.spent, head=at.head),
+            **budget_facts(at.budget, acts=at.acts, closed=at.closed),
             "half_width": study.settings["half_width"],
             "budget": served.budget if isinstance(served, StudyWriter) else None,
             "guarantee": guarantee(study),
         }
         if not cls.sees_all(served, token):
-            facts |= dict.fromkeys(("surprises", "spent", "sampling_half_width", "head"))
+            facts |= dict.fromkeys(("surprises", "spent", "sampling_half_width", "head", *_PRICES))
         return facts
 
     def audited(self, served: Served) -> tuple[StudyFile, Audit]:

@@ -1,22 +1,25 @@
 """One study behind one writer thread: many may ask at once.
 
 Questions that wait together are answered in one turn (`Holdout.ask_each`): one scan of the rows, one record on the disk,
-each as if it had been asked alone, in the order of arrival. Everything here that depends on private rows leaves on the
-grid, so that no route can forget it.
+each as if it had been asked alone, in the order of arrival. An act beyond asking has a turn of its own. Everything here
+that depends on private rows leaves on the grid, so that no route can forget it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, RequestConflict
+from everhold import acts
+from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, QuestionError, RequestConflict
 from everhold.ledger.codec import AskedBy
+from everhold.ledger.performed import LoggedAct, logged_act
 from everhold.ledger.reader import LoggedFinding, LoggedRound, StudyFile, logged_finding, logged_round, read_study
 from everhold.ledger.store import Head
 from everhold.mechanism.tolerance import FixedPrecision
@@ -28,8 +31,10 @@ from everhold.session.settings import Settings
 from everhold.statistics.declared import Declared
 from everhold.statistics.rehearsal import as_answer
 from everhold.statistics.statistic import Batch, Statistic, arun
+from everhold.trial import Previews, Trial, as_statistic
 
 if TYPE_CHECKING:
+    from everhold.acts import AnyAct
     from everhold.bounds.budget import Budget
     from everhold.data.schema import Schema
     from everhold.ledger.study import Study
@@ -45,6 +50,7 @@ T = TypeVar("T")
 
 _PREVIEWS = 16  # of a rehearsal, that are made in one turn
 _PIECE = 1_000_000_000  # parts times private rows that are evaluated in one turn: a second or so
+_MOST_WORK = 100 * _PIECE  # of one act, which is done in one turn
 _SHORT = 2_000  # characters of questions that are parsed without a thread
 
 
@@ -57,11 +63,18 @@ class Progress:
     surprises: int
     budget: Budget
     head: str
+    acts: int = 0
+    closed: bool = False
 
     @property
     def spent(self) -> float:
         """The price in nats of the next ask's interval."""
         return self.budget.ask_price
+
+    @property
+    def records(self) -> int:
+        """How many records of the ledger have left."""
+        return Head.parse(self.head).records
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,22 +134,26 @@ class StudyWriter:
         try:
             file = read_study(path)
         except BaseException:
-            self._holdout.close()
+            self._holdout.release()
             raise
         self.study: Study = file.study
         self._rounds: list[LoggedRound] = list(file.rounds)
         self._findings: list[LoggedFinding] = list(file.findings)
+        self._acts: list[LoggedAct] = list(file.acts)
         self._published = Published(self._progress(), grid)
         self._last_head = self._holdout.head
         self._writer = Writer(self.name, self._handle, grid.clock)
 
     # asking --------------------------------------------------------------------------------------------------------
 
-    async def ask(self, caller: Caller, question: str) -> Answer:
-        """The answer to a yes/no question."""
+    async def ask(self, caller: Caller, question: str, *, expect: float | None = None) -> Answer:
+        """The answer to a yes/no question; one with a forecast of the caller's own has a turn of its own."""
         async with self._grid.release(caller.arrived):
             query = (await self._ready(caller, [question]))[0]
-            answer: Answer = await self._do(caller.request(query), caller)
+            work: Any = caller.request(query)
+            if expect is not None:
+                work = partial(self._ask_expecting, query, expect, caller)
+            answer: Answer = await self._do(work, caller)
         await self._shown(answer.round)
         return answer
 
@@ -168,6 +185,63 @@ class StudyWriter:
             await self._shown(max((one.round for one in caller.paid), default=0))
         return found
 
+    async def act(self, caller: Caller, wanted: AnyAct) -> Any:
+        """An act, in a turn of its own. What is wrong with it is found on the public side, before that turn."""
+        async with self._grid.release(caller.arrived):
+            with self._slots.room(caller.key):
+                await self._check(caller, wanted)
+                found, records = await self._do(partial(self._perform, wanted, caller), caller)
+        await self._until_shown(lambda: self.progress.records >= records)
+        return found
+
+    async def _check(self, caller: Caller, wanted: AnyAct) -> None:
+        """Count the questions of an act, and try them on the public side. A closed study returns what is recorded."""
+        tried = acts.tried(wanted)
+        if self._holdout.session.acting().closed:
+            caller.permit(max(1, len(tried)))
+            return
+        work = 0
+
+        def count(queries: Sequence[Query]) -> None:
+            nonlocal work
+            work += sum(size_of_query(query) for query in queries) * self.study.rows
+            if work > _MOST_WORK:
+                raise QuestionError(
+                    "this act would take minutes on the private rows, and others wait meanwhile. Expected fewer or shorter "
+                    "questions. Nothing was charged."
+                )
+
+        async def previews(batch: Batch) -> list[Answer]:
+            count(batch)
+            return await self._previews(caller, batch)
+
+        texts = [one for one in tried if isinstance(one, str)]
+        caller.permit(len(texts))
+        count(await self._ready(caller, texts))
+        for one in tried:
+            if not isinstance(one, str):
+                await arun(as_statistic(one).steps(self._declared), previews)
+
+    def _perform(self, wanted: AnyAct, caller: Caller) -> tuple[Any, int]:
+        """In the writer's thread: the result, and how many records there are with it; 0 where there is no new one."""
+        held, before = self._holdout, self._holdout.head
+        with self._recorded_as(caller):
+            found = acts.do(wanted, held, request_id=caller.request_id, who=caller.who)
+        return found, 0 if held.head == before else Head.parse(held.head).records
+
+    def _ask_expecting(self, query: Query, expect: float, caller: Caller) -> Answer:
+        with self._recorded_as(caller):
+            return self._holdout.ask(query, expect=expect, request_id=caller.request_id, who=caller.who)
+
+    @contextmanager
+    def _recorded_as(self, caller: Caller) -> Iterator[None]:
+        """The record says when a request came, and not how long it took."""
+        self._holdout.session.when = caller.time
+        try:
+            yield
+        finally:
+            self._holdout.session.when = None
+
     async def try_out(self, caller: Caller, question: str) -> Preview:
         """What the public side says of a yes/no question."""
         async with self._grid.release(caller.arrived):
@@ -180,6 +254,25 @@ class StudyWriter:
         async with self._grid.release(caller.arrived):
             with self._slots.room(caller.key):
                 return await arun(statistic.steps(self._declared), partial(self._previews, caller))
+
+    async def try_both(self, caller: Caller, thing: object) -> Trial:
+        """What ask and read would show of a question or a statistic."""
+        wanted, previews = as_statistic(thing), Previews()
+
+        async def tried(answers: Callable[[Batch], list[Answer]], batch: Batch) -> list[Answer]:
+            new = previews.missing(batch)
+            caller.permit(len(new))
+            for start in range(0, len(new), _PREVIEWS):
+                some = await self._prepared(caller, new[start : start + _PREVIEWS])
+                work = partial(_tried, self._holdout, some, len(batch))
+                previews.known |= await self._do(work, caller)
+            return answers(batch)
+
+        async with self._grid.release(caller.arrived):
+            with self._slots.room(caller.key):
+                ask = await arun(wanted.steps(self._declared), partial(tried, previews.asked))
+                read = await arun(wanted.steps(self._declared), partial(tried, previews.read))
+        return previews.trial(ask, read)
 
     async def _parts(self, caller: Caller, batch: Batch) -> list[Answer]:
         caller.permit(len(batch))
@@ -275,7 +368,10 @@ class StudyWriter:
 
     async def _shown(self, number: int) -> None:
         """Wait until a round is visible to readers, so that clients read their own writes."""
-        while self.progress.rounds < number and not self.broken:
+        await self._until_shown(lambda: self.progress.rounds >= number)
+
+    async def _until_shown(self, shown: Callable[[], bool]) -> None:
+        while not shown() and not self.broken:
             await self._grid.until(max(self.leaves(), self._grid.clock() + 0.001))
 
     @property
@@ -307,11 +403,14 @@ class StudyWriter:
         """The study as its file would be read, as far as its answers have left, without reading it."""
         at = self.progress
         rounds, findings = tuple(self._rounds[: at.rounds]), tuple(self._findings[: at.findings])
-        return StudyFile(self.path, self.study, rounds, findings, Head.parse(at.head), at.budget)
+        head, acts = Head.parse(at.head), tuple(self._acts[: at.acts])
+        return StudyFile(self.path, self.study, rounds, findings, head, at.budget, acts=acts, closed=at.closed)
 
     def _progress(self) -> Progress:
         held = self._holdout
-        return Progress(held.rounds, len(held.journal.findings), held.surprises, held.budget, held.head)
+        journal, closed = held.journal, held.session.acting().closed
+        counts = (held.rounds, len(journal.findings), held.surprises)
+        return Progress(*counts, held.budget, held.head, len(journal.performed), closed)
 
     # the writer's thread -------------------------------------------------------------------------------------------
 
@@ -364,6 +463,7 @@ class StudyWriter:
         for number in range(len(self._rounds) + 1, len(journal) + 1):
             self._rounds.append(logged_round(journal[number], journal.asked_by(number)))
         self._findings += [logged_finding(*one) for one in journal.findings[len(self._findings) :]]
+        self._acts += [logged_act(*one) for one in journal.performed[len(self._acts) :]]
         if self._holdout.head != self._last_head:
             self._last_head = self._holdout.head
             self._published.show(self._progress(), arrived)
@@ -371,7 +471,7 @@ class StudyWriter:
     def close(self) -> None:
         """Answer what waits, then release the study."""
         self._writer.close()
-        self._holdout.close()
+        self._holdout.release()
 
     def __repr__(self) -> str:
         return f"StudyWriter({self.name}, {self.progress.rounds:,} questions)"
@@ -379,6 +479,10 @@ class StudyWriter:
 
 def _previewed(held: Holdout, queries: Sequence[Query]) -> list[Answer]:
     return [as_answer(held.try_out(query)) for query in queries]
+
+
+def _tried(held: Holdout, queries: Sequence[Query], parts: int) -> dict[str | None, Preview]:
+    return {query.name: held.session.try_out(query, parts=parts) for query in queries}
 
 
 def _explained(refusal: EverholdError, paid: list[Answer]) -> EverholdError:

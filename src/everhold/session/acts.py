@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from fractions import Fraction
-from math import isnan
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from everhold.bounds.binomial import mcnemar_refutes
-from everhold.errors import EverholdError, QuestionError, SettingError
+from everhold.errors import EverholdError, QuestionError, SettingError, require_number
 from everhold.ledger.codec import question_to_dict
 from everhold.ledger.rounds import Begun
 from everhold.ledger.walk import certified
@@ -119,7 +119,7 @@ class Acting:
         if not things:
             raise QuestionError("best_of needs at least one question.")
         shares = _weights(weights, len(things))
-        self._check(things)
+        self._check(things, request_id)
         begun = Begun("best_of", _described(things), {"weights": [str(share) for share in shares]})
 
         def decide() -> int:
@@ -130,8 +130,11 @@ class Acting:
 
     def is_better(self, first: object, second: object, by: float, request_id: str | None, who: str | None) -> Decision:
         """Whether the first is larger than the second by more than `by`, on the private rows."""
+        require_number(by, "by")
+        if not isfinite(by):
+            raise SettingError(f"by is {by!r}. Expected a finite number.")
         things = self.things([first, second])
-        self._check(things)
+        self._check(things, request_id)
         begun = Begun("is_better", _described(things), {"by": float(by)})
 
         def decide() -> bool:
@@ -140,8 +143,10 @@ class Acting:
 
         return Decision.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
 
-    def _check(self, things: Sequence[Any]) -> None:
+    def _check(self, things: Sequence[Any], request_id: str | None) -> None:
         """Find what is wrong with questions on the public side, before anything is recorded."""
+        if self._session.journal.performed_as(request_id) is not None:
+            return  # it was done: what is recorded is returned, also after the last act
 
         def tried(batch: Batch) -> list[Answer]:
             return [self._as_foreseen(query) for query in batch]
@@ -341,14 +346,14 @@ class Acting:
         self._mechanism.require_open()
         if not 1 <= number <= len(session.journal):
             raise QuestionError(f"there are rounds 1 to {len(session.journal)}, not {number}.")
+        begun = Begun("certify", ({"kind": "round", "round": number},), {"share": None if part is None else str(part)})
         nats = self._mechanism.budget.claim_price(part)
-        if certified(self._mechanism, session.journal[number], nats) is None:
+        known = session.journal.performed_as(request_id) is not None  # what is recorded is returned
+        if not known and certified(self._mechanism, session.journal[number], nats) is None:
             raise QuestionError(
                 f"the interval of round {number} was computed at {session.journal[number].answer.spent:.1f} nats, and a "
                 f"claim now costs {nats:.1f}: it would not be narrower. Read the question instead. Nothing was charged."
             )
-        asked = ({"kind": "round", "round": number},)
-        begun = Begun("certify", asked, {"share": None if part is None else str(part)})
         return Answer.from_dict(session.perform(begun, lambda: None, request_id=request_id, who=who))
 
 

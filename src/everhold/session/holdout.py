@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from everhold.data.sample import EngineName, Sample
-from everhold.errors import LedgerError, QuestionError
+from everhold.errors import LedgerError, PrecisionExhausted, QuestionError, ReferenceWarning
 from everhold.ledger.audit import Audit
 from everhold.ledger.codec import AskedBy
 from everhold.ledger.reader import as_asked, logged_finding, logged_round
@@ -18,11 +19,12 @@ from everhold.mechanism.tolerance import Contract
 from everhold.priors.pool import Prior
 from everhold.priors.split import Split
 from everhold.queries.answer import Answer
-from everhold.queries.disclosed import Choice, Decision, Judgement
+from everhold.queries.disclosed import Choice, Decision, Judgement, width_text
 from everhold.queries.protocol import P
 from everhold.queries.rng import fresh_seed
 from everhold.session.acts import Acting, as_share, lockstep
 from everhold.session.names import require_text
+from everhold.session.outlook import outlook, small_reference
 from everhold.session.public import Public, declared_by
 from everhold.session.session import Session, now
 from everhold.session.settings import OverlapRule, RuleName, Settings
@@ -133,6 +135,9 @@ class Holdout:
                 rounds=rounds,
             )
             setup = set_up(data, prior, settings, schema=schema, unit=unit, engine=engine, memory_limit=memory_limit)
+            pool = setup.public.pool
+            if pool is not None and (advice := small_reference(setup.session.size, pool.draws)) is not None:
+                warnings.warn(ReferenceWarning(advice), stacklevel=2)
         self._setup = setup
         self.session = setup.session
         self.schema: Schema = setup.public.schema
@@ -273,6 +278,18 @@ class Holdout:
         rounds = [logged_round(past, journal.asked_by(past.number)) for past in journal]
         return as_asked(rounds, [logged_finding(*one) for one in journal.findings])
 
+    @property
+    def price_text(self) -> str:
+        """What has been spent so far, in words: how wide readings are from here on."""
+        return width_text(self.budget.claim_price())
+
+    def outlook(self) -> str:
+        """What to expect, in words: half-widths of asks and readings now, and whether another prior would do better.
+
+        Public facts only: nothing is read or charged.
+        """
+        return outlook(self)
+
     # asking --------------------------------------------------------------------------------------------------------
 
     @overload
@@ -335,12 +352,19 @@ class Holdout:
         wanted = settled(wanted)
         at = AskedBy(now(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
         count = 0
+        paid: list[Answer] = []
 
         def parts(batch: Batch) -> list[Answer]:
             nonlocal count
             count += len(batch)
             first = count - len(batch) + 1
-            return self.session.ask_many(batch, request_id=at.request, who=at.who, time=at.time, first=first)
+            try:
+                answers = self.session.ask_many(batch, request_id=at.request, who=at.who, time=at.time, first=first)
+            except PrecisionExhausted as refusal:  # what was answered before it is charged, and returned with it
+                refusal.answers = [*paid, *refusal.answers]
+                raise
+            paid.extend(answers)
+            return answers
 
         found = run(wanted.steps(self.declared()), parts)
         self.record_finding(wanted, found, at)
@@ -469,7 +493,8 @@ class Holdout:
     ) -> list[Any]:
         acting, part = self.acting, as_share(share)
         things = acting.things(questions)
-        at = AskedBy(now(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
+        time = self.session.when or now()
+        at = AskedBy(time, require_text(who or self.who, "who"), require_text(request_id, "request_id"))
         count = 0
 
         def parts(batch: Batch) -> list[Answer]:
@@ -486,7 +511,7 @@ class Holdout:
                 first=count - len(batch) + 1,
             )
 
-        if kind == "close":
+        if kind == "close" and not cast(Everhold, self.session.mechanism).closed:
             acting.require_one_batch(things)
         results = lockstep(things, parts, self.declared())
         if kind == "close" and not cast(Everhold, self.session.mechanism).closed:
@@ -608,8 +633,11 @@ class Holdout:
         return Rehearsal(self.try_out, self.session.try_out)
 
     def check(self, question: object) -> None:
-        """Raise what is wrong with a question, without asking it. Nothing is read or charged."""
-        self.session.query(question)
+        """Raise what is wrong with a question or statistic, without asking it. Nothing is read or charged."""
+        if is_statistic(question):
+            self.try_out(question)
+        else:
+            self.session.query(question)
 
     @classmethod
     def rehearse(cls, path: str | Path) -> Rehearsal:
@@ -648,6 +676,6 @@ class Holdout:
         if self.session.broken:
             return f"Holdout({self.size:,} private {draws}, interrupted: open the study again)"
         return (
-            f"Holdout({self.size:,} private {draws}, questions: {self.rounds:,}, surprises: {self.surprises:,}, "
-            f"{self.spent:.1f} nats spent)"
+            f"Holdout({self.size:,} private {draws}, rounds: {self.rounds:,}, surprises: {self.surprises:,}; "
+            f"{self.price_text})"
         )

@@ -128,6 +128,7 @@ class Session(Generic[P]):
         sample: the private rows.
         mechanism: as it stands now.
         who: a name that is recorded with the following questions, unless they carry one of their own.
+        when: the time that is recorded with the following acts; the moment itself where it is None.
     """
 
     def __init__(
@@ -145,6 +146,7 @@ class Session(Generic[P]):
         self.mechanism: Mechanism[P] = build()
         self.public_rows = public_rows
         self.who: str | None = None
+        self.when: str | None = None
         self._kinds = dict(sample.kinds if kinds is None else kinds)
         self._words = dict(words or {})
         self._journal = Journal() if journal is None else journal
@@ -237,7 +239,8 @@ class Session(Generic[P]):
     ) -> Answer:
         """Answer one question: text, a callable over columns, or `eh.Values`. `Holdout.ask` says more."""
         query = self.query(question, name)
-        at = AskedBy(now(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
+        time = self.when or now()
+        at = AskedBy(time, require_text(who or self.who, "who"), require_text(request_id, "request_id"))
         act = ASK if expect is None else Act(expect=require_expect(expect))
         with self._turn():
             found = self._answers([(query, at)], act=act)[0]
@@ -557,7 +560,8 @@ class Session(Generic[P]):
             begun: everything that is fixed beforehand.
             decide: reads the private rows and returns what is disclosed. It must not raise for anything in them.
         """
-        at = AskedBy(time or now(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
+        time = time or self.when or now()
+        at = AskedBy(time, require_text(who or self.who, "who"), require_text(request_id, "request_id"))
         with self._turn():
             if (earlier := self._journal.performed_as(at.request)) is not None:
                 if earlier.begun != begun:
@@ -696,11 +700,14 @@ class Session(Generic[P]):
 
     # the public side, and the past ---------------------------------------------------------------------------------
 
-    def try_out(self, question: object) -> Preview:
-        """What the public side alone says of a question: costs nothing, reads no private row, shows errors in full."""
+    def try_out(self, question: object, *, parts: int = 1) -> Preview:
+        """What the public side alone says of a question: costs nothing, reads no private row, shows errors in full.
+
+        `parts`: how many would be read together.
+        """
         with self._turn():
             query = self.query(question)
-            preview = self.mechanism.preview(query)
+            preview = self.mechanism.preview(query) if parts == 1 else self.acting().preview(query, parts=parts)
             return preview.as_share() if query.yes_no else preview
 
     def audit(self) -> Audit:
@@ -779,6 +786,6 @@ class Session(Generic[P]):
         if self.broken:
             return f"Session({self.size:,} private rows, interrupted: open the study again)"
         return (
-            f"Session({self.size:,} private rows, questions: {self.rounds:,}, surprises: {self.surprises:,}, "
+            f"Session({self.size:,} private rows, rounds: {self.rounds:,}, surprises: {self.surprises:,}, "
             f"{self.spent:.1f} nats spent)"
         )

@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Security
 from fastapi.security import HTTPBearer
 
-from everhold.server.api import ask, contests, read, tokens
+from everhold.server.api import acts, ask, contests, read, tokens
 from everhold.server.schemas import Fault
 
 __all__ = ["api"]
@@ -23,7 +23,7 @@ _FAULTS: dict[int | str, dict[str, Any]] = {
         (403, "The token does not allow this."),
         (404, "No such study."),
         (408, "The body did not arrive in time."),
-        (409, "A request id of another question, a used-up promise, a contest."),
+        (409, "A request id of another question, a used-up promise, a closed study, a contest."),
         (413, "The body is too large."),
         (422, "The question cannot be answered as it was asked. Nothing was charged."),
         (429, "Too many requests; Retry-After says when."),
@@ -39,6 +39,6 @@ def api() -> APIRouter:
         responses=_FAULTS,
         dependencies=[Security(HTTPBearer(auto_error=False, description="A token, as the custodian made it."))],
     )
-    for part in (ask, read, contests, tokens):
+    for part in (ask, acts, read, contests, tokens):
         router.include_router(part.router)
     return router

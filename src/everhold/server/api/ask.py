@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
+from everhold.acts import ACTS, sent_question
+from everhold.errors import QuestionError
 from everhold.server.errors import HTTPRefusal
 from everhold.server.needs import Server, StatisticRequest, StudyFor, TokenOf, statistic_request
 from everhold.server.schemas import (
-    AnswerOut,
+    AnyResult,
     Ask,
     AskedMany,
     AskMany,
+    Body,
     PreviewOut,
+    TrialOut,
     TryOut,
     result_schema,
     statistic_body,
 )
 from everhold.statistics import STATISTICS, statistic
+from everhold.statistics.parameters import arguments
 from everhold.statistics.statistic import Statistic
 
 __all__ = ["router"]
@@ -27,12 +32,24 @@ __all__ = ["router"]
 router = APIRouter(tags=["ask"])
 
 
-@router.post("/studies/{name}/ask", summary="Ask one question", response_model=AnswerOut)
+@router.post("/studies/{name}/ask", summary="Ask one question or a statistic", response_model=AnyResult)
 async def ask(study: StudyFor.ASK, token: TokenOf, server: Server, body: Ask, request: Request) -> Response:
-    """The share of the population that answers yes, with an interval. It is recorded before it is returned."""
-    request.state.note = {"question": body.question}
-    caller = server.caller(request.state, token, "ask", body.request_id)
-    return JSONResponse((await study.ask(caller, body.question)).to_dict())
+    """The share of the population that answers yes, or a statistic, with an interval. It is recorded before it is
+    returned."""
+    if isinstance(body.question, str):
+        request.state.note = {"question": body.question}
+        caller = server.caller(request.state, token, "ask", body.request_id)
+        return JSONResponse((await study.ask(caller, body.question, expect=body.expect)).to_dict())
+    if body.expect is not None:
+        raise QuestionError("expect is for single questions. Ask a statistic without it.")
+    wanted = _statistic(body.question)
+    request.state.note = {"asked": wanted.name, **arguments(wanted)}
+    caller = server.caller(request.state, token, f"ask_{wanted.name}", body.request_id)
+    return JSONResponse((await study.find(caller, wanted)).to_dict())
+
+
+def _statistic(given: Body) -> Statistic[Any]:
+    return cast("Statistic[Any]", sent_question(given.model_dump(exclude_none=True)))
 
 
 @router.post("/studies/{name}/ask_many", summary="Ask several questions", response_model=AskedMany)
@@ -48,11 +65,23 @@ async def ask_many(study: StudyFor.ASK, token: TokenOf, server: Server, body: As
     return JSONResponse({"answers": [answer.to_dict() for answer in answers]})
 
 
-@router.post("/studies/{name}/try_out", summary="Try a question on the public side", response_model=PreviewOut)
+@router.post(
+    "/studies/{name}/try_out",
+    summary="Try a question on the public side",
+    response_model=PreviewOut | TrialOut | AnyResult,
+)
 async def try_out(study: StudyFor.READ, token: TokenOf, server: Server, body: TryOut, request: Request) -> Response:
-    """Costs nothing and reads no private row."""
+    """Costs nothing and reads no private row. A question gives a preview, a statistic the result if nothing surprised, and
+    with `both` either gives a trial: what asking and what reading would show."""
     caller = server.caller(request.state, token, "try_out", None)
-    return JSONResponse((await study.try_out(caller, body.question)).to_dict())
+    thing = body.question if isinstance(body.question, str) else _statistic(body.question)
+    if body.both:
+        found: Any = await study.try_both(caller, thing)
+    elif isinstance(thing, str):
+        found = await study.try_out(caller, thing)
+    else:
+        found = await study.rehearse(caller, thing)
+    return JSONResponse(found.to_dict())
 
 
 def _add(kind: type[Statistic[Any]]) -> None:
@@ -80,4 +109,5 @@ def _add(kind: type[Statistic[Any]]) -> None:
 
 
 for _kind in STATISTICS.values():
-    _add(_kind)
+    if _kind.name not in ACTS:  # the act has that route; the statistic is asked with POST …/ask
+        _add(_kind)

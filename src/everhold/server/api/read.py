@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from everhold.ledger.store import Head, Store
+from everhold.ledger.store import Store
 from everhold.report.certificate import certificate_html, certificate_json
 from everhold.server.log import LogFilter
 from everhold.server.needs import Record, ServedFor, Server, TokenOf
@@ -48,9 +48,9 @@ def log(
     who: Annotated[str | None, Query(max_length=200)] = None,
     surprises: Annotated[bool, Query(description="Surprises only.")] = False,
 ) -> Response:
-    """Questions as people asked them, by pages; statistics with their parts. Of a contest for auditors: it holds what was
-    submitted."""
-    asked = served.file().questions
+    """Questions and acts as people asked them, by pages; statistics with their parts. Of a contest for auditors: it holds
+    what was submitted."""
+    asked = served.file().log
     found, following = LogFilter(contains, who, surprises).page(asked, after, limit)
     return JSONResponse({"questions": [one.to_dict() for one in found], "next": following, "total": len(asked)})
 
@@ -95,7 +95,7 @@ async def audit(served: ServedFor.AUDIT, token: TokenOf, server: Server) -> Resp
 async def file(served: ServedFor.AUDIT, token: TokenOf, server: Server) -> Response:
     """To audit it elsewhere: it holds no private row. For auditors and custodians."""
     data, records = await server.slots.run(token.id, lambda: _snapshot(served.path))
-    while Head.parse(served.progress.head).records < records and not served.broken:  # until all that is in it has left
+    while served.progress.records < records and not served.broken:  # until all that is in it has left
         await server.grid.until(max(served.leaves(), server.clock() + 0.001))
     said = {"Content-Disposition": "attachment; filename=study.everhold"}
     return Response(data, media_type="application/vnd.sqlite3", headers=said)

@@ -37,7 +37,7 @@ def _download(name: str) -> dict[str, str]:
 @router.get("/studies/{name}/history")
 def history(served: Record, signin: SignedIn, server: Server, request: Request, page: int = 1) -> Response:
     """What was asked, the latest first, with parts underneath."""
-    asked, wanted = served.file().questions, _filter(request)
+    asked, wanted = served.file().log, _filter(request)
     found = wanted.all(asked)
     found.reverse()
     pages = max(1, -(-len(found) // _PAGE))
@@ -63,14 +63,14 @@ def history(served: Record, signin: SignedIn, server: Server, request: Request, 
 @router.get("/studies/{name}/history.csv")
 def history_csv(served: Record, request: Request) -> Response:
     """The same as CSV."""
-    found = _filter(request).all(served.file().questions)
+    found = _filter(request).all(served.file().log)
     return PlainTextResponse(as_csv(found), media_type="text/csv", headers=_download("history.csv"))
 
 
 @router.get("/studies/{name}/history.json")
 def history_json(served: Record, request: Request) -> Response:
     """The same as JSON."""
-    found = _filter(request).all(served.file().questions)
+    found = _filter(request).all(served.file().log)
     return JSONResponse([one.to_dict() for one in found], headers=_download("history.json"))
 
 

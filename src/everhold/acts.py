@@ -1,0 +1,419 @@
+"""Acts, described once: what each takes, what it discloses, what it costs.
+
+From here the HTTP routes, the command line, both clients and the tools of agents make what they need, as they do from
+`STATISTICS`. An act is a value; `do` does it with a `Holdout` or with a study behind a server, which have methods of the
+same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, MISSING, dataclass, fields
+from typing import Annotated, Any, ClassVar, Literal, Protocol, cast, get_type_hints
+
+from everhold.errors import QuestionError
+from everhold.queries.answer import Answer
+from everhold.queries.disclosed import Choice, Decision, Judgement
+from everhold.statistics import is_statistic, statistic
+from everhold.statistics.finding import Result, result_from_dict
+from everhold.statistics.means import Compare as Difference
+from everhold.statistics.parameters import arguments, parameters
+
+__all__ = [
+    "ACTS",
+    "AnyAct",
+    "BestOf",
+    "Certify",
+    "Close",
+    "Compare",
+    "Field",
+    "Form",
+    "IsBetter",
+    "Needs",
+    "Read",
+    "ReadMany",
+    "act_from",
+    "as_body",
+    "as_sent",
+    "do",
+    "fields_of",
+    "result_from",
+    "sent_question",
+    "things",
+    "to_result",
+    "tried",
+]
+
+Form = Literal["question", "questions", "text", "real", "reals", "round"]
+"""How a parameter is written: a question or a statistic; a list of them; a question that must be text; a number; a list of
+numbers; a round's number."""
+Needs = Literal["ask", "manage"]
+"""What a token must allow."""
+Thing = object
+"""A question as text, or a statistic."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Role:
+    form: Form
+    about: str
+    least: int = 1
+
+
+_Share = Annotated[
+    float | None,
+    _Role(
+        "real",
+        "The part of the remaining failure probability that this act spends, above 0 and up to 1. More makes it narrower "
+        "and later ones wider. Default: a half for the first, a third of the rest for the second, and so on.",
+    ),
+]
+_Expect = Annotated[
+    float | None,
+    _Role("real", "What you foresee, on the answer's scale, from public facts and earlier answers alone."),
+]
+_Question = Annotated[Thing, _Role("question", "A yes/no question, or a statistic.")]
+_Compared = Annotated[Thing, _Role("question", "A yes/no question or a number, such as bmi, or a statistic.")]
+_Questions = Annotated[Sequence[Thing], _Role("questions", "Yes/no questions and statistics.")]
+
+
+class AnyAct(Protocol):
+    """An act: a frozen dataclass of this file, found by its `name` in every interface.
+
+    Attributes:
+        name: what it is called in every interface.
+        title: in a word or two, for people.
+        needs: what a token must allow.
+        when: when to use it, for people and agents.
+        costs: what it costs later answers.
+        example: arguments that show how it is done.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    needs: ClassVar[Needs]
+    when: ClassVar[str]
+    costs: ClassVar[str]
+    example: ClassVar[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Read one question or statistic: the private rows' own value, with a narrow interval for the population."""
+
+    name: ClassVar[str] = "read"
+    title: ClassVar[str] = "Read"
+    needs: ClassVar[Needs] = "ask"
+    when: ClassVar[str] = "Use it for the few numbers that you will report, after exploring with ask."
+    costs: ClassVar[str] = (
+        "It discloses the value to a small cell, so every later interval is wider; try_out says by how much."
+    )
+    example: ClassVar[Mapping[str, Any]] = {"question": "smoker", "share": 0.25}
+    question: _Question
+    _: KW_ONLY
+    share: _Share = None
+    expect: _Expect = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMany:
+    """Read several questions and statistics at one price. All are fixed before the first is read."""
+
+    name: ClassVar[str] = "read_many"
+    title: ClassVar[str] = "Read several"
+    needs: ClassVar[Needs] = "ask"
+    when: ClassVar[str] = "Use it when you know all the numbers that you need: they do not widen each other."
+    costs: ClassVar[str] = "Each value is disclosed to a small cell, so every later interval is wider."
+    example: ClassVar[Mapping[str, Any]] = {
+        "questions": ["age > 40", {"statistic": "mean", "arguments": {"question": "bmi", "given": "smoker"}}]
+    }
+    questions: _Questions
+    _: KW_ONLY
+    share: _Share = None
+
+
+@dataclass(frozen=True, slots=True)
+class BestOf:
+    """Find which of several has the largest value on the private rows: its place in the list, and nothing else."""
+
+    name: ClassVar[str] = "best_of"
+    title: ClassVar[str] = "Best of several"
+    needs: ClassVar[Needs] = "ask"
+    when: ClassVar[str] = "Use it to choose among many candidates; then read the one that was chosen."
+    costs: ClassVar[str] = "About the logarithm of the number of candidates, in nats, for all later intervals."
+    example: ClassVar[Mapping[str, Any]] = {"questions": ["smoker", "age > 60", "bmi > 30"]}
+    questions: _Questions
+    _: KW_ONLY
+    weights: Annotated[
+        Sequence[float] | None,
+        _Role("reals", "How probable it is, by what is publicly known, that each is best. A likely winner costs less."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class IsBetter:
+    """Find whether the first is larger than the second on the private rows, by more than a margin: one bit."""
+
+    name: ClassVar[str] = "is_better"
+    title: ClassVar[str] = "Is it better"
+    needs: ClassVar[Needs] = "ask"
+    when: ClassVar[str] = "Use it for a step of a search. It says nothing certain about the population: compare does."
+    costs: ClassVar[str] = "About one bit for all later intervals."
+    example: ClassVar[Mapping[str, Any]] = {"first": "smoker", "second": "age > 80", "by": 0.05}
+    first: _Question
+    second: _Question
+    _: KW_ONLY
+    by: Annotated[float, _Role("real", "The margin by which the first must be larger.")] = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """Certify which of two is larger in the population: yes, no, or cannot tell."""
+
+    name: ClassVar[str] = "compare"
+    title: ClassVar[str] = "Compare"
+    needs: ClassVar[Needs] = "ask"
+    when: ClassVar[str] = (
+        "Use it to decide between two for good. Two yes/no questions are compared by the rows on which they differ, which "
+        "finds much smaller differences than two intervals do."
+    )
+    costs: ClassVar[str] = (
+        "The verdict for all later intervals, and a part of the failure probability that is left for claims."
+    )
+    example: ClassVar[Mapping[str, Any]] = {"first": "smoker", "second": "age > 80"}
+    first: _Compared
+    second: _Compared
+    _: KW_ONLY
+    low: Annotated[float | None, _Role("real", "Lower end of the range of two numbers given as text.")] = None
+    high: Annotated[float | None, _Role("real", "Upper end of that range.")] = None
+    given: Annotated[str | None, _Role("text", "Only rows for which this is true, for two texts.")] = None
+    share: _Share = None
+
+
+@dataclass(frozen=True, slots=True)
+class Certify:
+    """Narrow the interval of an earlier answer, from the failure probability that is kept for claims."""
+
+    name: ClassVar[str] = "certify"
+    title: ClassVar[str] = "Certify"
+    needs: ClassVar[Needs] = "ask"
+    when: ClassVar[str] = "Use it to report an answer that you asked earlier, without reading it."
+    costs: ClassVar[str] = (
+        "It discloses nothing new. It spends a part of the failure probability that is left for claims."
+    )
+    example: ClassVar[Mapping[str, Any]] = {"round": 1}
+    round: Annotated[int, _Role("round", "The round of the earlier answer, as the log shows it.")]
+    _: KW_ONLY
+    share: _Share = None
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """The last act: read any number of questions and statistics, and never read the private rows again."""
+
+    name: ClassVar[str] = "close"
+    title: ClassVar[str] = "Close"
+    needs: ClassVar[Needs] = "manage"
+    when: ClassVar[str] = "Use it once, at the end, for everything that will be reported. It cannot be undone."
+    costs: ClassVar[str] = "All of the failure probability that is left. Afterwards nothing can be asked."
+    example: ClassVar[Mapping[str, Any]] = {
+        "questions": ["smoker", {"statistic": "median", "arguments": {"question": "age"}}]
+    }
+    questions: Annotated[Sequence[Thing], _Role("questions", "Yes/no questions and statistics; none: only close.", 0)]
+
+
+ACTS: dict[str, type[AnyAct]] = {
+    kind.name: cast("type[AnyAct]", kind) for kind in (Read, ReadMany, BestOf, IsBetter, Compare, Certify, Close)
+}
+"""Every act beyond `ask`, by its name."""
+
+
+# parameters -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One parameter of an act.
+
+    Attributes:
+        name: as in Python and in JSON.
+        form: how it is written.
+        about: a sentence for people.
+        required: whether it must be given; such parameters are positional in Python.
+        default: where it is not required.
+        least: how many a list must have.
+    """
+
+    name: str
+    form: Form
+    about: str
+    required: bool
+    default: Any
+    least: int = 1
+
+
+def fields_of(kind: type[AnyAct]) -> tuple[Field, ...]:
+    """The parameters of an act, in the order of Python's own signature.
+
+    >>> [(one.name, one.form, one.required) for one in fields_of(ACTS["is_better"])]
+    [('first', 'question', True), ('second', 'question', True), ('by', 'real', False)]
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    found = []
+    for one in fields(kind):  # type: ignore[arg-type]
+        role: _Role = hints[one.name].__metadata__[0]
+        required = one.default is MISSING
+        found.append(Field(one.name, role.form, role.about, required, None if required else one.default, role.least))
+    return tuple(found)
+
+
+def things(act: AnyAct) -> list[Thing]:
+    """The questions and statistics that an act is about, in order.
+
+    >>> things(IsBetter("smoker", "age > 80"))
+    ['smoker', 'age > 80']
+    """
+    found: list[Thing] = []
+    for one in fields_of(type(act)):
+        if one.form == "question":
+            found.append(getattr(act, one.name))
+        elif one.form == "questions":
+            found += getattr(act, one.name)
+    return found
+
+
+def tried(act: AnyAct) -> list[Thing]:
+    """What to try on the public side before an act: its questions, and two texts that are compared as their comparison.
+
+    >>> tried(Compare("bmi", "age"))
+    [Compare(first='bmi', second='age', low=None, high=None, given=None)]
+    """
+    if isinstance(act, Compare) and isinstance(act.first, str) and isinstance(act.second, str):
+        return [Difference(act.first, act.second, low=act.low, high=act.high, given=act.given)]
+    return things(act)
+
+
+def do(act: AnyAct, study: Any, **more: Any) -> Any:
+    """Do an act with a `Holdout`, or with a study behind a server."""
+    given = [(one, getattr(act, one.name)) for one in fields_of(type(act))]
+    positional = [value for one, value in given if one.required]
+    options = {one.name: value for one, value in given if not one.required and value != one.default}
+    return getattr(study, act.name)(*positional, **options, **more)
+
+
+# as JSON --------------------------------------------------------------------------------------------------------------
+
+
+def as_sent(thing: Thing, what: str = "a question") -> str | dict[str, Any]:
+    """A question or a statistic as JSON: text, or `{"statistic": "mean", "arguments": {...}}`.
+
+    >>> from everhold.statistics.means import Mean
+    >>> as_sent(Mean("bmi", given="smoker"))
+    {'statistic': 'mean', 'arguments': {'question': 'bmi', 'given': 'smoker'}}
+    """
+    if is_statistic(thing):
+        wanted: Any = thing
+        given = arguments(wanted)
+        for one in parameters(type(wanted)):
+            if one.role.form == "expression" and one.name in given:
+                _require_text(given[one.name], one.name)
+        return {"statistic": wanted.name, "arguments": given}
+    return _require_text(thing, what)
+
+
+def _require_text(question: object, what: str) -> str:
+    if not isinstance(question, str):
+        raise QuestionError(
+            f'{what} sent to a server is text, such as "age > 40", not {type(question).__name__}: callables and arrays '
+            "work in the process that holds the rows."
+        )
+    return question
+
+
+def sent_question(given: object) -> Thing:
+    """A question or a statistic from JSON.
+
+    >>> sent_question({"statistic": "mean", "arguments": {"question": "bmi"}})
+    Mean(question='bmi', low=None, high=None, given=None)
+    """
+    if isinstance(given, Mapping):
+        if set(given) != {"statistic", "arguments"} or not isinstance(given["arguments"], Mapping):
+            raise QuestionError(
+                'a statistic is written as {"statistic": "mean", "arguments": {"question": "bmi"}}, with these two entries.'
+            )
+        return statistic(str(given["statistic"]), given["arguments"])
+    if not isinstance(given, str):
+        raise QuestionError(f"a question is text or a statistic, not {type(given).__name__}.")
+    return given
+
+
+def as_body(act: AnyAct) -> dict[str, Any]:
+    """An act as JSON, without what was left out.
+
+    >>> as_body(Read("smoker", share=0.5))
+    {'question': 'smoker', 'share': 0.5}
+    """
+    body: dict[str, Any] = {}
+    for one in fields_of(type(act)):
+        value = getattr(act, one.name)
+        if one.form == "question":
+            value = as_sent(value)
+        elif one.form == "questions":
+            if isinstance(value, str) or not isinstance(value, Sequence):
+                raise QuestionError(f"{act.name} takes a list of questions and statistics.")
+            value = [as_sent(each) for each in value]
+        elif one.form == "reals" and value is not None:
+            value = list(value)
+        if one.required or value != one.default:
+            body[one.name] = value
+    return body
+
+
+def act_from(name: str, body: Mapping[str, Any]) -> AnyAct:
+    """An act from JSON that a program sent; its shape was checked.
+
+    >>> act_from("best_of", {"questions": ["smoker", "age > 80"]})
+    BestOf(questions=('smoker', 'age > 80'), weights=None)
+    """
+    kind: Any = ACTS[name]
+    given: dict[str, Any] = {}
+    for one in fields_of(kind):
+        if one.name not in body:
+            continue
+        value = body[one.name]
+        if one.form == "question":
+            value = sent_question(value)
+        elif one.form == "questions":
+            value = tuple(sent_question(each) for each in value)
+        elif one.form == "reals":
+            value = None if value is None else tuple(value)
+        given[one.name] = value
+    made: AnyAct = kind(**given)
+    return made
+
+
+Found = Answer | Result | Choice | Decision | Judgement
+_DISCLOSED: dict[str, type[Choice | Decision | Judgement]] = {
+    "choice": Choice,
+    "decision": Decision,
+    "judgement": Judgement,
+}
+
+
+def to_result(found: Found | Sequence[Found]) -> dict[str, Any]:
+    """What an act returned, as JSON; a list under `results`."""
+    if isinstance(found, list):
+        return {"results": [one.to_dict() for one in found]}
+    return cast(Found, found).to_dict()
+
+
+def result_from(given: dict[str, Any]) -> Any:
+    """The same again, equal to the bit.
+
+    >>> result_from(to_result([Choice(2, 5, 3.25)]))
+    [Choice(number 2 of 5 is best on the private rows (3.2 nats disclosed))]
+    """
+    if "results" in given:
+        return [result_from(one) for one in given["results"]]
+    kind = _DISCLOSED.get(given["kind"])
+    return result_from_dict(given) if kind is None else kind.from_dict(given)

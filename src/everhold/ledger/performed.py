@@ -1,0 +1,174 @@
+"""Acts that are not made of rounds, as people read them: choices, bits, verdicts, certificates; and the log with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from everhold.queries.answer import Answer
+from everhold.queries.disclosed import Judgement
+from everhold.queries.result import JsonResult
+
+if TYPE_CHECKING:
+    from everhold.ledger.codec import AskedBy
+    from everhold.ledger.reader import LoggedQuestion
+    from everhold.ledger.rounds import Performed
+    from everhold.queries.interval import Interval
+
+__all__ = ["LoggedAct", "in_order", "logged_act"]
+
+_LEADS = ("question", "first", "second")
+_KINDS = {
+    "best_of": "choice: the largest on the private rows",
+    "is_better": "one bit: larger on the private rows",
+    "compare": "certified verdict",
+    "certify": "certificate: a narrower interval of an earlier answer",
+    "close": "the last act",
+    "read": "private reading",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedAct(JsonResult):
+    """One act that is not made of rounds. It reads as a `LoggedQuestion` does, so that tables show both.
+
+    Attributes:
+        number: its place in the log, the first being 1.
+        act: 'best_of', 'is_better', 'compare' or 'certify'; 'close' where nothing was read; 'read' where it was interrupted.
+        question: what was asked, in words.
+        result: what was returned, as JSON; None where the act was interrupted, which is charged.
+        after: how many rounds there were before it.
+        time, who, request: of the request.
+    """
+
+    number: int
+    act: str
+    question: str
+    result: dict[str, Any] | None
+    after: int
+    time: str
+    who: str | None
+    request: str | None
+
+    finding = None
+    parts = ()
+    answer = None
+    surprise = False
+
+    @property
+    def kind_text(self) -> str:
+        """What it is, in words."""
+        return "interrupted: charged, and nothing was returned" if self.result is None else _KINDS[self.act]
+
+    @property
+    def round(self) -> int:
+        """The last round before it."""
+        return self.after
+
+    @property
+    def spent(self) -> float:
+        """The price in nats that it was made at, or of everything disclosed with it."""
+        return 0.0 if self.result is None else float(self.result["spent"])
+
+    @property
+    def value(self) -> float | None:
+        """The value of a certificate; all else has none."""
+        return None if self._certified is None else self._certified.value
+
+    @property
+    def interval(self) -> Interval | None:
+        """The interval of a certificate."""
+        return None if self._certified is None else self._certified.interval
+
+    @property
+    def value_text(self) -> str:
+        """What was returned, for people."""
+        if self.result is None:
+            return ""
+        if self.act == "best_of":
+            return f"number {self.result['index']} of {self.result['candidates']:,}"
+        if self.act == "is_better":
+            return "yes" if self.result["yes"] else "no"
+        if self.act == "compare":
+            return Judgement.from_dict(self.result).verdict
+        return "" if self._certified is None else f"{self._certified.value:.4g}"
+
+    @property
+    def interval_text(self) -> str:
+        """The interval of a certificate, for people."""
+        return "" if self._certified is None else str(self._certified.interval)
+
+    @property
+    def _certified(self) -> Answer | None:
+        return Answer.from_dict(self.result) if self.act == "certify" and self.result is not None else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {
+            "number": self.number,
+            "kind": "act",
+            "act": self.act,
+            "question": self.question,
+            "result": self.result,
+            "round": self.after,
+            "spent": self.spent,
+            "surprise": False,
+            "time": self.time,
+            "who": self.who,
+            "request_id": self.request,
+            "parts": [],
+        }
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> LoggedAct:
+        """The same again, equal to the bit."""
+        names = ("number", "act", "question", "result", "round", "time", "who", "request_id")
+        return cls(*(given[name] for name in names))
+
+
+def logged_act(past: Performed, at: AskedBy) -> LoggedAct:
+    """An act as people read it. Its number is given by `in_order`."""
+    done = past.done
+    result = None if done.interrupted else done.result
+    return LoggedAct(0, past.begun.kind, _said(past), result, past.after, at.time, at.who, at.request)
+
+
+def _said(past: Performed) -> str:
+    """What an act was about, in words."""
+    begun = past.begun
+    asked = [_question(one) for one in begun.asked]
+    if begun.kind == "best_of":
+        return f"the largest of: {'; '.join(asked)}"
+    if begun.kind == "certify":
+        return f"a certificate for {asked[0]}"
+    if begun.kind in ("is_better", "compare") and len(asked) == 2:
+        by = f" by more than {begun.options['by']:g}" if begun.options.get("by") else ""
+        given = f" given {begun.options['given']}" if begun.options.get("given") else ""
+        return f"is {asked[0]} larger than {asked[1]}{by}{given}"
+    return "; ".join(asked) or "nothing was read"
+
+
+def _question(asked: dict[str, Any]) -> str:
+    kind = asked["kind"]
+    if kind == "statistic":
+        given = asked["arguments"]
+        leads = [str(given[name]) for name in _LEADS if name in given]
+        others = [f"{name} {value}" for name, value in given.items() if name not in _LEADS]
+        return f"{asked['name']}({', '.join([*leads, *others])})"
+    if kind == "round":
+        return f"round {asked['round']:,}"
+    if "text" not in asked:
+        return "values given as arrays"
+    given = f" given {asked['given']}" if asked.get("given") else ""
+    return f"{asked['text']}{given}" if kind == "yes/no" else f"{kind.removesuffix(' given')} of {asked['text']}{given}"
+
+
+def in_order(questions: Sequence[LoggedQuestion], acts: Sequence[LoggedAct]) -> list[LoggedQuestion | LoggedAct]:
+    """Questions and acts as they happened, numbered."""
+    placed: list[tuple[tuple[int, int, str], LoggedQuestion | LoggedAct]] = [
+        ((one.round, 0, "") if one.finding is None else (one.finding.after, 1, one.time), one) for one in questions
+    ]
+    placed += [((one.after, 1, one.time), one) for one in acts]
+    placed.sort(key=lambda one: one[0])
+    return [replace(one, number=number) for number, (_, one) in enumerate(placed, 1)]

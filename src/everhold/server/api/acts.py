@@ -1,0 +1,46 @@
+"""Acts beyond asking: a route for each, from its own description."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
+
+from everhold.acts import ACTS, AnyAct, as_body, things, to_result
+from everhold.server.errors import HTTPRefusal
+from everhold.server.needs import Server, StudyFor, TokenOf
+from everhold.server.schemas import ActBody, act_body, act_schema
+from everhold.server.study_writer import StudyWriter
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["acts"])
+
+
+def _add(kind: type[AnyAct]) -> None:
+    async def act(study: StudyWriter, token: TokenOf, server: Server, body: ActBody, request: Request) -> Response:
+        wanted, most = body.act(kind.name), server.config.most_questions
+        if (many := len(things(wanted))) > most:
+            raise HTTPRefusal(413, "too_large", f"there are {many:,} questions; an act may have {most:,}.")
+        request.state.note = {"act": kind.name, **as_body(wanted)}
+        caller = server.caller(request.state, token, f"act_{kind.name}", body.request_id)
+        return JSONResponse(to_result(await study.act(caller, wanted)))
+
+    needs: dict[str, Any] = {"ask": StudyFor.ASK, "manage": StudyFor.MANAGE}
+    act.__annotations__ |= {"study": needs[kind.needs], "body": act_body(kind)}
+    about = (kind.__doc__ or "").strip()
+    who = "custodians" if kind.needs == "manage" else "analysts and custodians"
+    router.add_api_route(
+        f"/studies/{{name}}/{kind.name}",
+        act,
+        methods=["POST"],
+        summary=about.partition(":")[0].partition(".")[0],
+        description=f"{about}\n\n{kind.when}\n\nCosts: {kind.costs}\n\nFor {who}. It is recorded before it is returned.",
+        response_model=act_schema(kind),
+        operation_id=f"act_{kind.name}",
+    )
+
+
+for _kind in ACTS.values():
+    _add(_kind)

@@ -1,0 +1,58 @@
+"""What to expect of a holdout before the first question: widths, and whether another prior would do better."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from everhold.bounds.binomial import binomial_interval
+from everhold.errors import EverholdError
+from everhold.mechanism.tolerance import Anytime, share_radius
+from everhold.statistics.means import Mean
+
+if TYPE_CHECKING:
+    from everhold.session.holdout import Holdout
+
+__all__ = ["SMALL_REFERENCE", "outlook", "small_reference"]
+
+SMALL_REFERENCE = 8
+"""A reference with so many times fewer rows than the private side is worth a warning."""
+
+_COLUMNS = 2  # whose means are foreseen
+
+
+def small_reference(rows: int, draws: float) -> str | None:
+    """What to do about a reference that is much smaller than the private side; None where it is not."""
+    if draws * SMALL_REFERENCE >= rows:
+        return None
+    wider = (1.0 + rows / draws) ** 0.5
+    return (
+        f"the reference has about {draws:,.0f} rows and the private side {rows:,}: a forecast from it is {wider:.0f} times "
+        "as noisy as the private rows themselves, and so wide are the intervals of asks. Use a larger reference, or "
+        "eh.Split(0.3), or read what matters: holdout.read(...)."
+    )
+
+
+def outlook(holdout: Holdout) -> str:
+    """Half-widths to expect now, in words. Public facts only; nothing is read or charged."""
+    n, budget = holdout.size, holdout.budget
+    pool = holdout.public.pool
+    draws = float(n) if pool is None else pool.draws
+    contract = holdout.settings.contract()
+    said = []
+    if isinstance(contract, Anytime):
+        noise = contract.noise_at(budget.code.asks + 1, budget.code.horizon)
+        off = share_radius(0.1, 0.5 * noise * noise * (1.0 / n + 1.0 / draws))
+        low, high = binomial_interval(round((0.1 - off) * n), round((0.1 + off) * n), n, budget.ask_price)
+        first = binomial_interval(round(0.1 * n), round(0.1 * n), n, budget.claim_price())
+        said.append(f"shares of about a tenth: ±{(high - low) / 2:.2g} asked, ±{(first[1] - first[0]) / 2:.2g} read")
+        numbers = [one for one in holdout.schema.columns if one.kind == "number" and one.low is not None]
+        for column in numbers[:_COLUMNS]:
+            try:
+                asked = holdout.try_out(Mean(column.name))
+            except EverholdError:
+                continue
+            said.append(f"mean of {column.name}: ±{(asked.high - asked.low) / 2:.2g} asked")
+    else:
+        said.append(contract.describe())
+    advice = small_reference(n, draws)
+    return "To expect: " + "; ".join(said) + "." + ("" if advice is None else f" But {advice}")

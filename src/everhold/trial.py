@@ -1,0 +1,152 @@
+"""What ask and read would show of a question or a statistic, side by side, and what each costs. Nothing is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from everhold.queries.answer import Answer
+from everhold.queries.disclosed import width_factor
+from everhold.queries.result import JsonResult
+from everhold.statistics import is_statistic, settled
+from everhold.statistics.finding import Result, Shares, result_from_dict
+from everhold.statistics.means import Share
+from everhold.statistics.rehearsal import as_answer
+from everhold.statistics.statistic import run
+
+if TYPE_CHECKING:
+    from everhold.queries.answer import Preview
+    from everhold.statistics.declared import Declared
+    from everhold.statistics.statistic import Batch, Statistic
+
+__all__ = ["Previews", "Trial", "as_reading", "as_statistic", "try_both"]
+
+
+def as_reading(preview: Preview) -> Answer:
+    """What a reading would return if it found the forecast."""
+    return Answer(
+        preview.sketch, preview.read_low, preview.read_high, False, 0, preview.read_spent, preview.scale, "read"
+    )
+
+
+def as_statistic(thing: object) -> Statistic[Any]:
+    """A yes/no question as the statistic that it is; a statistic as it is."""
+    return settled(cast("Statistic[Any]", thing if is_statistic(thing) else Share(cast(str, thing))))
+
+
+@dataclass(frozen=True, slots=True)
+class Trial(JsonResult):
+    """What ask and read would show.
+
+    Attributes:
+        ask: the answer if nothing surprised.
+        read: the reading if it found the forecast.
+        spent: the price in nats of an ask's interval.
+        surprise_costs: how many nats more than a quiet answer a surprise would add to all later prices, at least.
+        read_costs: how many nats a reading would add to all later prices, if it found the forecast.
+    """
+
+    ask: Result
+    read: Result
+    spent: float
+    surprise_costs: float
+    read_costs: float
+
+    @property
+    def ask_text(self) -> str:
+        """What asking would show and cost, in words."""
+        return (
+            f"ask: {_shown(self.ask)} if nothing surprises, almost free; a surprise would cost at least "
+            f"{self.surprise_costs:.1f} nats"
+        )
+
+    @property
+    def read_text(self) -> str:
+        """What reading would show and cost, in words."""
+        now, then = width_factor(self.spent), width_factor(self.spent + self.read_costs)
+        return (
+            f"read: about {_shown(self.read)}; later asks are then {then:.2f} times as wide as a plain 95 % interval, "
+            f"now {now:.2f} times ({self.read_costs:.1f} nats)"
+        )
+
+    def __str__(self) -> str:
+        return f"{self.ask_text}\n{self.read_text}"
+
+    def __repr__(self) -> str:
+        return f"Trial({self})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {
+            "kind": "trial",
+            "ask": self.ask.to_dict(),
+            "read": self.read.to_dict(),
+            "spent": self.spent,
+            "surprise_costs": self.surprise_costs,
+            "read_costs": self.read_costs,
+        }
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> Trial:
+        """The same again, equal to the bit."""
+        prices = (float(given[name]) for name in ("spent", "surprise_costs", "read_costs"))
+        return cls(result_from_dict(given["ask"]), result_from_dict(given["read"]), *prices)
+
+
+def _shown(found: Result) -> str:
+    if isinstance(found, Shares):
+        widest = max((cell.high - cell.low for cell in found.cells), default=0.0)
+        return f"{len(found):,} shares, none wider than {widest:.2g}"
+    if isinstance(found, Answer):
+        return f"{found.value:.4g} in {found.interval}"
+    return f"{found.value_text} in {found.interval_text}"
+
+
+class Previews:
+    """The previews that a trial is made of, each made once."""
+
+    def __init__(self) -> None:
+        self.known: dict[str | None, Preview] = {}
+
+    def missing(self, batch: Batch) -> Batch:
+        """The questions of a batch that were not tried yet."""
+        return [query for query in batch if query.name not in self.known]
+
+    def asked(self, batch: Batch) -> list[Answer]:
+        """As answers."""
+        return [as_answer(self.known[query.name]) for query in batch]
+
+    def read(self, batch: Batch) -> list[Answer]:
+        """As readings."""
+        return [as_reading(self.known[query.name]) for query in batch]
+
+    def trial(self, ask: Result, read: Result) -> Trial:
+        """Both, with what they cost."""
+        some = list(self.known.values())
+        return Trial(
+            ask,
+            read,
+            max((one.spent for one in some), default=0.0),
+            min((one.surprise_costs for one in some), default=0.0),
+            sum(one.read_costs for one in some),
+        )
+
+
+def try_both(study: Any, thing: object) -> Trial:
+    """A trial on the public side: of a `Holdout`, or of a study behind a server, which does it there."""
+    if not hasattr(study, "session"):
+        found: Trial = study.try_both(thing)
+        return found
+    declared: Declared = study.declared()
+    wanted, previews = as_statistic(thing), Previews()
+
+    def through(answers: Callable[[Batch], Sequence[Answer]]) -> Any:
+        def tried(batch: Batch) -> Sequence[Answer]:
+            new = previews.missing(batch)
+            previews.known |= {one.name: study.session.try_out(one, parts=len(batch)) for one in new}
+            return answers(batch)
+
+        return run(wanted.steps(declared), tried)
+
+    return previews.trial(through(previews.asked), through(previews.read))

@@ -1,0 +1,139 @@
+"""Acts on the mechanism itself, for many sessions: the production prices, codes and intervals, without a table.
+
+The adversary knows the population and says so in its forecasts; the sketch does not learn (any sketch is valid, and a fit
+after every reading would take most of the time). Every question is about fresh fair coins, one for each row, or about a
+vote of earlier ones, so that its population share is exactly one half.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from everhold.bounds.binomial import mcnemar_refutes
+from everhold.bounds.code import Code
+from everhold.ledger.rounds import Begun
+from everhold.ledger.walk import charged
+from everhold.mechanism.estimator import Draws, PoolEstimator
+from everhold.mechanism.everhold import Everhold
+from everhold.mechanism.rules import Corrective
+from everhold.queries.act import ASK, Act
+from everhold.queries.answer import Answer
+from everhold.queries.grid import VALUE_ONE, Sums
+from everhold.queries.protocol import SketchValue
+
+DRAWS = 4000.0
+
+
+class Unlearning(Everhold):
+    """Everhold's mechanism over a sketch that never changes."""
+
+    def _taught(self, before, proposal, outcome):
+        return before
+
+
+@dataclass
+class Bench:
+    """One session over n rows of coins."""
+
+    rng: np.random.Generator
+    n: int = 1000
+    delta: float = 0.05
+
+    def __post_init__(self) -> None:
+        estimator = PoolEstimator(Draws({}, 8, None, 8.0), Corrective())
+        self.held = Unlearning(rows=self.n, estimator=estimator, failure_probability=self.delta)
+        self.missed = False
+
+    # acts ----------------------------------------------------------------------------------------------------------
+
+    def round(self, sums: Sums, act: Act, forecast: Fraction, scale="share", second: int = 0):
+        u = 2 * forecast - 1 if scale == "share" else forecast
+        offer = self.held.propose(SketchValue(scale, u.numerator, u.denominator, DRAWS, second), act)
+        outcome = self.held.decide(offer, [sums])
+        answer = self.held.answer(offer, outcome)
+        self.held.absorb(offer, outcome)
+        return offer, outcome, answer
+
+    def judge(self, answer: Answer, truth: float) -> Answer:
+        self.missed |= not answer.low <= truth <= answer.high
+        return answer
+
+    def read(self, bits: np.ndarray, *, truth: float = 0.5, **act) -> Answer:
+        """A reading of the share of True, in a batch of `parts` if that is given."""
+        kind = act.pop("kind", "read")
+        count = Sums.yes_no(int(bits.sum()), self.n)
+        return self.judge(self.round(count, Act(kind, **act), Fraction(1, 2))[2], truth)
+
+    def ask(self, bits: np.ndarray, forecast: Fraction, *, truth: float = 0.5):
+        """An ask with a forecast of the adversary's choice; its interval is a claim too."""
+        offer, outcome, answer = self.round(Sums.yes_no(int(bits.sum()), self.n), ASK, forecast)
+        self.judge(answer, truth)
+        return offer, outcome
+
+    def best_of(self, candidates: np.ndarray) -> int:
+        """Which column has the most True; `candidates` has a column for each."""
+        count = candidates.shape[1]
+        best = int(np.argmax(candidates.sum(axis=0)))
+        weights = [str(Fraction(1, count))] * count
+        begun = Begun("best_of", ({},) * count, {"weights": weights})
+        self.held.pay(charged(self.held.budget, begun, best)[1])
+        return best
+
+    def is_better(self, one: np.ndarray, other: np.ndarray) -> bool:
+        yes = bool(one.sum() > other.sum())
+        self.held.pay(charged(self.held.budget, Begun("is_better", (), {"by": 0.0}), yes)[1])
+        return yes
+
+    def compare(self, first: np.ndarray, second: np.ndarray, truth: str) -> str:
+        """A verdict by the rows on which they differ."""
+        nats = self.held.budget.claim_price(parts=2, sides=1)
+        n10, n01 = int((first & ~second).sum()), int((second & ~first).sum())
+        verdict = "neither"
+        if mcnemar_refutes(n10, n01, nats):
+            verdict = "first"
+        elif mcnemar_refutes(n01, n10, nats):
+            verdict = "second"
+        options = {"method": "mcnemar", "parts": 2, "sides": 1, "share": None}
+        self.held.pay(charged(self.held.budget, Begun("compare", (), options), verdict)[1])
+        self.missed |= verdict not in ("neither", truth)
+        return verdict
+
+    def certify(self, offer, outcome, truth: float = 0.5) -> tuple[float, float]:
+        """An earlier answer at the price of now."""
+        price, budget = charged(self.held.budget, Begun("certify", (), {"share": None}), None)
+        ends = self.held.count_interval(*self.held.counts(offer, outcome), price)
+        self.held.pay(budget)
+        self.missed |= not ends[0] <= truth <= ends[1]
+        return ends
+
+    # rows ----------------------------------------------------------------------------------------------------------
+
+    def coins(self, columns: int) -> np.ndarray:
+        """Fresh fair coins, one row each."""
+        return self.rng.random((self.n, columns)) < 0.5
+
+    def vote(self, coins: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Whether a row's coins agree with the weights on the whole; ties by a fair coin: a share of exactly one half."""
+        score = (2.0 * coins - 1.0) @ np.asarray(weights, float)
+        return np.where(score == 0.0, self.coins(1)[:, 0], score > 0.0).astype(bool)
+
+    def price_of_next(self) -> float:
+        return self.held.budget.claim_price()
+
+
+@contextmanager
+def uncharged():
+    """The same mechanism with P = 1 always: what is disclosed costs nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Code, "nats", property(lambda self: 0.0))
+        yield
+
+
+def number_sums(values: np.ndarray) -> Sums:
+    """Values on the [-1, 1] scale."""
+    return Sums.of(np.rint(values * VALUE_ONE))
