@@ -129,7 +129,7 @@ def test_readings_of_text_are_completed_bit_for_bit(tmp_path, name, when):
     "name",
     [
         *(name for name in OTHERS if name != "close values"),
-        pytest.param("close values", marks=pytest.mark.xfail(strict=True, reason="B19: live and replay differ")),
+        "close values",
     ],
 )
 def test_all_other_acts_are_charged_as_interrupted(tmp_path, name, when):
@@ -446,7 +446,6 @@ def test_the_last_act_always_closes(monkeypatch):
     assert not held.session.mechanism.closed
 
 
-@pytest.mark.xfail(strict=True, reason="B12: how many parts a verdict by intervals has is taken from the record")
 def test_a_verdict_with_fewer_parts_than_it_has_is_found(tmp_path):
     """Two means share one claim; a record that says one, and the price of one, is cheaper than what was done."""
     path = tmp_path / "study"

@@ -159,6 +159,7 @@ class Everhold:
         self._known = known_rows
         self._estimator = estimator
         self._contract: Contract = contract or Anytime()
+        self._quantum = 2.0**-16 if units else 2.0**-17  # rounding of a row, and of the mean of a unit's rows
         self._adaptive = isinstance(self._contract, Anytime)
         self._grouped = self._adaptive and not units and not estimator.fresh
         self._state = _State(estimator.start(), Budget(failure_probability, Code(horizon)))
@@ -236,7 +237,7 @@ class Everhold:
         noise = None
         if act.kind == "ask":
             noise = self._noise(state.budget.code)
-        at = Foreseen(nats, self._n, self._known, noise, precision, state.misfit)
+        at = Foreseen(nats, self._n, self._known, noise, precision, state.misfit, self._quantum)
         if isinstance(query, GROUPED):
             if not self._grouped or (look := self._estimator.look(state.sketch, query.parts)) is None:
                 raise QuestionError(
@@ -307,8 +308,9 @@ class Everhold:
             return nats, _EXACT
         if act.parts >= _LARGE_BATCH:
             return nats, _BATCH
-        fine = Fraction(min(state.budget.spending.claims + 1, 6), 2)
-        return nats, Precision(fine)
+        claims = state.budget.spending.claims
+        fine = Fraction(min(claims + 1, 6), 2) if claims else Fraction(1, 4)
+        return nats, Precision(fine, start=Fraction(103 if state.misfit < 1.5 else 105, 100))
 
     def needs(self, proposal: Offer) -> tuple[Query, ...]:
         """The linear questions whose private sums are wanted."""

@@ -69,7 +69,7 @@ PLACE_ONE = 2**32
 STEPS = 2 * VALUE_ONE
 """A row's place within its range, in steps."""
 
-QUANTUM = 2.0**-16
+_QUANTUM = 2.0**-16
 """How far rounding to the grid can move a mean, as a place: 2⁻¹⁷ for each row, and as much for the mean of a unit's rows."""
 
 _WIDEST = 3.0  # standard deviations of the private rows' own mean
@@ -100,6 +100,7 @@ class Foreseen(NamedTuple):
         noise: for an ask, how many standard deviations the forecast may be off before it is a surprise; None of a reading.
         precision: of what is disclosed.
         misfit: how far off forecasts have been so far, in the standard deviations that were foreseen; at least 1.
+        quantum: how far rounding to the grid can move a mean, as a place.
     """
 
     nats: float
@@ -108,6 +109,7 @@ class Foreseen(NamedTuple):
     noise: float | None
     precision: Precision
     misfit: float = 1.0
+    quantum: float = _QUANTUM
 
     @property
     def others(self) -> int:
@@ -262,8 +264,8 @@ class MeanTolerance:
         ends = kl_interval(least, most, self.at.nats / left)
         return (
             0.5 * (1.0 + min(max(value, -1.0), 1.0)),
-            max(ends[0] - QUANTUM, 0.0),
-            min(ends[1] + QUANTUM, 1.0),
+            max(ends[0] - self.at.quantum, 0.0),
+            min(ends[1] + self.at.quantum, 1.0),
         )
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
@@ -410,6 +412,7 @@ class Within:
         radii: foreseen distances below and above.
         public: for an ask, the interval that is printed if the private one lies within it; None of a reading.
         precision: of the ladder.
+        quantum: how far rounding to the grid can move a mean, as a place.
         off: how far the forecast may be off before an ask is a surprise, as a place.
     """
 
@@ -417,6 +420,7 @@ class Within:
     radii: tuple[int, int]
     public: tuple[int, int] | None
     precision: Precision
+    quantum: float
     off: float = 0.0
 
     @classmethod
@@ -433,7 +437,7 @@ class Within:
             low = cells.centre - ceil(off + min(radii[0], 1.0) * PLACE_ONE * more)
             high = cells.centre + ceil(off + min(radii[1], 1.0) * PLACE_ONE * more)
             public = max(low, 0), min(high, PLACE_ONE)
-        return cls(cells, (below, above), public, at.precision, (at.noise or 0.0) * spread)
+        return cls(cells, (below, above), public, at.precision, at.quantum, (at.noise or 0.0) * spread)
 
     def decide(self, found: Found | None) -> Outcome:
         """Quiet if the private interval lies within the public one; else the cell and the least step."""
@@ -486,7 +490,11 @@ class Within:
         if outcome is QUIET and self.public is not None:
             low, high = self.public
             value = min(max(self.cells.centre, 0), PLACE_ONE)
-            return value / PLACE_ONE, max(low / PLACE_ONE - QUANTUM, 0.0), min(high / PLACE_ONE + QUANTUM, 1.0)
+            return (
+                value / PLACE_ONE,
+                max(low / PLACE_ONE - self.quantum, 0.0),
+                min(high / PLACE_ONE + self.quantum, 1.0),
+            )
         if outcome == NOTHING:
             return inf, 0.0, 1.0
         j, step = _cell_and_step(outcome)
@@ -495,7 +503,7 @@ class Within:
         lower = edges[0] - Fraction(_ladder(self.radii[0], step, ladder), PLACE_ONE)
         upper = edges[1] + Fraction(_ladder(self.radii[1], step, ladder), PLACE_ONE)
         centre = min(max((edges[0] + edges[1]) / 2, Fraction(0)), Fraction(1))
-        return float(centre), max(_down(lower) - QUANTUM, 0.0), min(_up(upper) + QUANTUM, 1.0)
+        return float(centre), max(_down(lower) - self.quantum, 0.0), min(_up(upper) + self.quantum, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
