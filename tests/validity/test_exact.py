@@ -21,19 +21,14 @@ from everhold.ledger.rounds import Digest, Round
 from everhold.ledger.walk import certified
 from everhold.mechanism import measure as measures
 from everhold.mechanism.everhold import Everhold, Offer
-from everhold.mechanism.measure import (
-    STEPS,
-    CountCells,
-    CountTolerance,
-    Foreseen,
-    GroupMeanCells,
-    GroupShareCells,
-    MeanCells,
-    Precision,
-    QuantileCells,
-)
-from everhold.mechanism.pairs import DifferenceCells, PairedCells
-from everhold.mechanism.spreads import SpreadCells
+from everhold.mechanism.measures.counts import CountCells
+from everhold.mechanism.measures.groups import GroupMeanCells, GroupShareCells
+from everhold.mechanism.measures.measure import STEPS, Foreseen, Precision
+from everhold.mechanism.measures.numbers import MeanCells
+from everhold.mechanism.measures.pairs import DifferenceCells, PairedCells
+from everhold.mechanism.measures.quantiles import QuantileCells
+from everhold.mechanism.measures.spreads import SpreadCells
+from everhold.mechanism.measures.tolerances import CountTolerance
 from everhold.mechanism.tolerance import TOLERANCE_ONE, Tolerance
 from everhold.queries.expression import number, question_of
 from everhold.queries.expression.groups import quantile_of

@@ -456,7 +456,8 @@ def test_a_mutant_that_prints_the_private_variance_is_found(monkeypatch, kind):
 
 def test_a_mutant_that_refuses_small_groups_is_found(monkeypatch):
     """An error that depends on the private size of a group is one bit."""
-    from everhold.mechanism.measure import GroupMeanCells, in_steps
+    from everhold.mechanism.measures.groups import GroupMeanCells
+    from everhold.mechanism.measures.measure import in_steps
 
     decide = GroupMeanCells.decide
 

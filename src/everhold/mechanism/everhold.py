@@ -20,26 +20,16 @@ from everhold.bounds.code import Code
 from everhold.bounds.concentration import confidence_nats, hoeffding_width, kl_interval, known_rows_range
 from everhold.errors import HoldoutClosed, QuestionError, ReplayError, SettingError
 from everhold.mechanism.estimator import second_moment
-from everhold.mechanism.measure import (
-    STEPS,
-    CountCells,
-    CountTolerance,
-    Foreseen,
-    GroupMeanCells,
-    GroupShareCells,
-    MeanCells,
-    MeanTolerance,
-    Measure,
-    Precision,
-    QuantileCells,
-    count_interval,
-    place_of,
-    room_beyond,
-)
-from everhold.mechanism.pairs import DifferenceCells, PairedCells
+from everhold.mechanism.measures.counts import CountCells, count_interval
+from everhold.mechanism.measures.groups import GroupMeanCells, GroupShareCells
+from everhold.mechanism.measures.measure import STEPS, Foreseen, Measure, Precision, place_of
+from everhold.mechanism.measures.numbers import MeanCells
+from everhold.mechanism.measures.pairs import DifferenceCells, PairedCells
+from everhold.mechanism.measures.quantiles import QuantileCells
+from everhold.mechanism.measures.spreads import SpreadCells, combined
+from everhold.mechanism.measures.tolerances import CountTolerance, MeanTolerance, room_beyond
 from everhold.mechanism.rules.rule import Constraint, check_fit
 from everhold.mechanism.sketch import Sketch, unchanged
-from everhold.mechanism.spreads import SpreadCells, combined
 from everhold.mechanism.tolerance import Anytime, ToleranceInputs
 from everhold.queries.act import ASK, Act
 from everhold.queries.answer import Answer, Preview

@@ -15,7 +15,7 @@ from everhold.ledger.codec import question_to_dict
 from everhold.ledger.rounds import Begun
 from everhold.ledger.walk import certified
 from everhold.mechanism.everhold import Everhold
-from everhold.mechanism.measure import count_of
+from everhold.mechanism.measures.measure import count_of
 from everhold.queries.act import Act
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Judgement

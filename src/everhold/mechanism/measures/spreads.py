@@ -10,20 +10,13 @@ from typing import TYPE_CHECKING
 
 from everhold.bounds.derived import Place, correlation_from, variance_from
 from everhold.bounds.elementary import ln
-from everhold.mechanism.measure import (
-    PLACE_ONE,
-    STEPS,
-    Foreseen,
-    Found,
-    Rates,
-    Within,
-    in_steps,
-    place_of,
-)
+from everhold.mechanism.measures.cells import Found, Within
+from everhold.mechanism.measures.measure import PLACE_ONE, STEPS, Foreseen, in_steps, place_of
+from everhold.mechanism.measures.numbers import Rates
 from everhold.queries.protocol import NOTHING
 
 if TYPE_CHECKING:
-    from everhold.mechanism.measure import Lesson
+    from everhold.mechanism.measures.measure import Lesson
     from everhold.queries.expression.groups import SpreadOf
     from everhold.queries.grid import Sums
     from everhold.queries.protocol import Outcome, SketchValue
