@@ -10,6 +10,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 import everhold as eh
+from everhold.acts import ACTS
 from everhold.mcp import tools
 from tests.server.serving import Process, make_study
 
@@ -45,7 +46,7 @@ def _expected(tmp_path):
 
 def _compare(found, expected):
     names, schema, tried, share, mean, top, table, wrong, status = found
-    assert set(names) == {"ask", "try_out", "schema", "status"}
+    assert set(names) == {"ask", "try_out", "schema", "status", *ACTS} - {"close"}
     assert all(tool.description for tool in names.values())
     assert {one["name"] for one in schema["columns"]} == {"age", "smoker", "bmi", "city"}
     assert tried["sketch"] == expected[0].sketch

@@ -201,7 +201,8 @@ def test_the_command_line_behind_a_server(process, secrets, folder, labels, tmp_
     run = CliRunner(env={"EVERHOLD_TOKEN": secrets["analyst"]})
     far = ["--server", process.url]
     told = run.invoke(app, ["try", "patients", "age > 40", *far])
-    assert "if quiet" in told.stdout
+    assert "if nothing surprises" in told.stdout
+    assert "read: about" in told.stdout
     told = run.invoke(app, ["status", "patients", *far])
     assert "private rows" in told.stdout
     assert "smoker" in told.stdout

@@ -307,7 +307,7 @@ def test_a_closed_study_can_be_read_and_not_asked(tmp_path):
         assert made.get("/v1/studies/patients/audit", "aud").json()["ok"]
         csrf = made.sign_in("ann")
         page = made.http.get("/studies/patients").text
-        assert "closed" in page
+        assert "Closed:" in page
         assert 'name="question"' not in page
         form = {"kind": "share", "question": "age > 44", "csrf": csrf}
         assert made.http.post("/studies/patients/ask", data=form).status_code == 409

@@ -10,6 +10,7 @@ from mcp import Client
 from typer.testing import CliRunner
 
 import everhold as eh
+from everhold.acts import ACTS
 from everhold.cli.main import app
 from everhold.mcp import tools
 from everhold.server.forms import FIELDS, _name
@@ -113,12 +114,24 @@ def test_http_and_page(folder, study, known):
         page = made.http.get("/studies/patients").text
         for name, found in known.items():
             body = arguments(example(name))
-            sent = made.post(f"/v1/studies/patients/{name}", body)
+            asked = {"question": {"statistic": name, "arguments": body}}
+            sent = made.post("/v1/studies/patients/ask", asked)
             assert sent.status_code == 200, sent.text
             assert result_from_dict(sent.json()) == found
-            assert f"/v1/studies/{{name}}/{name}" in described
-            assert made.post(f"/v1/studies/patients/{name}", {**body, "rehearse": True}).status_code == 200
-            assert made.post(f"/v1/studies/patients/{name}", {**body, "nonsense": 1}).status_code == 422
+            assert made.post("/v1/studies/patients/try_out", asked).status_code == 200
+            assert made.post("/v1/studies/patients/ask", {**asked, "nonsense": 1}).status_code == 422
+            body = {**body, "nonsense": 1}
+            assert made.post(
+                "/v1/studies/patients/ask", {"question": {**asked["question"], "arguments": body}}
+            ).is_error
+            body = arguments(example(name))
+            if name not in ACTS:  # an act has the route of that name
+                sent = made.post(f"/v1/studies/patients/{name}", body)
+                assert sent.status_code == 200, sent.text
+                assert result_from_dict(sent.json()) == found
+                assert f"/v1/studies/{{name}}/{name}" in described
+                assert made.post(f"/v1/studies/patients/{name}", {**body, "rehearse": True}).status_code == 200
+                assert made.post(f"/v1/studies/patients/{name}", {**body, "nonsense": 1}).status_code == 422
             assert f'<option value="{name}"' in page
             lead, *others = parameters(STATISTICS[name])
             form = {"kind": name, "question": body[lead.name], "csrf": csrf}

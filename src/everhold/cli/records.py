@@ -23,16 +23,6 @@ from everhold.report.figure import session_svg
 
 __all__ = ["register"]
 
-_KINDS = {
-    "ask": "forecast",
-    "read": "reading",
-    "close": "reading",
-    "best_of": "choice",
-    "is_better": "one bit",
-    "compare": "verdict",
-    "certify": "certificate",
-}
-
 
 @guarded
 def status(study: Study, as_json: AsJson = False, server: ServerAt = None, token: TokenIs = None) -> None:
@@ -117,20 +107,20 @@ def _show_log(asked: Sequence[LoggedQuestion | LoggedAct], last: int, as_json: b
         return
     table = Table(box=None, header_style="bold")
     for heading in ("round", "answer", "interval", "kind", "question", "asked by", "time"):
-        table.add_column(heading, justify="right" if heading in ("round", "answer") else "left", overflow="fold")
+        least = min(16, max((len(one.who or "") for one in shown), default=0)) if heading == "asked by" else None
+        right = heading in ("round", "answer")
+        table.add_column(heading, justify="right" if right else "left", overflow="fold", min_width=least)
     for one in shown:
-        _add_line(table, one, one.question, "surprise" if one.surprise else _KINDS[one.act])
+        _add_line(table, one, one.question)
         for part in one.parts if parts and one.finding is not None else ():
-            _add_line(
-                table, part, f"  {part.question}", "surprise" if part.answer.surprise else _KINDS[part.answer.act]
-            )
+            _add_line(table, part, f"  {part.question}")
     console.print(table)
     if len(shown) < len(asked):
         console.print(f"the last {len(shown):,} of {len(asked):,} questions; --last 0 shows all", highlight=False)
 
 
-def _add_line(table: Table, one: LoggedQuestion | LoggedAct | LoggedRound, question: str, kind: str) -> None:
-    cells = (f"{one.round:,}", one.value_text, one.interval_text, kind)
+def _add_line(table: Table, one: LoggedQuestion | LoggedAct | LoggedRound, question: str) -> None:
+    cells = (f"{one.round:,}", one.value_text, one.interval_text, one.kind_word)
     when = one.time[:19].replace("T", " ")
     table.add_row(*(Text(printable(cell)) for cell in (*cells, question, one.who or "", when)))
 

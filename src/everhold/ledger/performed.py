@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from everhold.ledger.rounds import Performed
     from everhold.queries.interval import Interval
 
-__all__ = ["LoggedAct", "in_order", "logged_act"]
+__all__ = ["LoggedAct", "in_order", "kind_word", "logged_act"]
 
 _LEADS = ("question", "first", "second")
 _KINDS = {
@@ -27,6 +27,22 @@ _KINDS = {
     "close": "the last act",
     "read": "private reading",
 }
+
+
+_WORDS = {
+    "ask": "forecast",
+    "read": "reading",
+    "close": "reading",
+    "best_of": "choice",
+    "is_better": "one bit",
+    "compare": "verdict",
+    "certify": "certificate",
+}
+
+
+def kind_word(act: str) -> str:
+    """What an act returns, in a word or two."""
+    return _WORDS[act]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +76,11 @@ class LoggedAct(JsonResult):
     def kind_text(self) -> str:
         """What it is, in words."""
         return "interrupted: charged, and nothing was returned" if self.result is None else _KINDS[self.act]
+
+    @property
+    def kind_word(self) -> str:
+        """The same in a word or two."""
+        return "interrupted" if self.result is None else kind_word(self.act)
 
     @property
     def round(self) -> int:

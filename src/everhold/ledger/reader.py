@@ -11,7 +11,7 @@ from everhold.bounds.budget import Budget
 from everhold.bounds.code import Code
 from everhold.errors import LedgerError, SettingError
 from everhold.ledger.codec import AskedBy, BegunEntry, DoneEntry, FindingEntry, Repeat, read_entry
-from everhold.ledger.performed import LoggedAct, in_order, logged_act
+from everhold.ledger.performed import LoggedAct, in_order, kind_word, logged_act
 from everhold.ledger.rounds import Performed
 from everhold.ledger.store import Head, Store
 from everhold.ledger.study import Study
@@ -68,6 +68,11 @@ class LoggedRound:
     def interval_text(self) -> str:
         """The interval for people, rounded outwards."""
         return str(self.answer.interval)
+
+    @property
+    def kind_word(self) -> str:
+        """What its value is, in a word or two."""
+        return "surprise" if self.answer.surprise else kind_word(self.answer.act)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything that readers see, ready for JSON."""
@@ -186,6 +191,11 @@ class LoggedQuestion(JsonResult):
     def act(self) -> str:
         """How it was asked: 'ask', 'read' or 'close'."""
         return self.parts[-1].answer.act
+
+    @property
+    def kind_word(self) -> str:
+        """The same in a word or two."""
+        return "surprise" if self.surprise else kind_word(self.act)
 
     @property
     def kind_text(self) -> str:
@@ -379,7 +389,7 @@ def read_study(path: str | Path) -> StudyFile:
                     raise LedgerError("an act in the ledger ends that never began.")
                 _, budget = charged(budget, begun[0], entry.done.outcome, interrupted=entry.done.interrupted)
                 acts.append(logged_act(Performed(begun[0], entry.done, len(rounds)), begun[1]))
-                closed = closed or (begun[0].kind == "close" and not entry.done.interrupted)
+                closed = closed or begun[0].kind == "close"
                 continue
             rounds.append(logged_round(entry.round, entry.asked_by))
             budget = _after(budget, entry.round)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from everhold.errors import QuestionError
-from everhold.ledger.reader import LoggedQuestion, LoggedRound
+from everhold.ledger.reader import LoggedAct, LoggedQuestion, LoggedRound
 from everhold.queries.answer import Answer
 from everhold.queries.interval import Interval
 from everhold.report.interval_svg import interval_svg
@@ -117,13 +117,15 @@ class QuestionForm:
     kind: str = "share"
     question: str = ""
     more: Mapping[str, str] = field(default_factory=dict)
+    act: str = "ask"
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> QuestionForm:
         """From what a browser sent; files and unknown fields do not count."""
         texts = {name: value.strip() for name, value in given.items() if isinstance(value, str)}
         more = {name: texts[name] for name in FIELDS if texts.get(name)}
-        return cls(texts.get("kind", "share"), texts.get("question", ""), more)
+        act = "read" if texts.get("act") == "read" else "ask"
+        return cls(texts.get("kind", "share"), texts.get("question", ""), more, act)
 
     def statistic(self) -> Statistic[Any]:
         """What it asks for."""
@@ -154,6 +156,7 @@ class AnswerCard:
     cells: list[tuple[str, str, str, Markup]]
     rounds: str
     surprise: bool
+    kind: str
 
     @classmethod
     def of(cls, found: Result, asked: str) -> AnswerCard:
@@ -193,6 +196,7 @@ class AnswerCard:
             cells=[],
             rounds=f"{asked_of}; priced at {found.spent:.1f} nats.",
             surprise=found.surprise,
+            kind=_kind(found if isinstance(found, Answer) else found.parts[-1]),
         )
 
     @classmethod
@@ -209,7 +213,14 @@ class AnswerCard:
             for label, cell in shown
         ]
         rounds = f"{len(found):,} questions. {note}".strip()
-        return cls(found.what, "", "", Markup(""), "", found.what, cells, rounds, found.surprises > 0)
+        kind = _kind(found.parts[-1]) if found.parts else ""
+        return cls(found.what, "", "", Markup(""), "", found.what, cells, rounds, found.surprises > 0, kind)
+
+
+def _kind(answer: Answer) -> str:
+    """What a value is, as a sentence begins."""
+    said = answer.kind_text
+    return said[:1].upper() + said[1:]
 
 
 def _is_date(found: Answer | Finding) -> bool:
@@ -230,7 +241,7 @@ def _drawn(found: Answer | Finding, percent: bool) -> Markup:
     return Markup(interval_svg(found.value, found.low, found.high, bottom=bottom, top=top, wide=560.0, ticks=ticks))
 
 
-def bar(one: LoggedQuestion | LoggedRound) -> Markup:
+def bar(one: LoggedQuestion | LoggedAct | LoggedRound) -> Markup:
     """A line of the log, drawn small; a statistic around its own interval."""
     answer = one.answer
     if answer is not None:

@@ -348,14 +348,13 @@ class Acting:
     def certify(self, number: int, share: object, request_id: str | None, who: str | None) -> Answer:
         """An earlier answer with an interval at the price of a claim now."""
         session, part = self._session, as_share(share)
-        self._mechanism.require_open()
+        known = session.journal.performed_as(request_id) is not None  # what is recorded is returned
+        if not known:
+            self._mechanism.require_open()
         if not 1 <= number <= len(session.journal):
             raise QuestionError(f"there are rounds 1 to {len(session.journal)}, not {number}.")
         begun = Begun("certify", ({"kind": "round", "round": number},), {"share": None if part is None else str(part)})
         nats = self._mechanism.budget.claim_price(part)
-        known = session.journal.performed_as(request_id) is not None  # what is recorded is returned
-        if not known:
-            self._mechanism.require_open()
         if not known and certified(self._mechanism, session.journal[number], nats) is None:
             raise QuestionError(
                 f"the interval of round {number} was computed at {session.journal[number].answer.spent:.1f} nats, and a "

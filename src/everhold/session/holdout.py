@@ -11,6 +11,7 @@ from everhold.data.sample import EngineName, Sample
 from everhold.errors import LedgerError, PrecisionExhausted, QuestionError, ReferenceWarning
 from everhold.ledger.audit import Audit
 from everhold.ledger.codec import AskedBy
+from everhold.ledger.performed import in_order, logged_act
 from everhold.ledger.reader import as_asked, logged_finding, logged_round
 from everhold.ledger.rounds import Begun, RecordedFinding
 from everhold.mechanism.everhold import Everhold
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from everhold.data.schema import Schema
     from everhold.errors import EverholdError
     from everhold.ledger.journal import Journal
-    from everhold.ledger.reader import LoggedQuestion
+    from everhold.ledger.reader import LoggedAct, LoggedQuestion
     from everhold.ledger.replay import Analyst
     from everhold.queries.answer import Preview
     from everhold.queries.protocol import Mechanism, Outcome
@@ -272,11 +273,12 @@ class Holdout:
         """Whether it can be asked: the record can be written, and the study is open."""
         return self.session.usable
 
-    def findings(self) -> list[LoggedQuestion]:
-        """What was asked and answered, as people asked it: statistics with their parts, single questions as they are."""
+    def findings(self) -> list[LoggedQuestion | LoggedAct]:
+        """What was asked and done, as people asked it: statistics with their parts, questions and other acts as they are."""
         journal = self.journal
         rounds = [logged_round(past, journal.asked_by(past.number)) for past in journal]
-        return as_asked(rounds, [logged_finding(*one) for one in journal.findings])
+        asked = as_asked(rounds, [logged_finding(*one) for one in journal.findings])
+        return in_order(asked, [logged_act(*one) for one in journal.performed])
 
     @property
     def price_text(self) -> str:

@@ -11,7 +11,9 @@ from fastapi.concurrency import run_in_threadpool
 from markupsafe import Markup
 from starlette.responses import RedirectResponse, Response
 
+from everhold.acts import Read
 from everhold.errors import EverholdError
+from everhold.queries.disclosed import width_factor
 from everhold.report.figure import session_svg
 from everhold.server.forms import FIELDS, KINDS, AnswerCard, QuestionForm, described, example, vocabulary
 from everhold.server.needs import ServedFor, Server, SignedIn, StudyFor
@@ -19,6 +21,7 @@ from everhold.server.pages.rendering import PageFault, form_of, render
 from everhold.server.signins import SignIn
 from everhold.server.state import ServerState
 from everhold.server.study_writer import StudyWriter
+from everhold.trial import Trial
 
 __all__ = ["router"]
 
@@ -44,7 +47,7 @@ def _about(server: ServerState, study: StudyWriter, signin: SignIn, request: Req
         "columns": columns,
         "words": vocabulary(schema),
         "figure": Markup(drawn),
-        "recent": list(reversed(file.questions[-_RECENT:])),
+        "recent": list(reversed(file.log[-_RECENT:])),
         "kinds": KINDS,
         "fields": list(FIELDS.values()),
         "may_ask": signin.token.allows("ask", study.name),
@@ -68,24 +71,26 @@ async def check(study: StudyFor.READ, signin: SignedIn, server: Server, request:
     """What the public side says of a question while it is typed."""
     form = QuestionForm.read(request.query_params)
     if not form.question:
-        return render("check.html", said="")
+        return render("check.html", said=[])
     caller = server.caller(request.state, signin.token, form.kind, None)
     try:
-        found = await study.rehearse(caller, form.statistic())
+        found = await study.try_both(caller, form.statistic())
     except EverholdError as error:
         return render("check.html", fault=PageFault.of(error))
-    return render("check.html", said=_previewed(AnswerCard.of(found, form.question)))
+    return render("check.html", said=_previewed(found, form.question))
 
 
 @router.post("/studies/{name}/ask")
 async def ask(study: StudyFor.ASK, signin: SignedIn, server: Server, request: Request) -> Response:
     """The answer to the question box."""
     form = QuestionForm.read(await form_of(request, server))
-    request.state.note = {"asked": form.kind, "question": form.question}
+    request.state.note = {"asked": form.kind, "act": form.act, "question": form.question}
     caller = server.caller(request.state, signin.token, form.kind, None)
     found, fault = None, None
     try:
-        found = AnswerCard.of(await study.find(caller, form.statistic()), form.question)
+        wanted = form.statistic()
+        result = await (study.act(caller, Read(wanted)) if form.act == "read" else study.find(caller, wanted))
+        found = AnswerCard.of(result, form.question)
     except EverholdError as error:
         fault = _paid(PageFault.of(error), len(caller.paid))
     about = await run_in_threadpool(_about, server, study, signin, request)
@@ -101,8 +106,24 @@ def _paid(fault: PageFault, parts: int) -> PageFault:
     return replace(fault, then=f"{parts} {many} answered before that, and stand in the history.")
 
 
-def _previewed(card: AnswerCard) -> str:
-    if card.cells:
-        return f"Can be asked: {len(card.cells)} shares. On the public side: {card.cells[0][0]} {card.cells[0][1]}, …"
-    said = card.sentence.removeprefix("For the population: ")
-    return f"Can be asked. The public side says {card.value}; if nothing surprises: {said}"
+def _previewed(trial: Trial, asked: str) -> list[str]:
+    """What asking and what reading would show, and what each costs."""
+    ask, read = AnswerCard.of(trial.ask, asked), AnswerCard.of(trial.read, asked)
+    if ask.cells:
+        first = (
+            f"Can be asked: {len(ask.cells)} shares. Ask: {ask.cells[0][0]} {ask.cells[0][2]}, …, if nothing surprises"
+        )
+        second = f"Read: {read.cells[0][0]} {read.cells[0][2]}, …"
+    else:
+        first = f"Can be asked. Ask: {ask.value}, {_between(ask)} if nothing surprises"
+        second = f"Read: about {_between(read)}"
+    now, then = width_factor(trial.spent), width_factor(trial.spent + trial.read_costs)
+    return [
+        f"{first}; almost free (a surprise costs at least {trial.surprise_costs:.1f} nats).",
+        f"{second}; later asks are then {then:.2f} instead of {now:.2f} times a plain 95 % interval "
+        f"({trial.read_costs:.1f} nats).",
+    ]
+
+
+def _between(card: AnswerCard) -> str:
+    return card.sentence.removeprefix("For the population: ").removesuffix(".")

@@ -18,6 +18,17 @@
     fit();
   }
 
+  // the button says what it does
+  const send = byId("send");
+  const say = () => {
+    const chosen = document.querySelector('input[name="act"]:checked');
+    send.textContent = chosen && chosen.value === "read" ? "Read" : "Ask";
+  };
+  if (send) {
+    for (const one of document.querySelectorAll('input[name="act"]')) one.addEventListener("change", say);
+    say();
+  }
+
   document.addEventListener("click", (event) => {
     const fill = event.target.closest("[data-fill]");
     const copy = event.target.closest("[data-copy]");
