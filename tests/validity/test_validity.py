@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import binom
 
 import everhold as eh
-from everhold.bounds.description_length import Code
+from everhold.bounds.code import Code
 from tests.validity.attackers import ATTACKS, freedman, make_world, new_holdout, play, times_label
 
 DELTA = 0.05
@@ -67,11 +67,12 @@ class Uncharged(Code):
 
     __slots__ = ()
 
-    def nats(self, round):  # noqa: A002
-        return Code().nats(round)
+    @property
+    def nats(self):
+        return Code().quiet(self.asks).nats
 
-    def surprised(self, round, nats):  # noqa: A002
-        return Uncharged(self.surprises + 1, round, 0.0, 0.0)
+    def surprised(self, nats):
+        return replace(self, asks=self.asks + 1, surprises=self.surprises + 1, last=self.asks + 1)
 
 
 @pytest.mark.slow
@@ -86,7 +87,8 @@ def test_control_surprises_that_are_not_charged_are_fatal():
             holdout = new_holdout(world, seed=session)
             if not charged:
                 mechanism = holdout.session.mechanism
-                mechanism._state = replace(mechanism._state, code=Uncharged())
+                budget = replace(mechanism.budget, code=Uncharged())
+                mechanism._state = replace(mechanism._state, budget=budget)
             miss, _ = play(world, holdout, ATTACKS["threshold rider"], rng, 3000)
             outcomes[charged] += miss
     assert outcomes[False] >= 6

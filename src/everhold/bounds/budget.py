@@ -32,7 +32,7 @@ class Budget:
 
     >>> budget = Budget(0.05)
     >>> round(budget.claim_price(), 2), round(budget.disclosed(2.5).claimed().claim_price(), 2)
-    (4.49, 8.08)
+    (4.49, 8.09)
     """
 
     failure_probability: float
