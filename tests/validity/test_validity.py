@@ -13,6 +13,7 @@ import pytest
 from scipy.stats import binom
 
 import everhold as eh
+from everhold.bounds.code import Code
 from tests.validity.attackers import ATTACKS, freedman, make_world, new_holdout, play, times_label
 
 DELTA = 0.05
@@ -57,6 +58,37 @@ def test_every_rule_and_contract_is_valid(settings):
         miss, _ = play(world, holdout, attack, rng, 150)
         missed += miss
     assert missed <= pass_line(sessions)
+
+
+class Uncharged(Code):
+    """A code that forgets what readings disclosed: the mechanism that must fail."""
+
+    __slots__ = ()
+
+    def disclosed(self, nats):
+        return self
+
+
+def test_control_readings_that_are_not_charged_are_fatal():
+    """Three hundred readings of noise, then their vote, read: not charged, nearly every session misses; charged, none."""
+    outcomes = {True: 0, False: 0}
+    for charged in outcomes:
+        for session in range(8):
+            rng = np.random.default_rng([session, 5])
+            rows, public = ({"x": rng.random((size, 300)) < 0.5, "y": rng.random(size) < 0.5} for size in (500, 500))
+            holdout = eh.Holdout(rows, prior=eh.Reference(public), seed=session)
+            if not charged:
+                mechanism = holdout.session.mechanism
+                mechanism._state = replace(mechanism._state, budget=replace(mechanism.budget, code=Uncharged()))
+            reads = holdout.read_many([lambda some, j=j: some["x"][:, j] == some["y"] for j in range(300)])
+            signs = np.array([1.0 if answer.value > 0.5 else -1.0 for answer in reads])
+
+            def vote(some, signs=signs):
+                return ((2.0 * some["x"] - 1.0) @ signs + 0.5 > 0) == some["y"]
+
+            outcomes[charged] += 0.5 not in holdout.read(vote).interval
+    assert outcomes[False] >= 6
+    assert outcomes[True] <= pass_line(8)
 
 
 def test_control_plain_averages_are_fooled():
