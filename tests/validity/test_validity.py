@@ -8,6 +8,8 @@ that must fail: plain averages here, and everhold without charges in `test_sessi
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import binom
