@@ -378,9 +378,9 @@ def test_health_and_metrics_tell_public_values_only(here):
     assert here.http.get("/health").json() == {"status": "ok"}
     text = here.get("/metrics", "aud").text
     asked = here.get("/v1/studies/patients/status").json()["rounds"]
-    assert f'everhold_questions_total{{study="patients"}} {asked}' in text
+    assert f'everhold_rounds_total{{study="patients"}} {asked}' in text
     names = {line.split("{")[0] for line in text.splitlines() if not line.startswith("#")}
-    counted = {"everhold_questions_total", "everhold_surprises_total", "everhold_spent_nats"}
+    counted = {"everhold_rounds_total", "everhold_surprises_total", "everhold_spent_nats"}
     assert names == counted | {"everhold_http_requests_total"}
     _fault(here.get("/metrics"), 403, "not_allowed")
 
