@@ -39,6 +39,7 @@ RANGES = {
 }
 COLUMNS = [*RANGES, "carrier", "origin", "month"]
 DELTA = 0.05
+SPLITS = 3
 
 
 # what is asked ----------------------------------------------------------------------------------------------------------
@@ -244,9 +245,7 @@ class World:
 
     def holdout(self, seed: int, **settings: Any) -> eh.Holdout:
         """Declared in public."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", eh.SchemaWarning)  # January has a single month
-            schema = eh.Schema.propose(self.public)
+        schema = eh.Schema.propose(self.public)
         for column, (low, high) in RANGES.items():
             schema = schema.revised(column, low=low, high=high, missing=False)
         return eh.Holdout(self.private, prior=eh.Reference(self.public), schema=schema, seed=seed, **settings)
@@ -341,30 +340,42 @@ def _worst(ratios: Floats, count: int = 4) -> Iterable[str]:
 
 
 def analyst() -> list[Line]:
-    """All ways, once each."""
+    """All ways, on several splits."""
     table = flights()
-    lines = []
-    for name, promise in WAYS.items():
-        world = by_month(table) if promise.january else by_lot(table, 0)
-        normal = np.array([one.normal(world.private, Z) for one in QUESTIONS])
-        truth = [one.value(world.everyone) for one in QUESTIONS]
+    splits = [_measured(by_lot(table, seed)) for seed in range(SPLITS)]
+    january = _measured(by_month(table))
+    return [_judged(name, way, [january] if way.january else splits) for name, way in WAYS.items()]
+
+
+def _measured(world: World) -> tuple[World, Floats, list[float]]:
+    """A world, the normal half-widths, and the truth."""
+    normal = np.array([one.normal(world.private, Z) for one in QUESTIONS])
+    return world, normal, [one.value(world.everyone) for one in QUESTIONS]
+
+
+def _judged(name: str, promise: Promise, worlds: Sequence[tuple[World, Floats, list[float]]]) -> Line:
+    found, wrong = [], 0
+    for world, normal, truth in worlds:
         results = promise.way(world, 1)
-        ratios = widths(results, normal)
-        hard = np.array([one.kind in ("variance", "correlation") for one in QUESTIONS])
-        print(f"       {name}: {_kinds(ratios)}")
-        for said in _worst(ratios):
-            print(f"         {said}")
-        middle, worst, worst_hard = float(np.median(ratios)), float(ratios[~hard].max()), float(ratios[hard].max())
-        wrong = missed(results, truth)
-        kept = middle <= promise.median and not wrong and (promise.january or (worst <= 6.0 and worst_hard <= 8.0))
-        said = f"median {middle:.2f}, worst {worst:.2f}, of variances and correlations {worst_hard:.2f}, {wrong} missed"
-        promised = f"median at most {promise.median}, none missed"
-        promised += "" if promise.january else ", worst 6, of variances and correlations 8"
-        if promise.first is not None:
-            kept = kept and ratios[0] <= promise.first
-            said, promised = f"first {ratios[0]:.2f}, {said}", f"first at most {promise.first}, {promised}"
-        lines.append(Line(f"40 questions, {name}, over normal intervals for 40", said, promised, bool(kept)))
-    return lines
+        found.append(widths(results, normal))
+        wrong += missed(results, truth)
+    ratios = np.max(found, axis=0)  # of the splits
+    spread = np.array([one.kind in ("variance", "correlation") for one in QUESTIONS])
+    print(f"       {name}: {_kinds(ratios)}")
+    for said in _worst(ratios):
+        print(f"         {said}")
+    middle, first = float(np.median(found)), float(ratios[0])
+    worst, worst_spread = float(ratios[~spread].max()), float(ratios[spread].max())
+    kept = middle <= promise.median
+    measured = f"median {middle:.2f}, worst {worst:.2f}, spreads {worst_spread:.2f}"
+    promised = f"median at most {promise.median}"
+    if not promise.january:  # the other months are the whole of their population, and nothing can be missed
+        kept = kept and not wrong and worst <= 6.0 and worst_spread <= 8.0
+        measured, promised = f"{measured}, {wrong} missed", f"{promised}, worst 6, spreads 8, none missed"
+    if promise.first is not None:
+        kept = kept and first <= promise.first
+        measured, promised = f"first {first:.2f}, {measured}", f"first at most {promise.first}, {promised}"
+    return Line(f"40 questions, {name}, over normal intervals for 40", measured, promised, kept)
 
 
 def coverage() -> Line:
@@ -571,13 +582,15 @@ def quiet_asks() -> list[Line]:
 
 def run() -> list[Line]:
     """All promises."""
-    return [
-        *analyst(),
-        coverage(),
-        exact_tail(),
-        numbers(),
-        *comparison(),
-        after_quiet_asks(),
-        best(),
-        *quiet_asks(),
-    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # January has a single month, and few rows; both are meant
+        return [
+            *analyst(),
+            coverage(),
+            exact_tail(),
+            numbers(),
+            *comparison(),
+            after_quiet_asks(),
+            best(),
+            *quiet_asks(),
+        ]

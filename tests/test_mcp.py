@@ -56,7 +56,7 @@ def _compare(found, expected):
     assert [cell["value"] for cell in table["cells"]] == [cell.value for cell in expected[4].cells]
     assert wrong.is_error
     assert "Did you mean 'smoker'" in wrong.content[0].text
-    assert status["questions"] == expected[5]
+    assert status["rounds"] == expected[5]
     assert share["surprise"]
     assert "charged" in share["in_words"]
 

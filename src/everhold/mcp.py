@@ -184,7 +184,7 @@ def _standing(study: Askable) -> dict[str, Any]:
         status = study.status()
         more = {name: status[name] for name in ("acts", "closed", "disclosed", "claim_price", "width", "width_text")}
     return {
-        "questions": study.rounds,
+        "rounds": study.rounds,
         "surprises": study.surprises,
         "spent": study.spent,
         "private_rows": study.size,

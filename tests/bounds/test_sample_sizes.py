@@ -10,8 +10,9 @@ import pytest
 
 import everhold as eh
 from everhold.bounds import baselines, paper, sample_size, surprises
-from everhold.bounds.description_length import Code
+from everhold.bounds.code import Code, automatic_price, beyond_nats
 from everhold.errors import SettingError
+from everhold.mechanism.tolerance import Anytime
 
 POINT = {"rounds": 1e6, "failure_probability": 0.05}
 
@@ -20,13 +21,13 @@ def test_the_table_of_sample_sizes():
     """ε = 0.2 on the [-1, 1] scale, δ = 0.05, λ = 1/2, T = 10⁶: every number of the documentation's table."""
     assert paper.rows_needed(0.2, density=0.5, constants="printed", **POINT) == 157_955_711
     assert paper.rows_needed(0.2, density=0.5, constants="corrected", **POINT) == 719_036_494
-    assert sample_size.rows_needed(0.2, density=0.5, **POINT) == 939_603
-    assert sample_size.rows_needed(0.2, density=0.5, rule="entropic", **POINT) == 1_260_206
+    assert sample_size.rows_needed(0.2, density=0.5, **POINT) == 996_859
+    assert sample_size.rows_needed(0.2, density=0.5, rule="entropic", **POINT) == 1_340_689
     assert baselines.gaussian_rows(0.2, **POINT) == pytest.approx(6.84e6, rel=1e-2)
     assert baselines.gaussian_rows(0.2, transfer="rogers", **POINT) == pytest.approx(7.65e6, rel=1e-2)
     assert baselines.splitting_rows(0.2, **POINT) == 876_000_000
     assert baselines.non_adaptive_rows(0.2, **POINT) == 876
-    assert sample_size.rows_with_surprises(0.2, surprises=8, **POINT) == 20_163
+    assert sample_size.rows_with_surprises(0.2, surprises=8, **POINT) == 21_633
 
 
 def test_the_papers_formulas_by_mpmath():
@@ -73,32 +74,47 @@ def test_singling_out_bound():
     assert paper.singling_out_ln(100.0, 10_000, 1e-9) > 0.0, "vacuous at real prices, as the errata say"
 
 
+def after(surprising, asks, horizon=None):
+    """The code after so many asks, some of them surprises in the nearest cell."""
+    code = Code(horizon)
+    for t in range(1, asks + 1):
+        code = code.surprised(beyond_nats(1, 10**9, 10**9)) if t in surprising else code.quiet()
+    return code
+
+
 @pytest.mark.parametrize("surprising", [[], [1, 2, 3], [10, 500, 900], list(range(1, 1000, 20))])
-def test_no_session_costs_more_than_the_worst_case(surprising):
-    code = Code()
-    for t in surprising:
-        code = code.after(round=t, cell=1)
-    worst = sample_size.worst_nats(1000, len(surprising), 0.05)
-    assert math.log(40.0) + code.nats(1000) <= worst + 1e-5
+@pytest.mark.parametrize("declared", [False, True])
+def test_no_session_costs_more_than_the_worst_case(surprising, declared):
+    code = after(surprising, 999, 1000 if declared else None)
+    worst = sample_size.worst_nats(1000, len(surprising), 0.05, declared=declared)
+    assert automatic_price(0.05, code) <= worst + 1e-5
+    assert worst <= automatic_price(0.05, code) + 60, "not far from what really happens"
 
 
 def test_no_pattern_of_a_short_session_costs_more_than_the_worst_case():
-    """Exhaustive: every set of surprising rounds before round t ≤ 12."""
-    for t in range(1, 13):
+    """Exhaustive: every set of surprising asks before ask t ≤ 11, and no later ask of fewer surprises is cheaper."""
+    for t in range(1, 12):
         for pattern in range(2 ** (t - 1)):
-            code = Code()
-            for s in range(1, t):
-                if pattern >> (s - 1) & 1:
-                    code = code.after(round=s, cell=1)
-            assert math.log(40.0) + code.nats(t) <= sample_size.worst_nats(t, pattern.bit_count(), 0.05) + 1e-5
+            code = after({s for s in range(1, t) if pattern >> (s - 1) & 1}, t - 1)
+            price = automatic_price(0.05, code)
+            assert price <= sample_size.worst_nats(t, pattern.bit_count(), 0.05) + 1e-5
+            assert price <= sample_size.worst_nats(12, pattern.bit_count(), 0.05) + 1e-5
 
 
 def test_nearest_cell_is_the_worst():
-    """With cells of half a tolerance a surprise j cells out uses up (1 + (j-1)Δ/γ)² of χ² for ln(2j(j+1)) nats."""
+    """With cells of half a tolerance a surprise j cells out uses up (1 + (j-1)Δ/γ)² of χ² for at most ln(4j(j+1)) nats."""
     for gap_share in (0.05, 0.3, 0.667, 0.999):  # γ/τ
         for j in range(2, 2000):
             used = math.floor((1.0 + (j - 1) * 0.5 / gap_share) ** 2)
-            assert math.log(2 * j * (j + 1)) / math.log(4.0) <= used
+            assert math.log(4 * j * (j + 1)) / math.log(8.0) <= used
+            assert beyond_nats(j, 3000, 3000) <= math.log(4 * j * (j + 1)) + 1e-12
+            assert beyond_nats(j, 3000, 0) <= math.log(4 * j * (j + 1)) + 1e-12
+
+
+def test_the_noise_is_that_of_the_mechanism():
+    for ask in (1, 5, 100, 10**4, 10**6):
+        for declared in (None, 1, 40, 10**5):
+            assert sample_size.noise_of(ask, declared) == Anytime().noise_at(ask, declared)
 
 
 @pytest.mark.parametrize("rule", ["gradient", "corrective", "entropic"])

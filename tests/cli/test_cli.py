@@ -85,10 +85,10 @@ class TestWholeStudy:
         tried = run("try", study, "age > 70")
         assert "a surprise would cost" in tried.output
         status = json.loads(run("status", study, "--json").stdout)
-        assert status["questions"] > 10
+        assert status["rounds"] > 10
         assert status["surprises"] >= 1
         logged = [json.loads(line) for line in run("log", study, "--last", 0, "--json").stdout.splitlines()]
-        assert sum(len(one["parts"]) or 1 for one in logged) == status["questions"]
+        assert sum(len(one["parts"]) or 1 for one in logged) == status["rounds"]
         assert [one["question"][:7] for one in logged if one["parts"]] == ["mean of", "city × ", "0.9 qua"]
         assert logged[0]["who"] == "ann"
         assert "asked by" in run("log", study).output

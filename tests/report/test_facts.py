@@ -18,7 +18,7 @@ def test_facts_are_those_of_the_record(tmp_path):
     )
     assert facts["rows"] == 4_000
     assert facts["confidence"] == 0.9
-    assert facts["questions"] == len(file.rounds)
+    assert facts["rounds"] == len(file.rounds)
     assert facts["surprises"] == file.surprises > 0
     assert facts["head"] == str(file.head)
     assert facts["created"] == file.study.created

@@ -243,7 +243,7 @@ def test_who_may_do_what(tmp_path):
             if kind.needs == "manage":
                 assert made.post(path, body, "ann").status_code == 403
             assert made.post(path, {**body, "nonsense": 1}, "cus").status_code == 422
-        assert made.get("/v1/studies/patients/status").json()["questions"] == 0
+        assert made.get("/v1/studies/patients/status").json()["rounds"] == 0
         assert made.get("/v1/studies/patients/status").json()["acts"] == 0
 
 
@@ -331,7 +331,7 @@ def test_a_batch_counts_its_questions(tmp_path):
         assert made.post("/v1/studies/patients/best_of", {"questions": [*many, *many]}).status_code == 413
         wide = {"statistic": "histogram", "arguments": {"question": "age", "bins": 200}}
         assert made.post("/v1/studies/patients/read", {"question": wide}).status_code == 422
-        assert made.get("/v1/studies/patients/status").json()["questions"] == 101
+        assert made.get("/v1/studies/patients/status").json()["rounds"] == 101
 
 
 @pytest.mark.parametrize("act", PLAY, ids=lambda one: one.name)

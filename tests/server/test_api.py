@@ -73,7 +73,7 @@ def test_every_question_gets_the_answer_that_the_library_gives(tmp_path):
                 question = body["question"] if kind == "ask" else statistic(kind, body)
                 expected = near.ask(question).to_dict()
             assert told.json() == expected, kind
-        assert far.get("/v1/studies/theirs/status").json()["questions"] == near.rounds
+        assert far.get("/v1/studies/theirs/status").json()["rounds"] == near.rounds
         assert near.surprises >= 1  # otherwise little was compared
 
 
@@ -100,9 +100,9 @@ def test_a_statistic_is_asked_for_by_those_who_may_ask(here):
 def test_the_same_request_id_is_answered_once(here):
     body = {"question": "age BETWEEN 20 AND 30", "request_id": "one"}
     first = here.post("/v1/studies/patients/ask", body)
-    rounds = here.get("/v1/studies/patients/status").json()["questions"]
+    rounds = here.get("/v1/studies/patients/status").json()["rounds"]
     assert here.post("/v1/studies/patients/ask", body).json() == first.json()
-    assert here.get("/v1/studies/patients/status").json()["questions"] == rounds
+    assert here.get("/v1/studies/patients/status").json()["rounds"] == rounds
     other = {**body, "question": "age BETWEEN 20 AND 31"}
     assert (
         "belongs to another question"
@@ -257,7 +257,7 @@ def test_what_is_told_of_a_study(here):
     assert eh.Schema.from_toml(told["schema_toml"])["city"].categories == ("Hull", "Leeds", "York")
     audit = here.get("/v1/studies/patients/audit", "aud").json()
     assert audit["ok"]
-    assert audit["rounds"] == told["questions"]
+    assert audit["rounds"] == told["rounds"]
     certificate = here.get("/v1/studies/patients/certificate").json()
     assert certificate["head"] == audit["head"]
     assert len(certificate["rounds"]) == audit["rounds"]
@@ -388,10 +388,10 @@ def test_a_body_that_grows_without_saying_so_is_cut_off(here):
 def test_health_and_metrics_tell_public_values_only(here):
     assert here.http.get("/health").json() == {"status": "ok"}
     text = here.get("/metrics", "aud").text
-    asked = here.get("/v1/studies/patients/status").json()["questions"]
-    assert f'everhold_questions_total{{study="patients"}} {asked}' in text
+    asked = here.get("/v1/studies/patients/status").json()["rounds"]
+    assert f'everhold_rounds_total{{study="patients"}} {asked}' in text
     names = {line.split("{")[0] for line in text.splitlines() if not line.startswith("#")}
-    counted = {"everhold_questions_total", "everhold_surprises_total", "everhold_spent_nats"}
+    counted = {"everhold_rounds_total", "everhold_surprises_total", "everhold_spent_nats"}
     assert names == counted | {"everhold_http_requests_total"}
     _fault(here.get("/metrics"), 403, "not_allowed")
 
@@ -461,7 +461,7 @@ def test_clients_read_their_own_writes(tmp_path):
 
         def analyst(question):
             answer = made.post("/v1/studies/patients/ask", {"question": question}).json()
-            seen[answer["round"]] = made.get("/v1/studies/patients/status").json()["questions"]
+            seen[answer["round"]] = made.get("/v1/studies/patients/status").json()["rounds"]
 
         threads = [threading.Thread(daemon=True, target=analyst, args=(text,)) for text in ("age > 40", "age > 50")]
         for waiting, one in enumerate(threads, 1):
@@ -515,5 +515,5 @@ def test_many_at_once_are_answered_as_one_after_the_other(tmp_path):
         assert not failed
         assert all(len(texts) == 1 for texts in told.values())
         status = made.get("/v1/studies/patients/status").json()
-        assert status["questions"] == len(told) == 3 + 32 * 3
+        assert status["rounds"] == len(told) == 3 + 32 * 3
         assert made.get("/v1/studies/patients/audit", "aud").json()["ok"]

@@ -40,7 +40,7 @@ def made(tmp_path):
 
 
 def _rounds(made):
-    return made.get("/v1/studies/patients/status").json()["questions"]
+    return made.get("/v1/studies/patients/status").json()["rounds"]
 
 
 def test_one_request_cannot_charge_ten_thousand_questions(made):
@@ -137,7 +137,7 @@ def test_readers_see_a_round_when_its_answer_leaves(tmp_path):
         wait_for(lambda: len(read_study(tmp_path / "patients.everhold").rounds) == 1)  # durable
 
         def counts():
-            status = made.get("/v1/studies/patients/status", "aud").json()["questions"]
+            status = made.get("/v1/studies/patients/status", "aud").json()["rounds"]
             return status, made.get("/v1/studies/patients/log", "aud").json()["total"]
 
         clock.now += 2.999
@@ -550,14 +550,14 @@ def test_a_board_and_a_file_move_when_answers_leave(tmp_path):
         )
         fetching.start()
         for _ in range(5):
-            assert made.get("/v1/studies/coins/status").json()["questions"] == 0
+            assert made.get("/v1/studies/coins/status").json()["rounds"] == 0
             assert made.get("/v1/contests/coins/board").json()["places"] == []
         assert not fetched
         clock.now += 0.002
         for one in (*asking, fetching):
             one.join()
         assert b"smoker" in fetched[0]
-        assert made.get("/v1/studies/coins/status").json()["questions"] == 1
+        assert made.get("/v1/studies/coins/status").json()["rounds"] == 1
         assert len(made.get("/v1/contests/coins/board").json()["places"]) == 1
 
 

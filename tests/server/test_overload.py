@@ -71,7 +71,7 @@ class TestOutsideTheWriter:
             assert found["slow"].status_code == 422
             assert "longer than 20 s on the public rows" in found["slow"].json()["error"]["message"]
             assert not any(name.startswith("writer") for name in threads)
-            assert made.get("/v1/studies/patients/status").json()["questions"] == 3
+            assert made.get("/v1/studies/patients/status").json()["rounds"] == 3
 
     def test_the_deadline_is_kept(self, tmp_path, monkeypatch):
         """Where every chunk is later than the deadline, the first one says so."""

@@ -181,7 +181,7 @@ def test_asking_without_scripts(page):
     assert 'class="interval"' in told.text
     assert "For the population: between" in told.text
     status = here.get("/v1/studies/patients/status").json()
-    assert f"<dd>{status['questions']:,}</dd>" in told.text
+    assert f"<dd>{status['rounds']:,}</dd>" in told.text
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_a_file_does_not_leave_before_its_answers(tmp_path, monkeypatch):
         fetched = []
         fetching = _later(lambda: fetched.append(made.get("/v1/studies/patients/file", "aud").content))
         for _ in range(20):
-            assert made.get("/v1/studies/patients/status").json()["questions"] == 0
+            assert made.get("/v1/studies/patients/status").json()["rounds"] == 0
         assert not fetched
         go_on.set()
         wait_for(lambda: made.state.grid.waiting)
@@ -124,4 +124,4 @@ def test_numbers_that_are_none_are_refused(tmp_path):
         ):
             assert made.http.post("/studies/patients/ask", data={**form, "csrf": csrf}).status_code == 422
             assert "wrong" in made.http.get("/studies/patients/check", params=form).text
-        assert made.get("/v1/studies/patients/status").json()["questions"] == 0
+        assert made.get("/v1/studies/patients/status").json()["rounds"] == 0

@@ -142,7 +142,7 @@ def test_http_and_page(folder, study, known):
             assert 'role="status"' in answered.text
             checked = made.http.get("/studies/patients/check", params=form).text
             assert "Can be asked" in checked
-        rounds = made.get("/v1/studies/patients/status").json()["questions"]
+        rounds = made.get("/v1/studies/patients/status").json()["rounds"]
     with eh.Holdout.open(study) as held:
         assert held.rounds == rounds
 

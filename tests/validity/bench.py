@@ -69,6 +69,10 @@ class Bench:
         count = Sums.yes_no(int(bits.sum()), self.n)
         return self.judge(self.round(count, Act(kind, **act), Fraction(1, 2))[2], truth)
 
+    def last(self, bits: np.ndarray) -> Answer:
+        """The last act: as exact as can be, with all that is left of δ."""
+        return self.read(bits, kind="close", share=Fraction(1))
+
     def ask(self, bits: np.ndarray, forecast: Fraction, *, truth: float = 0.5):
         """An ask with a forecast of the adversary's choice; its interval is a claim too."""
         offer, outcome, answer = self.round(Sums.yes_no(int(bits.sum()), self.n), ASK, forecast)
@@ -89,16 +93,19 @@ class Bench:
         self.held.pay(charged(self.held.budget, Begun("is_better", (), {"by": 0.0}), yes)[1])
         return yes
 
-    def compare(self, first: np.ndarray, second: np.ndarray, truth: str) -> str:
+    def verdict_price(self, share: Fraction | None) -> float:
+        return self.held.budget.claim_price(share, parts=2, sides=1)
+
+    def compare(self, first: np.ndarray, second: np.ndarray, truth: str, share: Fraction | None = None) -> str:
         """A verdict by the rows on which they differ."""
-        nats = self.held.budget.claim_price(parts=2, sides=1)
+        nats = self.verdict_price(share)
         n10, n01 = int((first & ~second).sum()), int((second & ~first).sum())
         verdict = "neither"
         if mcnemar_refutes(n10, n01, nats):
             verdict = "first"
         elif mcnemar_refutes(n01, n10, nats):
             verdict = "second"
-        options = {"method": "mcnemar", "parts": 2, "sides": 1, "share": None}
+        options = {"method": "mcnemar", "parts": 2, "sides": 1, "share": None if share is None else str(share)}
         self.held.pay(charged(self.held.budget, Begun("compare", (), options), verdict)[1])
         self.missed |= verdict not in ("neither", truth)
         return verdict
@@ -121,9 +128,6 @@ class Bench:
         """Whether a row's coins agree with the weights on the whole; ties by a fair coin: a share of exactly one half."""
         score = (2.0 * coins - 1.0) @ np.asarray(weights, float)
         return np.where(score == 0.0, self.coins(1)[:, 0], score > 0.0).astype(bool)
-
-    def price_of_next(self) -> float:
-        return self.held.budget.claim_price()
 
 
 @contextmanager

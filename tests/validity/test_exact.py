@@ -21,18 +21,14 @@ from everhold.ledger.rounds import Digest, Round
 from everhold.ledger.walk import certified
 from everhold.mechanism import measure as measures
 from everhold.mechanism.everhold import Everhold, Offer
-from everhold.mechanism.measure import (
-    STEPS,
-    CountCells,
-    CountTolerance,
-    Foreseen,
-    GroupMeanCells,
-    GroupShareCells,
-    MeanCells,
-    Precision,
-    QuantileCells,
-)
-from everhold.mechanism.pairs import DifferenceCells, PairedCells
+from everhold.mechanism.measures.counts import CountCells
+from everhold.mechanism.measures.groups import GroupMeanCells, GroupShareCells
+from everhold.mechanism.measures.measure import STEPS, Foreseen, Precision
+from everhold.mechanism.measures.numbers import MeanCells
+from everhold.mechanism.measures.pairs import DifferenceCells, PairedCells
+from everhold.mechanism.measures.quantiles import QuantileCells
+from everhold.mechanism.measures.spreads import SpreadCells
+from everhold.mechanism.measures.tolerances import CountTolerance
 from everhold.mechanism.tolerance import TOLERANCE_ONE, Tolerance
 from everhold.queries.expression import number, question_of
 from everhold.queries.expression.groups import quantile_of
@@ -159,11 +155,18 @@ def assert_least_step(measure, outcome, private) -> None:
     """The printed interval contains the private one; with one step less it would not, but for the room of the grid."""
     assert contains(measure, outcome, private)
     j, step = outcome
-    if step:
+    if not step:
+        return
+    if isinstance(measure, QuantileCells):
         _, low, high = measure.ends((j, step - 1))
-        quantum = Fraction(measures.QUANTUM) if not isinstance(measure, QuantileCells) else 0
-        inner = Fraction(low) + (quantum if low else 0), Fraction(high) - (quantum if high < 1.0 else 0)
-        assert private[0] < inner[0] or inner[1] < private[1], "a smaller step is enough"
+    else:
+        edges, within = measure.within.cells.edges(j), measure.within
+        below, above = (
+            Fraction(measures._ladder(radius, step - 1, within.precision.ladder), measures.PLACE_ONE)
+            for radius in within.radii
+        )
+        low, high = edges[0] - below, edges[1] + above
+    assert private[0] < low or high < private[1], "a smaller step is enough"
 
 
 @pytest.mark.parametrize("known", [0, 5])
@@ -283,6 +286,42 @@ def test_a_group_means_printed_interval_contains_the_private_one():
             seen.add(outcome[1])
             assert_least_step(measure, outcome, private)
     assert len(seen) > 5
+
+
+class _Variance:
+    parts, sign, ranges = (None, None, None), None, ((-1.0, 1.0), (0.0, 1.0))
+
+
+def test_a_variances_printed_interval_contains_every_variance_of_its_means():
+    """Random rows and forecasts: each mean's private interval has its part of the price, and the result's contains all
+    variances that they allow. Control: without the step it often would not."""
+    rng = np.random.default_rng(6)
+    narrower = stepped = 0
+    for trial in range(60):
+        n, nats = int(rng.integers(10, 300)), float(rng.uniform(1, 8))
+        x = np.rint(np.clip(rng.normal(0.1, rng.uniform(0.05, 0.6), n), -1, 1) * VALUE_ONE)
+        square = np.rint(2.0 * x * x / VALUE_ONE - VALUE_ONE)
+        forecasts = (
+            SketchValue("mean", 1, 10, 50.0, round(rng.uniform(0.01, 0.1) * STEPS**2)),
+            SketchValue("mean", -3, 5, 50.0, round(rng.uniform(0.005, 0.05) * STEPS**2)),
+        )
+        at = seen_from(n, nats=nats, noise=None if trial % 2 else 2.5)
+        measure = SpreadCells(_Variance(), SketchValue("mean", -3, 5, 50.0), forecasts, at)
+        outcome = measure.decide([Sums.of(-x), Sums.of(x), Sums.of(square)])
+        found = []
+        for part, rates in zip((x, square), measure.rates, strict=True):
+            assert rates.nats >= nats + log(2) - 1e-12
+            steps = (part + VALUE_ONE).astype(int)
+            found.append(rates.interval(int(steps.sum()), int((steps.astype(object) ** 2).sum()), n, 0))
+        mean, second = [(2 * float(end) - 1) for end in found[0]], [float(end) for end in found[1]]
+        least = max(second[0] - max(mean[0] ** 2, mean[1] ** 2), 0.0)
+        most = second[1] - (0.0 if mean[0] <= 0.0 <= mean[1] else min(mean[0] ** 2, mean[1] ** 2))
+        assert contains(measure, outcome, (least, min(most, 1.0)))
+        if outcome is not QUIET:
+            stepped += outcome[1] > 0
+            narrower += measure.ends((outcome[0], 0))[1] > least
+    assert stepped > 5
+    assert narrower > 5, "the first step is always enough: this tests nothing"
 
 
 # exact failure probabilities --------------------------------------------------------------------------------------------

@@ -78,7 +78,30 @@ def swapped(seed: int) -> Sample:
     return rows
 
 
-SAMPLES = [BASE, *(changed(seed) for seed in range(9)), *(swapped(seed) for seed in range(5))]
+def extreme(seed: int) -> Sample:
+    """Samples without any spread, without a group, without a value: two of each kind."""
+    rows = {name: column.copy() for name, column in BASE.items()}
+    match seed // 2:
+        case 0:
+            rows["x"][:], rows["y"][:] = 40.0 + seed / 1000, 20.0
+        case 1:
+            rows["x"][:] = np.nan
+            rows["y"][seed] += 0.1
+        case 2:
+            rows["g"][:] = False
+            rows["x"][seed] += 0.1
+        case 3:
+            rows["k"][:], rows["y"][:] = 0, 0.0
+            rows["x"][seed] += 0.1
+    return rows
+
+
+SAMPLES = [
+    BASE,
+    *(changed(seed) for seed in range(9)),
+    *(swapped(seed) for seed in range(5)),
+    *(extreme(seed) for seed in range(8)),
+]
 
 
 # what a session says ----------------------------------------------------------------------------------------------------
@@ -433,7 +456,8 @@ def test_a_mutant_that_prints_the_private_variance_is_found(monkeypatch, kind):
 
 def test_a_mutant_that_refuses_small_groups_is_found(monkeypatch):
     """An error that depends on the private size of a group is one bit."""
-    from everhold.mechanism.measure import GroupMeanCells, in_steps
+    from everhold.mechanism.measures.groups import GroupMeanCells
+    from everhold.mechanism.measures.measure import in_steps
 
     decide = GroupMeanCells.decide
 

@@ -24,7 +24,7 @@ from everhold.queries.protocol import SketchValue
 from tests.validity.bench import DRAWS, Bench, number_sums, uncharged
 
 DELTA, FALSE_ALARM = 0.05, 1e-3
-HALF = Fraction(1, 2)
+HALF, LITTLE = Fraction(1, 2), Fraction(1, 100)
 
 
 def pass_line(sessions: int) -> int:
@@ -40,18 +40,18 @@ def clearly_more(sessions: int) -> int:
 # adversaries ------------------------------------------------------------------------------------------------------------
 
 
-def votes_of_readings(bench: Bench, readings: int) -> None:
+def votes_of_readings(bench: Bench, readings: int, share: Fraction | None) -> None:
     """Read fresh coins one after the other, keep the sign of each deviation, and read the vote."""
     coins = bench.coins(readings)
-    signs = [np.sign(bench.read(coins[:, j]).value - 0.5) for j in range(readings)]
-    bench.read(bench.vote(coins, signs))
+    values = [bench.read(coins[:, j], share=share).value for j in range(readings)]
+    bench.last(bench.vote(coins, np.array(values) - 0.5))
 
 
 def votes_of_batches(bench: Bench, batch: int) -> None:
     """One batch of readings at one price, then the vote: a batch's cells are charged to what comes after it."""
     coins = bench.coins(batch)
     values = [bench.read(coins[:, j], parts=batch, place=j + 1).value for j in range(batch)]
-    bench.read(bench.vote(coins, np.array(values) - 0.5))
+    bench.last(bench.vote(coins, np.array(values) - 0.5))
 
 
 def votes_of_fine_batches(bench: Bench, batches: int, size: int) -> None:
@@ -61,7 +61,7 @@ def votes_of_fine_batches(bench: Bench, batches: int, size: int) -> None:
         bench.read(coins[:, j], parts=size, place=j % size + 1, share=Fraction(1, 10)).value
         for j in range(batches * size)
     ]
-    bench.read(bench.vote(coins, np.array(values) - 0.5), share=Fraction(1))
+    bench.last(bench.vote(coins, np.array(values) - 0.5))
 
 
 def rider(bench: Bench, asks: int, inside: float) -> None:
@@ -72,7 +72,7 @@ def rider(bench: Bench, asks: int, inside: float) -> None:
         forecast = HALF - tau + Fraction(inside * 0.5 / sqrt(bench.n))
         _, outcome = bench.ask(coins[:, j], max(forecast, Fraction(0)))
         signs[j] = 0.0 if outcome is None and inside else 1.0 if outcome is not None else -1.0
-    bench.read(bench.vote(coins, signs))
+    bench.last(bench.vote(coins, signs))
 
 
 def _forecast(u: Fraction) -> SketchValue:
@@ -100,7 +100,7 @@ def best_of_batches(bench: Bench, batches: int, size: int) -> None:
     for _ in range(batches):
         coins = bench.coins(size)
         winners.append(coins[:, bench.best_of(coins)])
-    bench.read(winners[0] if batches == 1 else bench.vote(np.stack(winners, axis=1), np.ones(batches)))
+    bench.last(winners[0] if batches == 1 else bench.vote(np.stack(winners, axis=1), np.ones(batches)))
 
 
 def bits(bench: Bench, pairs: int) -> None:
@@ -110,7 +110,7 @@ def bits(bench: Bench, pairs: int) -> None:
     for j in range(pairs):
         yes = bench.is_better(coins[:, 2 * j], coins[:, 2 * j + 1])
         signs[2 * j : 2 * j + 2] = (1.0, -1.0) if yes else (-1.0, 1.0)
-    bench.read(bench.vote(coins, signs))
+    bench.last(bench.vote(coins, signs))
 
 
 def verdicts(bench: Bench, judged: int) -> None:
@@ -121,15 +121,15 @@ def verdicts(bench: Bench, judged: int) -> None:
     coins, signs = bench.coins(judged), np.zeros(judged)
     handicaps = np.zeros((bench.n, judged), bool)
     for j in range(judged):
-        price = bench.held.budget.claim_price(parts=2, sides=1)
+        price = bench.verdict_price(LITTLE)
         handicap = bench.rng.random(bench.n) < min(sqrt(2.0 * price / bench.n), 0.95)
         handicaps[:, j] = handicap
         first = handicap | coins[:, j]
         second = ~handicap & ~coins[:, j]
-        signs[j] = 1.0 if bench.compare(first, second, "first") == "first" else -1.0
+        signs[j] = 1.0 if bench.compare(first, second, "first", LITTLE) == "first" else -1.0
     score = ((2.0 * coins - 1.0) * ~handicaps) @ signs
     vote = np.where(score == 0.0, bench.coins(1)[:, 0], score > 0.0).astype(bool)
-    bench.read(vote)
+    bench.last(vote)
 
 
 def mixed(bench: Bench, acts: int) -> None:
@@ -157,13 +157,13 @@ def mixed(bench: Bench, acts: int) -> None:
     vote = bench.vote(coins, signs)
     bench.certify(*bench.ask(vote, HALF))
     bench.compare(vote, ~vote, "neither")  # equal in the population: any verdict is wrong
-    bench.read(vote, kind="close", share=Fraction(1))
+    bench.last(vote)
 
 
 ADVERSARIES: dict[str, tuple[int, int, Callable[[Bench], None]]] = {
     # sessions charged, sessions uncharged, attack
-    "2 fine readings, vote": (400, 0, lambda b: votes_of_readings(b, 2)),
-    "150 readings, vote": (100, 30, lambda b: votes_of_readings(b, 150)),
+    "2 fine readings, vote": (400, 0, lambda b: votes_of_readings(b, 2, None)),
+    "150 readings, vote": (100, 30, lambda b: votes_of_readings(b, 150, LITTLE)),
     "3 batches of 10 readings, vote": (200, 40, lambda b: votes_of_fine_batches(b, 3, 10)),
     "a batch of 40, vote": (100, 40, lambda b: votes_of_batches(b, 40)),
     "rider, 100 asks at the edge": (100, 30, lambda b: rider(b, 100, 0.0)),
@@ -228,7 +228,7 @@ def moments(bench: Bench, asks: int, *, printed: bool) -> None:
             width = float(high - low)
         seen[j] = width if outcome is None else 0.0
     told = seen - np.median(seen)
-    bench.read(bench.vote(coins, np.sign(told)))
+    bench.last(bench.vote(coins, np.sign(told)))
 
 
 @pytest.mark.slow
@@ -258,7 +258,7 @@ def test_a_guess_from_somebody_who_saw_the_rows_breaks_the_guarantee():
         for j in range(100):
             _, outcome = bench.ask(coins[:, j], Fraction(int(coins[:, j].sum()), bench.n))
             quiet += outcome is None
-        bench.read(bench.vote(coins, shares - 0.5))
+        bench.last(bench.vote(coins, shares - 0.5))
         count += bench.missed
     assert quiet == 2000
     assert count == 20

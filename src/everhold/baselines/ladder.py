@@ -8,8 +8,8 @@ from math import floor
 from typing import TYPE_CHECKING
 
 from everhold.baselines.mechanism import BaselineContext, BaselineProposal, IntervalAnswer
+from everhold.bounds.code import Code, automatic_weight_nats
 from everhold.bounds.concentration import confidence_nats, kl_interval
-from everhold.bounds.description_length import Code
 from everhold.bounds.elementary import ln
 from everhold.errors import QuestionError, SettingError
 from everhold.queries.protocol import QUIET
@@ -95,12 +95,18 @@ class Ladder:
         if cell is QUIET:
             return memory
         steps = floor(1 / Fraction(self.step) + Fraction(1, 2)) + 1
-        return _Best(cell, memory.code.surprised(proposal.round, ln(float(steps))))
+        return _Best(cell, _before(memory.code, proposal.round).surprised(ln(float(steps))))
 
     def nats(self, memory: _Best, t: int, context: BaselineContext) -> float:
-        """The price of the improvements so far."""
-        return confidence_nats(context.failure_probability) + memory.code.nats(t)
+        """The price of the improvements so far, and of an interval with every answer: all of δ is for these."""
+        weight = automatic_weight_nats(t, None)
+        return confidence_nats(context.failure_probability) + weight + _before(memory.code, t).nats
 
     def tolerance(self, memory: _Best, context: BaselineContext) -> float:
         """One step, once there is a best loss."""
         return 0.0 if memory.steps is None else 2.0 * self.step
+
+
+def _before(code: Code, t: int) -> Code:
+    """The code before submission t: those since the last improvement were quiet."""
+    return code.quiet(t - 1 - code.asks)

@@ -1,7 +1,7 @@
 """From a price to a width: Chernoff's bound for means of [0, 1]-valued draws, and its inversion.
 
 With probability 1-δ, simultaneously in every round, `kl(x ‖ p) ≤ C/n`: x is the sample's mean on the share scale, p the
-population's, C the price (`description_length`), n the number of rows. The functions here search for the p that this
+population's, C the price (`code`), n the number of rows. The functions here search for the p that this
 allows, and every search returns the endpoint that cannot overclaim. See `docs/theory/intervals.md`.
 """
 

@@ -1,4 +1,4 @@
-"""Compare the guarantees of all mechanisms, and recommend one, even if it is not everhold."""
+"""Compare what all mechanisms guarantee and what every act gives, and recommend, even if it is not everhold."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from html import escape
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from everhold.bounds import baselines, paper, sample_size
+from everhold.bounds import baselines, paper, sample_size, widths
 from everhold.errors import SettingError, require_number, require_whole
 
 if TYPE_CHECKING:
@@ -38,7 +38,14 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All options for one set of numbers; print it, or use `options` and `recommended`."""
+    """All options for one set of numbers; print it, or use `options`, `acts` and `recommended`.
+
+    Attributes:
+        options: mechanisms, each with its guarantee for `rounds` adaptive questions.
+        recommended, reason: which of them, and why.
+        acts: everhold's acts and ways of splitting the rows, with what each gives if forecasts fit; none without `rows`.
+        advice: which of them, in words.
+    """
 
     rounds: float
     rows: float | None
@@ -47,6 +54,8 @@ class Plan:
     options: tuple[Option, ...]
     recommended: str
     reason: str
+    acts: tuple[widths.Way, ...] = ()
+    advice: str = ""
 
     def __getitem__(self, mechanism: str) -> Option:
         """The option of that name."""
@@ -71,7 +80,16 @@ class Plan:
                 f"{mark + option.mechanism:<31}{_rows_text(option.rows_needed):>13}"
                 f"{_width_text(option.half_width):>12}   {option.assumes}"
             )
-        return "\n".join([*lines, "", f"Recommended: {self.recommended}. {self.reason}"])
+        lines += ["", f"Recommended: {self.recommended}. {self.reason}"]
+        if self.acts:
+            lines += ["", f"{'  act, if forecasts fit':<54}{'nats':>6}{'half-width':>12}{'group of 10 %':>15}   call"]
+            for way in self.acts:
+                lines.append(
+                    f"  {way.name:<52}{way.nats:>6.1f}{_width_text(way.half_width):>12}{_width_text(way.group):>15}   "
+                    + (way.call or "no everhold needed")
+                )
+            lines += ["", self.advice]
+        return "\n".join(lines)
 
     __repr__ = __str__
 
@@ -85,6 +103,21 @@ class Plan:
         return (
             "<table><thead><tr><th>mechanism</th><th>rows needed</th><th>half-width</th><th>rests on</th></tr></thead>"
             f"<tbody>{body}</tbody></table><p>Recommended: <b>{escape(self.recommended)}</b>. {escape(self.reason)}</p>"
+            + self._acts_html()
+        )
+
+    def _acts_html(self) -> str:
+        if not self.acts:
+            return ""
+        body = "".join(
+            f"<tr><td style='text-align:left'>{escape(way.name)}</td><td>{way.nats:.1f}</td>"
+            f"<td>{_width_text(way.half_width)}</td><td>{_width_text(way.group)}</td>"
+            f"<td style='text-align:left'>{escape(way.call) or 'no everhold needed'}</td></tr>"
+            for way in self.acts
+        )
+        return (
+            "<table><thead><tr><th>act, if forecasts fit</th><th>nats</th><th>half-width</th><th>group of 10 %</th>"
+            f"<th>call</th></tr></thead><tbody>{body}</tbody></table><p>{escape(self.advice).replace(chr(10), '<br>')}</p>"
         )
 
 
@@ -97,8 +130,12 @@ def plan(
     density: float = 0.5,
     surprises: int = 20,
     domain_bits: float | None = None,
+    reference: float | None = None,
+    reads: int = 1,
+    candidates: int = 1,
+    generations: int = 1,
 ) -> Plan:
-    """Every mechanism's numbers for a holdout of `rows` rows and `rounds` adaptive questions.
+    """Every mechanism's numbers for a holdout of `rows` rows and `rounds` adaptive questions, and every act's.
 
     Args:
         rounds: T, the number of adaptive questions to plan for.
@@ -108,12 +145,22 @@ def plan(
         density: λ, how dense the population is in the prior (1/2: known features, unknown yes/no labels).
         surprises: the number of surprises to expect with a prior that fits; also Thresholdout's overfitting budget.
         domain_bits: size of an explicit domain, for private multiplicative weights; None if there is none.
+        reference: public rows; as many as private ones when left out.
+        reads: how many questions are to be read, with narrow intervals.
+        candidates: how many models or questions the best is chosen of.
+        generations: in how many steps it is chosen, each of which may depend on the one before.
 
     >>> p = plan(rows=1_000_000, half_width=0.1, rounds=1e6)
     >>> p.recommended
     'everhold'
     >>> p["everhold, worst case"].rows_needed < p["Gaussian noise"].rows_needed
     True
+    >>> print(plan(rows=20_000, rounds=100, candidates=1000).advice)
+    An interval with every adaptive question: ask, the last of 100 declared, ±0.0299, by Holdout(rounds=100); ask(q).
+    One narrow interval after the asks: the first reading after 100 asks, ±0.0101, by read(q).
+    Questions that are fixed together, as the last act: the last act, one question, ±0.00718, by close([...]).
+    The best of many candidates, with one interval for it: choose on one half, one interval on the other, ±0.00988. With all
+    rows in one holdout: the best of 1,000, then close, ±0.0145; the best of 1,000, then read, ±0.0163.
     """
     for value, what in ((rounds, "rounds"), (confidence, "confidence"), (density, "density")):
         require_number(value, what)
@@ -121,6 +168,12 @@ def plan(
         if given is not None:
             require_number(given, what)
     require_whole(surprises, "surprises")
+    for whole, what in ((reads, "reads"), (candidates, "candidates"), (generations, "generations")):
+        require_whole(whole, what)
+    if reference is not None:
+        require_number(reference, "reference")
+        if not 1 <= reference < inf:
+            raise SettingError(f"reference is {reference!r}. Expected at least 1 public row.")
     if rows is None and half_width is None:
         raise SettingError("plan needs rows, or half_width, or both: what you have or what you want.")
     if rows is not None and not 1 <= rows < inf:
@@ -217,7 +270,12 @@ def plan(
             ),
         )
     name, reason = _recommend(options, rows, half_width, rounds=t, surprises=surprises, delta=delta)
-    return Plan(t, rows, half_width, confidence, tuple(options), name, reason)
+    acts: tuple[widths.Way, ...] = ()
+    if rows is not None:
+        table = widths.Table(int(rows), int(reference or rows))
+        wanted = {"asks": int(t), "reads": reads, "candidates": candidates, "generations": generations}
+        acts = widths.ways(table, failure_probability=delta, **wanted)
+    return Plan(t, rows, half_width, confidence, tuple(options), name, reason, acts, widths.advice(acts))
 
 
 def _recommend(

@@ -1,9 +1,9 @@
-"""Everhold's own sample size, in both directions: rows needed for a precision, precision reached with rows.
+"""Everhold's own sample size for asks, in both directions: rows needed for a precision, precision reached with rows.
 
 Worst case over analysts and populations: a quiet answer is off by at most τ from the sample and the sample by at most
 w from the population, so τ + w = ε; a surprise needs `γ = τ - w = ε - 2w` and there are at most k(γ) of them
-(`surprises`). k surprises in T rounds cost at most `worst_nats`, and n = 2C/w². It remains to choose w.
-See `docs/theory/sample_size.md`.
+(`surprises`). k surprises in T asks cost at most `worst_nats`, and n = 2C/w². It remains to choose w.
+Readings and other acts have exact prices of their own: `bounds.plan`. See `docs/theory/sample_size.md`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from math import ceil, inf, sqrt
 from typing import TYPE_CHECKING, Literal
 
-from everhold.bounds.concentration import confidence_nats, hoeffding_rows
-from everhold.bounds.description_length import cell_nats, integer_nats
-from everhold.bounds.elementary import ln, ln_binomial
+from everhold.bounds.code import Code, automatic_price
+from everhold.bounds.concentration import hoeffding_rows
+from everhold.bounds.elementary import ln
 from everhold.bounds.surprises import chi_square_at_most, entropic_surprises, gradient_surprises
 from everhold.errors import SettingError
 
@@ -24,6 +24,7 @@ __all__ = [
     "NOISE",
     "SHARE",
     "Rule",
+    "noise_of",
     "precision_reached",
     "precision_with_surprises",
     "rows_needed",
@@ -35,31 +36,47 @@ __all__ = [
 Rule = Literal["gradient", "corrective", "entropic"]
 
 NOISE = 4.0
-"""Chance alone would exceed a tolerance below this many standard deviations of a mean of n rows."""
+"""A promised precision keeps the tolerance above this many standard deviations of a mean of n rows."""
 SHARE = 0.6
 """The default tolerance as a share of the sampling half-width (`docs/theory/tolerance.md`)."""
 
 _MARGIN = 2.0**-15  # twice the rounding error of the grid of values
 _SPLITS = 400  # grid of the search for the split of ε: every split is valid, a finer grid is only a little better
-_LN2 = ln(2.0)
 
 
-def worst_nats(rounds: float, surprises: int, failure_probability: float) -> float:
-    """The largest price of any session of T rounds with at most k surprises, each in the cell next to the tolerance.
+def noise_of(ask: int, declared: int | None = None) -> float:
+    """How many standard deviations the default tolerance of an ask is at least: as `mechanism.tolerance.Anytime`.
 
-    `ln(2/δ) + ln 2 + L(T) + ln C(T-1, k) + ln((k+1)(k+2)) + k ln 4`: description B, which the mixture exceeds by at most
-    ln 2. A surprise further out reduces χ² by more than it adds in nats, so the nearest cell is the worst.
+    >>> round(noise_of(1), 2), round(noise_of(1000), 2), round(noise_of(1000, 1000), 2)
+    (2.49, 3.9, 3.53)
+    """
+    if declared is not None and ask <= declared:
+        return min(max(sqrt(1.8 * ln(float(declared))), 1.5), NOISE)
+    return min(sqrt(2.0 * ln(2.0 * ask + 20.0)), NOISE)
+
+
+def worst_nats(
+    rounds: float, surprises: int, failure_probability: float, *, declared: bool = False, cell: int = 1
+) -> float:
+    """The largest price of the interval of any of T asks, after at most k surprises that each lie `cell` cells out.
+
+    The automatic price (`code.automatic_price`) at ask T. Of *when* the surprises came, only the number counts here: the
+    parts F and B of the code are functions of it, and A, by gaps, is left out, which can only raise the price. A cell
+    costs at most `ln(4 j(j+1))`, the part of its code that falls with the distance. For `cell` = 1 and cells of half a
+    tolerance this is the worst case: a surprise further out reduces χ² by more than it adds in nats.
+
+    Args:
+        rounds: T.
+        surprises: k; of T asks at most T - 1 come before the last.
+        failure_probability: δ.
+        declared: whether the session declared `rounds=T`.
+        cell: j.
     """
     t = _whole(rounds, "rounds")
-    most = min(surprises, t - 1)
-    return (
-        confidence_nats(failure_probability)
-        + _LN2
-        + integer_nats(t)
-        + ln_binomial(t - 1, min(most, (t - 1) // 2))
-        + ln(float((most + 1) * (most + 2)))
-        + most * cell_nats(1)
-    )
+    k = min(surprises, t - 1)
+    cells = k * ln(4.0 * cell * (cell + 1.0))
+    worst = Code(t if declared else None, t - 1, k, t - 1 if k else 0, inf if k else 0.0, cells)
+    return automatic_price(failure_probability, worst)
 
 
 def rows_needed(
@@ -70,14 +87,14 @@ def rows_needed(
     failure_probability: float = 0.05,
     rule: Rule = "corrective",
 ) -> int:
-    """Rows that guarantee the half-width ε (on the [-1, 1] scale) for any T adaptive questions.
+    """Rows that guarantee the half-width ε (on the [-1, 1] scale) for any T adaptive asks.
 
     With probability 1-δ over the rows. Assumes independent rows, a population that is λ-dense in the prior, a sketch whose
     estimates are exact over the prior, and a rule with a proved bound on surprises: `Gradient(step="gap")`,
     `Corrective(proved=True)` or `Entropic(proved=True)`, with exact projections.
 
     >>> f"{rows_needed(0.2, rounds=1e6, density=0.5):.2e}"
-    '9.40e+05'
+    '9.97e+05'
     """
     if not 0.0 < half_width <= 2.0:
         raise SettingError(f"a half-width on the [-1, 1] scale lies in (0, 2], not at {half_width!r}")
@@ -118,11 +135,11 @@ def rows_with_surprises(
 ) -> int:
     """Rows that are enough *if* there are only k surprises, as in a session with a fitting prior.
 
-    For the default tolerance and a reference as large as the sample; assumes that every surprise is `cell` cells beyond the
-    tolerance. There is no guarantee about k.
+    For asks with the default tolerance, without a declared number of them, and a reference as large as the sample; assumes
+    that every surprise is `cell` cells beyond the tolerance. There is no guarantee about k.
 
     >>> rows_with_surprises(0.2, rounds=1e6, surprises=8)
-    20163
+    21633
     """
     if not 0.0 < half_width <= 2.0:
         raise SettingError(f"a half-width on the [-1, 1] scale lies in (0, 2], not at {half_width!r}")
@@ -144,9 +161,8 @@ def precision_with_surprises(
 def _width_times_root_rows(rounds: float, surprises: int, failure_probability: float, cell: int) -> float:
     """(τ + w)·√n: w·√n = sqrt(2C), and τ is the larger of its share of w and the noise of two means of n rows."""
     t = _whole(rounds, "rounds")
-    further = min(surprises, t - 1) * (cell_nats(cell) - cell_nats(1))
-    w = sqrt(2.0 * (worst_nats(rounds, surprises, failure_probability) + further))
-    return w + max(SHARE * w, NOISE * sqrt(2.0)) + _MARGIN
+    w = sqrt(2.0 * worst_nats(rounds, surprises, failure_probability, cell=cell))
+    return w + max(SHARE * w, noise_of(t) * sqrt(2.0)) + _MARGIN
 
 
 def smallest_width(enough: Callable[[float], bool]) -> float:

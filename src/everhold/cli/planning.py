@@ -23,15 +23,30 @@ def plan(
     confidence: Annotated[float, typer.Option(help="Probability that all intervals are simultaneously valid.")] = 0.95,
     density: Annotated[float, typer.Option(help="How dense the population is in the prior.")] = 0.5,
     surprises: Annotated[int, typer.Option(help="How many surprises to expect.")] = 20,
+    reference: Annotated[float | None, typer.Option(help="Public rows; as many as private ones if left out.")] = None,
+    reads: Annotated[int, typer.Option(help="How many questions are to be read, with narrow intervals.")] = 1,
+    candidates: Annotated[int, typer.Option(help="How many models or questions the best is chosen of.")] = 1,
+    generations: Annotated[int, typer.Option(help="In how many adaptive steps it is chosen.")] = 1,
 ) -> None:
-    """Compare the guarantees of everhold and other mechanisms for your numbers.
+    """Compare what everhold's acts and other mechanisms give for your numbers.
 
-    Example:
+    Examples:
 
         everhold plan --rows 100000 --half-width 0.05 --rounds 1e6
+
+        everhold plan --rows 20000 --rounds 100 --reads 10 --candidates 1000 --generations 5
     """
     found = eh.plan(
-        rounds=rounds, rows=rows, half_width=half_width, confidence=confidence, density=density, surprises=surprises
+        rounds=rounds,
+        rows=rows,
+        half_width=half_width,
+        confidence=confidence,
+        density=density,
+        surprises=surprises,
+        reference=reference,
+        reads=reads,
+        candidates=candidates,
+        generations=generations,
     )
     say(str(found))
 

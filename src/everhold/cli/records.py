@@ -62,7 +62,7 @@ def _server_status(study: RemoteStudy, server: str, as_json: bool) -> None:
 def _say_facts(name: str, facts: dict[str, Any]) -> None:
     draws = "rows" if facts["unit"] is None else "units"
     say(
-        f"{name}: {facts['questions']:,} questions, {facts['surprises']:,} surprises, {facts['acts']:,} other acts, "
+        f"{name}: {facts['rounds']:,} rounds, {facts['surprises']:,} surprises, {facts['acts']:,} other acts, "
         f"{facts['spent']:.1f} nats spent\n"
         f"{facts['width_text']}{_behind(facts)}\n"
         f"{facts['rows']:,} private {draws}, confidence {facts['confidence']:g}, {facts['prior']}\n"
@@ -208,7 +208,7 @@ def plot(
             f"{place} is not an SVG file. Expected a name that ends in .svg; browsers and editors open it."
         )
     _require_free(place, study)
-    place.write_text(session_svg(file.rounds, title=f"{study.stem}: {len(file.rounds):,} questions"), encoding="utf-8")
+    place.write_text(session_svg(file.rounds, title=f"{study.stem}: {len(file.rounds):,} rounds"), encoding="utf-8")
     say(f"Wrote {place}")
 
 

@@ -72,6 +72,7 @@ def create(
     say(f"Created {study}: {holdout.size:,} private {draws}, {holdout.schema!r}")
     say(f"Keep {study}.key secret. The study file itself contains no private row.")
     say(f"Head: {holdout.head}")
+    say(holdout.outlook())
     say(f'Next: everhold ask {study} "…"')
     holdout.release()
 

@@ -551,9 +551,7 @@ class TestSet:
         draws = "pairs" if self._options.pairs else "rows"
         held = self._held
         asked = (
-            ""
-            if held is None
-            else f", questions: {held.rounds:,}, surprises: {held.surprises:,}, {held.spent:.1f} nats"
+            "" if held is None else f", rounds: {held.rounds:,}, surprises: {held.surprises:,}, {held.spent:.1f} nats"
         )
         return f"TestSet({self.task}, {len(self._mine.index):,} private {draws}{asked}; prior: {self.prior})"
 
@@ -566,7 +564,7 @@ class TestSet:
             "confidence": f"{self._options.confidence:g}",
         }
         if held is not None:
-            facts |= {"questions": f"{held.rounds:,}", "surprises": f"{held.surprises:,}", "nats": f"{held.spent:.1f}"}
+            facts |= {"rounds": f"{held.rounds:,}", "surprises": f"{held.surprises:,}", "nats": f"{held.spent:.1f}"}
         rows = "".join(
             f"<tr><th style='text-align:left'>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts.items()
         )

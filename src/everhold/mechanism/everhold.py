@@ -20,26 +20,16 @@ from everhold.bounds.code import Code
 from everhold.bounds.concentration import confidence_nats, hoeffding_width, kl_interval, known_rows_range
 from everhold.errors import HoldoutClosed, QuestionError, ReplayError, SettingError
 from everhold.mechanism.estimator import second_moment
-from everhold.mechanism.measure import (
-    STEPS,
-    CountCells,
-    CountTolerance,
-    Foreseen,
-    GroupMeanCells,
-    GroupShareCells,
-    MeanCells,
-    MeanTolerance,
-    Measure,
-    Precision,
-    QuantileCells,
-    count_interval,
-    place_of,
-    room_beyond,
-)
-from everhold.mechanism.pairs import DifferenceCells, PairedCells
+from everhold.mechanism.measures.counts import CountCells, count_interval
+from everhold.mechanism.measures.groups import GroupMeanCells, GroupShareCells
+from everhold.mechanism.measures.measure import STEPS, Foreseen, Measure, Precision, place_of
+from everhold.mechanism.measures.numbers import MeanCells
+from everhold.mechanism.measures.pairs import DifferenceCells, PairedCells
+from everhold.mechanism.measures.quantiles import QuantileCells
+from everhold.mechanism.measures.spreads import SpreadCells, combined
+from everhold.mechanism.measures.tolerances import CountTolerance, MeanTolerance, room_beyond
 from everhold.mechanism.rules.rule import Constraint, check_fit
 from everhold.mechanism.sketch import Sketch, unchanged
-from everhold.mechanism.spreads import SpreadCells, combined
 from everhold.mechanism.tolerance import Anytime, ToleranceInputs
 from everhold.queries.act import ASK, Act
 from everhold.queries.answer import Answer, Preview
@@ -159,6 +149,7 @@ class Everhold:
         self._known = known_rows
         self._estimator = estimator
         self._contract: Contract = contract or Anytime()
+        self._quantum = 2.0**-16 if units else 2.0**-17  # rounding of a row, and of the mean of a unit's rows
         self._adaptive = isinstance(self._contract, Anytime)
         self._grouped = self._adaptive and not units and not estimator.fresh
         self._state = _State(estimator.start(), Budget(failure_probability, Code(horizon)))
@@ -236,7 +227,7 @@ class Everhold:
         noise = None
         if act.kind == "ask":
             noise = self._noise(state.budget.code)
-        at = Foreseen(nats, self._n, self._known, noise, precision, state.misfit)
+        at = Foreseen(nats, self._n, self._known, noise, precision, state.misfit, self._quantum)
         if isinstance(query, GROUPED):
             if not self._grouped or (look := self._estimator.look(state.sketch, query.parts)) is None:
                 raise QuestionError(
@@ -307,8 +298,9 @@ class Everhold:
             return nats, _EXACT
         if act.parts >= _LARGE_BATCH:
             return nats, _BATCH
-        fine = Fraction(min(state.budget.spending.claims + 1, 6), 2)
-        return nats, Precision(fine)
+        claims = state.budget.spending.claims
+        fine = Fraction(min(claims + 1, 6), 2) if claims else Fraction(1, 4)
+        return nats, Precision(fine, start=Fraction(103 if state.misfit < 1.5 else 105, 100))
 
     def needs(self, proposal: Offer) -> tuple[Query, ...]:
         """The linear questions whose private sums are wanted."""

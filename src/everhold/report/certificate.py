@@ -34,7 +34,7 @@ def guarantee(study: Study) -> str:
 def cite(file: StudyFile) -> str:
     """A citation of a study, with its ledger head."""
     return (
-        f"Answers from an everhold study of {len(file.rounds):,} question{'' if len(file.rounds) == 1 else 's'} with "
+        f"Answers from an everhold study of {len(file.rounds):,} round{'' if len(file.rounds) == 1 else 's'} with "
         f"{file.surprises:,} surprise{'' if file.surprises == 1 else 's'}, created "
         f"{file.study.created[:10]}, ledger head {file.head}; everhold {file.study.version}, after Huh, Efficient Adaptive "
         "Data Analysis over Dense Distributions."
@@ -56,7 +56,7 @@ def certificate_json(file: StudyFile, audit: Audit) -> dict[str, Any]:
         "prior": file.study.prior,
         "settings": file.study.settings,
         "schema": file.study.schema.to_toml(),
-        "questions": len(file.rounds),
+        "questions": len(file.questions),
         "surprises": file.surprises,
         "spent": file.spent,
         **budget_facts(file.budget, acts=len(file.acts), closed=file.closed),

@@ -38,7 +38,7 @@ def study_facts(study: Study, *, rounds: int, surprises: int, spent: float, head
     `sampling_half_width`: the sampling error of a share near one half at this price; the tolerance comes on top.
     """
     return {
-        "questions": rounds,
+        "rounds": rounds,
         "surprises": surprises,
         "rows": study.rows,
         "unit": study.unit,

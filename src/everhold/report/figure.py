@@ -48,9 +48,9 @@ def session_svg(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDE} {price_bottom + 40}" role="img" '
         f'aria-label="{escape(_summary(rounds), quote=True)}" font-family="system-ui, sans-serif" font-size="13">',
         "<style>.s-ink{fill:#1f2937}.s-line{stroke:#9ca3af}.s-quiet{stroke:#2563eb;fill:#2563eb}.s-surprise{stroke:#c2410c;"
-        "fill:#c2410c}.s-price{stroke:#047857;fill:none}@media (prefers-color-scheme: dark){.s-ink{fill:#e5e7eb}"
+        "fill:#c2410c}.s-read{stroke:#7c3aed;fill:#7c3aed}.s-price{stroke:#047857;fill:none}@media (prefers-color-scheme: dark){.s-ink{fill:#e5e7eb}"
         ".s-line{stroke:#4b5563}.s-quiet{stroke:#60a5fa;fill:#60a5fa}.s-surprise{stroke:#fb923c;fill:#fb923c}"
-        ".s-price{stroke:#34d399}}</style>",
+        ".s-read{stroke:#c4b5fd;fill:#c4b5fd}.s-price{stroke:#34d399}}</style>",
         f'<text class="s-ink" x="{_LEFT}" y="20" font-weight="600">{escape(title)}</text>',
     ]
     for value in (0.0, 0.25, 0.5, 0.75, 1.0):
@@ -59,13 +59,14 @@ def session_svg(
     width = max(0.6, min(4.0, (_WIDE - _LEFT - _RIGHT) / (2.0 * max(len(drawn), 1))))
     for one in drawn:
         answer = one.answer.as_share()
-        kind = "s-surprise" if answer.surprise else "s-quiet"
+        kind = "s-surprise" if answer.surprise else "s-quiet" if answer.act == "ask" else "s-read"
         at = x(answer.round)
         said = f"round {answer.round}: {one.question} = {answer.value:.4g} in {answer.interval}"
+        dot = f'<circle cx="{at:.1f}" cy="{y(answer.value):.1f}" r="{max(1.6, width):.1f}" stroke="none"/>'
         parts.append(
             f'<g class="{kind}"><title>{escape(said)}</title><line x1="{at:.1f}" x2="{at:.1f}" y1="{y(answer.low):.1f}" '
             f'y2="{y(answer.high):.1f}" stroke-width="{width:.1f}" opacity="0.55"/>'
-            f'<circle cx="{at:.1f}" cy="{y(answer.value):.1f}" r="{max(1.6, width):.1f}" stroke="none"/></g>'
+            f"{dot if answer.value == answer.value else ''}</g>"
         )
     parts.append(f'<text class="s-ink" x="{_LEFT}" y="{price_top - 10}">price in nats</text>')
     if budget is not None:
@@ -83,9 +84,10 @@ def session_svg(
     parts.append(f'<text class="s-ink" x="{_LEFT}" y="{foot}">round 1</text>')
     parts.append(f'<text class="s-ink" x="{_WIDE - _RIGHT}" y="{foot}" text-anchor="end">round {last:,}</text>')
     parts.append(
-        f'<g transform="translate({_WIDE - 330},14)"><circle class="s-quiet" cx="0" cy="0" r="5"/>'
+        f'<g transform="translate({_WIDE - 480},14)"><circle class="s-quiet" cx="0" cy="0" r="5"/>'
         '<text class="s-ink" x="10" y="5">answered from the sketch</text>'
-        '<circle class="s-surprise" cx="200" cy="0" r="5"/><text class="s-ink" x="210" y="5">surprise</text></g>'
+        '<circle class="s-surprise" cx="200" cy="0" r="5"/><text class="s-ink" x="210" y="5">surprise</text>'
+        '<circle class="s-read" cx="300" cy="0" r="5"/><text class="s-ink" x="310" y="5">private reading</text></g>'
     )
     return "".join([*parts, "</svg>"])
 

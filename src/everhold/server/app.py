@@ -120,7 +120,7 @@ def _metrics(server: ServerState, token: Token) -> str:
 
     seen = {one.name: server.status(one, token) for one in server.seen_by(token)}
     for name, kind, about, key in (
-        ("questions_total", "counter", "Questions answered.", "questions"),
+        ("rounds_total", "counter", "Rounds answered.", "rounds"),
         ("surprises_total", "counter", "Surprises among them.", "surprises"),
         ("spent_nats", "gauge", "The price so far.", "spent"),
     ):

@@ -450,7 +450,7 @@ class StatusOut(BaseModel):
 
     name: str
     kind: Literal["study", "contest"]
-    questions: int
+    rounds: int
     surprises: int | None = Field(description="Null where a contest keeps it from entrants.")
     rows: int
     unit: str | None

@@ -15,7 +15,7 @@ from everhold.ledger.codec import question_to_dict
 from everhold.ledger.rounds import Begun
 from everhold.ledger.walk import certified
 from everhold.mechanism.everhold import Everhold
-from everhold.mechanism.measure import count_of
+from everhold.mechanism.measures.measure import count_of
 from everhold.queries.act import Act
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Judgement
@@ -157,7 +157,7 @@ class Acting:
                 raise QuestionError("a table has many values. Expected questions with one value each.")
 
     def require_one_batch(self, things: Sequence[Any]) -> None:
-        """Refuse what cannot be read at once, in the last act."""
+        """Refuse what cannot be read at once, in the last act and in a verdict."""
         if self._mechanism.closed:  # what was read then is returned again; anything else is refused
             return
         batches = 0
@@ -170,8 +170,8 @@ class Acting:
         lockstep(things, tried, self._declared)
         if batches > 1:
             raise QuestionError(
-                "the last act reads everything at once, and a statistic here takes several steps (a quantile, with unit= or "
-                "with public rows that are drawn anew). Read that one before you close. Nothing was charged."
+                "this act reads everything at once, and a statistic here takes several steps (a quantile, with unit= or "
+                "with public rows that are drawn anew). Read that one by itself. Nothing was charged."
             )
 
     def _as_foreseen(self, query: Any) -> Answer:
@@ -254,6 +254,8 @@ class Acting:
             known = self._session.journal.performed_as(
                 request_id
             )  # what is recorded is returned, also after the last act
+            if known is None:
+                self.require_one_batch(things)
             parts = self._count(things) if known is None else known.begun.options.get("parts", 0)
             options = {"method": "intervals", "parts": parts, "sides": 2}
             decide = self._by_intervals(things, Act("close", parts=parts, share=part))

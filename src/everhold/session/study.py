@@ -242,6 +242,7 @@ class _Record:
                 if self._begun is None:
                     raise LedgerError("an act in the ledger ends that never began.")
                 begun, self._begun = self._begun, None
+                self._check_parts(begun)
                 yield Performed(begun, entry.done, self._done)
                 continue
             self._check_request(entry)
@@ -256,6 +257,22 @@ class _Record:
             if entry.round.is_text:
                 self._answers[entry.round.number] = entry.round.name, entry.round.answer
             yield entry.round
+
+    def _check_parts(self, begun: Begun) -> None:
+        """A verdict by intervals is priced for as many intervals as its questions take."""
+        if begun.kind != "compare" or begun.options.get("method") != "intervals":
+            return
+        try:
+            parts = sum(
+                len(next(statistic(one["name"], one["arguments"]).steps(self._declared)))
+                if one["kind"] == "statistic"
+                else 1
+                for one in begun.asked
+            )
+        except (KeyError, TypeError, ValueError, StopIteration, QuestionError) as error:
+            raise LedgerError(f"a recorded verdict cannot be computed again ({type(error).__name__}).") from None
+        if parts != begun.options.get("parts"):
+            raise LedgerError(f"a recorded verdict was priced for {begun.options.get('parts')} intervals, not {parts}.")
 
     def _check_announced(self, entry: Entry) -> None:
         """A reading is one that was announced before it was made, with the same options."""

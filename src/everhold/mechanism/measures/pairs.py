@@ -16,18 +16,9 @@ import numpy as np
 from everhold.bounds.binomial import bet_rate, paired_interval
 from everhold.bounds.elementary import ln
 from everhold.bounds.fan import fan_group_difference
-from everhold.mechanism.measure import (
-    STEPS,
-    Foreseen,
-    Found,
-    Lesson,
-    Rates,
-    Within,
-    count_of,
-    in_steps,
-    place_of,
-    spread_of,
-)
+from everhold.mechanism.measures.cells import Found, Within
+from everhold.mechanism.measures.measure import STEPS, Foreseen, Lesson, count_of, in_steps, place_of, spread_of
+from everhold.mechanism.measures.numbers import Rates
 from everhold.queries.grid import VALUE_ONE, GridValues
 from everhold.queries.protocol import NOTHING, QUIET
 

@@ -10,21 +10,13 @@ from typing import TYPE_CHECKING
 
 from everhold.bounds.derived import Place, correlation_from, variance_from
 from everhold.bounds.elementary import ln
-from everhold.mechanism.measure import (
-    PLACE_ONE,
-    QUANTUM,
-    STEPS,
-    Foreseen,
-    Found,
-    Rates,
-    Within,
-    in_steps,
-    place_of,
-)
+from everhold.mechanism.measures.cells import Found, Within
+from everhold.mechanism.measures.measure import PLACE_ONE, STEPS, Foreseen, in_steps, place_of
+from everhold.mechanism.measures.numbers import Rates
 from everhold.queries.protocol import NOTHING
 
 if TYPE_CHECKING:
-    from everhold.mechanism.measure import Lesson
+    from everhold.mechanism.measures.measure import Lesson
     from everhold.queries.expression.groups import SpreadOf
     from everhold.queries.grid import Sums
     from everhold.queries.protocol import Outcome, SketchValue
@@ -67,14 +59,16 @@ class SpreadCells:
         places = [
             (
                 float(place_of(one)),
-                max(float(place_of(one)) - rate.radii[0] - QUANTUM, 0.0),
-                min(float(place_of(one)) + rate.radii[1] + QUANTUM, 1.0),
+                max(float(place_of(one)) - rate.radii[0] - self.at.quantum, 0.0),
+                min(float(place_of(one)) + rate.radii[1] + self.at.quantum, 1.0),
             )
             for one, rate in zip(self.means, rates, strict=True)
         ]
         value, low, high = combined(self.query, places)
         radii = value - low, high - value
-        alone = max(0.5 * (high - low) / sqrt(2.0 * nats), 2.0**-30)
+        # The ends of all means at once are farther apart than those of the result: about so much of it is noise.
+        noise = 0.35 if self.query.sign is None else 0.25
+        alone = max(noise * (high - low) / sqrt(2.0 * nats), 2.0**-30)
         spread = alone * sqrt(1.0 + rows / draws)
         within = Within.around(place_of(self.reading), spread, alone, radii, min(rows, draws), self.at)
         object.__setattr__(self, "within", within)
@@ -93,7 +87,7 @@ class SpreadCells:
         known, found = min(self.at.known, m), []
         for (first, squares), rate in zip(ups, self.rates, strict=True):
             low, high = rate.interval(first, squares, m, known)
-            found.append((first / (m * STEPS), float(low) - QUANTUM, float(high) + QUANTUM))
+            found.append((first / (m * STEPS), float(low) - self.at.quantum, float(high) + self.at.quantum))
         return [(value, max(low, 0.0), min(high, 1.0)) for value, low, high in found]
 
     def decide(self, sums: Sequence[Sums]) -> Outcome:

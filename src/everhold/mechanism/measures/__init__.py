@@ -1,0 +1,1 @@
+"""How questions are measured: one file for each kind."""

@@ -1,0 +1,172 @@
+"""Shares and means within a group, given how many rows it has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import inf
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.bounds.binomial import binomial_interval
+from everhold.mechanism.measures.cells import Found, Within
+from everhold.mechanism.measures.measure import (
+    STEPS,
+    Foreseen,
+    Lesson,
+    cell_and_step,
+    count_of,
+    in_steps,
+    place_of,
+    share_spread,
+    spread_of,
+)
+from everhold.mechanism.measures.numbers import Rates
+from everhold.queries.grid import VALUE_ONE, GridValues
+from everhold.queries.protocol import NOTHING, QUIET
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.queries.expression.groups import GroupMean, GroupShare
+    from everhold.queries.grid import Sums
+    from everhold.queries.protocol import Outcome, SketchValue
+    from everhold.queries.query import Query
+
+__all__ = ["GroupMeanCells", "GroupShareCells"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupShareCells:
+    """A share within a group: the exact tail, given how many rows are in the group."""
+
+    query: GroupShare
+    reading: SketchValue
+    values: tuple[GridValues, GridValues] | None
+    at: Foreseen
+    within: Within = field(init=False)
+
+    def __post_init__(self) -> None:
+        u = place_of(self.reading)
+        rows = max(self.at.others * self.reading.group, 1.0)
+        m = max(round(rows), 1)
+        k = min(max(round(float(u) * m), 0), m)
+        low, high = binomial_interval(k, k, m, self.at.nats)
+        radii = max(k / m - low, 0.0), max(high - k / m, 0.0)
+        spread = share_spread(float(u), rows, self.reading.draws)
+        alone = share_spread(float(u), rows, inf)
+        within = Within.around(u, spread, alone, radii, min(rows, self.reading.draws), self.at)
+        object.__setattr__(self, "within", within)
+
+    @property
+    def needs(self) -> tuple[Query, ...]:
+        """Yes and in the group, no and in the group."""
+        return self.query.parts
+
+    def decide(self, sums: Sequence[Sums]) -> Outcome:
+        """By the two counts."""
+        yes, no = (count_of(one, self.at.rows) for one in sums)
+        if yes + no == 0:
+            return NOTHING
+        others = yes + no - self.at.known
+        ends = 0.0, 1.0
+        if others > 0:
+            ends = binomial_interval(max(yes - self.at.known, 0), min(yes, others), others, self.at.nats)
+        return self.within.decide(Found(Fraction(yes, yes + no), Fraction(ends[0]), Fraction(ends[1])))
+
+    def value(self, sums: Sequence[Sums]) -> Fraction | None:
+        """The private share of the group."""
+        yes, no = (count_of(one, self.at.rows) for one in sums)
+        return Fraction(yes, yes + no) if yes + no else None
+
+    def off(self, outcome: Outcome) -> float | None:
+        """By the cell."""
+        return self.within.missed(outcome)
+
+    def nats(self, outcome: Outcome) -> float:
+        """The reading's code and the step's."""
+        return self.within.nats(outcome)
+
+    def ends(self, outcome: Outcome) -> tuple[float, float, float]:
+        """A function of the outcome."""
+        return self.within.ends(outcome)
+
+    def lesson(self, outcome: Outcome) -> Lesson | None:
+        """E[(yes - θ) · in the group] = 0 at the cell's centre."""
+        if self.values is None:
+            return None
+        yes, no = (one.array for one in self.values)
+        return _group_lesson(self.within, outcome, yes.astype(np.float64) * STEPS, yes | no, self.reading)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupMeanCells:
+    """A mean within a group: Fan's bound over the rows of the group, given how many there are."""
+
+    query: GroupMean
+    reading: SketchValue
+    values: tuple[GridValues, GridValues] | None
+    at: Foreseen
+    rates: Rates = field(init=False)
+    within: Within = field(init=False)
+
+    def __post_init__(self) -> None:
+        u = place_of(self.reading)
+        rows, draws = max(self.at.others * self.reading.group, 1.0), self.reading.draws
+        rates = Rates.foreseen(float(u), self.reading.second, rows, self.at.nats)
+        spread, alone = spread_of(self.reading.second, rows, draws), spread_of(self.reading.second, rows, inf)
+        object.__setattr__(self, "rates", rates)
+        object.__setattr__(self, "within", Within.around(u, spread, alone, rates.radii, min(rows, draws), self.at))
+
+    @property
+    def needs(self) -> tuple[Query, ...]:
+        """From below and from above."""
+        return self.query.parts
+
+    def decide(self, sums: Sequence[Sums]) -> Outcome:
+        """By the rows of the group, their mean and mean square."""
+        (first, squares), (rest, _) = (in_steps(one, self.at.rows) for one in sums)
+        m = (first + rest) // STEPS
+        if m == 0:
+            return NOTHING
+        known = min(self.at.known, m)
+        return self.within.decide(Found(Fraction(first, m * STEPS), *self.rates.interval(first, squares, m, known)))
+
+    def value(self, sums: Sequence[Sums]) -> Fraction | None:
+        """The private mean of the group."""
+        up, down = (in_steps(one, self.at.rows)[0] for one in sums)
+        return Fraction(up, up + down) if up + down else None
+
+    def off(self, outcome: Outcome) -> float | None:
+        """By the cell."""
+        return self.within.missed(outcome)
+
+    def nats(self, outcome: Outcome) -> float:
+        """The reading's code and the step's."""
+        return self.within.nats(outcome)
+
+    def ends(self, outcome: Outcome) -> tuple[float, float, float]:
+        """A function of the outcome."""
+        return self.within.ends(outcome)
+
+    def lesson(self, outcome: Outcome) -> Lesson | None:
+        """E[(x - θ) · in the group] = 0 at the cell's centre."""
+        if self.values is None:
+            return None
+        up, down = (one.array + VALUE_ONE for one in self.values)
+        return _group_lesson(self.within, outcome, up, up + down == STEPS, self.reading)
+
+
+def _group_lesson(
+    within: Within, outcome: Outcome, steps: NDArray[np.float64], member: NDArray[np.bool_], reading: SketchValue
+) -> Lesson | None:
+    if outcome is QUIET or outcome == NOTHING or cell_and_step(outcome)[0] == 0:
+        return None
+    edges = within.cells.edges(cell_and_step(outcome)[0])
+    low, high = max(edges[0], Fraction(0)), min(edges[1], Fraction(1))
+    centre = round((low + high) / 2 * STEPS)
+    values = GridValues("mean", np.rint((steps - centre) / 2.0) * member)
+    off = (0.5 * (1.0 + reading.value) - centre / STEPS) * reading.group
+    return Lesson(values, 0.0, max(float(high - low) / 2 * reading.group, 2.0**-14), off)

@@ -1,0 +1,138 @@
+"""Means of numbers over all rows or units: Fan's bound with a public λ, or Chernoff's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import inf
+from typing import TYPE_CHECKING
+
+from everhold.bounds.concentration import kl_interval
+from everhold.bounds.fan import fan_exact_radius, fan_radius, fan_rate, fan_reach
+from everhold.mechanism.measures.cells import Found, Within, down, up
+from everhold.mechanism.measures.measure import (
+    STEPS,
+    Foreseen,
+    Lesson,
+    cell_and_step,
+    in_steps,
+    lesson_within,
+    place_of,
+    spread_of,
+)
+from everhold.queries.protocol import NOTHING, QUIET
+
+if TYPE_CHECKING:
+    from everhold.queries.grid import Sums
+    from everhold.queries.protocol import Outcome, SketchValue
+    from everhold.queries.query import Query
+
+__all__ = ["MeanCells", "Rates"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rates:
+    """Fan's bound, or Chernoff's, with everything that is chosen in public.
+
+    Attributes:
+        centre: in steps.
+        rates, reaches: λ and b below and above; no rates: Chernoff's bound is foreseen to be narrower.
+        radii: the foreseen distances from the mean to the ends, as places.
+    """
+
+    centre: int
+    rates: tuple[int, int] | None
+    reaches: tuple[int, int]
+    radii: tuple[float, float]
+    nats: float
+
+    @classmethod
+    def foreseen(cls, place: float, second: float, rows: float, nats: float) -> Rates:
+        """The narrower bound for a mean of about `rows` rows at this place with this second moment (in steps²)."""
+        centre = min(max(round(place * STEPS), 0), STEPS)
+        second, rows = max(second, 1.0), max(rows, 1.0)
+        below, above = (fan_reach(second, room, nats, rows) for room in (centre, STEPS - centre))
+        rates = fan_rate(second, below, nats, rows), fan_rate(second, above, nats, rows)
+        fan = (
+            fan_radius(second, below, rates[0], nats, rows) / STEPS,
+            fan_radius(second, above, rates[1], nats, rows) / STEPS,
+        )
+        x = centre / STEPS
+        low, high = kl_interval(x, x, nats / rows)
+        kl = x - low, high - x
+        if min(fan[0], x) + min(fan[1], 1.0 - x) < kl[0] + kl[1]:
+            return cls(centre, rates, (below, above), fan, nats)
+        return cls(centre, None, (below, above), kl, nats)
+
+    def interval(self, first: int, squares: int, rows: int, known: int) -> tuple[Fraction, Fraction]:
+        """The ends, as places, from Σx and Σx² over `rows` rows, of which the analyst may know some."""
+        others = rows - known
+        if others < 1:
+            return Fraction(0), Fraction(1)
+        least, most = Fraction(first - known * STEPS, others), Fraction(first, others)
+        if self.rates is None:
+            low, high = max(least / STEPS, Fraction(0)), min(most / STEPS, Fraction(1))
+            ends = kl_interval(down(low), up(high), self.nats / others)
+            return Fraction(ends[0]), Fraction(ends[1])
+        around = squares - 2 * self.centre * first + rows * self.centre * self.centre
+        below, above = (
+            fan_exact_radius(around, others, reach, rate, self.nats) or STEPS
+            for reach, rate in zip(self.reaches, self.rates, strict=True)
+        )
+        return max((least - below) / STEPS, Fraction(0)), min((most + above) / STEPS, Fraction(1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeanCells:
+    """The mean of a number over all rows (or units), asked or read: Fan's bound with a public λ, or Chernoff's."""
+
+    query: Query
+    reading: SketchValue
+    at: Foreseen
+    rates: Rates = field(init=False)
+    within: Within = field(init=False)
+
+    def __post_init__(self) -> None:
+        u = place_of(self.reading)
+        n, draws = self.at.others, self.reading.draws
+        rates = Rates.foreseen(float(u), self.reading.second, n, self.at.nats)
+        spread, alone = spread_of(self.reading.second, n, draws), spread_of(self.reading.second, n, inf)
+        object.__setattr__(self, "rates", rates)
+        object.__setattr__(self, "within", Within.around(u, spread, alone, rates.radii, min(n, draws), self.at))
+
+    @property
+    def needs(self) -> tuple[Query, ...]:
+        """The question."""
+        return (self.query,)
+
+    def decide(self, sums: Sequence[Sums]) -> Outcome:
+        """By the mean and the mean square of the rows."""
+        n = self.at.rows
+        first, squares = in_steps(sums[0], n)
+        return self.within.decide(
+            Found(Fraction(first, n * STEPS), *self.rates.interval(first, squares, n, self.at.known))
+        )
+
+    def value(self, sums: Sequence[Sums]) -> Fraction:
+        """The private mean."""
+        return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
+
+    def off(self, outcome: Outcome) -> float | None:
+        """By the cell."""
+        return self.within.missed(outcome)
+
+    def nats(self, outcome: Outcome) -> float:
+        """The reading's code and the step's."""
+        return self.within.nats(outcome)
+
+    def ends(self, outcome: Outcome) -> tuple[float, float, float]:
+        """A function of the outcome."""
+        return self.within.ends(outcome)
+
+    def lesson(self, outcome: Outcome) -> Lesson | None:
+        """A cell off the forecast teaches."""
+        if outcome is QUIET or outcome == NOTHING or cell_and_step(outcome)[0] == 0:
+            return None
+        low, high = self.within.cells.edges(cell_and_step(outcome)[0])
+        return lesson_within(2 * low - 1, 2 * high - 1, self.reading)

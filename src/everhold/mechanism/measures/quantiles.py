@@ -1,0 +1,233 @@
+"""Quantiles: ranks by the exact tail, ends on public thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import inf, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.bounds.binomial import tail_refutes
+from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS, reading_nats, step_nats
+from everhold.mechanism.measures.cells import _MARGIN, _WIDEST
+from everhold.mechanism.measures.measure import STEPS, Foreseen, Lesson, cell_and_step, count_of, share_spread
+from everhold.mechanism.tolerance import share_radius
+from everhold.queries.grid import VALUE_ONE, GridValues
+from everhold.queries.protocol import NOTHING, QUIET
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.queries.expression.groups import QuantileOf
+    from everhold.queries.grid import Sums
+    from everhold.queries.protocol import Outcome, SketchValue
+    from everhold.queries.query import Query
+
+__all__ = ["QuantileCells"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuantileCells:
+    """A quantile: ranks by the exact tail, ends on public thresholds.
+
+    Attributes:
+        thresholds: rising, the first at the low end of the range and the last at the high end.
+        forecast: the place in this list of the sketch's own quantile.
+        reach: how many thresholds below and above the quantile its interval is foreseen to reach.
+        public: for an ask, the places in the list of the ends that are printed if it is quiet.
+    """
+
+    query: QuantileOf
+    reading: SketchValue
+    values: tuple[GridValues, GridValues] | None
+    at: Foreseen
+    thresholds: tuple[float, ...]
+    forecast: int
+    reach: tuple[int, int]
+    public: tuple[int, int] | None
+    scale: int
+
+    @classmethod
+    def foreseen(
+        cls,
+        query: QuantileOf,
+        reading: SketchValue,
+        values: tuple[GridValues, GridValues],
+        masses: NDArray[np.float64],
+        at: Foreseen,
+    ) -> QuantileCells:
+        """Thresholds where the sketch's distribution function passes levels around the wanted one."""
+        q = query.level
+        rows, draws = max(at.others * reading.group, 1.0), max(reading.draws, 1.0)
+        sampling = share_radius(q, at.nats / rows)
+        spread = max(share_spread(q, rows, draws), 1e-9)
+        fine = min(float(at.precision.fine) * spread, _WIDEST * sqrt(at.misfit) * share_radius(q, 0.5 / rows))
+        noise = at.noise or 0.0
+        most = (6.0 + 6.0 * at.misfit + noise) * spread + 1.5 * sampling
+        levels, z, width = [q], 0.0, fine
+        while z < 1.0:
+            z += width
+            levels += [q - z, q + z]
+            if z > most:
+                width *= 1.3
+        steps, total = _distribution(values, masses)
+        places = {_at_level(steps, total, level) for level in levels if 0.0 < level < 1.0}
+        low, high = query.low, query.high
+        heavy = _heavy(steps, total, fine) if query.step is None else set()
+        if query.step is None:  # a value is within half a step of its place: above it, and below where many have it
+            places = {2 * place + 1 for place in places} | {2 * place - 1 for place in heavy}
+        else:
+            places = {2 * place for place in places}
+        inside = {_rounded(low + (high - low) * (place / (2 * STEPS)), query.step) for place in places}
+        thresholds = (low, *sorted(t for t in inside if low < t < high), high)
+
+        def value_at(level: float, *, below: bool = False) -> float:
+            place = 0 if level <= 0.0 else STEPS if level >= 1.0 else _at_level(steps, total, level)
+            more = 0 if query.step is not None or place in (0, STEPS) else -1 if below and place in heavy else 1
+            return _rounded(low + (high - low) * ((2 * place + more) / (2 * STEPS)), query.step)
+
+        def ends(off: float) -> tuple[int, int]:
+            """The last threshold that surely lies below the quantile if levels are off by so much, and the first above."""
+            value = value_at(q - off, below=True)
+            least = _first_at_least(thresholds, value)
+            least -= thresholds[least] != value
+            return max(least, 0), _first_at_least(thresholds, value_at(q + off))
+
+        forecast = _first_at_least(thresholds, value_at(q))
+        foreseen = ends(sampling * float(at.precision.start))
+        reach = max(forecast - foreseen[0], 0), max(foreseen[1] - forecast, 0)
+        public = None
+        if at.noise is not None:
+            public = ends(at.noise * spread + sampling * (_MARGIN + 2.0 / sqrt(min(rows, draws))))
+        scale = max(round(1382.4 * at.misfit * spread / fine), 1)
+        return cls(query, reading, values, at, thresholds, forecast, reach, public, scale)
+
+    @property
+    def needs(self) -> tuple[Query, ...]:
+        """Counts below and up to each threshold; and of the group, where there is one."""
+        return self.query.counts(self.thresholds[:-1])
+
+    def decide(self, sums: Sequence[Sums]) -> Outcome:
+        """By the ranks of the thresholds."""
+        counts = [count_of(one, self.at.rows) for one in sums]
+        last = len(self.thresholds) - 1
+        below, upto = counts[:last], counts[last : 2 * last]
+        m = self.at.rows if self.query.given is None else counts[-1]
+        if m == 0:
+            return NOTHING
+        q, known = self.query.level, min(self.at.known, m)
+        others = m - known
+        # P(x < t) ≥ q is refuted by few rows below; P(x ≤ t) ≤ q by many at or below. Nothing lies below the range.
+        low = max(
+            (i for i in range(1, last) if tail_refutes(others - below[i], others, 1.0 - q, self.at.nats)), default=0
+        )
+        high = min((i for i in range(last) if tail_refutes(upto[i] - known, others, q, self.at.nats)), default=last)
+        if self.public is not None and self.public[0] <= low and high <= self.public[1]:
+            return QUIET
+        place = next((i for i in range(last) if upto[i] >= q * m), last)
+        wanted = (place - low - self.reach[0], high - place - self.reach[1])
+        step = max(-(-max(more, 0) // each) for more, each in zip(wanted, self._rungs, strict=True))
+        return place - self.forecast, step
+
+    @property
+    def _rungs(self) -> tuple[int, int]:
+        """How many thresholds one step adds, below and above."""
+        below, above = (max(-(-one // self.at.precision.ladder), 1) for one in self.reach)
+        return below, above
+
+    def value(self, sums: Sequence[Sums]) -> Fraction | None:
+        """The private quantile, rounded up to a threshold."""
+        outcome = replace(self, public=None).decide(sums)
+        return None if outcome == NOTHING else Fraction(self.ends(outcome)[0])
+
+    def off(self, outcome: Outcome) -> float | None:
+        """By the thresholds in between."""
+        return abs(outcome[0]) * 1382.4 * self.at.misfit / self.scale if isinstance(outcome, tuple) else None
+
+    def nats(self, outcome: Outcome) -> float:
+        """The reading's code and the step's."""
+        if outcome == NOTHING:
+            return NOTHING_NATS
+        j, step = cell_and_step(outcome)
+        return ANSWERED_NATS + reading_nats(j, self.scale, len(self.thresholds) + 2) + step_nats(step)
+
+    def ends(self, outcome: Outcome) -> tuple[float, float, float]:
+        """The thresholds that the outcome allows."""
+        if outcome == NOTHING:
+            return inf, 0.0, 1.0
+        last = len(self.thresholds) - 1
+        if outcome is QUIET and self.public is not None:
+            place, (low, high) = self.forecast, self.public
+        else:
+            j, step = cell_and_step(outcome)
+            place = min(max(self.forecast + j, 0), last)
+            below, above = (one + step * each for one, each in zip(self.reach, self._rungs, strict=True))
+            low, high = max(place - below, 0), min(place + above, last)
+        found = tuple(self._place(i) for i in (place, low, high))
+        return found[0], found[1], found[2]
+
+    def _place(self, i: int) -> float:
+        low, high = self.query.low, self.query.high
+        if i == 0 or i == len(self.thresholds) - 1:
+            return float(i > 0)
+        return min(max((self.thresholds[i] - low) / (high - low), 0.0), 1.0)
+
+    def lesson(self, outcome: Outcome) -> Lesson | None:
+        """E[(1[x ≤ t] - q) · in the group] = 0 at the threshold found."""
+        if self.values is None or outcome is QUIET or outcome == NOTHING or cell_and_step(outcome)[0] == 0:
+            return None
+        place = self.ends(outcome)[0]
+        up, down = (one.array + VALUE_ONE for one in self.values)
+        member = up + down == STEPS
+        q = self.query.level
+        steps = np.where(up <= place * STEPS + 0.5, 1.0 - q, -q) * member
+        values = GridValues("mean", np.rint(steps * VALUE_ONE))
+        return Lesson(values, 0.0, 2.0**-7 * self.reading.group, 0.05 * self.reading.group)
+
+
+def _distribution(
+    values: tuple[GridValues, GridValues], masses: NDArray[np.float64]
+) -> tuple[list[tuple[int, int]], int]:
+    """Rising places of the group's public rows with their cumulative masses, in whole numbers."""
+    up, down = (one.array + VALUE_ONE for one in values)
+    member = up + down == STEPS
+    mass = np.maximum(masses[member], 0.0)
+    found = np.bincount(up[member].astype(np.int64), weights=mass, minlength=1)
+    places = np.flatnonzero(found)
+    total = np.cumsum(found[places])
+    steps = [(int(place), int(so_far)) for place, so_far in zip(places, total, strict=True)]
+    return steps or [(STEPS // 2, 1)], steps[-1][1] if steps else 1
+
+
+def _at_level(steps: list[tuple[int, int]], total: int, level: float) -> int:
+    """The least place with so much mass at or below it."""
+    wanted = Fraction(level) * total
+    low, high = 0, len(steps) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if steps[middle][1] >= wanted:
+            high = middle
+        else:
+            low = middle + 1
+    return steps[low][0]
+
+
+def _heavy(steps: list[tuple[int, int]], total: int, share: float) -> set[int]:
+    """Places that at least this share of the mass has."""
+    so_far, found = 0, set()
+    for place, mass in steps:
+        if mass - so_far >= share * total:
+            found.add(place)
+        so_far = mass
+    return found
+
+
+def _first_at_least(thresholds: Sequence[float], value: float) -> int:
+    return next((i for i, t in enumerate(thresholds) if t >= value), len(thresholds) - 1)
+
+
+def _rounded(t: float, step: float | None) -> float:
+    return t if step is None else round(t / step) * step
