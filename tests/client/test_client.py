@@ -91,7 +91,7 @@ def test_client_async_client_command_line_and_page_answer_as_the_library(process
             twin = far.study("second")
             found = {name: await getattr(twin, name)(*args, **more) for name, (args, more) in QUESTIONS.items()}
             rounds = [one async for one in twin.log()]
-            assert (await twin.status())["questions"] == len(_rounds(rounds)) == facts[0]
+            assert (await twin.status())["rounds"] == len(_rounds(rounds)) == facts[0]
             return found
 
     assert asyncio.run(later()) == library

@@ -116,6 +116,6 @@ def test_a_long_record_is_listed_in_part_and_says_so(file, audit, monkeypatch):
 
 def test_a_citation_counts_in_the_singular_and_the_plural(file):
     said = cite(file)
-    assert f"{len(file.rounds):,} questions with {file.surprises:,} surprise" in said
+    assert f"{len(file.rounds):,} rounds with {file.surprises:,} surprise" in said
     assert str(file.head) in said
     assert file.study.created[:10] in said

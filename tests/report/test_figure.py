@@ -16,8 +16,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 TOP, HIGH = 34, 300  # of the part with answers: 1 is at TOP, 0 at TOP + HIGH
 
 
-def a_round(number, value=0.5, *, surprise=False, spent=10.0, question="smoker", scale="share"):
-    answer = Answer(value, value - 0.1, value + 0.1, surprise, number, spent, scale)
+def a_round(number, value=0.5, *, surprise=False, spent=10.0, question="smoker", scale="share", act="ask"):
+    answer = Answer(value, value - 0.1, value + 0.1, surprise, number, spent, scale, act)
     return LoggedRound(answer, question, "2026-01-01T00:00:00", "ann", None)
 
 
@@ -45,6 +45,14 @@ def test_surprises_have_their_own_colour_and_are_counted_for_readers_who_do_not_
     assert "3 answers" in ElementTree.fromstring(svg).get("aria-label")
     assert "1 of them surprises" in ElementTree.fromstring(svg).get("aria-label")
     assert "Mine" in svg
+
+
+def test_readings_have_their_own_colour_and_may_have_no_value():
+    read = a_round(2, act="read")
+    empty = LoggedRound(Answer(math.nan, 0.0, 1.0, False, 3, 10.0, "share", "read"), "smoker", "", "ann", None)
+    groups = drawn(session_svg([a_round(1), read, empty]))
+    assert [group.get("class") for group in groups] == ["s-quiet", "s-read", "s-read"]
+    assert [group.find(f"{SVG}circle") is not None for group in groups] == [True, True, False]
 
 
 def test_of_many_rounds_every_surprise_is_drawn():

@@ -216,7 +216,7 @@ def status(study: str) -> Call[dict[str, Any]]:
 
 
 def _standing(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: given[name] for name in ("questions", "surprises", "spent", "rows", "head")} | given
+    return {name: given[name] for name in ("rounds", "surprises", "spent", "rows", "head")} | given
 
 
 def log_page(

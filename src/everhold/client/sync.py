@@ -244,7 +244,7 @@ class RemoteStudy:
     @property
     def rounds(self) -> int:
         """How many questions have been answered."""
-        return int(self.status()["questions"])
+        return int(self.status()["rounds"])
 
     @property
     def surprises(self) -> int:

@@ -48,9 +48,9 @@ def session_svg(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDE} {price_bottom + 40}" role="img" '
         f'aria-label="{escape(_summary(rounds), quote=True)}" font-family="system-ui, sans-serif" font-size="13">',
         "<style>.s-ink{fill:#1f2937}.s-line{stroke:#9ca3af}.s-quiet{stroke:#2563eb;fill:#2563eb}.s-surprise{stroke:#c2410c;"
-        "fill:#c2410c}.s-read{stroke:#7c3aed;fill:#7c3aed}.s-price{stroke:#047857;fill:none}@media (prefers-color-scheme: dark){.s-ink{fill:#e5e7eb}"
-        ".s-line{stroke:#4b5563}.s-quiet{stroke:#60a5fa;fill:#60a5fa}.s-surprise{stroke:#fb923c;fill:#fb923c}"
-        ".s-read{stroke:#c4b5fd;fill:#c4b5fd}.s-price{stroke:#34d399}}</style>",
+        "fill:#c2410c}.s-read{stroke:#7c3aed;fill:#7c3aed}.s-price{stroke:#047857;fill:none}"
+        "@media (prefers-color-scheme: dark){.s-ink{fill:#e5e7eb}.s-line{stroke:#4b5563}"
+        ".s-quiet{stroke:#60a5fa;fill:#60a5fa}.s-surprise{stroke:#fb923c;fill:#fb923c}.s-read{stroke:#c4b5fd;fill:#c4b5fd}.s-price{stroke:#34d399}}</style>",
         f'<text class="s-ink" x="{_LEFT}" y="20" font-weight="600">{escape(title)}</text>',
     ]
     for value in (0.0, 0.25, 0.5, 0.75, 1.0):
