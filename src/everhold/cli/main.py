@@ -22,10 +22,16 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "read": ("acts", "Read a question or a statistic: the private rows' own value, with a narrow interval."),
     "read-many": ("acts", "Read several questions and statistics at one price."),
     "best-of": ("acts", "Find which of several is largest on the private rows, and nothing else."),
-    "is-better": ("acts", "Find whether one is larger than another on the private rows: one bit."),
+    "is-better": (
+        "acts",
+        "Find whether one is larger than another on the private rows: one bit. It says nothing certain: `compare` does.",
+    ),
     "compare": ("acts", "Certify which of two is larger in the population: yes, no, or cannot tell."),
-    "certify": ("acts", "Narrow the interval of an earlier answer."),
-    "close": ("acts", "The last act: read any number of questions, and never read the private rows again."),
+    "certify": ("acts", "Narrow the interval of an earlier answer. It discloses nothing new."),
+    "close": (
+        "acts",
+        "The last act: read any number of questions and statistics, and never read the private rows again.",
+    ),
     "try": (
         "asking",
         "Try questions on the public side alone: what ask and what read would show, and what each costs. Nothing is spent.",
@@ -37,7 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "certificate": ("records", "Audit a study and write its certificate: a page for readers, and JSON for programs."),
     "plot": ("records", "Draw the session: answers with intervals over rounds, surprises, the price."),
     "score": ("contest", "A drop-in evaluator for a program that tunes itself: predictions in, an honest score out."),
-    "plan": ("planning", "Compare the guarantees of everhold and other mechanisms for your numbers."),
+    "plan": ("planning", "Compare what everhold's acts and other mechanisms give for your numbers."),
     "schema": ("planning", "Propose a schema from public rows alone. Check it, edit it, and create the study with it."),
     "demo": ("planning", "Run the demo: a plain holdout overfits, everhold does not; then a replay without the data."),
     "risk": (
