@@ -20,6 +20,24 @@ from tests.server.test_api import BODIES
 _QUESTIONS = ["age > 40", "smoker", "age > 40 AND smoker", "smokr", "city = 'York'", "bmi > 1e308", "age / 0 > 1", "("]
 
 
+_MEAN = {"statistic": "mean", "arguments": {"question": "bmi"}}
+_ACTS = [
+    ("read", {"question": "smoker"}),  # as many in both
+    ("read_many", {"questions": ["NOT smoker", "smoker"]}),
+    ("best_of", {"questions": ["smoker", "age > 80", _MEAN]}),
+    ("is_better", {"first": "smoker", "second": "age > 80", "by": 0.05}),
+    ("compare", {"first": "smoker", "second": "age > 80"}),
+    ("compare", {"first": "bmi", "second": "age"}),
+    ("certify", {"round": 1}),
+    *(("read", {"question": text}) for text in ("smokr", "bmi > 1e308", "(")),
+    ("read", {"question": {"statistic": "mean", "arguments": {"question": "bmi > 1e308"}}}),
+    ("best_of", {"questions": ["age / 0 > 1", "bmi / 0 > 1"]}),
+    ("is_better", {"first": "age / 0 > 1", "second": "smoker"}),
+    ("try_out", {"question": _MEAN, "both": True}),
+]
+"""Acts that disclose the same of both, and some that cannot be done."""
+
+
 def _rows(twin: bool) -> dict[str, np.ndarray]:
     """The same but for rows whose differences no question below can see beyond the tolerance."""
     table = people(4_000, 0.3, 1)
@@ -82,6 +100,8 @@ def _everything(folder, twin):
         keep(made.post("/v1/studies/patients/mean", {"question": "bmi"}))
         keep(made.post("/v1/studies/patients/table", {"first": "city", "second": "smoker"}))
         keep(made.post("/v1/studies/patients/ask_many", {"questions": _QUESTIONS[:3]}))
+        for name, body in _ACTS:
+            keep(made.post(f"/v1/studies/patients/{name}", body))
         csv = {**made.as_("ann"), "Content-Type": "text/csv"}
         for predictions in (np.zeros(300, int), np.arange(300) % 2, np.full(300, 7)):
             keep(made.http.post("/v1/contests/coins/submissions", content=as_csv(predictions), headers=csv))
@@ -111,6 +131,12 @@ def _everything(folder, twin):
         for text in _QUESTIONS:
             keep(made.http.get("/studies/patients/check", params={"question": text}))
         keep(made.http.get("/contests/coins"))
+        keep(made.post("/v1/studies/patients/close", {"questions": ["smoker"]}, "cus"))
+        for name, body in _ACTS:
+            keep(made.post(f"/v1/studies/patients/{name}", body))
+        for path in ("/status", "/log", "/audit", "/certificate", "/file"):
+            keep(made.get(f"/v1/studies/patients{path}", "cus"))
+        keep(made.http.get("/studies/patients"))
         transcript = made.state.served["patients"]._holdout.transcript
         log = [{**line, "time": ""} for line in _noted(folder)]
     return seen, transcript, log

@@ -228,7 +228,7 @@ def is_better(
     where: _Where,
     **given: str | None,
 ) -> None:
-    """Find whether one is larger than another on the private rows: one bit. It says nothing certain: `compare` does.
+    """Find whether one is larger than another on the private rows: one bit. `compare` certifies.
 
     Example:
 

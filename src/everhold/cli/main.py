@@ -22,10 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "read": ("acts", "Read a question or a statistic: the private rows' own value, with a narrow interval."),
     "read-many": ("acts", "Read several questions and statistics at one price."),
     "best-of": ("acts", "Find which of several is largest on the private rows, and nothing else."),
-    "is-better": (
-        "acts",
-        "Find whether one is larger than another on the private rows: one bit. It says nothing certain: `compare` does.",
-    ),
+    "is-better": ("acts", "Find whether one is larger than another on the private rows: one bit. `compare` certifies."),
     "compare": ("acts", "Certify which of two is larger in the population: yes, no, or cannot tell."),
     "certify": ("acts", "Narrow the interval of an earlier answer. It discloses nothing new."),
     "close": (

@@ -148,7 +148,7 @@ def certified(mechanism: ActingMechanism, past: Round, nats: float) -> Answer | 
         low, high = mechanism.count_interval(*past.counts, nats)
     elif nats > past.answer.spent:
         return None
-    if high - low > past.answer.high - past.answer.low:
+    if high - low >= past.answer.high - past.answer.low:
         return None
     return replace(past.answer, low=low, high=high, spent=nats)
 
