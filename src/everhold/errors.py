@@ -16,7 +16,7 @@ EverholdError
 └── MissingExtra (ImportError)     an optional part is not installed; the message names the extra
 
 SchemaWarning (UserWarning)        a point of a proposed schema that its owner should check
-ReferenceWarning (UserWarning)     the reference is much smaller than the private side
+ReferenceWarning (UserWarning)     a reference that is much smaller than the private side
 
 A message says what is wrong, what was expected and what to do next. It carries public values only, never a private row.
 """

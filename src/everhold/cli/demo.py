@@ -132,6 +132,15 @@ def run(scene: Scene, ask: Callable[[object], eh.Answer], tick: Callable[[], Non
         return trace
 
 
+def last_check(scene: Scene, answers: list[eh.Answer]) -> Any:
+    """The last model check of a session: the analyst's program, run again on recorded answers."""
+    program = analyst(scene)
+    question = next(program)
+    for answer in answers[:-1]:
+        question = program.send(answer)
+    return question
+
+
 def plain_holdout(scene: Scene) -> Callable[[object], eh.Answer]:
     """The common practice: the mean over the holdout rows with the usual 95 % interval, for every question."""
     rows = {"x": scene.x, "y": scene.y}
@@ -144,8 +153,8 @@ def plain_holdout(scene: Scene) -> Callable[[object], eh.Answer]:
     return ask
 
 
-def draw(traces: dict[str, tuple[Trace, Trace]], path: Path) -> None:
-    """The figure: model checks against the truth, and the price paid, for noise and for signal."""
+def draw(traces: dict[str, tuple[Trace, Trace]], readings: dict[str, eh.Answer], path: Path) -> None:
+    """The figure: model checks against the truth, the last model read, and the price, for noise and for signal."""
     figure = Figure(figsize=(11, 6.2), layout="constrained", facecolor="white")
     axes: Any = figure.subplots(2, 2, sharex="col", sharey="row", height_ratios=[3, 1])
     dearest = 1.05 * max(price for _, held in traces.values() for _, price in held.spent)
@@ -168,6 +177,18 @@ def draw(traces: dict[str, tuple[Trace, Trace]], path: Path) -> None:
             label="everhold: answer and interval",
         )
         top.plot(held.rounds, held.truth, color="black", lw=1.4, label="everhold: truth of that model")
+        read, at = readings[name], 1.03 * held.rounds[-1]
+        top.errorbar(
+            [at],
+            [read.value],
+            yerr=[[read.value - read.low], [read.high - read.value]],
+            color="#15803d",
+            fmt="D",
+            ms=5,
+            lw=2.2,
+            capsize=4,
+            label="everhold: the last model, read",
+        )
         marks = np.array(held.surprises)
         if len(marks):
             top.plot(marks[:, 0], marks[:, 1], "x", color="#dc2626", ms=6, mew=1.8, label="surprises, at the answer")
@@ -249,10 +270,8 @@ def main(argv: list[str] | None = None) -> None:
                 verdict,
             )
     console.print(table)
-    draw(traces, given.out)
-    console.print(f"\nFigure: [bold]{given.out}[/bold]")
 
-    console.print("Replaying both sessions without the private rows …")
+    console.print("\nReplaying both sessions without the private rows …")
     for name, (holdout, answers) in holdouts.items():
         again = holdout.replay(lambda name=name: analyst(scenes[name]))  # type: ignore[misc]
         differing = sum(a != b for a, b in zip(answers, again, strict=True))
@@ -262,12 +281,27 @@ def main(argv: list[str] | None = None) -> None:
         )
         if differing:
             raise SystemExit(1)
+
+    console.print("\nReading the last model of each session: the private rows' own value, with a narrow interval.")
+    readings: dict[str, eh.Answer] = {}
+    for name, (holdout, answers) in holdouts.items():
+        read, truth = holdout.read(last_check(scenes[name], answers)), traces[name][1].truth[-1]
+        readings[name] = read
+        verdict = "[green]covers the truth[/green]" if truth in read.interval else "[red]misses the truth[/red]"
+        console.print(
+            f"  {name}: {100 * read.value:.1f} % in {100 * read.low:.1f} to {100 * read.high:.1f} % (asked: "
+            f"{100 * answers[-1].low:.1f} to {100 * answers[-1].high:.1f} %), truth {100 * truth:.1f} %, {verdict}"
+        )
+    draw(traces, readings, given.out)
+    console.print(f"\nFigure: [bold]{given.out}[/bold]")
     study = given.out.with_name("demo.everhold")
     made = "Created" if make_demo_study(study) else "Found"
     console.print(
         f"{made} a study to ask: [bold]{study}[/bold], 20,000 synthetic patients. `make serve` shows it on a page."
     )
-    console.print(f"\nDone in {time.perf_counter() - started:.0f} s. Next: the README's ten lines, and docs/theory.")
+    console.print(
+        f"\nDone in {time.perf_counter() - started:.0f} s. Next: the README's examples, and docs/howto/acts.md."
+    )
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ def perform_again(mechanism: Mechanism[Any], past: Performed, rounds: Sequence[R
             f"the act {begun.kind!r} after round {past.after} replays as {result}, recorded was {done.result}"
         )
     mechanism.pay(budget)
-    if begun.kind == "close":
+    if begun.kind == "close" and not done.interrupted:
         mechanism.shut()
 
 

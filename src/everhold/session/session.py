@@ -602,8 +602,6 @@ class Session(Generic[P]):
         """Charge an act that cannot be ended, and record that nothing came of it."""
         mechanism = self.acting()
         mechanism.pay(charged(mechanism.budget, begun, None, interrupted=True)[1])
-        if begun.kind == "close":
-            mechanism.shut()
         self._journal.end(Done(None, {}, interrupted=True), at)
         self._journal.flush()
 
