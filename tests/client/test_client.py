@@ -45,7 +45,7 @@ def labels(folder):
 
 @pytest.fixture(scope="module")
 def process(folder, labels):
-    studies = [make_study(folder, name) for name in ("patients", "twin", "first", "second", "third", "fourth")]
+    studies = [make_study(folder, name) for name in ("patients", "twin", "first", "second", "third", "fourth", "last")]
     with Process(folder, *studies, folder / "coins.everhold") as made:
         yield made
 
@@ -123,11 +123,14 @@ def test_the_samples_of_the_reference_run(process, secrets, capsys):
     """docs/reference/server.md: the code blocks, against a living server."""
     page = (Path(__file__).parents[2] / "docs" / "reference" / "server.md").read_text()
     blocks = [block.split("```")[0] for block in page.split("```python\n")[1:]]
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     names = {"token": secrets["analyst"], "url": process.url}
     exec(blocks[0].replace('"https://data.example.org"', "url"), names)
     assert capsys.readouterr().out
-    program = "async def main():\n" + "".join(f"    {line}\n" for line in blocks[1].splitlines())
+    with eh.connect(process.url, secrets["custodian"]) as server:
+        exec(blocks[1], {"eh": eh, "study": server.study("last")})
+        assert server.study("last").status()["closed"]
+    program = "async def main():\n" + "".join(f"    {line}\n" for line in blocks[2].splitlines())
     exec("import asyncio\n" + program + "    return answers\n", names)
     assert len(asyncio.run(names["main"]())) == 60
 
