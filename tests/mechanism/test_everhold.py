@@ -232,3 +232,17 @@ def test_threads_share_one_ledger():
         )
     assert sorted(answer.round for answer in answers) == list(range(1, 201))
     assert held.audit().ok
+
+
+def test_a_large_batch_teaches_only_what_was_farthest_off():
+    """850 readings of a shifted column: one refit with 32 of them, and the record replays."""
+    rng = np.random.default_rng(0)
+    private, public = {"x": rng.random(4000) ** 1.5}, {"x": rng.random(4000)}
+    held = eh.Holdout(private, prior=eh.Reference(public), seed=1)
+    answers = held.read_many([f"x > {place / 900}" for place in range(850)])
+    taught = [past for past in held.journal if past.fit is not None]
+    assert [len(past.fit) for past in taught] == [33]
+    assert taught[0].number == 850
+    assert sum(past.cell != 0 for past in held.journal) > 300
+    assert all(answer.low <= 1 - (place / 900) ** (1 / 1.5) <= answer.high for place, answer in enumerate(answers))
+    assert held.audit().ok

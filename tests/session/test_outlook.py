@@ -51,16 +51,17 @@ def test_answers_that_were_charged_come_with_a_refusal():
     rng = np.random.default_rng(2)
     wrong = {"age": rng.integers(18, 50, 5_000), "bmi": rng.normal(28, 2, 5_000), "smoker": rng.random(5_000) < 0.6}
     held = eh.Holdout(people(5_000, 0), prior=eh.Reference(wrong), seed=0, half_width=0.12)
+    refused, before = None, 0
     for level in np.linspace(0.02, 0.98, 300):
         before = held.rounds
         try:
             held.quantile("age", float(level), low=10, high=90, given="smoker OR bmi > 24")
         except eh.PrecisionExhausted as refusal:
-            assert [one.round for one in refusal.answers] == list(range(before + 1, held.rounds + 1))
-            assert held.rounds > before
+            refused = refusal
             break
-    else:
-        pytest.fail("the promise was never used up")
+    assert refused is not None, "the promise was never used up"
+    assert held.rounds > before
+    assert {one.round for one in refused.answers} >= set(range(before + 1, held.rounds + 1))
 
 
 def test_a_statistic_can_be_checked():

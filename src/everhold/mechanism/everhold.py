@@ -55,6 +55,7 @@ _SURPRISE = Precision(Fraction(1))
 _EXACT = Precision(Fraction(1, 32), 64, Fraction(1, 2))
 _BATCH = Precision(Fraction(1, 4), 16, Fraction(103, 100))
 _LARGE_BATCH = 8
+_MOST_TAUGHT = 32  # questions of one batch that the sketch learns
 _LEAST_GROUP = 2.0**-20
 _MOST_NATS = 2.0**40
 
@@ -90,6 +91,17 @@ class _Taught:
     queries: tuple[Query, ...] = ()
     values: tuple[GridValues, ...] = ()
     constraints: tuple[Constraint, ...] = ()
+
+    def most_telling(self, most: int) -> _Taught:
+        """Those that were farthest off, where there are many: a refit takes time with each."""
+        if len(self.queries) <= most:
+            return self
+        offs = [abs(one.target - one.sketch) / one.slack for one in self.constraints]
+        kept = sorted(sorted(range(len(offs)), key=lambda place: (-offs[place], place))[:most])
+        queries, values, constraints = (
+            tuple(some[place] for place in kept) for some in (self.queries, self.values, self.constraints)
+        )
+        return _Taught(queries, values, constraints)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -350,6 +362,7 @@ class Everhold:
                 raise ReplayError(f"round {proposal.round} has coefficients, but taught nothing.")
             self._state = after if batch is not None else replace(after, taught=_Taught())
             return
+        taught = taught.most_telling(_MOST_TAUGHT)
         constraints = (*state.constraints, *taught.constraints)
         sketch = self._refit(state.sketch, taught, constraints, fit, proposal.round)
         self._state = replace(after, sketch=sketch, constraints=constraints, taught=_Taught())

@@ -471,6 +471,12 @@ class Session(Generic[P]):
         with self._turn():
             mechanism = self.acting()
             require_batch(self.mechanism, self._journal, queries, ids)
+            for one in ids:
+                if (earlier := self._journal.requested(one)) is not None and earlier.act.kind == "ask":
+                    raise RequestConflict(
+                        f"request id {one!r} belongs to an ask (round {earlier.number}). Expected a new id for a reading. "
+                        "Nothing was charged."
+                    )
             wanted = self.to_read(queries, ats, kind)
             made: dict[int, int] = {}
             if wanted:
