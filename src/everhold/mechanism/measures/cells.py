@@ -18,7 +18,7 @@ from everhold.queries.protocol import NOTHING, QUIET
 if TYPE_CHECKING:
     from everhold.queries.protocol import Outcome
 
-__all__ = ["Cells", "Found", "Within", "down", "up"]
+__all__ = ["Cells", "Found", "InCells", "Within", "down", "up"]
 
 _WIDEST = 3.0  # standard deviations of the private rows' own mean
 
@@ -172,6 +172,25 @@ class Within:
         upper = edges[1] + Fraction(_ladder(self.radii[1], step, ladder), PLACE_ONE)
         centre = min(max((edges[0] + edges[1]) / 2, Fraction(0)), Fraction(1))
         return float(centre), max(down(lower) - self.quantum, 0.0), min(up(upper) + self.quantum, 1.0)
+
+
+class InCells:
+    """What measures with cells and a ladder share: everything that follows from the outcome."""
+
+    __slots__ = ()
+    within: Within
+
+    def off(self, outcome: Outcome) -> float | None:
+        """By the cell."""
+        return self.within.missed(outcome)
+
+    def nats(self, outcome: Outcome) -> float:
+        """The reading's code and the step's."""
+        return self.within.nats(outcome)
+
+    def ends(self, outcome: Outcome) -> tuple[float, float, float]:
+        """A function of the outcome."""
+        return self.within.ends(outcome)
 
 
 _ROOTS: dict[int, tuple[int, ...]] = {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.bounds.binomial import binomial_interval
-from everhold.mechanism.measures.cells import Found, Within
+from everhold.mechanism.measures.cells import Found, InCells, Within
 from everhold.mechanism.measures.measure import (
     STEPS,
     Foreseen,
@@ -39,7 +39,7 @@ __all__ = ["GroupMeanCells", "GroupShareCells"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GroupShareCells:
+class GroupShareCells(InCells):
     """A share within a group: the exact tail, given how many rows are in the group."""
 
     query: GroupShare
@@ -81,18 +81,6 @@ class GroupShareCells:
         yes, no = (count_of(one, self.at.rows) for one in sums)
         return Fraction(yes, yes + no) if yes + no else None
 
-    def off(self, outcome: Outcome) -> float | None:
-        """By the cell."""
-        return self.within.missed(outcome)
-
-    def nats(self, outcome: Outcome) -> float:
-        """The reading's code and the step's."""
-        return self.within.nats(outcome)
-
-    def ends(self, outcome: Outcome) -> tuple[float, float, float]:
-        """A function of the outcome."""
-        return self.within.ends(outcome)
-
     def lesson(self, outcome: Outcome) -> Lesson | None:
         """E[(yes - θ) · in the group] = 0 at the cell's centre."""
         if self.values is None:
@@ -102,7 +90,7 @@ class GroupShareCells:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GroupMeanCells:
+class GroupMeanCells(InCells):
     """A mean within a group: Fan's bound over the rows of the group, given how many there are."""
 
     query: GroupMean
@@ -138,18 +126,6 @@ class GroupMeanCells:
         """The private mean of the group."""
         up, down = (in_steps(one, self.at.rows)[0] for one in sums)
         return Fraction(up, up + down) if up + down else None
-
-    def off(self, outcome: Outcome) -> float | None:
-        """By the cell."""
-        return self.within.missed(outcome)
-
-    def nats(self, outcome: Outcome) -> float:
-        """The reading's code and the step's."""
-        return self.within.nats(outcome)
-
-    def ends(self, outcome: Outcome) -> tuple[float, float, float]:
-        """A function of the outcome."""
-        return self.within.ends(outcome)
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
         """E[(x - θ) · in the group] = 0 at the cell's centre."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from everhold.bounds.concentration import kl_interval
 from everhold.bounds.fan import fan_exact_radius, fan_radius, fan_rate, fan_reach
-from everhold.mechanism.measures.cells import Found, Within, down, up
+from everhold.mechanism.measures.cells import Found, InCells, Within, down, up
 from everhold.mechanism.measures.measure import (
     STEPS,
     Foreseen,
@@ -84,7 +84,7 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MeanCells:
+class MeanCells(InCells):
     """The mean of a number over all rows (or units), asked or read: Fan's bound with a public λ, or Chernoff's."""
 
     query: Query
@@ -117,18 +117,6 @@ class MeanCells:
     def value(self, sums: Sequence[Sums]) -> Fraction:
         """The private mean."""
         return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
-
-    def off(self, outcome: Outcome) -> float | None:
-        """By the cell."""
-        return self.within.missed(outcome)
-
-    def nats(self, outcome: Outcome) -> float:
-        """The reading's code and the step's."""
-        return self.within.nats(outcome)
-
-    def ends(self, outcome: Outcome) -> tuple[float, float, float]:
-        """A function of the outcome."""
-        return self.within.ends(outcome)
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
         """A cell off the forecast teaches."""

@@ -16,7 +16,7 @@ import numpy as np
 from everhold.bounds.binomial import bet_rate, paired_interval
 from everhold.bounds.elementary import ln
 from everhold.bounds.fan import fan_group_difference
-from everhold.mechanism.measures.cells import Found, Within
+from everhold.mechanism.measures.cells import Found, InCells, Within
 from everhold.mechanism.measures.measure import STEPS, Foreseen, Lesson, count_of, in_steps, place_of, spread_of
 from everhold.mechanism.measures.numbers import Rates
 from everhold.queries.grid import VALUE_ONE, GridValues
@@ -34,7 +34,7 @@ _LN2 = ln(2.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DifferenceCells:
+class DifferenceCells(InCells):
     """The difference of two groups: one bound for both, given how many rows each has (docs/theory/fan.md).
 
     Attributes:
@@ -133,18 +133,6 @@ class DifferenceCells:
         one, other = (Fraction(first, m * STEPS) for first, _, m in sides)
         return (1 + one - other) / 2
 
-    def off(self, outcome: Outcome) -> float | None:
-        """By the cell."""
-        return self.within.missed(outcome)
-
-    def nats(self, outcome: Outcome) -> float:
-        """The reading's code and the step's."""
-        return self.within.nats(outcome)
-
-    def ends(self, outcome: Outcome) -> tuple[float, float, float]:
-        """A function of the outcome."""
-        return self.within.ends(outcome)
-
     def lesson(self, outcome: Outcome) -> Lesson | None:
         """To first order: the means of both groups, each around its forecast, differ by what was found."""
         if not isinstance(outcome, tuple) or outcome[0] == 0:
@@ -170,7 +158,7 @@ def _steps_and_members(up: GridValues, down: GridValues) -> tuple[np.ndarray, np
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PairedCells:
+class PairedCells(InCells):
     """The difference of two shares on the same rows: a public bet on the rows that differ (docs/theory/verdicts.md).
 
     Attributes:
@@ -218,18 +206,6 @@ class PairedCells:
         """The private difference."""
         a, b = (count_of(one, self.at.rows) for one in sums)
         return (1 + Fraction(a - b, self.at.rows)) / 2
-
-    def off(self, outcome: Outcome) -> float | None:
-        """By the cell."""
-        return self.within.missed(outcome)
-
-    def nats(self, outcome: Outcome) -> float:
-        """The reading's code and the step's."""
-        return self.within.nats(outcome)
-
-    def ends(self, outcome: Outcome) -> tuple[float, float, float]:
-        """A function of the outcome."""
-        return self.within.ends(outcome)
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
         """The mean of yes to the first alone minus yes to the second alone."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from everhold.bounds.derived import Place, correlation_from, variance_from
 from everhold.bounds.elementary import ln
-from everhold.mechanism.measures.cells import Found, Within
+from everhold.mechanism.measures.cells import Found, InCells, Within
 from everhold.mechanism.measures.measure import PLACE_ONE, STEPS, Foreseen, in_steps, place_of
 from everhold.mechanism.measures.numbers import Rates
 from everhold.queries.protocol import NOTHING
@@ -36,7 +36,7 @@ def combined(query: SpreadOf, places: Sequence[Place]) -> tuple[float, float, fl
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SpreadCells:
+class SpreadCells(InCells):
     """A variance or a correlation.
 
     Attributes:
@@ -102,18 +102,6 @@ class SpreadCells:
         """The private value."""
         places = self._places(sums)
         return None if places is None else Fraction(combined(self.query, places)[0])
-
-    def off(self, outcome: Outcome) -> float | None:
-        """By the cell."""
-        return self.within.missed(outcome)
-
-    def nats(self, outcome: Outcome) -> float:
-        """The reading's code and the step's."""
-        return self.within.nats(outcome)
-
-    def ends(self, outcome: Outcome) -> tuple[float, float, float]:
-        """A function of the outcome."""
-        return self.within.ends(outcome)
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
         """None: it is not linear in the sketch."""

@@ -26,8 +26,8 @@ __all__ = ["CountTolerance", "MeanTolerance", "beyond", "cell_beyond_nats", "edg
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CountTolerance:
-    """A yes/no question asked: quiet if the share is within τ of the forecast, else the cell beyond τ."""
+class _Asked:
+    """A linear question with a tolerance: what its two kinds share."""
 
     query: Query
     reading: SketchValue
@@ -55,6 +55,17 @@ class CountTolerance:
         """The cell's code; how many cells there are is public."""
         return cell_beyond_nats(self.reading, self.limits, outcome)
 
+    def lesson(self, outcome: Outcome) -> Lesson | None:
+        """A surprise gives the cell."""
+        if outcome is QUIET:
+            return None
+        return lesson_within(*edges_beyond(self.reading, self.limits, outcome), self.reading)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountTolerance(_Asked):
+    """A yes/no question asked: quiet if the share is within τ of the forecast, else the cell beyond τ."""
+
     def counts(self, outcome: Outcome) -> tuple[int, int]:
         """The least and the largest count with this outcome."""
         n, per, tau, cell = self.at.rows, self.reading.denominator, self.limits.tau, self.limits.cell
@@ -79,43 +90,10 @@ class CountTolerance:
             value = float((low + high) / 2)
         return 0.5 * (1.0 + min(max(value, -1.0), 1.0)), *count_interval(*self.counts(outcome), self.at)
 
-    def lesson(self, outcome: Outcome) -> Lesson | None:
-        """A surprise gives the cell."""
-        if outcome is QUIET:
-            return None
-        low, high = edges_beyond(self.reading, self.limits, outcome)
-        return lesson_within(low, high, self.reading)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MeanTolerance:
+class MeanTolerance(_Asked):
     """A number asked under a promised half-width: quiet within τ of the forecast, ends by Chernoff's bound."""
-
-    query: Query
-    reading: SketchValue
-    limits: Tolerance
-    at: Foreseen
-
-    @property
-    def needs(self) -> tuple[Query, ...]:
-        """The question."""
-        return (self.query,)
-
-    def decide(self, sums: Sequence[Sums]) -> int | None:
-        """Quiet if |u - v| ≤ τ; otherwise the cell beyond."""
-        return beyond(self.reading, self.limits, sums[0].first, self.at.rows)
-
-    def value(self, sums: Sequence[Sums]) -> Fraction:
-        """The private mean."""
-        return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
-
-    def off(self, outcome: Outcome) -> float | None:
-        """Not known to that precision."""
-        return None
-
-    def nats(self, outcome: Outcome) -> float:
-        """The cell's code; how many cells there are is public."""
-        return cell_beyond_nats(self.reading, self.limits, outcome)
 
     def ends(self, outcome: Outcome) -> tuple[float, float, float]:
         """By Chernoff's bound, and the rounding error of the grid."""
@@ -129,12 +107,6 @@ class MeanTolerance:
             max(ends[0] - self.at.quantum, 0.0),
             min(ends[1] + self.at.quantum, 1.0),
         )
-
-    def lesson(self, outcome: Outcome) -> Lesson | None:
-        """A surprise gives the cell."""
-        if outcome is QUIET:
-            return None
-        return lesson_within(*edges_beyond(self.reading, self.limits, outcome), self.reading)
 
 
 def beyond(reading: SketchValue, limits: Tolerance, total: int, rows: int) -> int | None:
