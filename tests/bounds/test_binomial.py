@@ -419,7 +419,8 @@ def test_within_one_per_cent_of_clopper_and_pearson_and_narrower_than_kl(n, nats
         low, high = binomial_interval(k, k, n, nats)
         exact_low = betaincinv(k, n - k + 1, math.exp(-nats)) if k else 0.0
         exact_high = 1.0 - betaincinv(n - k, k + 1, math.exp(-nats)) if k < n else 1.0
-        assert low <= exact_low <= exact_high <= high
+        assert low <= exact_low + 1e-7  # older versions of scipy invert to seven places only; other tests are exact
+        assert exact_high <= high + 1e-7
         if k >= 2:
             assert high - low <= 1.01 * (exact_high - exact_low)
             assert k / n - low <= 1.01 * (k / n - exact_low) + 1e-8
