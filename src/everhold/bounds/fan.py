@@ -23,7 +23,6 @@ from everhold.errors import SettingError
 __all__ = [
     "RATE_STEPS",
     "TOP",
-    "fan_exact_radius",
     "fan_group_difference",
     "fan_interval",
     "fan_radius",
@@ -93,13 +92,16 @@ def fan_interval(
     nats: float,
     top: int = TOP,
     reaches: tuple[int, int] | None = None,
+    known: int = 0,
 ) -> tuple[Fraction, Fraction]:
     """The interval of a mean, in steps, from `first` = Σx and `squares` = Σx² over `rows` values in {0, …, top}.
 
     Each end fails with probability at most `e^{-nats}`, for independent rows (identical or not: then the average of their
     means) and for rows drawn without replacement. `centre`, `rates` (for the lower and the upper end) and `reaches` (at
     least `centre` and `top - centre`, their defaults) are public and fixed in advance. Within a group, `rows` is the
-    group's number m of rows, and the rates may be a public function of m. Exact; no rows give the whole range.
+    group's number m of rows, and the rates may be a public function of m. Of these rows the analyst may know `known`: the
+    others' sum is then only known to that many whole ranges, and their squares are at most all squares. Exact; no rows give
+    the whole range.
 
     >>> low, high = fan_interval(40 * 100, 40 * 100**2, 40, centre=100, rates=(700, 900), nats=6.0, top=200)
     >>> float(low), float(high)  # forty values of exactly 100
@@ -114,18 +116,13 @@ def fan_interval(
     if below < centre or above < top - centre:
         raise SettingError(f"reaches from {centre} are at least {centre} and {top - centre}, not {reaches!r}")
     price = _price(nats)
-    if rows == 0 or price is None:
+    others = rows - known
+    if others < 1 or price is None:
         return Fraction(0), Fraction(top)
     spread = squares - 2 * centre * first + rows * centre * centre  # Σ(x - a)²
-    low = Fraction(first, rows) - _radius(spread, rows, max(below, 1), rates[0], price)
-    high = Fraction(first, rows) + _radius(spread, rows, max(above, 1), rates[1], price)
+    low = Fraction(first - known * top, others) - _radius(spread, others, max(below, 1), rates[0], price)
+    high = Fraction(first, others) + _radius(spread, others, max(above, 1), rates[1], price)
     return _clip(low, 0, top), _clip(high, 0, top)
-
-
-def fan_exact_radius(around: int, rows: int, reach: int, rate: int, nats: float) -> Fraction | None:
-    """The exact distance of an end from the mean, in steps, from Σ(x - centre)² over `rows` values; None: no bound."""
-    price = _price(nats)
-    return None if price is None or rows < 1 else _radius(around, rows, max(reach, 1), rate, price)
 
 
 def fan_group_difference(

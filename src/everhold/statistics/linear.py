@@ -7,9 +7,9 @@ from math import nan
 from typing import TYPE_CHECKING
 
 from everhold.bounds import derived
-from everhold.queries.expression import bounded_mean, conjunction, question_of
+from everhold.queries.expression import bounded_mean
 from everhold.queries.expression.groups import group_mean, group_share
-from everhold.queries.expression.tree import Call, Logic, Node, Number
+from everhold.queries.expression.tree import Call, Node, Number
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
@@ -41,16 +41,16 @@ def share_steps(declared: Declared, tree: Node, group: Node) -> Part:
 
 def share_questions(declared: Declared, tree: Node, group: Node) -> Batch:
     """The questions that a share within a group is made of: one, or two where groups take two."""
-    if declared.grouped:
-        return [group_share(tree, group)]
-    no = conjunction(Logic("not", (tree,)), group)
-    return [question_of(conjunction(tree, group)), question_of(no)]
+    return [group_share(tree, group)] if declared.grouped else _yes_and_no(tree, group)
+
+
+def _yes_and_no(tree: Node, group: Node) -> Batch:
+    return group_share(tree, group).parts
 
 
 def ratio_steps(tree: Node, group: Node) -> Part:
     """A/(A + B): yes and given, no and given."""
-    no = conjunction(Logic("not", (tree,)), group)
-    answers = yield [question_of(conjunction(tree, group)), question_of(no)]
+    answers = yield _yes_and_no(tree, group)
     return _ratio(answers)
 
 

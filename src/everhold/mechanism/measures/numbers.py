@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from everhold.bounds.concentration import kl_interval
-from everhold.bounds.fan import fan_exact_radius, fan_radius, fan_rate, fan_reach
+from everhold.bounds.fan import fan_interval, fan_radius, fan_rate, fan_reach
 from everhold.mechanism.measures.cells import Found, InCells, Within, down, up
 from everhold.mechanism.measures.measure import (
     STEPS,
@@ -67,20 +67,24 @@ class Rates:
 
     def interval(self, first: int, squares: int, rows: int, known: int) -> tuple[Fraction, Fraction]:
         """The ends, as places, from Σx and Σx² over `rows` rows, of which the analyst may know some."""
+        if self.rates is not None:
+            low, high = fan_interval(
+                first,
+                squares,
+                rows,
+                centre=self.centre,
+                rates=self.rates,
+                nats=self.nats,
+                reaches=self.reaches,
+                known=known,
+            )
+            return low / STEPS, high / STEPS
         others = rows - known
         if others < 1:
             return Fraction(0), Fraction(1)
-        least, most = Fraction(first - known * STEPS, others), Fraction(first, others)
-        if self.rates is None:
-            low, high = max(least / STEPS, Fraction(0)), min(most / STEPS, Fraction(1))
-            ends = kl_interval(down(low), up(high), self.nats / others)
-            return Fraction(ends[0]), Fraction(ends[1])
-        around = squares - 2 * self.centre * first + rows * self.centre * self.centre
-        below, above = (
-            fan_exact_radius(around, others, reach, rate, self.nats) or STEPS
-            for reach, rate in zip(self.reaches, self.rates, strict=True)
-        )
-        return max((least - below) / STEPS, Fraction(0)), min((most + above) / STEPS, Fraction(1))
+        least, most = Fraction(first - known * STEPS, others * STEPS), Fraction(first, others * STEPS)
+        ends = kl_interval(down(max(least, Fraction(0))), up(min(most, Fraction(1))), self.nats / others)
+        return Fraction(ends[0]), Fraction(ends[1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
