@@ -368,3 +368,37 @@ def test_edges():
 def test_nonsense_is_refused(wrong):
     with pytest.raises(SettingError):
         wrong()
+
+
+@pytest.mark.parametrize("at_top", [True, False])
+def test_rows_that_the_analyst_knows_may_have_any_values(at_top):
+    """Twelve of eighteen rows lie at one end, as an analyst who knows them can arrange; the others are coins.
+
+    The end on the side of the known rows may miss with probability e^-nats, exactly. Control: counted like the others, they
+    make it miss far more often."""
+    top, nats, known, others = 1_000, 1.0, 12, 6
+    worst = {known: 0.0, 0: 0.0}
+    for p in np.linspace(0.02, 0.98, 49):
+        centre = round(p * top)
+        reaches = max(centre, 1), max(top - centre, 1)
+        second = p * (1.0 - p) * top * top
+        rates = tuple(fan_rate(second, reach, nats, others) for reach in reaches)
+        for counted, found in worst.items():
+            missed = 0.0
+            for k in range(others + 1):
+                ones = k + (known if at_top else 0)
+                low, high = fan_interval(
+                    ones * top,
+                    ones * top * top,
+                    known + others,
+                    centre=centre,
+                    rates=rates,
+                    nats=nats,
+                    top=top,
+                    known=counted,
+                )
+                if (low > p * top) if at_top else (high < p * top):
+                    missed += math.comb(others, k) * p**k * (1.0 - p) ** (others - k)
+            worst[counted] = max(found, missed)
+    assert worst[known] <= math.exp(-nats)
+    assert worst[0] > 1.5 * math.exp(-nats)
