@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.client.aio import AsyncStudy
-from everhold.client.sync import RemoteStudy
 from everhold.statistics import STATISTICS
 
 
@@ -23,7 +22,7 @@ def test_all_is_sorted_complete_and_true():
         assert not str(described).startswith(f"{name}("), f"{name} has only the text that dataclasses write"
 
 
-@pytest.mark.parametrize("holder", [eh.Holdout, eh.Rehearsal, RemoteStudy, AsyncStudy])
+@pytest.mark.parametrize("holder", [eh.Holdout, eh.Rehearsal, eh.RemoteStudy, eh.AsyncStudy])
 @pytest.mark.parametrize("name", sorted(STATISTICS))
 def test_every_statistic_is_a_method_wherever_questions_are_asked(name, holder):
     method = inspect.getattr_static(holder, name, None)
@@ -32,7 +31,56 @@ def test_every_statistic_is_a_method_wherever_questions_are_asked(name, holder):
         assert "certified" in str(method.__doc__)
         return
     assert method.__doc__ == STATISTICS[name].__doc__
-    assert inspect.iscoroutinefunction(method) == (holder is AsyncStudy)
+    assert inspect.iscoroutinefunction(method) == (holder is eh.AsyncStudy)
+
+
+# What public methods return and nobody has to name: types of the language, and parts of the machinery.
+UNEXPORTED = {
+    *(
+        "Any",
+        "ArrayLike",
+        "AsyncIterator",
+        "Callable",
+        "Generator",
+        "Iterator",
+        "Literal",
+        "Mapping",
+        "NDArray",
+        "None",
+    ),
+    *("Path", "R_co", "Self", "Sequence"),
+    *(
+        "ActKind",
+        "Call",
+        "Kind",
+        "Known",
+        "Outcome",
+        "Scale",
+        "Words",
+    ),  # short names of plain types, or of a wrapped call
+    *("Acting", "ActingMechanism", "Declared", "TestSetOptions"),  # for the other rooms
+    *("AskedBy", "Begun", "Performed", "RecordedFinding", "Store"),  # what a journal keeps beside rounds
+    *("Batch", "GridValues", "Query", "Source", "Sums"),  # between a session, its mechanism and its engine
+    *("Option", "Way"),  # lines of a plan
+    *("Draws", "PaperOffer", "Tolerance"),  # steps of the paper's mechanism, and of policies
+    "Mark",
+}
+
+
+def _results(holder):
+    """The annotations of what a class's public methods and properties return."""
+    for name, member in inspect.getmembers(holder):
+        function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        found = getattr(function, "__annotations__", {}).get("return")
+        if found is not None and (name in ("__getitem__", "__iter__") or not name.startswith("_")):
+            yield name, str(found)
+
+
+@pytest.mark.parametrize("holder", [name for name in eh.__all__ if inspect.isclass(getattr(eh, name))])
+def test_what_public_methods_return_has_a_public_name(holder):
+    for method, annotation in _results(getattr(eh, holder)):
+        kinds = {kind.rpartition(".")[2] for kind in re.findall(r"[\w.]*\b[A-Z]\w+", annotation)}
+        assert kinds <= {*eh.__all__, *UNEXPORTED}, f"{holder}.{method} returns {annotation}"
 
 
 def test_type_checkers_know_every_statistic():

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import Annotated, Any, Literal
 
-from everhold.acts import ACTS, AnyAct, Form, Read, act_from, as_sent, do, fields_of, things
-from everhold.acts import Field as ActField
+from everhold.acts import ACTS, AnyAct, Field as ActField, Form, Read, act_from, as_sent, do, fields_of, things
 from everhold.client.sync import RemoteStudy
 from everhold.errors import EverholdError, MissingExtra, QuestionError
 from everhold.queries.disclosed import Choice, Decision, Judgement

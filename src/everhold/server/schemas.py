@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag, create_model
 
-from everhold.acts import AnyAct, act_from, fields_of
-from everhold.acts import Form as ActForm
+from everhold.acts import AnyAct, Form as ActForm, act_from, fields_of
 from everhold.queries.answer import Answer
 from everhold.statistics import STATISTICS
 from everhold.statistics.declared import Declared

@@ -161,10 +161,10 @@ class StudyWriter:
         """Answers in order. All questions are checked before the first is charged."""
         async with self._grid.release(caller.arrived):
             queries = await self._ready(caller, questions)
-            asked = {"request_id": caller.request_id, "who": caller.who, "time": caller.time}
+            at = AskedBy(caller.time or "", caller.who, caller.request_id)
             answers: list[Answer] = []
             for piece in self._pieces(queries):
-                work = partial(self._holdout.ask_many, piece, first=len(answers) + 1, **asked)
+                work = partial(self._holdout.session.ask_parts, piece, at, first=len(answers) + 1)
                 try:
                     answers += await self._do(work, caller)
                 except PrecisionExhausted as refusal:

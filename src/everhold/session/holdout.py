@@ -361,7 +361,7 @@ class Holdout:
             count += len(batch)
             first = count - len(batch) + 1
             try:
-                answers = self.session.ask_many(batch, request_id=at.request, who=at.who, time=at.time, first=first)
+                answers = self.session.ask_parts(batch, at, first=first)
             except PrecisionExhausted as refusal:  # what was answered before it is charged, and returned with it
                 refusal.answers = [*paid, *refusal.answers]
                 raise
@@ -387,17 +387,14 @@ class Holdout:
         *,
         request_id: str | None = None,
         who: str | None = None,
-        time: str | None = None,
-        first: int = 1,
     ) -> list[Answer]:
         """Answer several questions in order. All of them are checked before the first is charged; all are recorded at once.
 
         Questions given as text are evaluated in one scan of the rows, and what they have in common is computed once.
         A refusal on the way (`PrecisionExhausted`) carries the answers before it, as `error.answers`. With a
-        `request_id` the questions have the ids `<request_id>/1`, `<request_id>/2` …, or from `first` on. `time`: what the
-        record says of when; the moment of asking when left out.
+        `request_id` the questions have the ids `<request_id>/1`, `<request_id>/2` ….
         """
-        return self.session.ask_many(questions, request_id=request_id, who=who, time=time, first=first)
+        return self.session.ask_many(questions, request_id=request_id, who=who)
 
     def ask_each(self, requests: Sequence[Request]) -> list[Answer | EverholdError]:
         """Answer questions of several people in one turn: one scan, one record, each as if it were asked alone.
@@ -502,16 +499,8 @@ class Holdout:
         def parts(batch: Batch) -> list[Answer]:
             nonlocal count
             count += len(batch)
-            return self.session.read_many(
-                batch,
-                kind=kind,
-                share=part,
-                expects=expects,
-                request_id=at.request,
-                who=at.who,
-                time=at.time,
-                first=count - len(batch) + 1,
-            )
+            first = count - len(batch) + 1
+            return self.session.read_parts(batch, at, kind=kind, share=part, expects=expects, first=first)
 
         if kind == "close" and not cast(Everhold, self.session.mechanism).closed:
             acting.require_one_batch(things)

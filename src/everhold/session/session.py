@@ -107,6 +107,11 @@ def _linear(query: Query) -> Sequence[Query]:
     return query.parts if isinstance(query, GROUPED) else (query,)
 
 
+def _part_ids(request_id: str | None, first: int, count: int) -> list[str | None]:
+    """The ids of the parts of a request: `<id>/1`, `<id>/2` …"""
+    return [None if request_id is None else f"{request_id}/{number}" for number in range(first, first + count)]
+
+
 class _Turn:
     """A question that is being answered."""
 
@@ -250,21 +255,24 @@ class Session(Generic[P]):
             return found
 
     def ask_many(
-        self,
-        questions: Iterable[object],
-        *,
-        request_id: str | None = None,
-        who: str | None = None,
-        time: str | None = None,
-        first: int = 1,
+        self, questions: Iterable[object], *, request_id: str | None = None, who: str | None = None
     ) -> list[Answer]:
         """Answer several questions in order. `Holdout.ask_many` says more."""
+        return self._ask_in_order(questions, None, who, request_id, 1)
+
+    def ask_parts(self, questions: Iterable[object], at: AskedBy, *, first: int = 1) -> list[Answer]:
+        """Answer a part of a larger request, which is recorded as of one time. Its request ids count from `first`."""
+        return self._ask_in_order(questions, at.time, at.who, at.request, first)
+
+    def _ask_in_order(
+        self, questions: Iterable[object], time: str | None, who: str | None, request_id: str | None, first: int
+    ) -> list[Answer]:
         who = require_text(who or self.who, "who")
         require_text(request_id, "request_id")
         if callable(questions) or not isinstance(questions, Iterable) or isinstance(questions, str):
             raise QuestionError("ask_many takes a list of questions; for a single one there is ask.")
         queries = [self.query(question) for question in questions]
-        requests = [None if request_id is None else f"{request_id}/{first + place}" for place in range(len(queries))]
+        requests = _part_ids(request_id, first, len(queries))
         with self._turn():
             queries = [self._checked(query) for query in queries]
             require_batch(self.mechanism, self._journal, queries, requests)
@@ -449,25 +457,24 @@ class Session(Generic[P]):
 
     # readings ------------------------------------------------------------------------------------------------------
 
-    def read_many(
+    def read_parts(
         self,
         questions: Sequence[object],
+        at: AskedBy,
         *,
         kind: Literal["read", "close"] = "read",
         share: Fraction | None = None,
         expects: Sequence[float | None] | None = None,
-        request_id: str | None = None,
-        who: str | None = None,
-        time: str | None = None,
         first: int = 1,
     ) -> list[Answer]:
-        """Read several questions at one price: all are fixed before the first is read. `Holdout.read_many` says more."""
-        who = require_text(who or self.who, "who")
-        require_text(request_id, "request_id")
+        """Read several questions at one price: all are fixed before the first is read. `Holdout.read_many` says more.
+
+        Like `ask_parts`, they may be a part of a larger request.
+        """
         queries = [self.query(question) for question in questions]
         guesses = [None] * len(queries) if expects is None else [require_expect(one) for one in expects]
-        ids = [None if request_id is None else f"{request_id}/{first + place}" for place in range(len(queries))]
-        ats = [AskedBy(time or now(), who, one) for one in ids]
+        ids = _part_ids(at.request, first, len(queries))
+        ats = [AskedBy(at.time, at.who, one) for one in ids]
         with self._turn():
             mechanism = self.acting()
             require_batch(self.mechanism, self._journal, queries, ids)
@@ -498,7 +505,7 @@ class Session(Generic[P]):
                     "requests": [part.at.request for part in parts],
                 }
                 asked = tuple(question_to_dict(itself(part.query)) for part in parts)
-                self._journal.begin(Begun(kind, asked, options), AskedBy(ats[0].time, who, request_id))
+                self._journal.begin(Begun(kind, asked, options), at)
                 self._journal.flush()
                 made = {place: len(self._journal) + number for number, place in enumerate(wanted, 1)}
                 self._reading = parts

@@ -12,8 +12,7 @@ from everhold.errors import QuestionError
 from everhold.queries.expression.canonical import canonical
 from everhold.queries.expression.disjoint import are_disjoint
 from everhold.queries.expression.groups import group_difference, paired_shares
-from everhold.queries.expression.tree import Call, Case, Node
-from everhold.queries.expression.tree import Number as NumberNode
+from everhold.queries.expression.tree import Call, Case, Node, Number as NumberNode
 from everhold.statistics.finding import Comparison, Finding
 from everhold.statistics.linear import cut, mean_of, mean_questions, mean_steps, share_questions, share_steps, together
 from everhold.statistics.parameters import Condition, Given, High, Low, Number, Range, Role

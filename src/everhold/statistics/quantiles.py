@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from everhold.errors import QuestionError, require_number
 from everhold.queries.expression import question_of
 from everhold.queries.expression.groups import quantile_of
-from everhold.queries.expression.tree import Column, Logic, Node, Test
-from everhold.queries.expression.tree import Number as NumberNode
+from everhold.queries.expression.tree import Column, Logic, Node, Number as NumberNode, Test
 from everhold.statistics.finding import Finding
 from everhold.statistics.linear import ratio_steps
 from everhold.statistics.parameters import Given, High, Level, Low, Number

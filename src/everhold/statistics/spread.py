@@ -12,8 +12,7 @@ from everhold.errors import QuestionError
 from everhold.queries.expression import bounded_mean
 from everhold.queries.expression.canonical import canonical
 from everhold.queries.expression.groups import spread_of_means
-from everhold.queries.expression.tree import Call, Node
-from everhold.queries.expression.tree import Number as NumberNode
+from everhold.queries.expression.tree import Call, Node, Number as NumberNode
 from everhold.queries.expression.values import SMALLEST
 from everhold.statistics.finding import Finding
 from everhold.statistics.linear import cut, mean_of, mean_questions, prior_place, together
