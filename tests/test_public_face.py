@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
+from everhold.session.settings import HoldoutOptions
 from everhold.statistics import STATISTICS
 
 
@@ -87,6 +88,24 @@ def test_type_checkers_know_every_statistic():
     lines = Path(eh.__file__).read_text(encoding="utf-8").splitlines()
     for kind in STATISTICS.values():
         assert any(line.strip().startswith(f"from {kind.__module__} import") for line in lines), kind.__module__
+
+
+def test_create_takes_the_options_of_a_holdout():
+    """Editors complete them from the typed dictionary; both lists stand by hand."""
+    given = inspect.signature(eh.Holdout.__init__).parameters
+    assert list(HoldoutOptions.__annotations__) == [name for name in given if name not in ("self", "data", "prior")]
+    assert {name: given[name].annotation for name in HoldoutOptions.__annotations__} == {
+        name: kind.__forward_arg__ for name, kind in HoldoutOptions.__annotations__.items()
+    }
+
+
+def test_an_opened_study_is_a_holdout(tmp_path):
+    path, rows = tmp_path / "study.everhold", {"x": np.arange(100)}
+    eh.Holdout.create(path, rows, prior=eh.Reference({"x": np.arange(50, 150)}), seed=0, overlap="allow").release()
+    with eh.Holdout.open(path, data=rows) as held:
+        assert isinstance(held, eh.Holdout)
+        assert repr(held).startswith("Holdout(100 private rows, rounds: 0")
+        held.ask("x > 40")
 
 
 def test_interval_and_answer_read_well():

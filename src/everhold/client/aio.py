@@ -46,7 +46,7 @@ def _later(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenat
 
     @wraps(build)
     async def method(self: AsyncStudy, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._server._send(build(self.name, *args, **kwargs))
+        return await self._server.send(build(self.name, *args, **kwargs))
 
     return method
 
@@ -68,9 +68,10 @@ class AsyncServer(Line):
 
     async def studies(self) -> list[dict[str, Any]]:
         """All that the token may see."""
-        return await self._send(calls.studies())
+        return await self.send(calls.studies())
 
-    async def _send(self, call: Call[T]) -> T:
+    async def send(self, call: Call[T]) -> T:
+        """Send a call, again where it fails on the way, and return what it says."""
         started, tries = time.monotonic(), 0
         while True:
             outcome: httpx2.Response | Exception
@@ -115,7 +116,7 @@ class AsyncStudy:
     ) -> Answer | R:
         """As `Holdout.ask`: a yes/no question as text, or a statistic."""
         call = calls.ask(self.name, question, expect=expect, request_id=request_id)
-        found: Answer | R = await self._server._send(call)
+        found: Answer | R = await self._server.send(call)
         return found
 
     @overload
@@ -148,7 +149,7 @@ class AsyncStudy:
     ) -> Answer | R:
         """As `Holdout.read`: the private rows' own value; it widens later intervals."""
         call = calls.read(self.name, question, share=share, expect=expect, request_id=request_id)
-        found: Answer | R = await self._server._send(call)
+        found: Answer | R = await self._server.send(call)
         return found
 
     @overload
@@ -159,7 +160,7 @@ class AsyncStudy:
 
     async def try_out(self, question: str | Statistic[R]) -> Preview | R:
         """As `Holdout.try_out`: the public side alone, for nothing."""
-        found: Preview | R = await self._server._send(calls.try_out(self.name, question))
+        found: Preview | R = await self._server.send(calls.try_out(self.name, question))
         return found
 
     ask_many = _later(calls.ask_many)
@@ -192,18 +193,18 @@ class AsyncStudy:
         after: int | None = 0
         while after is not None:
             call = calls.log_page(self.name, after=after, contains=contains, who=who, surprises=surprises)
-            rounds, after = await self._server._send(call)
+            rounds, after = await self._server.send(call)
             for one in rounds:
                 yield one
 
     async def schema(self) -> Schema:
         """The declared columns."""
-        return Schema.from_toml((await self._server._send(calls.study(self.name)))["schema_toml"])
+        return Schema.from_toml((await self._server.send(calls.study(self.name)))["schema_toml"])
 
     async def download(self, path: str | Path) -> Path:
         """The study's file, for `Holdout.audit_file`."""
         place = Path(path)
-        data: bytes = await self._server._send(calls.file(self.name))
+        data: bytes = await self._server.send(calls.file(self.name))
         place.write_bytes(data)
         return place
 
@@ -219,17 +220,17 @@ class AsyncContest:
 
     async def rules(self) -> dict[str, Any]:
         """Title, metric, columns, limits, and what the rows are called (`ids`)."""
-        return await self._server._send(calls.contest(self.name))
+        return await self._server.send(calls.contest(self.name))
 
     async def submit(self, predictions: Any) -> Submission:
         """Submit predictions: one for each of the rules' `ids`, or a CSV file as `Path`, bytes or text."""
         if not isinstance(predictions, bytes | str | Path):
             predictions = as_csv(await self.rules(), list(predictions))
         try:
-            return await self._server._send(calls.submit(self.name, predictions))
+            return await self._server.send(calls.submit(self.name, predictions))
         except NotScored as refusal:
             return Submission.from_dict(refusal.submission)
 
     async def board(self) -> dict[str, Any]:
         """Where everybody stands."""
-        return await self._server._send(calls.board(self.name))
+        return await self._server.send(calls.board(self.name))

@@ -74,9 +74,10 @@ class Server(Line):
 
     def studies(self) -> list[dict[str, Any]]:
         """All that the token may see, with where it stands."""
-        return self._send(calls.studies())
+        return self.send(calls.studies())
 
-    def _send(self, call: Call[T]) -> T:
+    def send(self, call: Call[T]) -> T:
+        """Send a call, again where it fails on the way, and return what it says."""
         started, tries = time.monotonic(), 0
         while True:
             outcome: httpx2.Response | Exception
@@ -120,7 +121,7 @@ def _now(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[
 
     @wraps(build)
     def method(self: RemoteStudy, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._server._send(build(self.name, *args, **kwargs))
+        return self._server.send(build(self.name, *args, **kwargs))
 
     return method
 
@@ -143,7 +144,7 @@ class RemoteStudy:
     ) -> Answer | R:
         """As `Holdout.ask`: a yes/no question as text, or a statistic."""
         call = calls.ask(self.name, question, expect=expect, request_id=request_id)
-        found: Answer | R = self._server._send(call)
+        found: Answer | R = self._server.send(call)
         return found
 
     @overload
@@ -176,7 +177,7 @@ class RemoteStudy:
     ) -> Answer | R:
         """As `Holdout.read`: the private rows' own value; it widens later intervals."""
         call = calls.read(self.name, question, share=share, expect=expect, request_id=request_id)
-        found: Answer | R = self._server._send(call)
+        found: Answer | R = self._server.send(call)
         return found
 
     @overload
@@ -187,7 +188,7 @@ class RemoteStudy:
 
     def try_out(self, question: str | Statistic[R]) -> Preview | R:
         """As `Holdout.try_out`: the public side alone, for nothing."""
-        found: Preview | R = self._server._send(calls.try_out(self.name, question))
+        found: Preview | R = self._server.send(calls.try_out(self.name, question))
         return found
 
     ask_many = _now(calls.ask_many)
@@ -225,20 +226,20 @@ class RemoteStudy:
         after: int | None = 0
         while after is not None:
             call = calls.log_page(self.name, after=after, contains=contains, who=who, surprises=surprises)
-            rounds, after = self._server._send(call)
+            rounds, after = self._server.send(call)
             yield from rounds
 
     def download(self, path: str | Path) -> Path:
         """The study's file, for `Holdout.audit_file`: the server need not be believed. Needs an auditor's token."""
         place = Path(path)
-        place.write_bytes(self._server._send(calls.file(self.name)))
+        place.write_bytes(self._server.send(calls.file(self.name)))
         return place
 
     @property
     def schema(self) -> Schema:
         """The declared columns."""
         if self._schema is None:
-            self._schema = Schema.from_toml(self._server._send(calls.study(self.name))["schema_toml"])
+            self._schema = Schema.from_toml(self._server.send(calls.study(self.name))["schema_toml"])
         return self._schema
 
     @property
@@ -281,7 +282,7 @@ class RemoteContest:
     def rules(self) -> dict[str, Any]:
         """Title, metric, columns, limits, and what the rows are called (`ids`)."""
         if self._rules is None:
-            self._rules = self._server._send(calls.contest(self.name))
+            self._rules = self._server.send(calls.contest(self.name))
         return self._rules
 
     def submit(self, predictions: Any) -> Submission:
@@ -289,13 +290,13 @@ class RemoteContest:
         if not isinstance(predictions, bytes | str | Path):
             predictions = as_csv(self.rules, list(predictions))
         try:
-            return self._server._send(calls.submit(self.name, predictions))
+            return self._server.send(calls.submit(self.name, predictions))
         except NotScored as refusal:
             return Submission.from_dict(refusal.submission)
 
     def board(self) -> dict[str, Any]:
         """Where everybody stands."""
-        return self._server._send(calls.board(self.name))
+        return self._server.send(calls.board(self.name))
 
     def scorer(self, features: Any) -> RemoteScorer:
         """For scikit-learn's searches: `scorer(estimator, X, y)` submits what the estimator says of `features`.

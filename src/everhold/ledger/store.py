@@ -168,14 +168,18 @@ class Store:
         """A study's file as it stands at one moment, and its bytes; somebody may go on asking beside it."""
         reader = cls.open(path, write=False)
         try:
-            reader._con.execute("BEGIN")
-            reader._con.execute("SELECT 1 FROM record LIMIT 1").fetchone()  # from here on nobody commits
+            reader.hold_still()
             data = path.read_bytes()
         except (OSError, sqlite3.Error, UnicodeDecodeError) as error:
             raise LedgerError(f"{path} is damaged: {error}.") from None
         finally:
             reader.close()
         return cls(path, write=False, lock=None, data=data), data
+
+    def hold_still(self) -> None:
+        """From here on nobody commits, until this reader is closed."""
+        self._con.execute("BEGIN")
+        self._con.execute("SELECT 1 FROM record LIMIT 1").fetchone()
 
     def last(self) -> int:
         """How many records the file has, without reading them."""

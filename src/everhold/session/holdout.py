@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
 from everhold.data.sample import EngineName, Sample
 from everhold.errors import LedgerError, PrecisionExhausted, QuestionError, ReferenceWarning
@@ -28,7 +28,7 @@ from everhold.session.names import require_text
 from everhold.session.outlook import outlook, small_reference
 from everhold.session.public import Public, declared_by
 from everhold.session.session import Session, now
-from everhold.session.settings import OverlapRule, RuleName, Settings
+from everhold.session.settings import HoldoutOptions, OverlapRule, RuleName, Settings
 from everhold.session.setup import Setup, set_up
 from everhold.session.study import audit_study, create_study, open_study, rehearse_study, require_new
 from everhold.statistics import is_statistic, settled
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from everhold.queries.protocol import Mechanism, Outcome
     from everhold.queries.request import Request
 
-__all__ = ["Holdout"]
+__all__ = ["Holdout", "holdout_without_rows"]
 
 R = TypeVar("R")
 
@@ -121,24 +121,25 @@ class Holdout:
         overlap: OverlapRule = "refuse",
         rounds: int | None = None,
     ) -> None:
-        if isinstance(data, Setup):  # made ready by `open` or `rehearse`
-            setup = data
-        else:
-            settings = Settings(
-                confidence=confidence,
-                half_width=half_width,
-                rule=rule,
-                density=density,
-                known_rows=known_rows,
-                seed=fresh_seed() if seed is None else seed,
-                tolerance=tolerance,
-                overlap=overlap,
-                rounds=rounds,
-            )
-            setup = set_up(data, prior, settings, schema=schema, unit=unit, engine=engine, memory_limit=memory_limit)
-            pool = setup.public.pool
-            if pool is not None and (advice := small_reference(setup.session.size, pool.draws)) is not None:
-                warnings.warn(ReferenceWarning(advice), stacklevel=2)
+        settings = Settings(
+            confidence=confidence,
+            half_width=half_width,
+            rule=rule,
+            density=density,
+            known_rows=known_rows,
+            seed=fresh_seed() if seed is None else seed,
+            tolerance=tolerance,
+            overlap=overlap,
+            rounds=rounds,
+        )
+        setup = set_up(data, prior, settings, schema=schema, unit=unit, engine=engine, memory_limit=memory_limit)
+        pool = setup.public.pool
+        if pool is not None and (advice := small_reference(setup.session.size, pool.draws)) is not None:
+            warnings.warn(ReferenceWarning(advice), stacklevel=2)
+        self._start(setup)
+
+    def _start(self, setup: Setup) -> None:
+        """Answer from this session, which is ready."""
         self._setup = setup
         self.session = setup.session
         self.schema: Schema = setup.public.schema
@@ -147,7 +148,9 @@ class Holdout:
         self.public: Public = setup.public
 
     @classmethod
-    def create(cls, path: str | Path, data: object, *, prior: Prior | Split, **settings: Any) -> Holdout:
+    def create(
+        cls, path: str | Path, data: object, *, prior: Prior | Split, **options: Unpack[HoldoutOptions]
+    ) -> Holdout:
         """A durable study: the same as `Holdout(data, prior=..., ...)`, with its record in a file.
 
         Three files appear: the study itself, which holds no private row and may be shown to anybody who should check it;
@@ -157,16 +160,15 @@ class Holdout:
             path: of the study, which must not exist; `study.everhold` by custom.
             data: the private rows. A path is remembered in the key file, so that `open` finds them again.
             prior: as for `Holdout`; it must have fixed rows.
-            settings: as for `Holdout`.
+            options: as for `Holdout`.
         """
         require_new(Path(path))
-        holdout = cls(data, prior=prior, **settings)
+        holdout = cls(data, prior=prior, **options)
         create_study(Path(path), holdout._setup, data)
         return holdout
 
-    @classmethod
+    @staticmethod
     def open(
-        cls,
         path: str | Path,
         *,
         data: object = None,
@@ -183,7 +185,7 @@ class Holdout:
                 older or another, is refused.
             engine, memory_limit: as for `Holdout`.
         """
-        return cls(open_study(Path(path), data, expect_head, engine, memory_limit))
+        return _FromStudy(open_study(Path(path), data, expect_head, engine, memory_limit))
 
     @staticmethod
     def with_mechanism(data: object, build: Callable[[int], Mechanism[P]]) -> Session[P]:
@@ -193,7 +195,7 @@ class Holdout:
 
     def release(self) -> None:
         """Release a durable study, so that another process may ask. Nothing is lost: every returned answer is recorded."""
-        if (store := self.session._journal.store) is not None:
+        if (store := self.session.store) is not None:
             store.close()
 
     def pause(self) -> None:
@@ -228,7 +230,7 @@ class Holdout:
     @property
     def head(self) -> str:
         """Where a durable study stands: note it down, and `open(expect_head=...)` refuses every older copy."""
-        store = self.session._journal.store
+        store = self.session.store
         if store is None:
             raise LedgerError("this holdout is in memory only. Make it durable with Holdout.create(path, ...).")
         return str(store.head)
@@ -630,10 +632,10 @@ class Holdout:
         else:
             self.session.query(question)
 
-    @classmethod
-    def rehearse(cls, path: str | Path) -> Rehearsal:
+    @staticmethod
+    def rehearse(path: str | Path) -> Rehearsal:
         """A durable study's rehearsal, for anybody who has its file: no private rows, no key, nothing spent."""
-        return cls(rehearse_study(Path(path))).rehearsal
+        return holdout_without_rows(path).rehearsal
 
     # the past ------------------------------------------------------------------------------------------------------
 
@@ -670,3 +672,15 @@ class Holdout:
             f"Holdout({self.size:,} private {draws}, rounds: {self.rounds:,}, surprises: {self.surprises:,}; "
             f"{self.price_text})"
         )
+
+
+class _FromStudy(Holdout):
+    """A holdout whose settings, public side and record a study's file gave."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._start(setup)
+
+
+def holdout_without_rows(path: str | Path) -> Holdout:
+    """A study's holdout for anybody who has its file: its public side can be tried, and nothing can be asked."""
+    return _FromStudy(rehearse_study(Path(path)))

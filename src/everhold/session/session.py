@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from everhold.data.sample import Sample
     from everhold.data.table import Table
     from everhold.ledger.codec import AnyEntry
+    from everhold.ledger.store import Store
     from everhold.queries.answer import Answer, Preview
     from everhold.queries.expression.parser import Words
     from everhold.queries.expression.tree import Kind
@@ -199,14 +200,19 @@ class Session(Generic[P]):
         return self._journal.transcript()
 
     @property
+    def store(self) -> Store | None:
+        """The study's file, broken or not; None where the record is in memory only."""
+        return self._journal.store
+
+    @property
     def broken(self) -> bool:
         """Whether a record could not be written, so that nothing more is returned until the study is opened again."""
-        return self._journal.store is not None and self._journal.store.broken
+        return self.store is not None and self.store.broken
 
     @property
     def usable(self) -> bool:
         """Whether it can be asked: in the process that opened it, neither broken nor closed."""
-        store = self._journal.store
+        store = self.store
         return os.getpid() == self._process and (store is None or not (store.broken or store.closed))
 
     def _require_sound(self) -> None:
