@@ -27,7 +27,7 @@ def test_all_is_sorted_complete_and_true():
 @pytest.mark.parametrize("name", sorted(STATISTICS))
 def test_every_statistic_is_a_method_wherever_questions_are_asked(name, holder):
     method = inspect.getattr_static(holder, name, None)
-    assert method is not None, f"add the line: {name} = asked({STATISTICS[name].__name__})"
+    assert method is not None, f"add the line: {name} = shortcut({STATISTICS[name].__name__})"
     if name == "compare" and holder is not eh.Rehearsal:  # a certified verdict, which is an act of its own
         assert "certified" in str(method.__doc__)
         return
@@ -59,12 +59,12 @@ UNEXPORTED = {
         "Scale",
         "Words",
     ),  # short names of plain types, or of a wrapped call
-    *("Acting", "ActingMechanism", "Declared", "TestSetOptions"),  # for the other rooms
-    *("AskedBy", "Begun", "Performed", "RecordedFinding", "Store"),  # what a journal keeps beside rounds
+    *("ActingMechanism", "Acts", "DeclaredColumns", "TestSetOptions"),  # for the other rooms
+    *("ActStart", "AskedBy", "RecordedAct", "RecordedFinding", "Store"),  # what a journal keeps beside rounds
     *("Batch", "GridValues", "Query", "Source", "Sums"),  # between a session, its mechanism and its engine
     *("Option", "Way"),  # lines of a plan
     *("Draws", "PaperOffer", "Tolerance"),  # steps of the paper's mechanism, and of policies
-    "Mark",
+    "FileStamps",  # whether a contest's files have changed
 }
 
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from everhold.learn.testset import TestSet as TestSet
     from everhold.ledger.audit import Audit as Audit
     from everhold.ledger.journal import Journal as Journal
-    from everhold.ledger.performed import LoggedAct as LoggedAct
+    from everhold.ledger.logged_act import LoggedAct as LoggedAct
     from everhold.ledger.reader import LoggedQuestion as LoggedQuestion
     from everhold.ledger.rounds import Round as Round
     from everhold.mechanism.aqa_ogd import AqaOgd as AqaOgd
@@ -120,7 +120,7 @@ _PLACES = {
     "learn.testset": ("TestSet",),
     "ledger.audit": ("Audit",),
     "ledger.journal": ("Journal",),
-    "ledger.performed": ("LoggedAct",),
+    "ledger.logged_act": ("LoggedAct",),
     "ledger.reader": ("LoggedQuestion",),
     "ledger.rounds": ("Round",),
     "mechanism.aqa_ogd": ("AqaOgd",),

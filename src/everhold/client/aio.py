@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from everhold.client import calls
 from everhold.client.calls import Call, NotScored, as_csv
-from everhold.client.transport import Line
+from everhold.client.transport import Connection
 from everhold.contest.board import Submission
 from everhold.data.schema import Schema
 from everhold.statistics.means import Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
-from everhold.statistics.shortcuts import awaited
+from everhold.statistics.shortcuts import async_shortcut
 from everhold.statistics.spread import Correlation, Variance
 from everhold.statistics.tables import Histogram, Table
 
@@ -41,7 +41,7 @@ def connect_async(
     return AsyncServer(url, token, timeout=timeout, patience=patience, verify=verify)
 
 
-def _later(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[AsyncStudy, P], Awaitable[T]]:
+def _async_method(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[AsyncStudy, P], Awaitable[T]]:
     """A method that is awaited."""
 
     @wraps(build)
@@ -51,12 +51,12 @@ def _later(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenat
     return method
 
 
-class AsyncServer(Line):
+class AsyncServer(Connection):
     """A server, for asynchronous programs."""
 
     def __init__(self, url: str, token: str | None = None, **options: Any) -> None:
         super().__init__(url, token, **options)
-        self._client = self._made(self._httpx.AsyncClient)
+        self._client = self._open_client(self._httpx.AsyncClient)
 
     def study(self, name: str) -> AsyncStudy:
         """A study."""
@@ -79,9 +79,9 @@ class AsyncServer(Line):
                 outcome = await self._client.request(**self._arguments(call))
             except (self._httpx.RequestError, RuntimeError) as error:
                 outcome = error
-            found = self._next(outcome, tries, started)
+            found = self._response_or_pause(outcome, tries, started)
             if not isinstance(found, float):
-                return self._settled(call, found)
+                return self._read_response(call, found)
             await asyncio.sleep(found)
             tries += 1
 
@@ -163,28 +163,28 @@ class AsyncStudy:
         found: Preview | R = await self._server.send(calls.try_out(self.name, question))
         return found
 
-    ask_many = _later(calls.ask_many)
-    read_many = _later(calls.read_many)
-    best_of = _later(calls.best_of)
-    is_better = _later(calls.is_better)
-    compare = _later(calls.compare)
-    certify = _later(calls.certify)
-    close = _later(calls.close)
-    try_both = _later(calls.try_both)
-    check = _later(calls.check)
-    share = awaited(Share)
-    mean = awaited(Mean)
-    difference = awaited(Difference)
-    ratio = awaited(Ratio)
-    median = awaited(Median)
-    quantile = awaited(Quantile)
-    variance = awaited(Variance)
-    correlation = awaited(Correlation)
-    histogram = awaited(Histogram)
-    table = awaited(Table)
-    status = _later(calls.status)
-    audit = _later(calls.audit)
-    certificate = _later(calls.certificate)
+    ask_many = _async_method(calls.ask_many)
+    read_many = _async_method(calls.read_many)
+    best_of = _async_method(calls.best_of)
+    is_better = _async_method(calls.is_better)
+    compare = _async_method(calls.compare)
+    certify = _async_method(calls.certify)
+    close = _async_method(calls.close)
+    try_both = _async_method(calls.try_both)
+    check = _async_method(calls.check)
+    share = async_shortcut(Share)
+    mean = async_shortcut(Mean)
+    difference = async_shortcut(Difference)
+    ratio = async_shortcut(Ratio)
+    median = async_shortcut(Median)
+    quantile = async_shortcut(Quantile)
+    variance = async_shortcut(Variance)
+    correlation = async_shortcut(Correlation)
+    histogram = async_shortcut(Histogram)
+    table = async_shortcut(Table)
+    status = _async_method(calls.status)
+    audit = _async_method(calls.audit)
+    certificate = _async_method(calls.certificate)
 
     async def log(
         self, *, contains: str | None = None, who: str | None = None, surprises: bool = False

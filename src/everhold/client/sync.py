@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from everhold.client import calls
 from everhold.client.calls import Call, NotScored, as_csv
-from everhold.client.transport import Line
+from everhold.client.transport import Connection
 from everhold.contest.board import Submission
 from everhold.data.schema import Schema
 from everhold.errors import EverholdError
 from everhold.statistics.means import Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.rehearsal import Rehearsal
-from everhold.statistics.shortcuts import asked
+from everhold.statistics.shortcuts import shortcut
 from everhold.statistics.spread import Correlation, Variance
 from everhold.statistics.tables import Histogram, Table
 
@@ -56,13 +56,13 @@ def connect(
     return Server(url, token, timeout=timeout, patience=patience, verify=verify)
 
 
-class Server(Line):
+class Server(Connection):
     """A server: what it serves, by name."""
 
     def __init__(self, url: str, token: str | None = None, **options: Any) -> None:
         super().__init__(url, token, **options)
         self._kept = options
-        self._client = self._made(self._httpx.Client)
+        self._client = self._open_client(self._httpx.Client)
 
     def study(self, name: str) -> RemoteStudy:
         """A study."""
@@ -85,9 +85,9 @@ class Server(Line):
                 outcome = self._client.request(**self._arguments(call))
             except (self._httpx.RequestError, RuntimeError) as error:
                 outcome = error
-            found = self._next(outcome, tries, started)
+            found = self._response_or_pause(outcome, tries, started)
             if not isinstance(found, float):
-                return self._settled(call, found)
+                return self._read_response(call, found)
             time.sleep(found)
             tries += 1
 
@@ -106,17 +106,17 @@ class Server(Line):
             client.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self.url, self._token, self._kept)
+        return _reconnect, (self.url, self._token, self._kept)
 
     def __repr__(self) -> str:
         return f"Server({self.url})"
 
 
-def _again(url: str, token: str, options: dict[str, Any]) -> Server:
+def _reconnect(url: str, token: str, options: dict[str, Any]) -> Server:
     return Server(url, token, **options)
 
 
-def _now(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[RemoteStudy, P], T]:
+def _sync_method(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[RemoteStudy, P], T]:
     """A method that sends a call and waits."""
 
     @wraps(build)
@@ -191,28 +191,28 @@ class RemoteStudy:
         found: Preview | R = self._server.send(calls.try_out(self.name, question))
         return found
 
-    ask_many = _now(calls.ask_many)
-    read_many = _now(calls.read_many)
-    best_of = _now(calls.best_of)
-    is_better = _now(calls.is_better)
-    compare = _now(calls.compare)
-    certify = _now(calls.certify)
-    close = _now(calls.close)
-    try_both = _now(calls.try_both)
-    check = _now(calls.check)
-    share = asked(Share)
-    mean = asked(Mean)
-    difference = asked(Difference)
-    ratio = asked(Ratio)
-    median = asked(Median)
-    quantile = asked(Quantile)
-    variance = asked(Variance)
-    correlation = asked(Correlation)
-    histogram = asked(Histogram)
-    table = asked(Table)
-    status = _now(calls.status)
-    audit = _now(calls.audit)
-    certificate = _now(calls.certificate)
+    ask_many = _sync_method(calls.ask_many)
+    read_many = _sync_method(calls.read_many)
+    best_of = _sync_method(calls.best_of)
+    is_better = _sync_method(calls.is_better)
+    compare = _sync_method(calls.compare)
+    certify = _sync_method(calls.certify)
+    close = _sync_method(calls.close)
+    try_both = _sync_method(calls.try_both)
+    check = _sync_method(calls.check)
+    share = shortcut(Share)
+    mean = shortcut(Mean)
+    difference = shortcut(Difference)
+    ratio = shortcut(Ratio)
+    median = shortcut(Median)
+    quantile = shortcut(Quantile)
+    variance = shortcut(Variance)
+    correlation = shortcut(Correlation)
+    histogram = shortcut(Histogram)
+    table = shortcut(Table)
+    status = _sync_method(calls.status)
+    audit = _sync_method(calls.audit)
+    certificate = _sync_method(calls.certificate)
 
     @property
     def rehearsal(self) -> Rehearsal:

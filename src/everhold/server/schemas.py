@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstrai
 from everhold.acts import AnyAct, Form as ActForm, act_from, fields_of
 from everhold.queries.answer import Answer
 from everhold.statistics import STATISTICS
-from everhold.statistics.declared import Declared
+from everhold.statistics.declared import DeclaredColumns
 from everhold.statistics.finding import Comparison, Finding, Shares
 from everhold.statistics.parameters import Form, parameters
 from everhold.statistics.statistic import Statistic
@@ -237,7 +237,7 @@ def result_schema(kind: type[Statistic[Any]]) -> Any:
 # returned -------------------------------------------------------------------------------------------------------------
 
 
-class _Returned(BaseModel):
+class _ResultOut(BaseModel):
     value: float | None = Field(description="The estimate; null where no row was seen that it could be about.")
     low: float | None = Field(description="Lower end of the interval for the population; null: open.")
     high: float | None = Field(description="Upper end; null: open.")
@@ -248,7 +248,7 @@ class _Returned(BaseModel):
     spent: float = Field(description="The price in nats that the interval was computed with.")
 
 
-class AnswerOut(_Returned):
+class AnswerOut(_ResultOut):
     """An answer."""
 
     kind: Literal["answer"]
@@ -258,7 +258,7 @@ class AnswerOut(_Returned):
     )
 
 
-class FindingOut(_Returned):
+class FindingOut(_ResultOut):
     """A number made of several answers."""
 
     kind: Literal["finding"]
@@ -267,7 +267,7 @@ class FindingOut(_Returned):
     parts: list[AnswerOut]
 
 
-class ComparisonOut(_Returned):
+class ComparisonOut(_ResultOut):
     """A difference, and what it says."""
 
     kind: Literal["comparison"]
@@ -545,7 +545,7 @@ class ContestOut(BaseModel):
     ids: list[str]
 
 
-class ScoreOut(_Returned):
+class ScoreOut(_ResultOut):
     """A metric's value, in its own units."""
 
     kind: Literal["score"]
@@ -628,4 +628,4 @@ _RETURNED_BY: dict[str, Any] = {
 }
 _SCHEMAS = {Answer: AnswerOut, Finding: FindingOut, Comparison: ComparisonOut, Shares: SharesOut}
 _RESULTS = {one.__name__: one for one in _SCHEMAS}
-_LATER = {"Batch": list, "Declared": Declared, "Generator": Generator, "Sequence": Sequence}
+_LATER = {"Batch": list, "DeclaredColumns": DeclaredColumns, "Generator": Generator, "Sequence": Sequence}

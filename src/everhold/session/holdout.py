@@ -11,9 +11,9 @@ from everhold.data.sample import EngineName, Sample
 from everhold.errors import LedgerError, PrecisionExhausted, QuestionError, ReferenceWarning
 from everhold.ledger.audit import Audit
 from everhold.ledger.codec import AskedBy
-from everhold.ledger.performed import in_order, logged_act
+from everhold.ledger.logged_act import in_order, logged_act
 from everhold.ledger.reader import as_asked, logged_finding, logged_round
-from everhold.ledger.rounds import Begun, RecordedFinding
+from everhold.ledger.rounds import ActStart, RecordedFinding
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.rules import Rule
 from everhold.mechanism.tolerance import Contract
@@ -23,20 +23,20 @@ from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Judgement, width_text
 from everhold.queries.protocol import P
 from everhold.queries.rng import fresh_seed
-from everhold.session.acts import Acting, as_share, lockstep
+from everhold.session.acts import Acts, as_share, lockstep
 from everhold.session.names import require_text
 from everhold.session.outlook import outlook, small_reference
-from everhold.session.public import Public, declared_by
+from everhold.session.public import PublicSide, declared_columns
 from everhold.session.session import Session, now
 from everhold.session.settings import HoldoutOptions, OverlapRule, RuleName, Settings
-from everhold.session.setup import Setup, set_up
+from everhold.session.setup import Setup, new_setup
 from everhold.session.study import audit_study, create_study, open_study, rehearse_study, require_new
-from everhold.statistics import is_statistic, settled
-from everhold.statistics.declared import Declared
+from everhold.statistics import checked_statistic, is_statistic
+from everhold.statistics.declared import DeclaredColumns
 from everhold.statistics.means import Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.rehearsal import Rehearsal, as_answer
-from everhold.statistics.shortcuts import asked
+from everhold.statistics.shortcuts import shortcut
 from everhold.statistics.spread import Correlation, Variance
 from everhold.statistics.statistic import Batch, Statistic, run
 from everhold.statistics.tables import Histogram, Table
@@ -132,7 +132,7 @@ class Holdout:
             overlap=overlap,
             rounds=rounds,
         )
-        setup = set_up(data, prior, settings, schema=schema, unit=unit, engine=engine, memory_limit=memory_limit)
+        setup = new_setup(data, prior, settings, schema=schema, unit=unit, engine=engine, memory_limit=memory_limit)
         pool = setup.public.pool
         if pool is not None and (advice := small_reference(setup.session.size, pool.draws)) is not None:
             warnings.warn(ReferenceWarning(advice), stacklevel=2)
@@ -145,7 +145,7 @@ class Holdout:
         self.schema: Schema = setup.public.schema
         self.settings: Settings = setup.settings
         self.prior: Prior = setup.prior
-        self.public: Public = setup.public
+        self.public: PublicSide = setup.public
 
     @classmethod
     def create(
@@ -258,7 +258,7 @@ class Holdout:
     @property
     def budget(self) -> Budget:
         """What has been disclosed so far, and what of the failure probability has been spent."""
-        return self.session.acting().budget
+        return self.session.acting_mechanism().budget
 
     @property
     def journal(self) -> Journal:
@@ -280,7 +280,7 @@ class Holdout:
         journal = self.journal
         rounds = [logged_round(past, journal.asked_by(past.number)) for past in journal]
         asked = as_asked(rounds, [logged_finding(*one) for one in journal.findings])
-        return in_order(asked, [logged_act(*one) for one in journal.performed])
+        return in_order(asked, [logged_act(*one) for one in journal.acts])
 
     @property
     def price_text(self) -> str:
@@ -353,7 +353,7 @@ class Holdout:
         return self._ask_statistic(cast("Statistic[Any]", question), request_id, who)
 
     def _ask_statistic(self, wanted: Statistic[R], request_id: str | None, who: str | None) -> R:
-        wanted = settled(wanted)
+        wanted = checked_statistic(wanted)
         at = AskedBy(now(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
         count = 0
         paid: list[Answer] = []
@@ -374,9 +374,9 @@ class Holdout:
         self.record_finding(wanted, found, at)
         return found
 
-    def declared(self, most_cells: int = 10_000) -> Declared:
+    def declared(self, most_cells: int = 10_000) -> DeclaredColumns:
         """The declared columns, and what statistics may know of the public side."""
-        return declared_by(cast(Everhold, self.session.mechanism), self.schema, most_cells)
+        return declared_columns(cast(Everhold, self.session.mechanism), self.schema, most_cells)
 
     def record_finding(self, wanted: Statistic[Any], found: Any, at: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
@@ -492,8 +492,8 @@ class Holdout:
         who: str | None,
         expects: Sequence[float | None] | None,
     ) -> list[Any]:
-        acting, part = self.acting, as_share(share)
-        things = acting.things(questions)
+        acts, part = self.acts, as_share(share)
+        things = acts.things(questions)
         time = self.session.when or now()
         at = AskedBy(time, require_text(who or self.who, "who"), require_text(request_id, "request_id"))
         count = 0
@@ -505,10 +505,10 @@ class Holdout:
             return self.session.read_parts(batch, at, kind=kind, share=part, expects=expects, first=first)
 
         if kind == "close" and not cast(Everhold, self.session.mechanism).closed:
-            acting.require_one_batch(things)
+            acts.require_one_batch(things)
         results = lockstep(things, parts, self.declared())
         if kind == "close" and not cast(Everhold, self.session.mechanism).closed:
-            self.session.perform(Begun("close", (), {"share": "1"}), lambda: None, request_id=at.request, who=at.who)
+            self.session.perform(ActStart("close", (), {"share": "1"}), lambda: None, request_id=at.request, who=at.who)
         for thing, found in zip(things, results, strict=True):
             if is_statistic(thing):
                 self.record_finding(thing, found, at)
@@ -532,7 +532,7 @@ class Holdout:
             weights: how probable it is, by what is publicly known, that each is best. A likely winner costs less.
             request_id, who: as for `ask`.
         """
-        return self.acting.best_of(questions, weights, request_id, who)
+        return self.acts.best_of(questions, weights, request_id, who)
 
     def is_better(
         self,
@@ -547,7 +547,7 @@ class Holdout:
 
         It says nothing certain about the population; `compare` does.
         """
-        return self.acting.is_better(first, second, by, request_id, who)
+        return self.acts.is_better(first, second, by, request_id, who)
 
     def compare(
         self,
@@ -574,7 +574,7 @@ class Holdout:
             share, request_id, who: as for `read`.
         """
         wanted = {"low": low, "high": high, "given": given}
-        return self.acting.compare(first, second, wanted, share, request_id, who)
+        return self.acts.compare(first, second, wanted, share, request_id, who)
 
     def certify(
         self, answer: Answer | int, *, share: float | None = None, request_id: str | None = None, who: str | None = None
@@ -584,23 +584,23 @@ class Holdout:
         It discloses nothing new: the interval follows from what the earlier answer disclosed.
         """
         number = answer if isinstance(answer, int) else answer.round
-        return self.acting.certify(number, share, request_id, who)
+        return self.acts.certify(number, share, request_id, who)
 
     @property
-    def acting(self) -> Acting:
+    def acts(self) -> Acts:
         """The acts beyond asking, over this session."""
-        return Acting(self.session, self.declared())
+        return Acts(self.session, self.declared())
 
-    share = asked(Share)
-    mean = asked(Mean)
-    difference = asked(Difference)
-    ratio = asked(Ratio)
-    median = asked(Median)
-    quantile = asked(Quantile)
-    variance = asked(Variance)
-    correlation = asked(Correlation)
-    histogram = asked(Histogram)
-    table = asked(Table)
+    share = shortcut(Share)
+    mean = shortcut(Mean)
+    difference = shortcut(Difference)
+    ratio = shortcut(Ratio)
+    median = shortcut(Median)
+    quantile = shortcut(Quantile)
+    variance = shortcut(Variance)
+    correlation = shortcut(Correlation)
+    histogram = shortcut(Histogram)
+    table = shortcut(Table)
 
     # the public side -----------------------------------------------------------------------------------------------
 
@@ -617,7 +617,7 @@ class Holdout:
         """
         if not is_statistic(question):
             return self.session.try_out(question)
-        wanted = settled(cast("Statistic[Any]", question))
+        wanted = checked_statistic(cast("Statistic[Any]", question))
         return run(wanted.steps(self.declared()), lambda batch: [as_answer(self.session.try_out(one)) for one in batch])
 
     @property

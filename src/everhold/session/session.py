@@ -20,9 +20,9 @@ from weakref import ref
 from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, QuestionError, RequestConflict
 from everhold.ledger.audit import Audit, audit
 from everhold.ledger.codec import (
+    ActEndEntry,
+    ActStartEntry,
     AskedBy,
-    BegunEntry,
-    DoneEntry,
     FindingEntry,
     Repeat,
     question_from_dict,
@@ -31,13 +31,13 @@ from everhold.ledger.codec import (
 )
 from everhold.ledger.journal import Journal
 from everhold.ledger.replay import Analyst, replay
-from everhold.ledger.rounds import Begun, Done, Performed, RecordedFinding, Round, to_record
-from everhold.ledger.walk import charged, propose, returned, walk
+from everhold.ledger.rounds import ActEnd, ActStart, RecordedAct, RecordedFinding, Round, to_record
+from everhold.ledger.walk import act_result, price_act, propose, walk
 from everhold.queries.act import ASK, Act
 from everhold.queries.expression import BoundedMean, Expression, expression
 from everhold.queries.expression.groups import GROUPED, QuantileOf
 from everhold.queries.expression.program import Batch, Columns, TooSlow
-from everhold.queries.expression.question import Evaluated, itself, size_of_query
+from everhold.queries.expression.question import Evaluated, size_of_query, without_values
 from everhold.queries.protocol import NOTHING, ActingMechanism, P
 from everhold.queries.query import as_query
 from everhold.session.names import (
@@ -79,7 +79,7 @@ def now() -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Decided(Generic[P]):
+class _DecidedRound(Generic[P]):
     """A round whose cell is known and which is not yet recorded."""
 
     query: Query
@@ -93,7 +93,7 @@ class _Decided(Generic[P]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
+class _Reading:
     """One reading of a batch that is under way."""
 
     query: Query
@@ -159,8 +159,8 @@ class Session(Generic[P]):
         self._lock = RLock()
         self._process = os.getpid()
         self._asking: Callable[[], _Turn | None] = lambda: None
-        self._decided: _Decided[P] | None = None
-        self._reading: list[_Part] = []
+        self._decided: _DecidedRound[P] | None = None
+        self._readings: list[_Reading] = []
 
     # where it stands -----------------------------------------------------------------------------------------------
 
@@ -430,10 +430,10 @@ class Session(Generic[P]):
         # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
         answer = mechanism.answer(proposal, cell)
         answer = answer.as_share() if query.yes_no else answer
-        self._decided = _Decided(query, proposal, cell, named, answer, at, act, len(mechanism.fit))
-        return self._settle(self._decided)
+        self._decided = _DecidedRound(query, proposal, cell, named, answer, at, act, len(mechanism.fit))
+        return self._finish_round(self._decided)
 
-    def _settle(self, decided: _Decided[P]) -> Answer:
+    def _finish_round(self, decided: _DecidedRound[P]) -> Answer:
         """End the decided round: learn, record, and only then return. Ends it later if it is interrupted on the way."""
         query, proposal, cell = decided.query, decided.proposal, decided.cell
         if self.mechanism.rounds < proposal.round:
@@ -482,7 +482,7 @@ class Session(Generic[P]):
         ids = _part_ids(at.request, first, len(queries))
         ats = [AskedBy(at.time, at.who, one) for one in ids]
         with self._turn():
-            mechanism = self.acting()
+            mechanism = self.acting_mechanism()
             require_batch(self.mechanism, self._journal, queries, ids)
             for one in ids:
                 if (earlier := self._journal.requested(one)) is not None and earlier.act.kind == "ask":
@@ -494,7 +494,7 @@ class Session(Generic[P]):
             made: dict[int, int] = {}
             if wanted:
                 parts = [
-                    _Part(
+                    _Reading(
                         self.mechanism.prepare(queries[place]),
                         Act(kind, len(wanted), number, share, guesses[place]),
                         ats[place],
@@ -510,11 +510,11 @@ class Session(Generic[P]):
                     "expect": [part.act.expect for part in parts],
                     "requests": [part.at.request for part in parts],
                 }
-                asked = tuple(question_to_dict(itself(part.query)) for part in parts)
-                self._journal.begin(Begun(kind, asked, options), at)
+                asked = tuple(question_to_dict(without_values(part.query)) for part in parts)
+                self._journal.begin(ActStart(kind, asked, options), at)
                 self._journal.flush()
                 made = {place: len(self._journal) + number for number, place in enumerate(wanted, 1)}
-                self._reading = parts
+                self._readings = parts
                 self._read_parts(self.needed(offers))
             answers: list[Answer] = []
             for place, at in enumerate(ats):
@@ -529,10 +529,10 @@ class Session(Generic[P]):
 
     def _read_parts(self, known: Known) -> None:
         """Read the parts of a batch that are left, and make all of them durable together."""
-        while self._reading:
-            part = self._reading[0]
+        while self._readings:
+            part = self._readings[0]
             self._decide(part.query, propose(self.mechanism, part.query, part.act), part.at, part.act, known)
-            self._reading = self._reading[1:]
+            self._readings = self._readings[1:]
         self._journal.flush()
 
     def to_read(self, queries: Sequence[Query], ats: Sequence[AskedBy], kind: str) -> list[int]:
@@ -556,7 +556,7 @@ class Session(Generic[P]):
         needs = {need.name: need for offer in offers for need in self.mechanism.needs(offer) if need.text}
         return dict(zip(needs, self.sample.sums_of(list(needs.values())), strict=True)) if needs else {}
 
-    def acting(self) -> ActingMechanism:
+    def acting_mechanism(self) -> ActingMechanism:
         """The mechanism, for acts beyond asks."""
         if not isinstance(self.mechanism, ActingMechanism):
             raise QuestionError("this mechanism answers asks only: it has no readings, selections or verdicts.")
@@ -566,7 +566,7 @@ class Session(Generic[P]):
 
     def perform(
         self,
-        begun: Begun,
+        begun: ActStart,
         decide: Callable[[], int | bool | str | None],
         *,
         request_id: str | None,
@@ -582,7 +582,7 @@ class Session(Generic[P]):
         time = time or self.when or now()
         at = AskedBy(time, require_text(who or self.who, "who"), require_text(request_id, "request_id"))
         with self._turn():
-            if (earlier := self._journal.performed_as(at.request)) is not None:
+            if (earlier := self._journal.requested_act(at.request)) is not None:
                 if earlier.begun != begun:
                     raise RequestConflict(
                         f"request id {at.request!r} belongs to another act. Expected a new id for a new act. Nothing was "
@@ -593,17 +593,17 @@ class Session(Generic[P]):
                 raise RequestConflict(
                     f"request id {at.request!r} belongs to a question. Expected a new id for a new act. Nothing was charged."
                 )
-            mechanism = self.acting()
+            mechanism = self.acting_mechanism()
             mechanism.require_open()
             self._journal.begin(begun, at)
             self._journal.flush()
             outcome = decide()
-            price, budget = charged(mechanism.budget, begun, outcome)
-            result = returned(mechanism, begun, outcome, price, list(self._journal))
+            price, budget = price_act(mechanism.budget, begun, outcome)
+            result = act_result(mechanism, begun, outcome, price, list(self._journal))
             mechanism.pay(budget)
             if begun.kind == "close":
                 mechanism.shut()
-            self._journal.end(Done(outcome, result), at)
+            self._journal.end(ActEnd(outcome, result), at)
             self._journal.flush()
             return result
 
@@ -617,14 +617,14 @@ class Session(Generic[P]):
         else:
             self._interrupt(begun, at)
 
-    def _interrupt(self, begun: Begun, at: AskedBy) -> None:
+    def _interrupt(self, begun: ActStart, at: AskedBy) -> None:
         """Charge an act that cannot be ended, and record that nothing came of it."""
-        mechanism = self.acting()
-        mechanism.pay(charged(mechanism.budget, begun, None, interrupted=True)[1])
-        self._journal.end(Done(None, {}, interrupted=True), at)
+        mechanism = self.acting_mechanism()
+        mechanism.pay(price_act(mechanism.budget, begun, None, interrupted=True)[1])
+        self._journal.end(ActEnd(None, {}, interrupted=True), at)
         self._journal.flush()
 
-    def _finish_reading(self, begun: Begun, at: AskedBy) -> None:
+    def _finish_reading(self, begun: ActStart, at: AskedBy) -> None:
         """Readings are recorded together, so that none of a pending batch was recorded."""
         questions = [question_from_dict(one, self._kinds) for one in begun.asked]
         share = None if begun.options["share"] is None else Fraction(begun.options["share"])
@@ -634,8 +634,8 @@ class Session(Generic[P]):
         queries = [query for query in questions if query is not None]
         kind: Literal["read", "close"] = "close" if begun.kind == "close" else "read"
         expects, requests = begun.options["expect"], begun.options["requests"]
-        self._reading = [
-            _Part(
+        self._readings = [
+            _Reading(
                 query,
                 Act(kind, len(queries), place + 1, share, expects[place]),
                 AskedBy(at.time, at.who, requests[place]),
@@ -680,27 +680,27 @@ class Session(Generic[P]):
     def _recover(self) -> None:
         """End what was interrupted in memory: a decided round, the rest of a batch of readings, another act."""
         if self._decided is not None:
-            self._settle(self._decided)
-            if self._reading and self._reading[0].act.place <= self._journal[len(self._journal)].act.place:
-                self._reading = self._reading[1:]
+            self._finish_round(self._decided)
+            if self._readings and self._readings[0].act.place <= self._journal[len(self._journal)].act.place:
+                self._readings = self._readings[1:]
         if (pending := self._journal.pending) is None:
-            self._reading = []
+            self._readings = []
             return
         begun, at = pending
-        if not self._reading or self._reading[0].act.place == 1:
-            self._reading = []
+        if not self._readings or self._readings[0].act.place == 1:
+            self._readings = []
             self._interrupt(begun, at)
             return
-        while self._reading:  # some of the batch was read: the rest ends without a value
-            part = self._reading[0]
+        while self._readings:  # some of the batch was read: the rest ends without a value
+            part = self._readings[0]
             proposal = propose(self.mechanism, part.query, part.act)
             answer = self.mechanism.answer(proposal, NOTHING)
             answer = answer.as_share() if part.query.yes_no else answer
             named = identity(self.mechanism, part.query, proposal)
             learnt = len(self.mechanism.fit)
-            self._decided = _Decided(part.query, proposal, NOTHING, named, answer, part.at, part.act, learnt)
-            self._settle(self._decided)
-            self._reading = self._reading[1:]
+            self._decided = _DecidedRound(part.query, proposal, NOTHING, named, answer, part.at, part.act, learnt)
+            self._finish_round(self._decided)
+            self._readings = self._readings[1:]
         self._journal.flush()
 
     def note_finding(self, finding: RecordedFinding, at: AskedBy) -> None:
@@ -724,7 +724,9 @@ class Session(Generic[P]):
         """
         with self._turn():
             query = self.query(question)
-            preview = self.mechanism.preview(query) if parts == 1 else self.acting().preview(query, parts=parts)
+            preview = (
+                self.mechanism.preview(query) if parts == 1 else self.acting_mechanism().preview(query, parts=parts)
+            )
             return preview.as_share() if query.yes_no else preview
 
     def audit(self) -> Audit:
@@ -735,7 +737,7 @@ class Session(Generic[P]):
     def replay(self, questions: Analyst | Iterable[object]) -> list[Answer]:
         """Every answer again from the transcript, the coins and the questions (or the analyst's program), without data."""
         with self._turn():
-            if self._journal.performed or any(past.act != ASK for past in self._journal):
+            if self._journal.acts or any(past.act != ASK for past in self._journal):
                 raise QuestionError(
                     "replay takes the questions of a session of plain asks, and this one has other acts. Expected "
                     "holdout.audit(), which replays every act from the record."
@@ -776,16 +778,16 @@ class Session(Generic[P]):
     def restore(self, entries: Iterable[AnyEntry], where: object) -> None:
         """Take over what is recorded. Quiet asks only count; what disclosed something teaches what it taught then."""
 
-        def record() -> Iterator[Round | Performed]:
+        def record() -> Iterator[Round | RecordedAct]:
             for entry in entries:
                 if isinstance(entry, Repeat):
                     self._journal.restore_request(entry.asked_by.request, entry.number)
                 elif isinstance(entry, FindingEntry):
                     self._journal.restore_finding(entry.finding, entry.asked_by)
-                elif isinstance(entry, BegunEntry):
-                    self._journal.restore_begun(entry.begun, entry.asked_by)
-                elif isinstance(entry, DoneEntry):
-                    yield self._journal.restore_done(entry.done)
+                elif isinstance(entry, ActStartEntry):
+                    self._journal.restore_act_start(entry.begun, entry.asked_by)
+                elif isinstance(entry, ActEndEntry):
+                    yield self._journal.restore_act_end(entry.done)
                 else:
                     self._journal.restore(entry.round, entry.asked_by)
                     yield entry.round

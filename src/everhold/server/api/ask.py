@@ -9,8 +9,8 @@ from starlette.responses import JSONResponse, Response
 
 from everhold.acts import ACTS, sent_question
 from everhold.errors import QuestionError
+from everhold.server.dependencies import Server, StatisticRequest, StudyFor, TokenOf, statistic_request
 from everhold.server.errors import HTTPRefusal
-from everhold.server.needs import Server, StatisticRequest, StudyFor, TokenOf, statistic_request
 from everhold.server.schemas import (
     AnyResult,
     Ask,

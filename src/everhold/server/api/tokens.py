@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from starlette.responses import JSONResponse, Response
 
-from everhold.server.needs import Server, TokenOf
+from everhold.server.dependencies import Server, TokenOf
 from everhold.server.schemas import TokenMade, TokenNew, TokenOut, TokensOut
 
 __all__ = ["router"]

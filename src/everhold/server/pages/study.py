@@ -15,8 +15,8 @@ from everhold.acts import Read
 from everhold.errors import EverholdError
 from everhold.queries.disclosed import width_factor
 from everhold.report.figure import session_svg
+from everhold.server.dependencies import ServedFor, Server, SignedIn, StudyFor
 from everhold.server.forms import FIELDS, KINDS, AnswerCard, QuestionForm, described, example, vocabulary
-from everhold.server.needs import ServedFor, Server, SignedIn, StudyFor
 from everhold.server.pages.rendering import PageFault, form_of, render
 from everhold.server.signins import SignIn
 from everhold.server.state import ServerState
