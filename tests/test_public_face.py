@@ -54,7 +54,7 @@ UNEXPORTED = {
         "ActKind",
         "Call",
         "Kind",
-        "Known",
+        "SumsByName",
         "Outcome",
         "Scale",
         "Words",

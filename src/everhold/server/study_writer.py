@@ -331,7 +331,7 @@ class StudyWriter:
         session = self._holdout.session
         if session.is_light(queries):
             return list(queries)
-        return await self._slots.run(caller.key, lambda: session.prepared(queries, seconds=self._seconds))
+        return await self._slots.run(caller.key, lambda: session.prepare(queries, seconds=self._seconds))
 
     def _pieces(self, queries: Sequence[Query]) -> list[list[Query]]:
         """A batch cut into pieces of some seconds' work at the most, so that others get their turn in between."""

@@ -220,7 +220,7 @@ class Acts:
         return answer.as_share() if offer.query is not None and offer.query.yes_no else answer
 
     def _sums(self, offers: Sequence[Offer]) -> list[Any]:
-        known = self._session.needed(offers)
+        known = self._session.sums_needed(offers)
         return [self._session.sums(self._mechanism.needs(offer), offer.reading.scale, None, known) for offer in offers]
 
     # verdicts ------------------------------------------------------------------------------------------------------
