@@ -13,7 +13,7 @@ from fastapi import Depends, Path, Request
 
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.errors import HTTPRefusal
-from everhold.server.schemas import StatisticBody
+from everhold.server.request_schemas import StatisticBody
 from everhold.server.signins import SignIn
 from everhold.server.state import Served, ServerState
 from everhold.server.study_writer import StudyWriter

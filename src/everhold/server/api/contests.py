@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from everhold.contest.board import Submission
 from everhold.server.dependencies import ContestFor, Server, TokenOf
 from everhold.server.errors import HTTPRefusal
-from everhold.server.schemas import BoardOut, ContestOut, SubmissionOut
+from everhold.server.response_schemas import BoardOut, ContestOut, SubmissionOut
 
 __all__ = ["require_scored", "router"]
 
