@@ -177,7 +177,7 @@ def test_an_analyst_may_bring_the_truth_along():
 
 
 def test_an_analyst_who_asks_nothing():
-    game = play(lambda view: iter(()), "everhold", "noise", 5, 1, rows=50)
+    game = play(lambda view: iter(()), "everhold", "noise", 5, 1, rows=50)  # type: ignore[return-value]
     assert (game.rounds, game.missed, game.half_width, game.replay()) == (0, 0, 0.5, [])
 
 

@@ -67,7 +67,7 @@ def row(i):
 
 # Random well-typed expressions, as text.
 
-numbers = st.deferred(
+numbers: st.SearchStrategy[str] = st.deferred(
     lambda: st.one_of(
         st.sampled_from(["x", "n", "0", "1", "2.5", "-3", "40", "1e3", "NULL"]),
         st.tuples(numbers, st.sampled_from("+-*/%"), numbers).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
@@ -82,7 +82,7 @@ numbers = st.deferred(
     )
 )
 texts = st.sampled_from(["s", "t", "lower(s)", "upper(t)", "'a'", "'é'", "'it''s'", "''"])
-tests = st.deferred(
+tests: st.SearchStrategy[str] = st.deferred(
     lambda: st.one_of(
         st.sampled_from(
             ["b", "TRUE", "s IS NULL", "x IS NOT NULL", "d IS NULL", "b IS NULL", "b = TRUE", "b <> FALSE"]

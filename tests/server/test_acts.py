@@ -465,7 +465,7 @@ def test_a_statistic_and_a_reading_of_its_parts_at_once_can_be_audited(tmp_path)
             writer._holdout.read(eh.Mean("bmi"), who="bob")
             record(*given)
 
-        writer._holdout.record_finding = slow  # type: ignore[method-assign]
+        writer._holdout.record_finding = slow
         assert made.post("/v1/studies/patients/mean", {"question": "bmi"}).status_code == 200
         found = made.get("/v1/studies/patients/audit", "aud").json()
         assert found["ok"], found

@@ -113,7 +113,8 @@ class Bench:
     def certify(self, offer, outcome, truth: float = 0.5) -> tuple[float, float]:
         """An earlier answer at the price of now."""
         price, budget = price_act(self.held.budget, ActStart("certify", (), {"share": None}), None)
-        ends = self.held.count_interval(*self.held.counts(offer, outcome), price)
+        least, most = self.held.counts(offer, outcome)
+        ends = self.held.count_interval(least, most, price)
         self.held.pay(budget)
         self.missed |= not ends[0] <= truth <= ends[1]
         return ends

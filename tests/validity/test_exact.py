@@ -9,6 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product
 from math import comb, exp, inf, log
+from typing import cast
 
 import numpy as np
 import pytest
@@ -378,7 +379,7 @@ def test_a_certificate_of_a_quiet_share_is_never_narrower_than_valid():
     counts = held.counts(Offer(1, None, forecast, None, asked, 2.0), QUIET)
     too_often = 0
     for nats in (1.0, 2.0, 5.0, 9.0):
-        low, high = held.count_interval(*counts, nats)
+        low, high = held.count_interval(counts[0], counts[1], nats)
         assert sum(pmf(k, 30, low) for k in range(least, 31)) <= exp(-nats)
         assert sum(pmf(k, 30, high) for k in range(most + 1)) <= exp(-nats)
         further = held.count_interval(least + 1, most, nats)[0]
@@ -411,7 +412,7 @@ def test_a_certificate_of_a_quiet_group_share_is_never_narrower_than_valid():
 
 
 def _mechanism(n: int) -> Everhold:
-    return eh.Holdout(n, prior=eh.Reference(40), seed=0).session.mechanism
+    return cast(Everhold, eh.Holdout(n, prior=eh.Reference(40), seed=0).session.mechanism)
 
 
 # differences ------------------------------------------------------------------------------------------------------------

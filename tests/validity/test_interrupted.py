@@ -294,7 +294,7 @@ def narrower_counts(kept):
     past = next(one.body for one in kept if one.kind == "round")
     past["counts"] = [past["counts"][0] + 5, past["counts"][1] - 5]
     n, nats = len(PRIVATE["b"]), act_of(kept, "certify")[1]["result"]["spent"]
-    low, high = binomial_interval(*past["counts"], n, nats)
+    low, high = binomial_interval(past["counts"][0], past["counts"][1], n, nats)
     act_of(kept, "certify")[1]["result"].update(low=low, high=high)
 
 
