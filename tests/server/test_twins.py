@@ -55,7 +55,7 @@ def _rows(twin: bool) -> dict[str, np.ndarray]:
 def frozen(monkeypatch):
     """Clock, keys, request ids and tokens alike on both sides; what is left can only come from the rows."""
     monkeypatch.setattr(Sample, "fingerprint", lambda self, key: "f" * 64)
-    for place in ("session.session", "session.holdout", "session.study"):
+    for place in ("session.session", "session.study"):
         monkeypatch.setattr(f"everhold.{place}.now", lambda: "2026-01-01T00:00:00.000+00:00")
     monkeypatch.setattr("everhold.server.middleware._now", lambda: "2026-01-01T00:00:00.000+00:00")
     monkeypatch.setattr("everhold.contest.contest.fresh_seed", lambda: 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import isfinite, isnan
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from everhold.statistics.means import Compare
 from everhold.statistics.parameters import arguments
 
 if TYPE_CHECKING:
+    from everhold.ledger.codec import AskedBy
     from everhold.mechanism.everhold import Offer
     from everhold.queries.expression.tree import Node
     from everhold.queries.query import Query, Rows
@@ -111,6 +112,59 @@ class Acts:
             checked_statistic(cast("Statistic[Any]", one)) if is_statistic(one) else self._session.query(one)
             for one in asked
         ]
+
+    # readings ------------------------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        asked: Iterable[object],
+        share: object,
+        request_id: str | None,
+        who: str | None,
+        expects: Sequence[float | None] | None = None,
+    ) -> list[Any]:
+        """The private rows' own values, at one price; statistics of several steps at one price a step."""
+        part, things = as_share(share), self.things(asked)
+        at = self._session.asked_by(request_id, who)
+        results = self._read(things, "read", part, at, expects)
+        self._record_findings(things, results, at)
+        return results
+
+    def close(self, asked: Iterable[object], request_id: str | None, who: str | None) -> list[Any]:
+        """The last readings, with all of the failure probability that is left. What was read then is returned again."""
+        things = self.things(asked)
+        at = self._session.asked_by(request_id, who)
+        if not self._mechanism.closed:
+            self.require_one_batch(things)
+        results = self._read(things, "close", Fraction(1), at, None)
+        if not self._mechanism.closed:
+            start = ActStart("close", (), {"share": "1"})
+            self._session.perform(start, lambda: None, request_id=at.request, who=at.who)
+        self._record_findings(things, results, at)
+        return results
+
+    def _read(
+        self,
+        things: Sequence[Any],
+        kind: Literal["read", "close"],
+        share: Fraction | None,
+        at: AskedBy,
+        expects: Sequence[float | None] | None,
+    ) -> list[Any]:
+        count = 0
+
+        def parts(batch: Batch) -> list[Answer]:
+            nonlocal count
+            count += len(batch)
+            first = count - len(batch) + 1
+            return self._session.read_parts(batch, at, kind=kind, share=share, expects=expects, first=first)
+
+        return lockstep(things, parts, self._declared)
+
+    def _record_findings(self, things: Sequence[Any], results: Sequence[Any], at: AskedBy) -> None:
+        for thing, found in zip(things, results, strict=True):
+            if is_statistic(thing):
+                self._session.record_finding(thing, found, at)
 
     # selections and bits -------------------------------------------------------------------------------------------
 

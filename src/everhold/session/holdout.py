@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 from everhold.data.sample import EngineName, Sample
 from everhold.errors import LedgerError, PrecisionExhausted, QuestionError, ReferenceWarning
@@ -13,7 +13,6 @@ from everhold.ledger.audit import Audit
 from everhold.ledger.codec import AskedBy
 from everhold.ledger.logged_act import in_order, logged_act
 from everhold.ledger.reader import as_asked, logged_finding, logged_round
-from everhold.ledger.rounds import ActStart, RecordedFinding
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.rules import Rule
 from everhold.mechanism.tolerance import Contract
@@ -23,11 +22,10 @@ from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Judgement, width_text
 from everhold.queries.protocol import P
 from everhold.queries.rng import fresh_seed
-from everhold.session.acts import Acts, as_share, lockstep
-from everhold.session.names import require_text
+from everhold.session.acts import Acts
 from everhold.session.outlook import outlook, small_reference
 from everhold.session.public import PublicSide, declared_columns
-from everhold.session.session import Session, now
+from everhold.session.session import Session
 from everhold.session.settings import HoldoutOptions, OverlapRule, RuleName, Settings
 from everhold.session.setup import Setup, new_setup
 from everhold.session.study import audit_study, create_study, open_study, rehearse_study, require_new
@@ -354,7 +352,7 @@ class Holdout:
 
     def _ask_statistic(self, wanted: Statistic[R], request_id: str | None, who: str | None) -> R:
         wanted = checked_statistic(wanted)
-        at = AskedBy(now(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
+        at = self.session.asked_by(request_id, who)
         count = 0
         paid: list[Answer] = []
 
@@ -380,8 +378,7 @@ class Holdout:
 
     def record_finding(self, wanted: Statistic[Any], found: Any, at: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
-        if not isinstance(found, Answer):
-            self.session.note_finding(RecordedFinding.of(wanted, found), at)
+        self.session.record_finding(wanted, found, at)
 
     def ask_many(
         self,
@@ -454,7 +451,7 @@ class Holdout:
         expects = None if expect is None else [expect]
         if expect is not None and is_statistic(question):
             raise QuestionError("expect= is for single questions. Read a statistic without it.")
-        return self._read([question], "read", share, request_id, who, expects)[0]
+        return self.acts.read([question], share, request_id, who, expects)[0]
 
     def read_many(
         self,
@@ -468,7 +465,7 @@ class Holdout:
 
         All are fixed before the first is read, so that they cost each other no more than questions fixed in advance.
         """
-        return self._read(questions, "read", share, request_id, who, None)
+        return self.acts.read(questions, share, request_id, who)
 
     def close(
         self, questions: Iterable[object] | None = None, *, request_id: str | None = None, who: str | None = None
@@ -481,38 +478,7 @@ class Holdout:
         if questions is None:
             self.release()
             return []
-        return self._read(questions, "close", 1.0, request_id, who, None)
-
-    def _read(
-        self,
-        questions: Iterable[object],
-        kind: Literal["read", "close"],
-        share: float | None,
-        request_id: str | None,
-        who: str | None,
-        expects: Sequence[float | None] | None,
-    ) -> list[Any]:
-        acts, part = self.acts, as_share(share)
-        things = acts.things(questions)
-        time = self.session.when or now()
-        at = AskedBy(time, require_text(who or self.who, "who"), require_text(request_id, "request_id"))
-        count = 0
-
-        def parts(batch: Batch) -> list[Answer]:
-            nonlocal count
-            count += len(batch)
-            first = count - len(batch) + 1
-            return self.session.read_parts(batch, at, kind=kind, share=part, expects=expects, first=first)
-
-        if kind == "close" and not cast(Everhold, self.session.mechanism).closed:
-            acts.require_one_batch(things)
-        results = lockstep(things, parts, self.declared())
-        if kind == "close" and not cast(Everhold, self.session.mechanism).closed:
-            self.session.perform(ActStart("close", (), {"share": "1"}), lambda: None, request_id=at.request, who=at.who)
-        for thing, found in zip(things, results, strict=True):
-            if is_statistic(thing):
-                self.record_finding(thing, found, at)
-        return results
+        return self.acts.close(questions, request_id, who)
 
     def best_of(
         self,

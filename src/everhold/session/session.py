@@ -23,6 +23,7 @@ from everhold.ledger.replay import Analyst, replay
 from everhold.ledger.rounds import ActStart, RecordedFinding
 from everhold.ledger.walk import propose
 from everhold.queries.act import ASK, Act
+from everhold.queries.answer import Answer
 from everhold.queries.expression import expression
 from everhold.queries.expression.groups import GROUPED
 from everhold.queries.expression.question import without_values
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from everhold.data.table import Table
     from everhold.ledger.codec import AnyEntry
     from everhold.ledger.store import Store
-    from everhold.queries.answer import Answer, Preview
+    from everhold.queries.answer import Preview
     from everhold.queries.expression.parser import Words
     from everhold.queries.expression.tree import Kind
     from everhold.queries.grid import Scale, Sums
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from everhold.queries.query import Query
     from everhold.queries.request import Request
     from everhold.session.scan import SumsByName
+    from everhold.statistics.statistic import Statistic
 
 __all__ = ["Session", "now"]
 
@@ -189,6 +191,11 @@ class Session(Generic[P]):
         self.sample.check(query)
         return query
 
+    def asked_by(self, request_id: str | None, who: str | None) -> AskedBy:
+        """Who asks now, for the record."""
+        time = self.when or now()
+        return AskedBy(time, require_text(who or self.who, "who"), require_text(request_id, "request_id"))
+
     def ask(
         self,
         question: object,
@@ -200,8 +207,7 @@ class Session(Generic[P]):
     ) -> Answer:
         """Answer one question: text, a callable over columns, or `eh.Values`. `Holdout.ask` says more."""
         query = self.query(question, name)
-        time = self.when or now()
-        at = AskedBy(time, require_text(who or self.who, "who"), require_text(request_id, "request_id"))
+        at = self.asked_by(request_id, who)
         act = ASK if expect is None else Act(expect=require_expect(expect))
         with self._recorder.turn():
             found = self._answers([(query, at)], act=act)[0]
@@ -435,12 +441,12 @@ class Session(Generic[P]):
         who: str | None,
     ) -> dict[str, Any]:
         """Do an act, and return what it discloses when that is recorded. `Recorder.perform` says more."""
-        at = AskedBy(self.when or now(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
-        return self._recorder.perform(start, at, decide)
+        return self._recorder.perform(start, self.asked_by(request_id, who), decide)
 
-    def note_finding(self, finding: RecordedFinding, at: AskedBy) -> None:
-        """Record a statistic and its result, durably, before anybody sees it."""
-        self._recorder.note_finding(finding, at)
+    def record_finding(self, wanted: Statistic[Any], found: Any, at: AskedBy) -> None:
+        """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
+        if not isinstance(found, Answer):
+            self._recorder.note_finding(RecordedFinding.of(wanted, found), at)
 
     # a study's life ------------------------------------------------------------------------------------------------
 
