@@ -317,8 +317,7 @@ class Everhold:
             return nats, _EXACT
         if act.parts >= _LARGE_BATCH:
             return nats, _BATCH
-        claims = state.budget.spending.claims
-        fine = Fraction(min(claims + 1, 6), 2) if claims else Fraction(1, 4)
+        fine = Fraction(min(state.budget.spending.claims + 1, 3), 2)
         return nats, Precision(fine, start=Fraction(103 if state.misfit < 1.5 else 105, 100))
 
     def needs(self, proposal: Offer) -> tuple[Query, ...]:
