@@ -126,9 +126,7 @@ def exact_unknown_rate(n: int, yes: int, *, rounded: bool = False) -> mpmath.mpf
     )
 
 
-def exact_nats(
-    gaps: dict[int, int], after: int, horizon: int | None = None, *, rounded: bool = False
-) -> mpmath.mpf:
+def exact_nats(gaps: dict[int, int], after: int, horizon: int | None = None, *, rounded: bool = False) -> mpmath.mpf:
     """-ln(½F + ¼A + ¼B) in 60 digits; gaps maps a gap to how often it ended in a surprise."""
 
     def length(g):
