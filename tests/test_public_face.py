@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.client.aio import AsyncStudy
-from everhold.client.sync import RemoteStudy
+from everhold.session.settings import HoldoutOptions
 from everhold.statistics import STATISTICS
 
 
@@ -23,22 +23,89 @@ def test_all_is_sorted_complete_and_true():
         assert not str(described).startswith(f"{name}("), f"{name} has only the text that dataclasses write"
 
 
-@pytest.mark.parametrize("holder", [eh.Holdout, eh.Rehearsal, RemoteStudy, AsyncStudy])
+@pytest.mark.parametrize("holder", [eh.Holdout, eh.Rehearsal, eh.RemoteStudy, eh.AsyncStudy])
 @pytest.mark.parametrize("name", sorted(STATISTICS))
 def test_every_statistic_is_a_method_wherever_questions_are_asked(name, holder):
     method = inspect.getattr_static(holder, name, None)
-    assert method is not None, f"add the line: {name} = asked({STATISTICS[name].__name__})"
+    assert method is not None, f"add the line: {name} = shortcut({STATISTICS[name].__name__})"
     if name == "compare" and holder is not eh.Rehearsal:  # a certified verdict, which is an act of its own
         assert "certified" in str(method.__doc__)
         return
     assert method.__doc__ == STATISTICS[name].__doc__
-    assert inspect.iscoroutinefunction(method) == (holder is AsyncStudy)
+    assert inspect.iscoroutinefunction(method) == (holder is eh.AsyncStudy)
+
+
+# What public methods return and nobody has to name: types of the language, and parts of the machinery.
+UNEXPORTED = {
+    *(
+        "Any",
+        "ArrayLike",
+        "AsyncIterator",
+        "Callable",
+        "Generator",
+        "Iterator",
+        "Literal",
+        "Mapping",
+        "NDArray",
+        "None",
+    ),
+    *("Path", "R_co", "Self", "Sequence"),
+    *(
+        "ActKind",
+        "Call",
+        "Kind",
+        "SumsByName",
+        "Outcome",
+        "Scale",
+        "Words",
+    ),  # short names of plain types, or of a wrapped call
+    *("ActingMechanism", "Acts", "DeclaredColumns", "TestSetOptions"),  # for the other rooms
+    *("ActStart", "AskedBy", "RecordedAct", "RecordedFinding", "Store"),  # what a journal keeps beside rounds
+    *("Batch", "GridValues", "Query", "Source", "Sums"),  # between a session, its mechanism and its engine
+    *("Option", "Way"),  # lines of a plan
+    *("Draws", "PaperOffer", "Tolerance"),  # steps of the paper's mechanism, and of policies
+    "FileStamps",  # whether a contest's files have changed
+}
+
+
+def _results(holder):
+    """The annotations of what a class's public methods and properties return."""
+    for name, member in inspect.getmembers(holder):
+        function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        found = getattr(function, "__annotations__", {}).get("return")
+        if found is not None and (name in ("__getitem__", "__iter__") or not name.startswith("_")):
+            yield name, str(found)
+
+
+@pytest.mark.parametrize("holder", [name for name in eh.__all__ if inspect.isclass(getattr(eh, name))])
+def test_what_public_methods_return_has_a_public_name(holder):
+    for method, annotation in _results(getattr(eh, holder)):
+        kinds = {kind.rpartition(".")[2] for kind in re.findall(r"[\w.]*\b[A-Z]\w+", annotation)}
+        assert kinds <= {*eh.__all__, *UNEXPORTED}, f"{holder}.{method} returns {annotation}"
 
 
 def test_type_checkers_know_every_statistic():
     lines = Path(eh.__file__).read_text(encoding="utf-8").splitlines()
     for kind in STATISTICS.values():
         assert any(line.strip().startswith(f"from {kind.__module__} import") for line in lines), kind.__module__
+
+
+def test_create_takes_the_options_of_a_holdout():
+    """Editors complete them from the typed dictionary; both lists stand by hand."""
+    given = inspect.signature(eh.Holdout.__init__).parameters
+    assert list(HoldoutOptions.__annotations__) == [name for name in given if name not in ("self", "data", "prior")]
+    assert {name: given[name].annotation for name in HoldoutOptions.__annotations__} == {
+        name: kind.__forward_arg__ for name, kind in HoldoutOptions.__annotations__.items()
+    }
+
+
+def test_an_opened_study_is_a_holdout(tmp_path):
+    path, rows = tmp_path / "study.everhold", {"x": np.arange(100)}
+    eh.Holdout.create(path, rows, prior=eh.Reference({"x": np.arange(50, 150)}), seed=0, overlap="allow").release()
+    with eh.Holdout.open(path, data=rows) as held:
+        assert isinstance(held, eh.Holdout)
+        assert repr(held).startswith("Holdout(100 private rows, rounds: 0")
+        held.ask("x > 40")
 
 
 def test_interval_and_answer_read_well():

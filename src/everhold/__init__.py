@@ -9,151 +9,93 @@ from typing import TYPE_CHECKING, Any
 from everhold.version import VERSION
 
 if TYPE_CHECKING:
-    from everhold.bounds.plan import (
-        Plan as Plan,
+    from everhold.bounds.budget import Budget as Budget
+    from everhold.bounds.plan import Plan as Plan, plan as plan
+    from everhold.client.aio import (
+        AsyncContest as AsyncContest,
+        AsyncServer as AsyncServer,
+        AsyncStudy as AsyncStudy,
+        connect_async as connect_async,
     )
-    from everhold.bounds.plan import (
-        plan as plan,
+    from everhold.client.sync import (
+        RemoteContest as RemoteContest,
+        RemoteScorer as RemoteScorer,
+        RemoteStudy as RemoteStudy,
+        Server as Server,
+        connect as connect,
     )
-    from everhold.client.aio import connect_async as connect_async
-    from everhold.client.sync import connect as connect
+    from everhold.contest.board import Board as Board, Place as Place, Rules as Rules, Submission as Submission
     from everhold.contest.contest import Contest as Contest
-    from everhold.data.examine import (
-        Examination as Examination,
-    )
-    from everhold.data.examine import (
-        examine as examine,
-    )
-    from everhold.data.schema import (
-        ColumnSchema as ColumnSchema,
-    )
-    from everhold.data.schema import (
-        Schema as Schema,
-    )
+    from everhold.data.examine import ColumnReport as ColumnReport, Examination as Examination, examine as examine
+    from everhold.data.schema import ColumnSchema as ColumnSchema, Schema as Schema
     from everhold.errors import (
         AccessDenied as AccessDenied,
-    )
-    from everhold.errors import (
         DataError as DataError,
-    )
-    from everhold.errors import (
         EverholdError as EverholdError,
-    )
-    from everhold.errors import (
         HoldoutClosed as HoldoutClosed,
-    )
-    from everhold.errors import (
         LedgerBusy as LedgerBusy,
-    )
-    from everhold.errors import (
         LedgerError as LedgerError,
-    )
-    from everhold.errors import (
         MissingExtra as MissingExtra,
-    )
-    from everhold.errors import (
         PrecisionExhausted as PrecisionExhausted,
-    )
-    from everhold.errors import (
         PriorError as PriorError,
-    )
-    from everhold.errors import (
         QuestionError as QuestionError,
-    )
-    from everhold.errors import (
+        ReferenceWarning as ReferenceWarning,
         ReplayError as ReplayError,
-    )
-    from everhold.errors import (
         RequestConflict as RequestConflict,
-    )
-    from everhold.errors import (
         SchemaWarning as SchemaWarning,
-    )
-    from everhold.errors import (
         ServerError as ServerError,
-    )
-    from everhold.errors import (
         SettingError as SettingError,
     )
-    from everhold.learn.score import (
-        Score as Score,
-    )
-    from everhold.learn.score import (
-        Verdict as Verdict,
-    )
-    from everhold.learn.scorer import SearchStopped as SearchStopped
+    from everhold.learn.score import Score as Score, Verdict as Verdict
+    from everhold.learn.scorer import Scorer as Scorer, SearchStopped as SearchStopped
     from everhold.learn.testset import TestSet as TestSet
     from everhold.ledger.audit import Audit as Audit
     from everhold.ledger.journal import Journal as Journal
+    from everhold.ledger.logged_act import LoggedAct as LoggedAct
+    from everhold.ledger.reader import LoggedQuestion as LoggedQuestion
+    from everhold.ledger.rounds import Round as Round
     from everhold.mechanism.aqa_ogd import AqaOgd as AqaOgd
     from everhold.mechanism.rules import (
         Corrective as Corrective,
-    )
-    from everhold.mechanism.rules import (
         Entropic as Entropic,
-    )
-    from everhold.mechanism.rules import (
         Gradient as Gradient,
+        Rule as Rule,
     )
-    from everhold.mechanism.tolerance import (
-        Anytime as Anytime,
-    )
-    from everhold.mechanism.tolerance import (
-        FixedPrecision as FixedPrecision,
-    )
+    from everhold.mechanism.tolerance import Anytime as Anytime, Contract as Contract, FixedPrecision as FixedPrecision
     from everhold.oracle import SQOracle as SQOracle
     from everhold.priors.labels import Labels as Labels
-    from everhold.priors.marginals import (
-        Marginals as Marginals,
-    )
-    from everhold.priors.marginals import (
-        uniform as uniform,
-    )
+    from everhold.priors.marginals import Marginals as Marginals, uniform as uniform
+    from everhold.priors.pool import Pool as Pool, Prior as Prior
     from everhold.priors.reference import Reference as Reference
-    from everhold.priors.sampler import (
-        BitSampler as BitSampler,
-    )
-    from everhold.priors.sampler import (
-        Sampler as Sampler,
-    )
+    from everhold.priors.sampler import BitSampler as BitSampler, Sampler as Sampler
     from everhold.priors.split import Split as Split
-    from everhold.queries.answer import (
-        Answer as Answer,
-    )
-    from everhold.queries.answer import (
-        Preview as Preview,
-    )
-    from everhold.queries.disclosed import Choice as Choice
-    from everhold.queries.disclosed import Decision as Decision
-    from everhold.queries.disclosed import Judgement as Judgement
+    from everhold.queries.answer import Answer as Answer, Preview as Preview
+    from everhold.queries.disclosed import Choice as Choice, Decision as Decision, Judgement as Judgement
     from everhold.queries.interval import Interval as Interval
     from everhold.queries.query import Values as Values
     from everhold.queries.request import Request as Request
     from everhold.session.holdout import Holdout as Holdout
     from everhold.session.session import Session as Session
-    from everhold.statistics.finding import (
-        Comparison as Comparison,
-    )
-    from everhold.statistics.finding import (
-        Finding as Finding,
-    )
-    from everhold.statistics.finding import (
-        Shares as Shares,
-    )
+    from everhold.session.settings import Settings as Settings
+    from everhold.statistics.finding import Comparison as Comparison, Finding as Finding, Shares as Shares
     from everhold.statistics.means import *  # noqa: F403
     from everhold.statistics.quantiles import *  # noqa: F403
     from everhold.statistics.rehearsal import Rehearsal as Rehearsal
     from everhold.statistics.spread import *  # noqa: F403
+    from everhold.statistics.statistic import Statistic as Statistic
     from everhold.statistics.tables import *  # noqa: F403
+    from everhold.trial import Trial as Trial
 
 __version__ = VERSION
 
 _PLACES = {
+    "bounds.budget": ("Budget",),
     "bounds.plan": ("Plan", "plan"),
-    "client.aio": ("connect_async",),
-    "client.sync": ("connect",),
+    "client.aio": ("AsyncContest", "AsyncServer", "AsyncStudy", "connect_async"),
+    "client.sync": ("RemoteContest", "RemoteScorer", "RemoteStudy", "Server", "connect"),
+    "contest.board": ("Board", "Place", "Rules", "Submission"),
     "contest.contest": ("Contest",),
-    "data.examine": ("Examination", "examine"),
+    "data.examine": ("ColumnReport", "Examination", "examine"),
     "data.schema": ("ColumnSchema", "Schema"),
     "errors": (
         "AccessDenied",
@@ -174,16 +116,20 @@ _PLACES = {
         "SettingError",
     ),
     "learn.score": ("Score", "Verdict"),
-    "learn.scorer": ("SearchStopped",),
+    "learn.scorer": ("Scorer", "SearchStopped"),
     "learn.testset": ("TestSet",),
     "ledger.audit": ("Audit",),
     "ledger.journal": ("Journal",),
+    "ledger.logged_act": ("LoggedAct",),
+    "ledger.reader": ("LoggedQuestion",),
+    "ledger.rounds": ("Round",),
     "mechanism.aqa_ogd": ("AqaOgd",),
-    "mechanism.rules": ("Corrective", "Entropic", "Gradient"),
-    "mechanism.tolerance": ("Anytime", "FixedPrecision"),
+    "mechanism.rules": ("Corrective", "Entropic", "Gradient", "Rule"),
+    "mechanism.tolerance": ("Anytime", "Contract", "FixedPrecision"),
     "oracle": ("SQOracle",),
     "priors.labels": ("Labels",),
     "priors.marginals": ("Marginals", "uniform"),
+    "priors.pool": ("Pool", "Prior"),
     "priors.reference": ("Reference",),
     "priors.sampler": ("BitSampler", "Sampler"),
     "priors.split": ("Split",),
@@ -194,8 +140,11 @@ _PLACES = {
     "queries.request": ("Request",),
     "session.holdout": ("Holdout",),
     "session.session": ("Session",),
+    "session.settings": ("Settings",),
     "statistics.finding": ("Comparison", "Finding", "Shares"),
     "statistics.rehearsal": ("Rehearsal",),
+    "statistics.statistic": ("Statistic",),
+    "trial": ("Trial",),
 }
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
 

@@ -392,7 +392,7 @@ def act_from(name: str, body: Mapping[str, Any]) -> AnyAct:
     return made
 
 
-Found = Answer | Result | Choice | Decision | Judgement
+ActResult = Answer | Result | Choice | Decision | Judgement
 _DISCLOSED: dict[str, type[Choice | Decision | Judgement]] = {
     "choice": Choice,
     "decision": Decision,
@@ -400,11 +400,11 @@ _DISCLOSED: dict[str, type[Choice | Decision | Judgement]] = {
 }
 
 
-def to_result(found: Found | Sequence[Found]) -> dict[str, Any]:
+def to_result(found: ActResult | Sequence[ActResult]) -> dict[str, Any]:
     """What an act returned, as JSON; a list under `results`."""
     if isinstance(found, list):
         return {"results": [one.to_dict() for one in found]}
-    return cast(Found, found).to_dict()
+    return cast(ActResult, found).to_dict()
 
 
 def result_from(given: dict[str, Any]) -> Any:

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import Annotated, Any, Literal
 
-from everhold.acts import ACTS, AnyAct, Form, Read, act_from, as_sent, do, fields_of, things
-from everhold.acts import Field as ActField
+from everhold.acts import ACTS, AnyAct, Field as ActField, Form, Read, act_from, as_sent, do, fields_of, things
 from everhold.client.sync import RemoteStudy
 from everhold.errors import EverholdError, MissingExtra, QuestionError
 from everhold.queries.disclosed import Choice, Decision, Judgement
@@ -178,7 +177,7 @@ def _returned(wanted: AnyAct, study: Askable) -> dict[str, Any]:
 def _standing(study: Askable) -> dict[str, Any]:
     """Where a study stands, here or behind a server."""
     if isinstance(study, Holdout):
-        acts, closed = len(study.journal.performed), study.session.acting().closed
+        acts, closed = len(study.journal.acts), study.session.acting_mechanism().closed
         more = budget_facts(study.budget, acts=acts, closed=closed)
     else:
         status = study.status()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import width_factor
 from everhold.queries.result import JsonResult
-from everhold.statistics import is_statistic, settled
+from everhold.statistics import checked_statistic, is_statistic
 from everhold.statistics.finding import Result, Shares, result_from_dict
 from everhold.statistics.means import Share
 from everhold.statistics.rehearsal import as_answer
@@ -17,7 +17,7 @@ from everhold.statistics.statistic import run
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Preview
-    from everhold.statistics.declared import Declared
+    from everhold.statistics.declared import DeclaredColumns
     from everhold.statistics.statistic import Batch, Statistic
 
 __all__ = ["Previews", "Trial", "as_reading", "as_statistic", "try_both"]
@@ -32,7 +32,7 @@ def as_reading(preview: Preview) -> Answer:
 
 def as_statistic(thing: object) -> Statistic[Any]:
     """A yes/no question as the statistic that it is; a statistic as it is."""
-    return settled(cast("Statistic[Any]", thing if is_statistic(thing) else Share(cast(str, thing))))
+    return checked_statistic(cast("Statistic[Any]", thing if is_statistic(thing) else Share(cast(str, thing))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def try_both(study: Any, thing: object) -> Trial:
     if not hasattr(study, "session"):
         found: Trial = study.try_both(thing)
         return found
-    declared: Declared = study.declared()
+    declared: DeclaredColumns = study.declared()
     wanted, previews = as_statistic(thing), Previews()
 
     def through(answers: Callable[[Batch], Sequence[Answer]]) -> Any:

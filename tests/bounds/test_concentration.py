@@ -6,8 +6,7 @@ import math
 
 import mpmath
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.stats import binom
 
 from everhold.bounds.concentration import (

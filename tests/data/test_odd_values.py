@@ -9,8 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from everhold.data.sample import Sample
 from everhold.data.schema import ColumnSchema, Schema

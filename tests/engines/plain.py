@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from everhold.queries.expression.case import lowered, raised
+from everhold.queries.expression.case import lower_case, upper_case
 from everhold.queries.expression.tree import Case, Column, Logic, Null, Number, Test, Text, Truth
 
 STEPS = 65_536
@@ -69,7 +69,7 @@ def called(name, args):
         return None
     x = args[0]
     if name in ("lower", "upper"):
-        return lowered(x) if name == "lower" else raised(x)  # a fixed table of letters, the language's own
+        return lower_case(x) if name == "lower" else upper_case(x)  # a fixed table of letters, the language's own
     if name == "length":
         return float(len(x))
     if name in ("year", "month", "day", "weekday", "hour"):

@@ -91,13 +91,13 @@ class TestFailedWrites:
         held = eh.Holdout.open(path, data=PRIVATE)
         journal = held.journal
         flush, journal.flush = journal.flush, lambda: None
-        original = held.session._settle
+        original = held.session._recorder._finish_round
 
         def interrupted(decided):
-            held.session._settle = original
+            held.session._recorder._finish_round = original
             raise KeyboardInterrupt
 
-        held.session._settle = interrupted
+        held.session._recorder._finish_round = interrupted
         with pytest.raises(KeyboardInterrupt):
             held.ask("smoker")
         journal.flush = flush

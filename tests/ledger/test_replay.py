@@ -16,7 +16,7 @@ import pytest
 import everhold as eh
 from everhold import baselines
 from everhold.ledger.replay import replay
-from everhold.ledger.rounds import KEPT_BYTES, Digest, Recorded
+from everhold.ledger.rounds import KEPT_BYTES, Digest, RecordedQuestion
 from tests.contract.mechanisms import MECHANISMS, analyst, fresh_prior, holdout, play, rows, weighted_prior
 
 
@@ -150,7 +150,7 @@ def test_named_questions_are_replayed_as_they_were_answered():
 class TestWhatIsKept:
     def test_small_quiet_questions_are_kept_whole_large_ones_as_a_digest(self):
         small, large = 8 * KEPT_BYTES, 8 * KEPT_BYTES + 8
-        for size, kind in ((small, Recorded), (large, Digest)):
+        for size, kind in ((small, RecordedQuestion), (large, Digest)):
             held = eh.Holdout(100, prior=eh.Reference(size), seed=0)
             half = np.arange(size) % 2 == 0
             answer = held.ask(eh.Values(sample=np.arange(100) % 2 == 0, reference=half))
@@ -165,7 +165,7 @@ class TestWhatIsKept:
         held = eh.Holdout(5000, prior=eh.Reference(size), seed=0)
         answer = held.ask(eh.Values(sample=np.ones(5000, bool), reference=np.arange(size) % 2 == 0))
         assert answer.surprise
-        assert isinstance(held.journal[1].question, Recorded)
+        assert isinstance(held.journal[1].question, RecordedQuestion)
         assert held.audit().ok
 
     def test_a_forged_reading_of_a_digest_round_is_found_by_its_interval(self):

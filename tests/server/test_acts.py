@@ -16,7 +16,7 @@ from everhold import acts
 from everhold.acts import ACTS, act_from, as_body, do, fields_of, result_from, things, to_result
 from everhold.cli.main import COMMANDS, app
 from everhold.client.sync import RemoteStudy
-from everhold.ledger.performed import LoggedAct
+from everhold.ledger.logged_act import LoggedAct
 from everhold.ledger.reader import read_study
 from everhold.mcp import tools
 from everhold.server.study_writer import StudyWriter
@@ -361,7 +361,7 @@ def test_nothing_is_shown_before_it_leaves(tmp_path, act):
         thread = threading.Thread(target=send, daemon=True)
         thread.start()
         wait_for(lambda: read_study(study).head.records >= records + 2)
-        wait_for(lambda: made.state.served["patients"].leaves() > clock.now + 3.0)
+        wait_for(lambda: made.state.served["patients"].release_time() > clock.now + 3.0)
         assert seen() == before
         fetching = threading.Thread(
             target=lambda: fetched.append(made.get("/v1/studies/patients/file", "aud")), daemon=True

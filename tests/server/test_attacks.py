@@ -542,7 +542,7 @@ def test_a_board_and_a_file_move_when_answers_leave(tmp_path):
             one.start()
         wait_for(lambda: len(read_study(tmp_path / "patients.everhold").rounds) == 1)
         wait_for(lambda: len(made.state.served["coins"].contest.log()) == 1)
-        wait_for(lambda: made.state.served["coins"].leaves() > clock.now + 1.9)  # scored, and on its way
+        wait_for(lambda: made.state.served["coins"].release_time() > clock.now + 1.9)  # scored, and on its way
         clock.now += 1.999
         fetched = []
         fetching = threading.Thread(

@@ -228,8 +228,8 @@ class Access(RuleBasedStateMachine):
         self.here.http.cookies.clear()
 
     @invariant()
-    def sound(self):
-        assert self.here is None or self.here.state.sound
+    def healthy(self):
+        assert self.here is None or self.here.state.healthy
 
 
 def _tokens_in_any_order(here):

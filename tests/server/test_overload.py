@@ -15,6 +15,7 @@ import pytest
 
 import everhold as eh
 from everhold.queries.expression.program import TooSlow
+from everhold.session.scan import Scanner
 from everhold.session.session import Session
 from tests.queries.test_limits import GROWING
 from tests.server.serving import Clock, Process, make_study, site, wait_for
@@ -40,9 +41,9 @@ def test_questions_that_doubled_their_work_are_answered_or_refused(tmp_path, tex
 class TestOutsideTheWriter:
     def test_large_questions_are_evaluated_elsewhere_and_have_a_deadline(self, tmp_path, monkeypatch):
         """The writer goes on answering others meanwhile; the slow one is refused, and nothing is charged."""
-        monkeypatch.setattr("everhold.session.session._LIGHT", 0)
+        monkeypatch.setattr("everhold.session.scan._LIGHT", 0)
         threads, go = [], threading.Event()
-        evaluated = Session._evaluated
+        evaluated = Scanner.evaluate
 
         def slow(self, texts, until):
             if until is None:
@@ -53,7 +54,7 @@ class TestOutsideTheWriter:
                 raise TooSlow
             return evaluated(self, texts, until)
 
-        monkeypatch.setattr(Session, "_evaluated", slow)
+        monkeypatch.setattr(Scanner, "evaluate", slow)
         with site(tmp_path, make_study(tmp_path)) as made:
             found = {}
 
@@ -76,13 +77,13 @@ class TestOutsideTheWriter:
 
     def test_the_deadline_is_kept(self, tmp_path, monkeypatch):
         """Where every chunk is later than the deadline, the first one says so."""
-        monkeypatch.setattr("everhold.session.session._LIGHT", 0)
+        monkeypatch.setattr("everhold.session.scan._LIGHT", 0)
         with eh.Holdout.open(make_study(tmp_path)) as held:
             query = held.session.query("age > 41")
-            ready = held.session.prepared([query], seconds=60.0)
+            ready = held.session.prepare([query], seconds=60.0)
             assert held.ask(ready[0]) == held.ask("age > 41")
             with pytest.raises(eh.QuestionError, match="takes longer than"):
-                held.session.prepared([held.session.query("age > 42")], seconds=-1.0)
+                held.session.prepare([held.session.query("age > 42")], seconds=-1.0)
             assert held.rounds == 1
 
     def test_prepared_questions_are_those_that_were_asked(self, tmp_path, monkeypatch):
@@ -90,7 +91,7 @@ class TestOutsideTheWriter:
         asked = ["age > 41", "smoker", "bmi > 25 AND smoker", "age BETWEEN 30 AND 50"]
         told = []
         for light in (10**12, 0):
-            monkeypatch.setattr("everhold.session.session._LIGHT", light)
+            monkeypatch.setattr("everhold.session.scan._LIGHT", light)
             folder = tmp_path / str(light)
             folder.mkdir()
             with site(folder, make_study(folder)) as made:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
+from everhold.server.forms import AnswerCard
 from tests.server.serving import as_csv, make_contest, make_study, save, site
 
 NASTY = """<script>alert(1)</script>"'&"""
@@ -393,3 +394,11 @@ def test_every_response_is_guarded(page):
     assert json.loads(here.http.get("/openapi.json").text)["info"]["title"] == "everhold"
     here.http.cookies.clear()
     assert here.http.get("/openapi.json").status_code == 401
+
+
+def test_the_statistic_says_whether_its_value_is_a_share():
+    """A share is shown in percent, whatever the question is called; a mean between 0 and 1 is not."""
+    part = eh.Answer(0.25, 0.2, 0.3, False, 1, 5.0, "share")
+    found = eh.Finding("share of x given y", 0.25, 0.2, 0.3, (part,))
+    assert AnswerCard.of(found, eh.Share("x", given="y"), "x").value == "25.0 %"
+    assert AnswerCard.of(found, eh.Mean("x", low=0, high=1, given="y"), "x").value == "0.250"

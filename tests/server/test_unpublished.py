@@ -26,7 +26,7 @@ def test_an_audit_says_nothing_of_what_has_not_left(tmp_path):
         body = as_csv(np.random.default_rng(0).integers(0, 2, 300))
         thread = _later(lambda: made.http.post("/v1/contests/coins/submissions", content=body, headers=headers))
         wait_for(lambda: len(read_study(place).rounds) == 1)
-        wait_for(lambda: made.state.served["coins"].leaves() > clock.now + 3.0)
+        wait_for(lambda: made.state.served["coins"].release_time() > clock.now + 3.0)
         made.state._audits.clear()
         assert made.get("/v1/studies/coins/audit", "aud").json() == known
         clock.now += 5.0
@@ -70,7 +70,7 @@ def test_a_reader_does_not_publish_what_is_being_scored(tmp_path, monkeypatch):
     clock = Clock()
     with site(tmp_path, place, grid_ms=3_000, clock=clock) as made:
         scored, go_on = threading.Event(), threading.Event()
-        look = ContestWriter._look
+        look = ContestWriter._take_view
 
         def slow(self):
             if threading.current_thread().name.startswith("writer"):
@@ -78,7 +78,7 @@ def test_a_reader_does_not_publish_what_is_being_scored(tmp_path, monkeypatch):
                 assert go_on.wait(600)
             return look(self)
 
-        monkeypatch.setattr(ContestWriter, "_look", slow)
+        monkeypatch.setattr(ContestWriter, "_take_view", slow)
         headers = {**made.as_("ann"), "Content-Type": "text/csv"}
         thread = _later(
             lambda: made.http.post("/v1/contests/coins/submissions", content=as_csv(labels), headers=headers)

@@ -7,7 +7,7 @@ import pytest
 
 import everhold as eh
 from everhold.statistics import STATISTICS, statistic
-from everhold.statistics.declared import Declared
+from everhold.statistics.declared import DeclaredColumns
 from everhold.statistics.statistic import arun, run
 from tests.statistics.golden import people
 
@@ -83,11 +83,11 @@ def test_an_error_of_the_one_who_asks_reaches_the_caller():
         raise RuntimeError("no")
 
     with pytest.raises(RuntimeError, match="no"):
-        run(eh.Mean("bmi", low=10, high=60).steps(Declared(study().schema)), refuse)
+        run(eh.Mean("bmi", low=10, high=60).steps(DeclaredColumns(study().schema)), refuse)
 
 
 def test_a_table_is_bounded():
-    declared = Declared(study().schema, most_cells=3)
+    declared = DeclaredColumns(study().schema, most_cells=3)
     with pytest.raises(eh.QuestionError, match="3 are allowed"):
         run(eh.Table("city", "smoker").steps(declared), lambda batch: [])
     assert np.isfinite(study().ask(eh.Variance("bmi")).value)

@@ -16,8 +16,8 @@ import pytest
 
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.bounds.code import Code
-from everhold.ledger.rounds import Begun
-from everhold.ledger.walk import charged
+from everhold.ledger.rounds import ActStart
+from everhold.ledger.walk import price_act
 from everhold.mechanism.estimator import Draws, PoolEstimator
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.rules import Corrective
@@ -84,13 +84,13 @@ class Bench:
         count = candidates.shape[1]
         best = int(np.argmax(candidates.sum(axis=0)))
         weights = [str(Fraction(1, count))] * count
-        begun = Begun("best_of", ({},) * count, {"weights": weights})
-        self.held.pay(charged(self.held.budget, begun, best)[1])
+        begun = ActStart("best_of", ({},) * count, {"weights": weights})
+        self.held.pay(price_act(self.held.budget, begun, best)[1])
         return best
 
     def is_better(self, one: np.ndarray, other: np.ndarray) -> bool:
         yes = bool(one.sum() > other.sum())
-        self.held.pay(charged(self.held.budget, Begun("is_better", (), {"by": 0.0}), yes)[1])
+        self.held.pay(price_act(self.held.budget, ActStart("is_better", (), {"by": 0.0}), yes)[1])
         return yes
 
     def verdict_price(self, share: Fraction | None) -> float:
@@ -106,13 +106,13 @@ class Bench:
         elif mcnemar_refutes(n01, n10, nats):
             verdict = "second"
         options = {"method": "mcnemar", "parts": 2, "sides": 1, "share": None if share is None else str(share)}
-        self.held.pay(charged(self.held.budget, Begun("compare", (), options), verdict)[1])
+        self.held.pay(price_act(self.held.budget, ActStart("compare", (), options), verdict)[1])
         self.missed |= verdict not in ("neither", truth)
         return verdict
 
     def certify(self, offer, outcome, truth: float = 0.5) -> tuple[float, float]:
         """An earlier answer at the price of now."""
-        price, budget = charged(self.held.budget, Begun("certify", (), {"share": None}), None)
+        price, budget = price_act(self.held.budget, ActStart("certify", (), {"share": None}), None)
         ends = self.held.count_interval(*self.held.counts(offer, outcome), price)
         self.held.pay(budget)
         self.missed |= not ends[0] <= truth <= ends[1]

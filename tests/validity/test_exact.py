@@ -18,7 +18,7 @@ from everhold.bounds.binomial import binomial_interval, tail_refutes
 from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS, Code
 from everhold.bounds.fan import fan_interval
 from everhold.ledger.rounds import Digest, Round
-from everhold.ledger.walk import certified
+from everhold.ledger.walk import narrowed_answer
 from everhold.mechanism.everhold import Everhold, Offer
 from everhold.mechanism.measures import cells
 from everhold.mechanism.measures.counts import CountCells
@@ -399,7 +399,9 @@ def test_a_certificate_of_a_quiet_group_share_is_never_narrower_than_valid():
     past = Round(answer, QUIET, None, measure.reading, Digest(""), None)
     quiet = {(k, m) for k, m in all_pairs(n) if decided(measure, k, m, n) is QUIET}
     assert len(quiet) > 10
-    assert all(certified(held, past, price) is None for price in (0.5, nats, nats + 0.5)), "nothing narrower is known"
+    assert all(narrowed_answer(held, past, price) is None for price in (0.5, nats, nats + 0.5)), (
+        "nothing narrower is known"
+    )
     for m, p in product(range(1, n + 1), (answer.low, answer.high)):
         if 0.0 < p < 1.0:
             assert sum(pmf(k, m, p) for k in range(m + 1) if (k, m) in quiet) <= exp(-nats) + 1e-12

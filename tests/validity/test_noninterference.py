@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.ledger.codec import AskedBy, begun_record, done_record, finding_record, round_record
-from everhold.ledger.rounds import Performed
+from everhold.ledger.codec import AskedBy, act_end_record, act_start_record, finding_record, round_record
+from everhold.ledger.rounds import RecordedAct
 from everhold.mechanism.everhold import Everhold
 from tests.validity.records import told
 
@@ -127,8 +127,8 @@ def record(held: eh.Holdout) -> list[str]:
     at, journal = AskedBy(""), held.session._journal
     found = []
     for past in journal.in_order():
-        if isinstance(past, Performed):
-            found += [begun_record(past.begun, at).body, done_record(past.done, at).body]
+        if isinstance(past, RecordedAct):
+            found += [act_start_record(past.begun, at).body, act_end_record(past.done, at).body]
         else:
             one = round_record(past, at)
             found.append(f"{one.body} {one.blob!r}")
@@ -138,7 +138,7 @@ def record(held: eh.Holdout) -> list[str]:
 
 def outcomes(held: eh.Holdout) -> tuple:
     return tuple(
-        repr(one.done.outcome if isinstance(one, Performed) else one.cell) for one in held.session._journal.in_order()
+        repr(one.done.outcome if isinstance(one, RecordedAct) else one.cell) for one in held.session._journal.in_order()
     )
 
 

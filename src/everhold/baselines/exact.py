@@ -31,13 +31,13 @@ __all__ = ["Empirical", "Subsampling"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Charged:
+class _PriceSoFar:
     """The price of the answers so far, in nats."""
 
     nats: float = 0.0
 
 
-def _price(memory: _Charged, t: int, context: BaselineContext) -> float:
+def _price(memory: _PriceSoFar, t: int, context: BaselineContext) -> float:
     """`ln(2/δ) + Σ ln(values of an answer) + ln(t(t+1))`: weights 1/(t(t+1)) for the round, equal ones for its answer."""
     return confidence_nats(context.failure_probability) + memory.nats + ln(float(t * (t + 1)))
 
@@ -69,14 +69,14 @@ class Empirical:
 
     guarantee = "every answer charged in full (everhold's theorem)"
 
-    def begin(self, context: BaselineContext) -> _Charged:
+    def begin(self, context: BaselineContext) -> _PriceSoFar:
         """No answer has been charged yet."""
-        return _Charged()
+        return _PriceSoFar()
 
-    def allow(self, memory: _Charged, t: int, context: BaselineContext) -> None:
+    def allow(self, memory: _PriceSoFar, t: int, context: BaselineContext) -> None:
         """Never refuses."""
 
-    def guess(self, memory: _Charged, values: GridValues, t: int, context: BaselineContext) -> Fraction:
+    def guess(self, memory: _PriceSoFar, values: GridValues, t: int, context: BaselineContext) -> Fraction:
         """The mean of the public rows; the answer does not depend on it."""
         return public_mean(values, context)
 
@@ -97,20 +97,20 @@ class Empirical:
             centre, slack = float(2 * Fraction(self.step) * (cell or 0) - 1), self.step
         return IntervalAnswer(centre, *_ends(centre, slack, proposal, proposal.context.rows))
 
-    def learn(self, proposal: BaselineProposal, cell: int | None) -> _Charged:
+    def learn(self, proposal: BaselineProposal, cell: int | None) -> _PriceSoFar:
         """Charge the logarithm of the number of values that the answer could have had."""
-        return _Charged(proposal.memory.nats + ln(float(self._values(proposal.scale, proposal.context.rows))))
+        return _PriceSoFar(proposal.memory.nats + ln(float(self._values(proposal.scale, proposal.context.rows))))
 
     def _values(self, scale: Scale, rows: int) -> int:
         if self.step is not None:
             return floor(1.0 / Fraction(self.step) + Fraction(1, 2)) + 1
         return rows + 1 if scale == "share" else 2 * VALUE_ONE * rows + 1
 
-    def nats(self, memory: _Charged, t: int, context: BaselineContext) -> float:
+    def nats(self, memory: _PriceSoFar, t: int, context: BaselineContext) -> float:
         """The price so far."""
         return _price(memory, t, context)
 
-    def tolerance(self, memory: _Charged, context: BaselineContext) -> float:
+    def tolerance(self, memory: _PriceSoFar, context: BaselineContext) -> float:
         """0: every answer uses the private data."""
         return 0.0
 
@@ -140,18 +140,18 @@ class Subsampling:
         """Its name in tables."""
         return "subsampling"
 
-    def begin(self, context: BaselineContext) -> _Charged:
+    def begin(self, context: BaselineContext) -> _PriceSoFar:
         """No answer has been charged yet."""
         if self.size > context.rows:
             raise SettingError(
                 f"a part has {self.size:,} rows, but there are only {context.rows:,}. Use a smaller size=."
             )
-        return _Charged()
+        return _PriceSoFar()
 
-    def allow(self, memory: _Charged, t: int, context: BaselineContext) -> None:
+    def allow(self, memory: _PriceSoFar, t: int, context: BaselineContext) -> None:
         """Never refuses."""
 
-    def guess(self, memory: _Charged, values: GridValues, t: int, context: BaselineContext) -> Fraction:
+    def guess(self, memory: _PriceSoFar, values: GridValues, t: int, context: BaselineContext) -> Fraction:
         """The mean of the public rows; the answer does not depend on it."""
         return public_mean(values, context)
 
@@ -169,15 +169,15 @@ class Subsampling:
         centre = float(Fraction(cell or 0, VALUE_ONE * self.size))
         return IntervalAnswer(centre, *_ends(centre, 0.0, proposal, self.size))
 
-    def learn(self, proposal: BaselineProposal, cell: int | None) -> _Charged:
+    def learn(self, proposal: BaselineProposal, cell: int | None) -> _PriceSoFar:
         """Charge the logarithm of the number of values that the answer could have had."""
         values = self.size + 1 if proposal.scale == "share" else 2 * VALUE_ONE * self.size + 1
-        return _Charged(proposal.memory.nats + ln(float(values)))
+        return _PriceSoFar(proposal.memory.nats + ln(float(values)))
 
-    def nats(self, memory: _Charged, t: int, context: BaselineContext) -> float:
+    def nats(self, memory: _PriceSoFar, t: int, context: BaselineContext) -> float:
         """The price so far."""
         return _price(memory, t, context)
 
-    def tolerance(self, memory: _Charged, context: BaselineContext) -> float:
+    def tolerance(self, memory: _PriceSoFar, context: BaselineContext) -> float:
         """0: every answer uses the private data."""
         return 0.0

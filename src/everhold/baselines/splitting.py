@@ -25,7 +25,7 @@ __all__ = ["Splitting"]
 
 
 @lru_cache(maxsize=8)
-def _dealt(rows: int, seed: int) -> NDArray[np.intp]:
+def _rows_of_round(rows: int, seed: int) -> NDArray[np.intp]:
     """The rows in a random order, independent of their content."""
     return np.asarray(stream_rng(seed, "splitting").permutation(rows), dtype=np.intp)
 
@@ -69,7 +69,7 @@ class Splitting:
     def part(self, t: int, context: BaselineContext) -> NDArray[np.intp]:
         """The t-th share of the rows."""
         each = self._each(context)
-        return _dealt(context.rows, self.seed)[(t - 1) * each : t * each]
+        return _rows_of_round(context.rows, self.seed)[(t - 1) * each : t * each]
 
     def _each(self, context: BaselineContext) -> int:
         return max(context.rows // self.rounds, 1)

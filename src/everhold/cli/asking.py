@@ -17,7 +17,7 @@ from rich.progress import track
 import everhold as eh
 from everhold.cli.app import console, guarded, problem, say
 from everhold.client.sync import RemoteStudy
-from everhold.session.study import rehearse_study
+from everhold.session.holdout import holdout_without_rows
 from everhold.statistics import STATISTICS, statistic
 from everhold.statistics.finding import Result
 from everhold.statistics.parameters import Parameter, parameters
@@ -299,7 +299,7 @@ def try_(
         with remote(study, server, token) as found:
             _try_all(found, questions, wanted, as_json)
         return
-    _try_all(eh.Holdout(rehearse_study(study)), questions, wanted, as_json)
+    _try_all(holdout_without_rows(study), questions, wanted, as_json)
 
 
 def _try_all(study: eh.Holdout | RemoteStudy, texts: list[str], wanted: list[Statistic[Any]], as_json: bool) -> None:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from everhold.client import calls
 from everhold.client.calls import Call, NotScored, as_csv
-from everhold.client.transport import Line
+from everhold.client.transport import Connection
 from everhold.contest.board import Submission
 from everhold.data.schema import Schema
 from everhold.statistics.means import Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
-from everhold.statistics.shortcuts import awaited
+from everhold.statistics.shortcuts import async_shortcut
 from everhold.statistics.spread import Correlation, Variance
 from everhold.statistics.tables import Histogram, Table
 
@@ -41,22 +41,22 @@ def connect_async(
     return AsyncServer(url, token, timeout=timeout, patience=patience, verify=verify)
 
 
-def _later(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[AsyncStudy, P], Awaitable[T]]:
+def _async_method(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[AsyncStudy, P], Awaitable[T]]:
     """A method that is awaited."""
 
     @wraps(build)
     async def method(self: AsyncStudy, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._server._send(build(self.name, *args, **kwargs))
+        return await self._server.send(build(self.name, *args, **kwargs))
 
     return method
 
 
-class AsyncServer(Line):
+class AsyncServer(Connection):
     """A server, for asynchronous programs."""
 
     def __init__(self, url: str, token: str | None = None, **options: Any) -> None:
         super().__init__(url, token, **options)
-        self._client = self._made(self._httpx.AsyncClient)
+        self._client = self._open_client(self._httpx.AsyncClient)
 
     def study(self, name: str) -> AsyncStudy:
         """A study."""
@@ -68,9 +68,10 @@ class AsyncServer(Line):
 
     async def studies(self) -> list[dict[str, Any]]:
         """All that the token may see."""
-        return await self._send(calls.studies())
+        return await self.send(calls.studies())
 
-    async def _send(self, call: Call[T]) -> T:
+    async def send(self, call: Call[T]) -> T:
+        """Send a call, again where it fails on the way, and return what it says."""
         started, tries = time.monotonic(), 0
         while True:
             outcome: httpx2.Response | Exception
@@ -78,9 +79,9 @@ class AsyncServer(Line):
                 outcome = await self._client.request(**self._arguments(call))
             except (self._httpx.RequestError, RuntimeError) as error:
                 outcome = error
-            found = self._next(outcome, tries, started)
+            found = self._response_or_pause(outcome, tries, started)
             if not isinstance(found, float):
-                return self._settled(call, found)
+                return self._read_response(call, found)
             await asyncio.sleep(found)
             tries += 1
 
@@ -115,7 +116,7 @@ class AsyncStudy:
     ) -> Answer | R:
         """As `Holdout.ask`: a yes/no question as text, or a statistic."""
         call = calls.ask(self.name, question, expect=expect, request_id=request_id)
-        found: Answer | R = await self._server._send(call)
+        found: Answer | R = await self._server.send(call)
         return found
 
     @overload
@@ -148,7 +149,7 @@ class AsyncStudy:
     ) -> Answer | R:
         """As `Holdout.read`: the private rows' own value; it widens later intervals."""
         call = calls.read(self.name, question, share=share, expect=expect, request_id=request_id)
-        found: Answer | R = await self._server._send(call)
+        found: Answer | R = await self._server.send(call)
         return found
 
     @overload
@@ -159,31 +160,31 @@ class AsyncStudy:
 
     async def try_out(self, question: str | Statistic[R]) -> Preview | R:
         """As `Holdout.try_out`: the public side alone, for nothing."""
-        found: Preview | R = await self._server._send(calls.try_out(self.name, question))
+        found: Preview | R = await self._server.send(calls.try_out(self.name, question))
         return found
 
-    ask_many = _later(calls.ask_many)
-    read_many = _later(calls.read_many)
-    best_of = _later(calls.best_of)
-    is_better = _later(calls.is_better)
-    compare = _later(calls.compare)
-    certify = _later(calls.certify)
-    close = _later(calls.close)
-    try_both = _later(calls.try_both)
-    check = _later(calls.check)
-    share = awaited(Share)
-    mean = awaited(Mean)
-    difference = awaited(Difference)
-    ratio = awaited(Ratio)
-    median = awaited(Median)
-    quantile = awaited(Quantile)
-    variance = awaited(Variance)
-    correlation = awaited(Correlation)
-    histogram = awaited(Histogram)
-    table = awaited(Table)
-    status = _later(calls.status)
-    audit = _later(calls.audit)
-    certificate = _later(calls.certificate)
+    ask_many = _async_method(calls.ask_many)
+    read_many = _async_method(calls.read_many)
+    best_of = _async_method(calls.best_of)
+    is_better = _async_method(calls.is_better)
+    compare = _async_method(calls.compare)
+    certify = _async_method(calls.certify)
+    close = _async_method(calls.close)
+    try_both = _async_method(calls.try_both)
+    check = _async_method(calls.check)
+    share = async_shortcut(Share)
+    mean = async_shortcut(Mean)
+    difference = async_shortcut(Difference)
+    ratio = async_shortcut(Ratio)
+    median = async_shortcut(Median)
+    quantile = async_shortcut(Quantile)
+    variance = async_shortcut(Variance)
+    correlation = async_shortcut(Correlation)
+    histogram = async_shortcut(Histogram)
+    table = async_shortcut(Table)
+    status = _async_method(calls.status)
+    audit = _async_method(calls.audit)
+    certificate = _async_method(calls.certificate)
 
     async def log(
         self, *, contains: str | None = None, who: str | None = None, surprises: bool = False
@@ -192,18 +193,18 @@ class AsyncStudy:
         after: int | None = 0
         while after is not None:
             call = calls.log_page(self.name, after=after, contains=contains, who=who, surprises=surprises)
-            rounds, after = await self._server._send(call)
+            rounds, after = await self._server.send(call)
             for one in rounds:
                 yield one
 
     async def schema(self) -> Schema:
         """The declared columns."""
-        return Schema.from_toml((await self._server._send(calls.study(self.name)))["schema_toml"])
+        return Schema.from_toml((await self._server.send(calls.study(self.name)))["schema_toml"])
 
     async def download(self, path: str | Path) -> Path:
         """The study's file, for `Holdout.audit_file`."""
         place = Path(path)
-        data: bytes = await self._server._send(calls.file(self.name))
+        data: bytes = await self._server.send(calls.file(self.name))
         place.write_bytes(data)
         return place
 
@@ -219,17 +220,17 @@ class AsyncContest:
 
     async def rules(self) -> dict[str, Any]:
         """Title, metric, columns, limits, and what the rows are called (`ids`)."""
-        return await self._server._send(calls.contest(self.name))
+        return await self._server.send(calls.contest(self.name))
 
     async def submit(self, predictions: Any) -> Submission:
         """Submit predictions: one for each of the rules' `ids`, or a CSV file as `Path`, bytes or text."""
         if not isinstance(predictions, bytes | str | Path):
             predictions = as_csv(await self.rules(), list(predictions))
         try:
-            return await self._server._send(calls.submit(self.name, predictions))
+            return await self._server.send(calls.submit(self.name, predictions))
         except NotScored as refusal:
             return Submission.from_dict(refusal.submission)
 
     async def board(self) -> dict[str, Any]:
         """Where everybody stands."""
-        return await self._server._send(calls.board(self.name))
+        return await self._server.send(calls.board(self.name))

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from everhold.client import calls
 from everhold.client.calls import Call, NotScored, as_csv
-from everhold.client.transport import Line
+from everhold.client.transport import Connection
 from everhold.contest.board import Submission
 from everhold.data.schema import Schema
 from everhold.errors import EverholdError
 from everhold.statistics.means import Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.rehearsal import Rehearsal
-from everhold.statistics.shortcuts import asked
+from everhold.statistics.shortcuts import shortcut
 from everhold.statistics.spread import Correlation, Variance
 from everhold.statistics.tables import Histogram, Table
 
@@ -56,13 +56,13 @@ def connect(
     return Server(url, token, timeout=timeout, patience=patience, verify=verify)
 
 
-class Server(Line):
+class Server(Connection):
     """A server: what it serves, by name."""
 
     def __init__(self, url: str, token: str | None = None, **options: Any) -> None:
         super().__init__(url, token, **options)
         self._kept = options
-        self._client = self._made(self._httpx.Client)
+        self._client = self._open_client(self._httpx.Client)
 
     def study(self, name: str) -> RemoteStudy:
         """A study."""
@@ -74,9 +74,10 @@ class Server(Line):
 
     def studies(self) -> list[dict[str, Any]]:
         """All that the token may see, with where it stands."""
-        return self._send(calls.studies())
+        return self.send(calls.studies())
 
-    def _send(self, call: Call[T]) -> T:
+    def send(self, call: Call[T]) -> T:
+        """Send a call, again where it fails on the way, and return what it says."""
         started, tries = time.monotonic(), 0
         while True:
             outcome: httpx2.Response | Exception
@@ -84,9 +85,9 @@ class Server(Line):
                 outcome = self._client.request(**self._arguments(call))
             except (self._httpx.RequestError, RuntimeError) as error:
                 outcome = error
-            found = self._next(outcome, tries, started)
+            found = self._response_or_pause(outcome, tries, started)
             if not isinstance(found, float):
-                return self._settled(call, found)
+                return self._read_response(call, found)
             time.sleep(found)
             tries += 1
 
@@ -105,22 +106,22 @@ class Server(Line):
             client.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self.url, self._token, self._kept)
+        return _reconnect, (self.url, self._token, self._kept)
 
     def __repr__(self) -> str:
         return f"Server({self.url})"
 
 
-def _again(url: str, token: str, options: dict[str, Any]) -> Server:
+def _reconnect(url: str, token: str, options: dict[str, Any]) -> Server:
     return Server(url, token, **options)
 
 
-def _now(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[RemoteStudy, P], T]:
+def _sync_method(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[RemoteStudy, P], T]:
     """A method that sends a call and waits."""
 
     @wraps(build)
     def method(self: RemoteStudy, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._server._send(build(self.name, *args, **kwargs))
+        return self._server.send(build(self.name, *args, **kwargs))
 
     return method
 
@@ -143,7 +144,7 @@ class RemoteStudy:
     ) -> Answer | R:
         """As `Holdout.ask`: a yes/no question as text, or a statistic."""
         call = calls.ask(self.name, question, expect=expect, request_id=request_id)
-        found: Answer | R = self._server._send(call)
+        found: Answer | R = self._server.send(call)
         return found
 
     @overload
@@ -176,7 +177,7 @@ class RemoteStudy:
     ) -> Answer | R:
         """As `Holdout.read`: the private rows' own value; it widens later intervals."""
         call = calls.read(self.name, question, share=share, expect=expect, request_id=request_id)
-        found: Answer | R = self._server._send(call)
+        found: Answer | R = self._server.send(call)
         return found
 
     @overload
@@ -187,31 +188,31 @@ class RemoteStudy:
 
     def try_out(self, question: str | Statistic[R]) -> Preview | R:
         """As `Holdout.try_out`: the public side alone, for nothing."""
-        found: Preview | R = self._server._send(calls.try_out(self.name, question))
+        found: Preview | R = self._server.send(calls.try_out(self.name, question))
         return found
 
-    ask_many = _now(calls.ask_many)
-    read_many = _now(calls.read_many)
-    best_of = _now(calls.best_of)
-    is_better = _now(calls.is_better)
-    compare = _now(calls.compare)
-    certify = _now(calls.certify)
-    close = _now(calls.close)
-    try_both = _now(calls.try_both)
-    check = _now(calls.check)
-    share = asked(Share)
-    mean = asked(Mean)
-    difference = asked(Difference)
-    ratio = asked(Ratio)
-    median = asked(Median)
-    quantile = asked(Quantile)
-    variance = asked(Variance)
-    correlation = asked(Correlation)
-    histogram = asked(Histogram)
-    table = asked(Table)
-    status = _now(calls.status)
-    audit = _now(calls.audit)
-    certificate = _now(calls.certificate)
+    ask_many = _sync_method(calls.ask_many)
+    read_many = _sync_method(calls.read_many)
+    best_of = _sync_method(calls.best_of)
+    is_better = _sync_method(calls.is_better)
+    compare = _sync_method(calls.compare)
+    certify = _sync_method(calls.certify)
+    close = _sync_method(calls.close)
+    try_both = _sync_method(calls.try_both)
+    check = _sync_method(calls.check)
+    share = shortcut(Share)
+    mean = shortcut(Mean)
+    difference = shortcut(Difference)
+    ratio = shortcut(Ratio)
+    median = shortcut(Median)
+    quantile = shortcut(Quantile)
+    variance = shortcut(Variance)
+    correlation = shortcut(Correlation)
+    histogram = shortcut(Histogram)
+    table = shortcut(Table)
+    status = _sync_method(calls.status)
+    audit = _sync_method(calls.audit)
+    certificate = _sync_method(calls.certificate)
 
     @property
     def rehearsal(self) -> Rehearsal:
@@ -225,20 +226,20 @@ class RemoteStudy:
         after: int | None = 0
         while after is not None:
             call = calls.log_page(self.name, after=after, contains=contains, who=who, surprises=surprises)
-            rounds, after = self._server._send(call)
+            rounds, after = self._server.send(call)
             yield from rounds
 
     def download(self, path: str | Path) -> Path:
         """The study's file, for `Holdout.audit_file`: the server need not be believed. Needs an auditor's token."""
         place = Path(path)
-        place.write_bytes(self._server._send(calls.file(self.name)))
+        place.write_bytes(self._server.send(calls.file(self.name)))
         return place
 
     @property
     def schema(self) -> Schema:
         """The declared columns."""
         if self._schema is None:
-            self._schema = Schema.from_toml(self._server._send(calls.study(self.name))["schema_toml"])
+            self._schema = Schema.from_toml(self._server.send(calls.study(self.name))["schema_toml"])
         return self._schema
 
     @property
@@ -281,7 +282,7 @@ class RemoteContest:
     def rules(self) -> dict[str, Any]:
         """Title, metric, columns, limits, and what the rows are called (`ids`)."""
         if self._rules is None:
-            self._rules = self._server._send(calls.contest(self.name))
+            self._rules = self._server.send(calls.contest(self.name))
         return self._rules
 
     def submit(self, predictions: Any) -> Submission:
@@ -289,13 +290,13 @@ class RemoteContest:
         if not isinstance(predictions, bytes | str | Path):
             predictions = as_csv(self.rules, list(predictions))
         try:
-            return self._server._send(calls.submit(self.name, predictions))
+            return self._server.send(calls.submit(self.name, predictions))
         except NotScored as refusal:
             return Submission.from_dict(refusal.submission)
 
     def board(self) -> dict[str, Any]:
         """Where everybody stands."""
-        return self._server._send(calls.board(self.name))
+        return self._server.send(calls.board(self.name))
 
     def scorer(self, features: Any) -> RemoteScorer:
         """For scikit-learn's searches: `scorer(estimator, X, y)` submits what the estimator says of `features`.

@@ -20,14 +20,14 @@ from everhold.errors import AccessDenied, EverholdError, MissingExtra, QuestionE
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["Line"]
+__all__ = ["Connection"]
 
 T = TypeVar("T")
 
 _AGAIN = {429, 502, 503, 504}
 
 
-class Line:
+class Connection:
     """What both clients share: where the server is, who asks, when to try again."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Line:
         }
         self._httpx = httpx2
 
-    def _made(self, kind: Callable[..., T]) -> T:
+    def _open_client(self, kind: Callable[..., T]) -> T:
         """A client of the HTTP library, or what is wrong with what was given."""
         try:
             return kind(**self._options)
@@ -74,7 +74,7 @@ class Line:
             given |= {"content": call.content, "headers": {"Content-Type": "text/csv"}}
         return given
 
-    def _settled(self, call: Call[T], response: httpx2.Response) -> T:
+    def _read_response(self, call: Call[T], response: httpx2.Response) -> T:
         """What a response says, or the error that it carries."""
         if call.raw and response.status_code == 200:
             return call.read(response.content)
@@ -86,7 +86,9 @@ class Line:
         except (KeyError, TypeError, ValueError, AttributeError, EverholdError):
             raise ServerError("the server answered in a form that this everhold does not read. Is it newer?") from None
 
-    def _next(self, outcome: httpx2.Response | Exception, tries: int, started: float) -> httpx2.Response | float:
+    def _response_or_pause(
+        self, outcome: httpx2.Response | Exception, tries: int, started: float
+    ) -> httpx2.Response | float:
         """A response to be read, or how long to wait before the next try. Raises when patience ends."""
         response = None if isinstance(outcome, Exception) else outcome
         if response is not None and response.status_code not in _AGAIN:

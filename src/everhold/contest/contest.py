@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.contest.board import Board, Place, Rules, Submission
-from everhold.contest.predictions import Malformed, Reader, Refused
+from everhold.contest.predictions import MalformedPredictions, PredictionReader, SubmissionRefused
 from everhold.contest.submissions import SubmissionLog
 from everhold.contest.tally import MARK, Entrant, Tally, beyond_doubt
 from everhold.errors import DataError, LedgerError, PrecisionExhausted, QuestionError, SettingError
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from everhold.learn.score import Score
     from everhold.session.holdout import Holdout
 
-__all__ = ["Board", "Contest", "Malformed", "Mark", "Place", "Rules", "Submission"]
+__all__ = ["Board", "Contest", "FileStamps", "MalformedPredictions", "Place", "Rules", "Submission"]
 
-Mark = tuple[tuple[int, int], tuple[int, int]]
+FileStamps = tuple[tuple[int, int], tuple[int, int]]
 """Time of change and size of a contest's study and of its log."""
 
 
@@ -76,9 +76,9 @@ class Contest:
         self._test: TestSet | None = None
         self._tally = Tally(self.rules)
         self._counted: Holdout | None = None  # whose rounds the tally has
-        self.last_mark: Mark = ((0, 0), (0, 0))
+        self.last_stamps: FileStamps = ((0, 0), (0, 0))
         self._log = SubmissionLog(self._beside("submissions.jsonl"))
-        self._reader = Reader(self.rules, self.ids)
+        self._reader = PredictionReader(self.rules, self.ids)
         self._lock = RLock()
 
     def _beside(self, what: str) -> Path:
@@ -217,16 +217,16 @@ class Contest:
                     self._count(held)
                     yield test, held
                 finally:
-                    self.last_mark = self.mark()
+                    self.last_stamps = self.stamps()
                     if held.usable:
                         held.pause()
 
-    def mark(self) -> Mark:
+    def stamps(self) -> FileStamps:
         """What the study's file and the log look like now: as long as it stays, so does the board.
 
-        `last_mark` is the same as this process left it, under its lock.
+        `last_stamps` is the same as this process left it, under its lock.
         """
-        return _look_of(self.path), _look_of(self._beside("submissions.jsonl"))
+        return _file_stamp(self.path), _file_stamp(self._beside("submissions.jsonl"))
 
     def _count(self, held: Holdout) -> None:
         """Bring the tally up to date with the ledger, and refuse a ledger that is older than what was returned."""
@@ -262,10 +262,12 @@ class Contest:
         entrant = _name(entrant)
         try:
             values = self._reader.read(predictions)
-        except Malformed as error:
-            return self._noted(Submission(entrant, "malformed", str(error), row=error.row, column=error.column))
-        except Refused as refusal:
-            return self._noted(Submission(entrant, refusal.state, str(refusal)))
+        except MalformedPredictions as error:
+            return self._log_submission(
+                Submission(entrant, "malformed", str(error), row=error.row, column=error.column)
+            )
+        except SubmissionRefused as refusal:
+            return self._log_submission(Submission(entrant, refusal.state, str(refusal)))
         digest = hashlib.sha256(json.dumps([str(one) for one in values.tolist()]).encode()).hexdigest()
         name = f"{MARK} {digest}"
         with self._turn() as (test, held):
@@ -274,15 +276,15 @@ class Contest:
                 if not repeated:  # what was scored before is returned again at any time
                     self._require_turn(entrant)
                 score = test.score_named(held, find(self.rules.metric, self.rules.task), values, name, entrant)
-            except Refused as refusal:
-                return self._noted(Submission(entrant, refusal.state, str(refusal)))
+            except SubmissionRefused as refusal:
+                return self._log_submission(Submission(entrant, refusal.state, str(refusal)))
             except PrecisionExhausted as refusal:
-                return self._noted(Submission(entrant, "closed", f"the contest has ended: {refusal}"))
-            found = self._judged(entrant, score, repeated=repeated)
+                return self._log_submission(Submission(entrant, "closed", f"the contest has ended: {refusal}"))
+            found = self._judge(entrant, score, repeated=repeated)
             self._count(held)
-            return self._noted(found, score.round)  # also where the ladder does not show it
+            return self._log_submission(found, score.round)  # also where the ladder does not show it
 
-    def _judged(self, entrant: str, score: Score, *, repeated: bool) -> Submission:
+    def _judge(self, entrant: str, score: Score, *, repeated: bool) -> Submission:
         mine = self._tally.entrants.get(entrant, Entrant())
         best = None if mine.best is None else mine.best[0]
         better = best is None or beyond_doubt(score, best, self._tally.sign)
@@ -308,11 +310,11 @@ class Contest:
         recent = [time for time in self._tally.entrants.get(entrant, Entrant()).times[-limit:] if time >= since]
         if len(recent) >= limit:
             free = datetime.fromisoformat(recent[0]) + timedelta(days=1)
-            raise Refused(
+            raise SubmissionRefused(
                 "too soon", f"{limit} submissions a day are allowed. The next is possible at {free:%Y-%m-%d %H:%M} UTC."
             )
 
-    def _noted(self, submission: Submission, number: int | None = None) -> Submission:
+    def _log_submission(self, submission: Submission, number: int | None = None) -> Submission:
         self._log.add(submission.entrant, submission.state, submission.reason, number)
         return submission
 
@@ -348,7 +350,7 @@ def _beside(place: Path, what: str) -> Path:
     return place.with_name(f"{place.name}.{what}")
 
 
-def _look_of(place: Path) -> tuple[int, int]:
+def _file_stamp(place: Path) -> tuple[int, int]:
     try:
         found = place.stat()
     except FileNotFoundError:

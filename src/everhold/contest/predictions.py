@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from everhold.contest.board import Rules, State
 
-__all__ = ["Malformed", "Reader", "Refused"]
+__all__ = ["MalformedPredictions", "PredictionReader", "SubmissionRefused"]
 
 
-class Malformed(QuestionError):
+class MalformedPredictions(QuestionError):
     """A submission that cannot be read. Nothing was charged."""
 
     def __init__(self, message: str, *, row: int | None = None, column: str | None = None) -> None:
@@ -30,7 +30,7 @@ class Malformed(QuestionError):
         self.column = column
 
 
-class Refused(QuestionError):
+class SubmissionRefused(QuestionError):
     """A submission that is not scored, and why. Nothing was charged."""
 
     def __init__(self, state: State, message: str) -> None:
@@ -38,7 +38,7 @@ class Refused(QuestionError):
         self.state: State = state
 
 
-class Reader:
+class PredictionReader:
     """Reads what entrants send, by a contest's rules."""
 
     def __init__(self, rules: Rules, ids: Sequence[str]) -> None:
@@ -59,7 +59,7 @@ class Reader:
             if not place.is_file():
                 raise DataError(f"there is no file {place}. Check the name; nothing was submitted.")
             if place.stat().st_size > self.rules.most_bytes:
-                raise Refused(
+                raise SubmissionRefused(
                     "too large", f"the file has {place.stat().st_size:,} bytes; {self.rules.most_bytes:,} are allowed."
                 )
             given = place.read_bytes()
@@ -67,18 +67,18 @@ class Reader:
             given = given.encode()
         if isinstance(given, bytes):
             if len(given) > self.rules.most_bytes:
-                raise Refused(
+                raise SubmissionRefused(
                     "too large", f"the submission has {len(given):,} bytes; {self.rules.most_bytes:,} are allowed."
                 )
             return self._values(self._from_csv(given))
         try:
             array = np.asarray(given)
         except Exception:
-            raise Malformed(
+            raise MalformedPredictions(
                 "the predictions cannot be read as an array. Expected one for each row: a list, an array or a CSV file."
             ) from None
         if array.shape != (len(self.ids),):
-            raise Malformed(
+            raise MalformedPredictions(
                 f"there are {len(self.ids):,} rows, and the predictions have shape {array.shape}. Expected one for each row."
             )
         texts = [str(one) for one in array.tolist()]
@@ -91,17 +91,17 @@ class Reader:
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise Malformed(
+            raise MalformedPredictions(
                 f"the file is not UTF-8 (byte {error.start}). Expected CSV as UTF-8 text: save it with that encoding."
             ) from None
         rows = csv.reader(io.StringIO(text), strict=True, delimiter=_delimiter(text, rules.id_column))
         try:
             head = next(rows, [])
             if len(set(head)) != len(head):
-                raise Malformed("line 1: two columns have the same name.", row=1)
+                raise MalformedPredictions("line 1: two columns have the same name.", row=1)
             for column in (rules.id_column, rules.prediction_column):
                 if column not in head:
-                    raise Malformed(
+                    raise MalformedPredictions(
                         f"line 1: there is no column {column!r}. Expected {rules.id_column},{rules.prediction_column}.",
                         row=1,
                         column=column,
@@ -113,16 +113,18 @@ class Reader:
                 if not cells:
                     continue
                 if len(cells) != len(head):
-                    raise Malformed(f"line {line}: {len(cells)} cells where the header has {len(head)}.", row=line)
+                    raise MalformedPredictions(
+                        f"line {line}: {len(cells)} cells where the header has {len(head)}.", row=line
+                    )
                 place = self._places.get(cells[which])
                 if place is None:
-                    raise Malformed(
+                    raise MalformedPredictions(
                         f"line {line}, column {rules.id_column}: {cells[which][:40]!r} is not a row of this contest.",
                         row=line,
                         column=rules.id_column,
                     )
                 if found[place] is not None:
-                    raise Malformed(
+                    raise MalformedPredictions(
                         f"line {line}, column {rules.id_column}: {cells[which][:40]!r} is there twice.",
                         row=line,
                         column=rules.id_column,
@@ -130,10 +132,10 @@ class Reader:
                 self._check(cells[what], line)
                 found[place] = cells[what]
         except csv.Error as error:
-            raise Malformed(f"line {rows.line_num}: {error}.", row=rows.line_num) from None
+            raise MalformedPredictions(f"line {rows.line_num}: {error}.", row=rows.line_num) from None
         missing = [self.ids[place] for place, one in enumerate(found) if one is None]
         if missing:
-            raise Malformed(
+            raise MalformedPredictions(
                 f"{len(missing):,} of {len(self.ids):,} rows have no prediction; the first is {missing[0][:40]!r}.",
                 column=rules.id_column,
             )
@@ -147,12 +149,12 @@ class Reader:
             except ValueError:
                 fine = False
             if not fine:
-                raise Malformed(
+                raise MalformedPredictions(
                     f"line {line}, column {column}: {text[:40]!r} is not a number.", row=line, column=column
                 )
         elif text not in self._codes and text.strip() not in self._codes:
             shown = ", ".join(str(one) for one in rules.classes[:10])
-            raise Malformed(
+            raise MalformedPredictions(
                 f"line {line}, column {column}: {text[:40]!r} is not a class of this contest. Expected one of {shown}.",
                 row=line,
                 column=column,

@@ -26,7 +26,7 @@ class SubmissionLog:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._one = RLock()
+        self._lock = RLock()
         self._forget()
 
     def _forget(self) -> None:
@@ -38,7 +38,7 @@ class SubmissionLog:
 
     def add(self, entrant: str, state: str, reason: str, number: int | None) -> None:
         """Write a line, durably."""
-        with self._one:
+        with self._lock:
             self._read()
             if number is None and self._refused.get(entrant, 0) >= _MOST_NOTED:
                 return  # enough is known of it; the file would grow without end
@@ -68,7 +68,7 @@ class SubmissionLog:
 
     def read(self) -> list[dict[str, Any]]:
         """Every line so far; only what is new is read."""
-        with self._one:
+        with self._lock:
             self._read()
             return list(self._entries)
 

@@ -12,7 +12,7 @@ from everhold.data.files import Files
 from everhold.data.schema import ColumnSchema, Schema
 from everhold.data.source import as_source
 from everhold.errors import DataError, did_you_mean
-from everhold.queries.expression.columns import Encoded, converted, encode
+from everhold.queries.expression.columns import EncodedColumn, converted, encode
 from everhold.queries.expression.values import is_nothing
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ def examine(data: object, schema: Schema | str | Path) -> Examination:
     return Examination(rows.size, tuple(reports))
 
 
-def _report(declared: ColumnSchema, found: Encoded | NDArray[np.generic]) -> ColumnReport:
-    if isinstance(found, Encoded):
+def _report(declared: ColumnSchema, found: EncodedColumn | NDArray[np.generic]) -> ColumnReport:
+    if isinstance(found, EncodedColumn):
         read, missing = converted(found, declared.kind), found.missing
     else:
         read = encode(found, declared.kind)

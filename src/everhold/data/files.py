@@ -16,7 +16,7 @@ from everhold.data.engines.sql import canonical_column, from_text, identifier, l
 from everhold.data.table import Table
 from everhold.data.units import Units, units_of
 from everhold.errors import DataError, did_you_mean
-from everhold.queries.expression.columns import Encoded, encode_words, tamed
+from everhold.queries.expression.columns import EncodedColumn, encode_words, tamed
 from everhold.queries.expression.tree import Kind
 from everhold.queries.expression.values import LONGEST_TEXT
 
@@ -278,7 +278,7 @@ class Files:
         codes, nothing = np.ma.getdata(found["code"]), np.ma.getdata(found["nothing"])
         named = np.empty(self.size, dtype=np.int64)
         named[places] = np.where(nothing, -1, codes)
-        return units_of(Encoded("text", named))
+        return units_of(EncodedColumn("text", named))
 
     def divide(self, public: NDArray[np.bool_]) -> tuple[Files, Files]:
         """Two tables in the same DuckDB; `public` marks rows by their numbers."""
@@ -456,7 +456,7 @@ def _kind_of_type(kind: str) -> Kind | None:
     return "text" if name in {"VARCHAR", "ENUM", "UUID"} else None
 
 
-def _encoded(kind: Kind, column: Any, words: list[str]) -> Encoded:
+def _encoded(kind: Kind, column: Any, words: list[str]) -> EncodedColumn:
     """A canonical column from the result of fetchnumpy."""
     mask = np.ma.getmaskarray(column)
     data = np.ma.getdata(column)
@@ -464,6 +464,6 @@ def _encoded(kind: Kind, column: Any, words: list[str]) -> Encoded:
         return encode_words(words, np.where(mask, -1, data.astype(np.int64)))
     if kind == "boolean":
         known = None if not mask.any() else ~mask
-        return Encoded(kind, np.where(mask, False, data).astype(np.bool_), (), known)
+        return EncodedColumn(kind, np.where(mask, False, data).astype(np.bool_), (), known)
     values = np.where(mask, np.nan, data.astype(np.float64))
-    return Encoded(kind, tamed(values) if kind == "number" else values)
+    return EncodedColumn(kind, tamed(values) if kind == "number" else values)

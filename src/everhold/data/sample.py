@@ -16,7 +16,7 @@ from everhold.data.fingerprint import fingerprint_files, fingerprint_rows, row_h
 from everhold.data.source import as_source
 from everhold.data.units import by_unit
 from everhold.errors import DataError, QuestionError, SettingError
-from everhold.queries.expression.question import BoundedMean, Expression, TextQuestion, itself
+from everhold.queries.expression.question import BoundedMean, Expression, TextQuestion, without_values
 from everhold.queries.query import RowFunction, Values
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Sample:
                 "with unit=..., only text questions can be averaged within each unit. Expected a text question, such as "
                 '"age > 40"; callables and arrays need a session without unit=.'
             )
-        if self._table is None and isinstance(itself(query), RowFunction):
+        if self._table is None and isinstance(without_values(query), RowFunction):
             raise QuestionError(
                 "a callable needs the rows in memory, but DuckDB reads these in place. Expected a text question, such as "
                 '"age > 40", or engine="memory".'
@@ -124,7 +124,7 @@ class Sample:
 
     def _sums_over(self, query: Query, scale: Scale, part: NDArray[np.intp]) -> Sums:
         self.check(query)
-        query = itself(query)
+        query = without_values(query)
         if isinstance(query, Values):
             query.on_sample({}, self.size, scale)  # errors are reported, whichever rows are read
             return replace(query, sample=np.asarray(query.sample)[part]).on_sample({}, len(part), scale)
@@ -140,7 +140,7 @@ class Sample:
 
     def sums_of(self, queries: Sequence[Query]) -> list[Sums]:
         """The sums of many text questions, in one scan."""
-        questions = [cast(TextQuestion, itself(query)) for query in queries]
+        questions = [cast(TextQuestion, without_values(query)) for query in queries]
         return [steps.centred(self.size) for steps in self._engine.sums(questions)]
 
     @property

@@ -27,7 +27,7 @@ import numpy as np
 
 from everhold.data.table import Table
 from everhold.errors import DataError, SchemaWarning, SettingError, did_you_mean
-from everhold.queries.expression.columns import Encoded, converted, encode, kind_by_type
+from everhold.queries.expression.columns import EncodedColumn, converted, encode, kind_by_type
 from everhold.queries.expression.parser import Words
 from everhold.queries.expression.tree import Kind
 from everhold.queries.expression.values import FIRST_MICROS, LARGEST, LAST_MICROS, date_of, is_nothing, iso
@@ -296,7 +296,7 @@ class Schema(Mapping[str, ColumnSchema]):
                 f"column {name!r} of {what} holds {table.kinds()[name]}, which cannot be read as {declared.kind}."
             )
         column = table.raw_or_encoded(name)
-        if not isinstance(column, Encoded):
+        if not isinstance(column, EncodedColumn):
             # How a value is read depends on the declared kind, never on the other values of its column.
             found = kind_by_type(column)
             if found == declared.kind and not declared.closed:
@@ -318,16 +318,16 @@ def _nothing(column: NDArray[Any]) -> bool:
     return all(is_nothing(item) for item in column.tolist())
 
 
-def conformed(column: Encoded, declared: ColumnSchema) -> Encoded:
+def conformed(column: EncodedColumn, declared: ColumnSchema) -> EncodedColumn:
     """The column as declared; values that do not fit are missing."""
     column = converted(column, declared.kind)
     if not declared.closed:
         return column
     listed = np.array([*(word in set(declared.categories) for word in column.words), False])
-    return Encoded("text", np.where(listed[column.values], column.values, -1).astype(np.int32), column.words)
+    return EncodedColumn("text", np.where(listed[column.values], column.values, -1).astype(np.int32), column.words)
 
 
-def _proposed(name: str, column: Encoded) -> ColumnSchema:
+def _proposed(name: str, column: EncodedColumn) -> ColumnSchema:
     if column.kind == "number":
         known = column.values[~np.isnan(column.values)]
         if not len(known):
@@ -374,7 +374,7 @@ def _range(known: NDArray[np.float64], whole: bool) -> tuple[float, float]:
     return max(low, -LARGEST), min(high, LARGEST)
 
 
-def _single(column: Encoded) -> bool:
+def _single(column: EncodedColumn) -> bool:
     """Whether all known values of a number or date are equal, and not clamped."""
     if column.kind not in ("number", "date"):
         return False

@@ -9,7 +9,7 @@ import numpy as np
 
 from everhold.data.units import Units, units_of
 from everhold.errors import DataError, did_you_mean
-from everhold.queries.expression.columns import Encoded, encode, kind_of
+from everhold.queries.expression.columns import EncodedColumn, encode, kind_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ _WORDS = {"boolean": "booleans", "number": "numbers", "text": "text", "date": "d
 class Table(Mapping[str, "NDArray[Any]"]):
     """Columns by name, all with the same number of rows, copied and read-only.
 
-    A column is stored raw, as given, or canonical (`Encoded`), and each form is made from the other when first needed:
+    A column is stored raw, as given, or canonical (`EncodedColumn`), and each form is made from the other when first needed:
     callables see `table["age"]`, text questions `table.column("age")`.
 
     Attributes:
@@ -48,11 +48,11 @@ class Table(Mapping[str, "NDArray[Any]"]):
         copy: bool = True,
     ) -> None:
         self._raw: dict[str, NDArray[Any]] = {}
-        self._encoded: dict[str, Encoded] = {}
+        self._encoded: dict[str, EncodedColumn] = {}
         for name, column in columns.items():
             if not isinstance(name, str):
                 raise DataError(f"{what} has a column named {name!r}. Expected names that are text: rename it.")
-            if isinstance(column, Encoded):
+            if isinstance(column, EncodedColumn):
                 self._encoded[name] = column
             elif not copy and isinstance(column, np.ndarray):
                 self._raw[name] = column  # from another table, already read-only
@@ -69,7 +69,7 @@ class Table(Mapping[str, "NDArray[Any]"]):
         self.units: Units | None = units if unit is None else units_of(self._unit_column(unit, what))
         self.size = self.row_count if self.units is None else len(self.units)
 
-    def _unit_column(self, unit: str, what: str) -> Encoded | NDArray[Any]:
+    def _unit_column(self, unit: str, what: str) -> EncodedColumn | NDArray[Any]:
         if unit not in self._names:
             raise DataError(
                 f"{what} has no column {unit!r} to group rows by (unit=).{did_you_mean(unit, self._names)} Expected the "
@@ -99,13 +99,13 @@ class Table(Mapping[str, "NDArray[Any]"]):
     def __repr__(self) -> str:
         return f"Table({self.row_count:,} rows: {', '.join(self._names) or 'no columns'})"
 
-    def column(self, name: str) -> Encoded:
+    def column(self, name: str) -> EncodedColumn:
         """A column in canonical form, as text questions see it."""
         if name not in self._encoded:
             self._encoded[name] = encode(self._raw[name])
         return self._encoded[name]
 
-    def raw_or_encoded(self, name: str) -> Encoded | NDArray[Any]:
+    def raw_or_encoded(self, name: str) -> EncodedColumn | NDArray[Any]:
         """A column in the form in which it is stored."""
         return self._raw[name] if name in self._raw else self._encoded[name]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.errors import DataError
-from everhold.queries.expression.columns import Encoded
+from everhold.queries.expression.columns import EncodedColumn
 from everhold.queries.expression.values import LARGEST, is_nothing
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def by_unit(hashes: NDArray[np.uint64], units: Units | None) -> NDArray[np.uint6
     return least
 
 
-def units_of(column: Encoded | NDArray[Any]) -> Units:
+def units_of(column: EncodedColumn | NDArray[Any]) -> Units:
     """The units named by the raw values of a column; a row without a value is its own unit.
 
     >>> len(units_of(np.array([2**60, 2**60 + 1, 2**60])))
@@ -66,9 +66,9 @@ def units_of(column: Encoded | NDArray[Any]) -> Units:
     return Units(result, named + int(missing.sum()))
 
 
-def _named(column: Encoded | NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _named(column: EncodedColumn | NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """The value that names each row's unit, and a mask of rows without one."""
-    if isinstance(column, Encoded):
+    if isinstance(column, EncodedColumn):
         missing = column.missing
         if column.kind == "number":  # clamped, so different names may have become equal
             missing = missing | (np.abs(column.values) >= LARGEST)

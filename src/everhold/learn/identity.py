@@ -28,7 +28,7 @@ def model_digest(model: object) -> str | None:
     """
     digest = hashlib.sha256()
     try:
-        _Pickler(_Into(digest), protocol=5).dump(model)
+        _Pickler(_HashWriter(digest), protocol=5).dump(model)
     except Exception:
         return None
     return digest.hexdigest()
@@ -45,7 +45,7 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-class _Into:
+class _HashWriter:
     """A file object that only updates a digest."""
 
     def __init__(self, digest: Any) -> None:

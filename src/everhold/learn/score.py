@@ -45,10 +45,11 @@ class Score(Finding):
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Self:
         """The same again, equal to the bit."""
-        return cls(given["metric"], *ends_from(given), **cls._more(given))
+        return cls(given["metric"], *ends_from(given), **cls.fields_from(given))
 
     @staticmethod
-    def _more(given: dict[str, Any]) -> dict[str, Any]:
+    def fields_from(given: dict[str, Any]) -> dict[str, Any]:
+        """Everything but its name and its ends, from JSON."""
         bottom, top = ends_from({"value": None, "low": given["bottom"], "high": given["top"]})[1:]
         parts = tuple(Answer.from_dict(part) for part in given["parts"])
         return {"parts": parts, "unit": given["unit"], "bottom": bottom, "top": top}
@@ -89,8 +90,9 @@ class Verdict(Score):
         return {**Score.to_dict(self), "kind": "verdict", **more}
 
     @staticmethod
-    def _more(given: dict[str, Any]) -> dict[str, Any]:
-        return {**Score._more(given), "larger_is_better": given["larger_is_better"]}
+    def fields_from(given: dict[str, Any]) -> dict[str, Any]:
+        """Everything but its name and its ends, from JSON."""
+        return {**Score.fields_from(given), "larger_is_better": given["larger_is_better"]}
 
     def __str__(self) -> str:
         return f"{self.verdict}: {Score.__str__(self)}"

@@ -12,7 +12,7 @@ from everhold.ledger.walk import RoundMissing, walk
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from everhold.ledger.rounds import Performed, Round
+    from everhold.ledger.rounds import RecordedAct, Round
     from everhold.queries.protocol import Mechanism
 
 __all__ = ["Audit", "audit"]
@@ -54,7 +54,7 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def audit(mechanism: Mechanism[Any], rounds: Iterable[Round | Performed]) -> Audit:
+def audit(mechanism: Mechanism[Any], rounds: Iterable[Round | RecordedAct]) -> Audit:
     """Replay recorded rounds and acts on a mechanism in its first state; stop at the first deviation."""
     done = surprises = unchecked = 0
 

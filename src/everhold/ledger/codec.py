@@ -16,7 +16,7 @@ from math import nan
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from everhold.errors import LedgerError, QuestionError
-from everhold.ledger.rounds import UNPARSED, Begun, Digest, Done, Recorded, RecordedFinding, Round
+from everhold.ledger.rounds import UNPARSED, ActEnd, ActStart, Digest, RecordedFinding, RecordedQuestion, Round
 from everhold.ledger.store import Record
 from everhold.queries.act import ASK, Act, ActKind
 from everhold.queries.answer import Answer
@@ -38,7 +38,7 @@ from everhold.queries.expression.groups import (
     spread_of_means,
 )
 from everhold.queries.expression.parser import RECORDED
-from everhold.queries.grid import Packed
+from everhold.queries.grid import PackedValues
 from everhold.queries.protocol import NOTHING, SketchValue
 from everhold.queries.result import number_or_null
 
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from everhold.queries.query import Query
 
 __all__ = [
+    "ActEndEntry",
+    "ActStartEntry",
     "AnyEntry",
     "AskedBy",
-    "BegunEntry",
-    "DoneEntry",
     "Entry",
     "FindingEntry",
     "Repeat",
@@ -101,24 +101,24 @@ class FindingEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class BegunEntry:
+class ActStartEntry:
     """An act that was about to read private rows."""
 
-    begun: Begun
+    begun: ActStart
     asked_by: AskedBy
     written_by: int
 
 
 @dataclass(frozen=True, slots=True)
-class DoneEntry:
+class ActEndEntry:
     """How it ended."""
 
-    done: Done
+    done: ActEnd
     asked_by: AskedBy
     written_by: int
 
 
-AnyEntry = Entry | Repeat | FindingEntry | BegunEntry | DoneEntry
+AnyEntry = Entry | Repeat | FindingEntry | ActStartEntry | ActEndEntry
 
 
 def dump(value: Mapping[str, Any]) -> str:
@@ -196,13 +196,13 @@ def finding_record(finding: RecordedFinding, at: AskedBy) -> Record:
     return Record("finding", VERSIONS["finding"], dump(body))
 
 
-def begun_record(begun: Begun, at: AskedBy) -> Record:
+def act_start_record(begun: ActStart, at: AskedBy) -> Record:
     """An act that is about to read private rows, ready to be written."""
     body = {"act": begun.kind, "asked": list(begun.asked), "options": begun.options, **_when(at)}
     return Record("begun", VERSIONS["begun"], dump(body))
 
 
-def done_record(done: Done, at: AskedBy) -> Record:
+def act_end_record(done: ActEnd, at: AskedBy) -> Record:
     """How an act ended, ready to be written."""
     body = {"outcome": done.outcome, "result": done.result, "interrupted": done.interrupted, **_when(at)}
     return Record("done", VERSIONS["done"], dump(body))
@@ -270,11 +270,11 @@ def read_entry(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all
             raise ValueError("bytes that nothing reads")
         at = AskedBy(body["time"], body["who"], body["request"])
         if record.kind == "begun":
-            begun = Begun(body["act"], tuple(body["asked"]), body["options"])
-            return BegunEntry(begun, at, int(body["sqlite"]))
+            begun = ActStart(body["act"], tuple(body["asked"]), body["options"])
+            return ActStartEntry(begun, at, int(body["sqlite"]))
         if record.kind == "done":
-            done = Done(body["outcome"], body["result"], body["interrupted"])
-            return DoneEntry(done, at, int(body["sqlite"]))
+            done = ActEnd(body["outcome"], body["result"], body["interrupted"])
+            return ActEndEntry(done, at, int(body["sqlite"]))
         if record.kind == "repeat":
             return Repeat(int(body["round"]), at, int(body["sqlite"]))
         if record.kind == "finding":
@@ -470,7 +470,11 @@ def _require_name(asked: Query | Digest, name: str | None, identity: str | None)
         fine = name == identity == asked.name
     else:
         digest = (
-            asked.sha256 if isinstance(asked, Digest) else asked.packed.digest if isinstance(asked, Recorded) else ""
+            asked.sha256
+            if isinstance(asked, Digest)
+            else asked.packed.digest
+            if isinstance(asked, RecordedQuestion)
+            else ""
         )
         fine = (name is None) == (identity is None) and (identity is None or identity == digest)
         fine = fine and (name is None or not looks_like_text(name))
@@ -506,7 +510,7 @@ def _question(kept: Query | Digest) -> tuple[dict[str, Any], bytes | None]:
             return {"kind": "mean given", **ends}, None
         more = {"level": kept.level, "step": kept.step, "middle": kept.middle}
         return {"kind": "quantile", **ends, **more}, None
-    if isinstance(kept, Recorded):
+    if isinstance(kept, RecordedQuestion):
         packed = kept.packed
         return {"kind": "values", "scale": packed.scale, "form": packed.form, "size": packed.size}, packed.data
     raise LedgerError("a callable cannot be kept in a file. Ask in text, or use a prior with fixed rows.")
@@ -544,5 +548,5 @@ def _asked(asked: Mapping[str, Any], blob: bytes | None, kinds: Mapping[str, Kin
             return group_mean(tree, low, high, given)
         return quantile_of(tree, low, high, asked["level"], given, asked["step"], asked["middle"])
     if asked["kind"] == "values" and blob is not None:
-        return Recorded(Packed(asked["scale"], asked["form"], asked["size"], blob), name)
+        return RecordedQuestion(PackedValues(asked["scale"], asked["form"], asked["size"], blob), name)
     raise ValueError("an unknown kind of question")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from everhold.errors import LedgerError, ReplayError
-from everhold.ledger.codec import AskedBy, begun_record, done_record, finding_record, repeat_record, round_record
-from everhold.ledger.rounds import Performed
+from everhold.ledger.codec import AskedBy, act_end_record, act_start_record, finding_record, repeat_record, round_record
+from everhold.ledger.rounds import RecordedAct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from everhold.ledger.rounds import Begun, Done, RecordedFinding, Round
+    from everhold.ledger.rounds import ActEnd, ActStart, RecordedFinding, Round
     from everhold.ledger.store import Record, Store
     from everhold.queries.protocol import Outcome
 
@@ -35,9 +35,9 @@ class Journal:
         self._findings: list[tuple[int, RecordedFinding, AskedBy]] = []
         self._found: set[str] = set()
         self._read: dict[str, Round] = {}
-        self._pending: tuple[Begun, AskedBy] | None = None
-        self._performed: list[tuple[Performed, AskedBy]] = []
-        self._performed_requests: dict[str, Performed] = {}
+        self._pending: tuple[ActStart, AskedBy] | None = None
+        self._acts: list[tuple[RecordedAct, AskedBy]] = []
+        self._requested_acts: dict[str, RecordedAct] = {}
 
     @property
     def store(self) -> Store | None:
@@ -66,57 +66,57 @@ class Journal:
         if at.request is not None:
             self._requests[at.request] = round.number
 
-    def begin(self, begun: Begun, at: AskedBy) -> None:
+    def begin(self, begun: ActStart, at: AskedBy) -> None:
         """Note that an act is about to read private rows. It must be durable before it does."""
         if self._store is not None:
-            self._waiting.append(begun_record(begun, at))
-        self.restore_begun(begun, at)
+            self._waiting.append(act_start_record(begun, at))
+        self.restore_act_start(begun, at)
 
-    def restore_begun(self, begun: Begun, at: AskedBy) -> None:
+    def restore_act_start(self, begun: ActStart, at: AskedBy) -> None:
         """An act that is about to read private rows, durable already."""
         if self._pending is not None:
             raise LedgerError(f"an act {begun.kind!r} begins before {self._pending[0].kind!r} has ended.")
         self._pending = begun, at
 
-    def end(self, done: Done, at: AskedBy) -> Performed:
+    def end(self, done: ActEnd, at: AskedBy) -> RecordedAct:
         """Note how the act ended."""
-        performed = self.restore_done(done)
+        act = self.restore_act_end(done)
         if self._store is not None:
-            self._waiting.append(done_record(done, at))
-        return performed
+            self._waiting.append(act_end_record(done, at))
+        return act
 
-    def restore_done(self, done: Done) -> Performed:
+    def restore_act_end(self, done: ActEnd) -> RecordedAct:
         """How an act ended, durable already."""
         if self._pending is None:
             raise LedgerError("an act ends that never began.")
         (begun, at), self._pending = self._pending, None
-        performed = Performed(begun, done, len(self._rounds))
-        self._performed.append((performed, at))
+        act = RecordedAct(begun, done, len(self._rounds))
+        self._acts.append((act, at))
         if at.request is not None and not done.interrupted:
-            self._performed_requests[at.request] = performed
-        return performed
+            self._requested_acts[at.request] = act
+        return act
 
     @property
-    def pending(self) -> tuple[Begun, AskedBy] | None:
+    def pending(self) -> tuple[ActStart, AskedBy] | None:
         """An act that began and has not ended."""
         return self._pending
 
     @property
-    def performed(self) -> Sequence[tuple[Performed, AskedBy]]:
+    def acts(self) -> Sequence[tuple[RecordedAct, AskedBy]]:
         """Acts that are not made of rounds."""
-        return self._performed
+        return self._acts
 
-    def performed_as(self, request: str | None) -> Performed | None:
+    def requested_act(self, request: str | None) -> RecordedAct | None:
         """The act that a request was answered by, if there is one."""
-        return None if request is None else self._performed_requests.get(request)
+        return None if request is None else self._requested_acts.get(request)
 
     def read_as(self, name: str | None) -> Round | None:
         """The round in which a question of that name was read, if there is one."""
         return None if name is None else self._read.get(name)
 
-    def in_order(self) -> Iterator[Round | Performed]:
+    def in_order(self) -> Iterator[Round | RecordedAct]:
         """Rounds and other acts as they happened."""
-        acts = iter([*(one for one, _ in self._performed)])
+        acts = iter([*(one for one, _ in self._acts)])
         following = next(acts, None)
         for past in self._rounds:
             while following is not None and following.after < past.number:

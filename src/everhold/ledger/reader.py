@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 from everhold.bounds.budget import Budget
 from everhold.bounds.code import Code
 from everhold.errors import LedgerError, SettingError
-from everhold.ledger.codec import AskedBy, BegunEntry, DoneEntry, FindingEntry, Repeat, read_entry
-from everhold.ledger.performed import LoggedAct, in_order, kind_word, logged_act
-from everhold.ledger.rounds import Performed
+from everhold.ledger.codec import ActEndEntry, ActStartEntry, AskedBy, FindingEntry, Repeat, read_entry
+from everhold.ledger.logged_act import LoggedAct, in_order, kind_word, logged_act
+from everhold.ledger.rounds import RecordedAct
 from everhold.ledger.store import Head, Store
 from everhold.ledger.study import Study
-from everhold.ledger.walk import charged
+from everhold.ledger.walk import price_act
 from everhold.queries.answer import Answer
 from everhold.queries.interval import Interval
 from everhold.queries.result import JsonResult, ends_from, number_or_null
 from everhold.statistics.finding import Finding
 
 if TYPE_CHECKING:
-    from everhold.ledger.rounds import Begun, RecordedFinding, Round
+    from everhold.ledger.rounds import ActStart, RecordedFinding, Round
 
 __all__ = [
     "LoggedAct",
@@ -369,7 +369,7 @@ def read_study(path: str | Path) -> StudyFile:
         rounds: list[LoggedRound] = []
         findings: list[LoggedFinding] = []
         budget = Budget(1.0 - float(study.settings["confidence"]), Code(study.settings.get("rounds")))
-        begun: tuple[Begun, AskedBy] | None = None
+        begun: tuple[ActStart, AskedBy] | None = None
         acts: list[LoggedAct] = []
         closed = False
         for record in records:
@@ -381,14 +381,14 @@ def read_study(path: str | Path) -> StudyFile:
                     raise LedgerError("a finding in the ledger is made of rounds that are not there.")
                 findings.append(logged_finding(len(rounds), entry.finding, entry.asked_by))
                 continue
-            if isinstance(entry, BegunEntry):
+            if isinstance(entry, ActStartEntry):
                 begun = entry.begun, entry.asked_by
                 continue
-            if isinstance(entry, DoneEntry):
+            if isinstance(entry, ActEndEntry):
                 if begun is None:
                     raise LedgerError("an act in the ledger ends that never began.")
-                _, budget = charged(budget, begun[0], entry.done.outcome, interrupted=entry.done.interrupted)
-                acts.append(logged_act(Performed(begun[0], entry.done, len(rounds)), begun[1]))
+                _, budget = price_act(budget, begun[0], entry.done.outcome, interrupted=entry.done.interrupted)
+                acts.append(logged_act(RecordedAct(begun[0], entry.done, len(rounds)), begun[1]))
                 closed = closed or begun[0].kind == "close"
                 continue
             rounds.append(logged_round(entry.round, entry.asked_by))

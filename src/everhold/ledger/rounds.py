@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import ReplayError
 from everhold.queries.act import ASK, Act
-from everhold.queries.expression.question import itself
-from everhold.queries.grid import Packed
+from everhold.queries.expression.question import without_values
+from everhold.queries.grid import PackedValues
 from everhold.statistics.finding import Shares
 from everhold.statistics.parameters import arguments
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 __all__ = [
     "KEPT_BYTES",
     "UNPARSED",
-    "Begun",
+    "ActEnd",
+    "ActStart",
     "Digest",
-    "Done",
-    "Performed",
-    "Recorded",
+    "RecordedAct",
     "RecordedFinding",
+    "RecordedQuestion",
     "Round",
     "summary_of",
     "to_record",
@@ -51,10 +51,10 @@ UNPARSED = Digest("text")
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedQuestion:
     """A question as the ledger kept it: its values on the public reference rows. It can be replayed, not asked."""
 
-    packed: Packed
+    packed: PackedValues
     name: str | None = None
     repeatable: bool = field(default=False, init=False)
     text: bool = field(default=False, init=False)
@@ -112,7 +112,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class ActStart:
     """An act that is about to read private rows, recorded before it does.
 
     Attributes:
@@ -127,7 +127,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ActEnd:
     """How an act ended that is not made of rounds.
 
     Attributes:
@@ -142,11 +142,11 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Performed:
+class RecordedAct:
     """An act with its end."""
 
-    begun: Begun
-    done: Done
+    begun: ActStart
+    done: ActEnd
     after: int
     """How many rounds there were before it."""
 
@@ -194,12 +194,12 @@ def to_record(query: Query, proposal: Proposal, *, surprise: bool, whole: bool) 
     A question given as text is kept itself: it is small, and an audit evaluates it again.
     Values on private rows are never kept.
     """
-    query = itself(query)
+    query = without_values(query)
     if query.text:
         return query
     if whole or proposal.values is None:
         return query
     packed = proposal.values.pack()
     if surprise or len(packed.data) <= KEPT_BYTES:
-        return Recorded(packed, query.name)
+        return RecordedQuestion(packed, query.name)
     return Digest(packed.digest)

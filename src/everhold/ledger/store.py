@@ -100,7 +100,7 @@ class Store:
                 if data is not None:
                     self._con.deserialize(data)
                 else:
-                    _settle(self._con)
+                    _set_pragmas(self._con)
             except BaseException:
                 self._con.close()
                 raise
@@ -126,7 +126,7 @@ class Store:
             try:
                 con.execute("PRAGMA page_size = 4096")
                 con.execute("PRAGMA auto_vacuum = NONE")
-                _settle(con)
+                _set_pragmas(con)
                 con.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 con.execute(f"PRAGMA user_version = {FORMAT}")
                 con.execute(CREATE)
@@ -168,14 +168,18 @@ class Store:
         """A study's file as it stands at one moment, and its bytes; somebody may go on asking beside it."""
         reader = cls.open(path, write=False)
         try:
-            reader._con.execute("BEGIN")
-            reader._con.execute("SELECT 1 FROM record LIMIT 1").fetchone()  # from here on nobody commits
+            reader.hold_still()
             data = path.read_bytes()
         except (OSError, sqlite3.Error, UnicodeDecodeError) as error:
             raise LedgerError(f"{path} is damaged: {error}.") from None
         finally:
             reader.close()
         return cls(path, write=False, lock=None, data=data), data
+
+    def hold_still(self) -> None:
+        """From here on nobody commits, until this reader is closed."""
+        self._con.execute("BEGIN")
+        self._con.execute("SELECT 1 FROM record LIMIT 1").fetchone()
 
     def last(self) -> int:
         """How many records the file has, without reading them."""
@@ -345,7 +349,7 @@ def _patiently(con: sqlite3.Connection, statement: str) -> None:
             time.sleep(0.01)
 
 
-def _settle(con: sqlite3.Connection) -> None:
+def _set_pragmas(con: sqlite3.Connection) -> None:
     """Durable commits; pages without remains of older ones, so that every byte can be accounted for."""
     con.execute("PRAGMA journal_mode = DELETE")
     con.execute("PRAGMA synchronous = EXTRA")

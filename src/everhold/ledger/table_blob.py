@@ -17,7 +17,7 @@ import numpy as np
 from everhold.data.table import Table
 from everhold.errors import DataError, LedgerError
 from everhold.ledger.codec import dump
-from everhold.queries.expression.columns import Encoded
+from everhold.queries.expression.columns import EncodedColumn
 
 __all__ = ["table_from_bytes", "table_to_bytes"]
 
@@ -120,7 +120,7 @@ def _table(data: bytes) -> tuple[Table, np.ndarray[Any, Any] | None]:
         if entry["kind"] is None:
             columns[entry["name"]] = values
         else:
-            columns[entry["name"]] = Encoded(entry["kind"], values, tuple(entry.get("words", ())), known)
+            columns[entry["name"]] = EncodedColumn(entry["kind"], values, tuple(entry.get("words", ())), known)
     weights = None if head["weights"] is None else take(head["weights"])
     return Table(columns, size=head["rows"], copy=False), weights
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic
 
 from everhold.errors import QuestionError, ReplayError, SettingError
-from everhold.ledger.rounds import Begun, Digest, Performed, Round
+from everhold.ledger.rounds import ActStart, Digest, RecordedAct, Round
 from everhold.queries.act import ASK
 from everhold.queries.disclosed import Choice, Decision, Judgement
 from everhold.queries.protocol import ActingMechanism, P
@@ -25,7 +25,17 @@ if TYPE_CHECKING:
     from everhold.queries.protocol import Mechanism, Outcome, SketchValue
     from everhold.queries.query import Query
 
-__all__ = ["RoundMissing", "Step", "certified", "charged", "perform_again", "propose", "returned", "step", "walk"]
+__all__ = [
+    "RoundMissing",
+    "Step",
+    "act_result",
+    "narrowed_answer",
+    "price_act",
+    "propose",
+    "replay_act",
+    "step",
+    "walk",
+]
 
 
 class RoundMissing(ReplayError):
@@ -68,7 +78,7 @@ def propose(mechanism: Mechanism[P], question: Query | SketchValue, act: Act) ->
 
 
 def walk(
-    mechanism: Mechanism[P], record: Iterable[Round | Performed], *, every: bool = True
+    mechanism: Mechanism[P], record: Iterable[Round | RecordedAct], *, every: bool = True
 ) -> Iterator[tuple[Round, Step[P] | None]]:
     """All recorded rounds on a mechanism in its first state, in order; acts between them are charged on the way.
 
@@ -82,8 +92,8 @@ def walk(
     """
     rounds: list[Round] = []
     for past in record:
-        if isinstance(past, Performed):
-            perform_again(mechanism, past, rounds)
+        if isinstance(past, RecordedAct):
+            replay_act(mechanism, past, rounds)
             continue
         rounds.append(past)
         expected = mechanism.rounds + 1
@@ -100,15 +110,15 @@ def walk(
         yield past, step(mechanism, question, past.cell, past.fit, past.act)
 
 
-def perform_again(mechanism: Mechanism[Any], past: Performed, rounds: Sequence[Round]) -> None:
+def replay_act(mechanism: Mechanism[Any], past: RecordedAct, rounds: Sequence[Round]) -> None:
     """Charge a recorded act again, and compute again what it returned from what it disclosed."""
     if not isinstance(mechanism, ActingMechanism):
         raise ReplayError(f"this mechanism has no act {past.begun.kind!r}.")
     begun, done = past.begun, past.done
     try:
         before = mechanism.budget
-        price, budget = charged(before, begun, done.outcome, interrupted=done.interrupted)
-        result = {} if done.interrupted else returned(mechanism, begun, done.outcome, price, rounds)
+        price, budget = price_act(before, begun, done.outcome, interrupted=done.interrupted)
+        result = {} if done.interrupted else act_result(mechanism, begun, done.outcome, price, rounds)
     except (KeyError, TypeError, ValueError, IndexError, SettingError) as error:
         raise ReplayError(f"the act {begun.kind!r} after round {past.after} cannot be replayed ({error}).") from None
     if result != done.result:
@@ -120,8 +130,8 @@ def perform_again(mechanism: Mechanism[Any], past: Performed, rounds: Sequence[R
         mechanism.shut()
 
 
-def returned(
-    mechanism: ActingMechanism, begun: Begun, outcome: Any, price: float, rounds: Sequence[Round]
+def act_result(
+    mechanism: ActingMechanism, begun: ActStart, outcome: Any, price: float, rounds: Sequence[Round]
 ) -> dict[str, Any]:
     """What an act returns, from what it disclosed and its price; for a certificate also from the round it is about."""
     if begun.kind == "best_of":
@@ -134,14 +144,14 @@ def returned(
         number = begun.asked[0]["round"]
         if not 1 <= number <= len(rounds):
             raise ValueError("a round that is not there")
-        found = certified(mechanism, rounds[number - 1], price)
+        found = narrowed_answer(mechanism, rounds[number - 1], price)
         if found is None:
             raise ValueError("an interval that cannot be narrowed")
         return found.to_dict()
     return {"spent": price}
 
 
-def certified(mechanism: ActingMechanism, past: Round, nats: float) -> Answer | None:
+def narrowed_answer(mechanism: ActingMechanism, past: Round, nats: float) -> Answer | None:
     """An earlier answer with its interval at another price; None where that would not be narrower."""
     low, high = past.answer.low, past.answer.high
     if past.counts is not None:
@@ -153,7 +163,7 @@ def certified(mechanism: ActingMechanism, past: Round, nats: float) -> Answer | 
     return replace(past.answer, low=low, high=high, spent=nats)
 
 
-def charged(budget: Budget, begun: Begun, outcome: object, *, interrupted: bool = False) -> tuple[float, Budget]:
+def price_act(budget: Budget, begun: ActStart, outcome: object, *, interrupted: bool = False) -> tuple[float, Budget]:
     """An act that is not made of rounds, paid for: the price of its claim (or all that is disclosed then), the budget."""
     options = begun.options
     share = None if options.get("share") is None else Fraction(options["share"])

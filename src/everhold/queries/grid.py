@@ -23,7 +23,7 @@ __all__ = [
     "MASS_ONE",
     "VALUE_ONE",
     "GridValues",
-    "Packed",
+    "PackedValues",
     "Scale",
     "Sums",
     "lenient_sums",
@@ -129,20 +129,20 @@ class GridValues:
             return (2 * int(np.einsum("i,i->", masses, self.array.astype(np.float64))) - whole) * VALUE_ONE
         return int(np.einsum("i,i->", masses, self.array))
 
-    def pack(self) -> Packed:
+    def pack(self) -> PackedValues:
         """A compact copy: one bit per row if every value is -1 or +1, otherwise two or four bytes per row."""
         array = self.array
         if self.scale == "share":
-            return Packed(self.scale, "bits", len(array), np.packbits(array).tobytes())
+            return PackedValues(self.scale, "bits", len(array), np.packbits(array).tobytes())
         if bool(np.all(np.abs(array) == VALUE_ONE)):
-            return Packed(self.scale, "bits", len(array), np.packbits(array > 0).tobytes())
+            return PackedValues(self.scale, "bits", len(array), np.packbits(array > 0).tobytes())
         if array.max() < VALUE_ONE:
-            return Packed(self.scale, "int16", len(array), array.astype("<i2").tobytes())
-        return Packed(self.scale, "int32", len(array), array.astype("<i4").tobytes())
+            return PackedValues(self.scale, "int16", len(array), array.astype("<i2").tobytes())
+        return PackedValues(self.scale, "int32", len(array), array.astype("<i4").tobytes())
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedValues:
     """A question's values as bytes: the form that the ledger stores and the sketch is built from.
 
     >>> values = on_grid(np.array([True, False, True]), 3, "the reference")

@@ -17,9 +17,9 @@ from starlette.staticfiles import StaticFiles
 
 from everhold.errors import EverholdError
 from everhold.server.api import api
+from everhold.server.dependencies import AuditorOf, Server
 from everhold.server.errors import error_response
 from everhold.server.middleware import RequestMiddleware
-from everhold.server.needs import AuditorOf, Server
 from everhold.server.pages import page_fault, pages
 from everhold.server.state import ServerState
 from everhold.server.tokens import Token
@@ -77,8 +77,8 @@ def make_app(server: ServerState) -> ASGIApp:
 @router.get("/health")
 async def health(server: Server) -> Response:
     """Whether every study can be asked; for monitoring."""
-    sound = server.sound
-    return JSONResponse({"status": "ok" if sound else "degraded"}, status_code=200 if sound else 503)
+    healthy = server.healthy
+    return JSONResponse({"status": "ok" if healthy else "degraded"}, status_code=200 if healthy else 503)
 
 
 @router.get("/metrics")
@@ -118,7 +118,7 @@ def _metrics(server: ServerState, token: Token) -> str:
             shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
             lines.append(f"everhold_{name}{{{shown}}} {value}")
 
-    seen = {one.name: server.status(one, token) for one in server.seen_by(token)}
+    seen = {one.name: server.status(one, token) for one in server.readable_by(token)}
     for name, kind, about, key in (
         ("rounds_total", "counter", "Rounds answered.", "rounds"),
         ("surprises_total", "counter", "Surprises among them.", "surprises"),

@@ -11,12 +11,12 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from everhold.contest.contest import Contest, Mark
+from everhold.contest.contest import Contest, FileStamps
 from everhold.errors import EverholdError, LedgerError
 from everhold.ledger.reader import LoggedRound, StudyFile, logged_round, read_study
 from everhold.ledger.store import Head
 from everhold.server.study_writer import Progress
-from everhold.server.writer import Job, Published, Writer
+from everhold.server.writer import Job, ReleasedView, Writer
 
 if TYPE_CHECKING:
     from everhold.contest.board import Board, Submission
@@ -38,7 +38,7 @@ class _View:
 
     board: Board
     file: Callable[[], StudyFile]
-    mark: Mark
+    stamps: FileStamps
 
 
 class ContestWriter:
@@ -58,8 +58,8 @@ class ContestWriter:
         self._rounds: list[LoggedRound] = []
         self.study: Study = read_study(path).study
         self._scoring = False
-        self._one = Lock()
-        self._published = Published(self._look(), grid)
+        self._lock = Lock()
+        self._released = ReleasedView(self._take_view(), grid)
         self._writer = Writer(self.name, self._handle, grid.clock)
 
     async def submit(self, entrant: str, predictions: bytes, *, arrived: float | None = None) -> Submission:
@@ -74,7 +74,7 @@ class ContestWriter:
             self._score(job)
 
     def _score(self, job: Job[Any]) -> None:
-        with self._one:  # nobody looks at what is scored and not yet on its way
+        with self._lock:  # nobody looks at what is scored and not yet on its way
             self._scoring = True
             try:
                 try:
@@ -85,19 +85,19 @@ class ContestWriter:
                     raise
                 finally:
                     with suppress(EverholdError):  # a file that cannot be read shows nothing new
-                        self._published.show(self._look(), [job.arrived])
+                        self._released.show(self._take_view(), [job.arrived])
                     self._scoring = False
             except BaseException as error:
                 job.future.set_exception(error)
                 return
         job.future.set_result(found)
 
-    def _look(self) -> _View:
+    def _take_view(self) -> _View:
         """The contest as it stands: from memory where this process wrote last, else from its file."""
-        mark = self.contest.mark()
-        if mark[0] != self.contest.last_mark[0]:
+        stamps = self.contest.stamps()
+        if stamps[0] != self.contest.last_stamps[0]:
             file = read_study(self.path)
-            return _View(self.contest.board(), lambda: file, mark)
+            return _View(self.contest.board(), lambda: file, stamps)
         board, held = self.contest.standing()
         journal = held.journal
         for number in range(len(self._rounds) + 1, len(journal) + 1):
@@ -107,39 +107,39 @@ class ContestWriter:
         def file_so_far() -> StudyFile:
             return StudyFile(self.path, self.study, tuple(self._rounds[:count]), (), head, budget)
 
-        return _View(board, file_so_far, mark)
+        return _View(board, file_so_far, stamps)
 
-    def _seen(self) -> _View:
+    def _current_view(self) -> _View:
         """What has left. A change by somebody else, in the shell, is seen when nobody is being scored here."""
-        if not self._one.acquire(blocking=False):
-            return self._published.seen
+        if not self._lock.acquire(blocking=False):
+            return self._released.current
         try:
-            view = self._published.seen
-            if not self._published.coming and self.contest.mark() != view.mark:
-                view = self._look()
-                self._published.show(view, [])
+            view = self._released.current
+            if not self._released.pending and self.contest.stamps() != view.stamps:
+                view = self._take_view()
+                self._released.show(view, [])
             return view
         finally:
-            self._one.release()
+            self._lock.release()
 
     @property
     def stalled(self) -> bool:
         """Whether the writer has been at one submission for minutes."""
         return self._writer.stalled
 
-    def leaves(self) -> float:
+    def release_time(self) -> float:
         """When all that is scored now will have left, on the grid's clock."""
         if self._scoring:
             return self._grid.clock() + max(self._grid.step, 0.05)
-        return self._published.leaves()
+        return self._released.release_time()
 
     def board(self) -> Board:
         """Where everybody stands."""
-        return self._seen().board
+        return self._current_view().board
 
     def file(self) -> StudyFile:
         """The study behind it."""
-        return self._seen().file()
+        return self._current_view().file()
 
     @property
     def progress(self) -> Progress:

@@ -16,6 +16,7 @@ from everhold.queries.interval import Interval
 from everhold.report.interval_svg import interval_svg
 from everhold.statistics import STATISTICS, statistic
 from everhold.statistics.finding import Comparison, Finding, Shares
+from everhold.statistics.means import Share
 from everhold.statistics.parameters import Form, Parameter, parameters
 
 if TYPE_CHECKING:
@@ -159,12 +160,12 @@ class AnswerCard:
     kind: str
 
     @classmethod
-    def of(cls, found: Result, asked: str) -> AnswerCard:
-        """From what was found."""
+    def of(cls, found: Result, asked: Statistic[Any], question: str) -> AnswerCard:
+        """From what was found, the statistic that was asked for, and the question as it was typed."""
         if isinstance(found, Shares):
             return cls._table(found)
-        percent = isinstance(found, Answer) or found.what.startswith("share of")
-        title = asked if isinstance(found, Answer) else found.what
+        percent = isinstance(asked, Share)
+        title = question if isinstance(found, Answer) else found.what
         times = 100.0 if percent else 1.0
         interval = Interval(times * found.low, times * found.high)
         digits = min(max(interval.decimals, 0), 6)

@@ -36,11 +36,11 @@ class TokenBucket:
     def __init__(self, *, per_minute: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._burst, self._clock = per_minute / 60.0, float(burst), clock
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        self._one = Lock()
+        self._lock = Lock()
 
     def take(self, key: str, cost: float = 1.0) -> float:
         """Take from a bucket; the seconds to wait until there is enough, 0 if it was taken."""
-        with self._one:
+        with self._lock:
             now = self._clock()
             left, seen = self._left.pop(key, (self._burst, now))
             left = min(self._burst, left + (now - seen) * self._rate)

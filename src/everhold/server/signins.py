@@ -41,7 +41,7 @@ class SignIn:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _StoredSignIn:
     digest: str
     csrf: str
     ends: float
@@ -63,7 +63,7 @@ class SignIns:
         self._tokens, self._seconds, self._clock = tokens, 3600.0 * hours, clock
         self.cookie = "__Host-everhold" if secure else "everhold"
         self._secure = secure
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, _StoredSignIn] = OrderedDict()
 
     def start(self, secret: str, response: Response) -> Token | None:
         """Sign in with a token's secret; None if it is not a live one."""
@@ -72,7 +72,7 @@ class SignIns:
             return None
         self._tidy(token.digest)
         key = secrets.token_urlsafe(32)
-        self._kept[_hashed(key)] = _Kept(token.digest, secrets.token_urlsafe(32), self._clock() + self._seconds)
+        self._kept[_hashed(key)] = _StoredSignIn(token.digest, secrets.token_urlsafe(32), self._clock() + self._seconds)
         response.set_cookie(
             self.cookie,
             key,

@@ -104,7 +104,7 @@ class ServerState:
             raise _unknown()
         return token
 
-    def still(self, token: Token) -> Token:
+    def require_live(self, token: Token) -> Token:
         """The token, if it is still live: a body may have taken its time."""
         found = self.tokens.by_digest(token.digest)
         if found is None:
@@ -115,7 +115,7 @@ class ServerState:
         """Who asks. Request ids are each token's own, and each kind of question's."""
 
         def permit(questions: int) -> None:
-            self.still(token)
+            self.require_live(token)
             self.rate.require(token.id, questions / 10.0)
 
         name = None if request_id is None else f"{token.id}:{kind}:{request_id}"
@@ -157,7 +157,7 @@ class ServerState:
             )
         return found
 
-    def seen_by(self, token: Token) -> list[Served]:
+    def readable_by(self, token: Token) -> list[Served]:
         """All that a token may read."""
         return [one for name, one in self.served.items() if token.allows("read", name)]
 
@@ -195,7 +195,7 @@ class ServerState:
             self._audits[served.name] = (file, found)
             return file, found
 
-    def may_read_record(self, name: str, token: Token) -> Served:
+    def record_for(self, name: str, token: Token) -> Served:
         """The record of a study is for its readers; that of a contest, which holds submissions, for auditors."""
         found = self.find(name, token, "read")
         return found if isinstance(found, StudyWriter) else self.find(name, token, "audit")
@@ -234,7 +234,7 @@ class ServerState:
             )
 
     @property
-    def sound(self) -> bool:
+    def healthy(self) -> bool:
         """Whether every study can be asked."""
         try:
             self.tokens.all()

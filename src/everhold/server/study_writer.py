@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from everhold import acts
 from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, QuestionError, RequestConflict
 from everhold.ledger.codec import AskedBy
-from everhold.ledger.performed import LoggedAct, logged_act
+from everhold.ledger.logged_act import LoggedAct, logged_act
 from everhold.ledger.reader import LoggedFinding, LoggedRound, StudyFile, logged_finding, logged_round, read_study
 from everhold.ledger.store import Head
 from everhold.mechanism.tolerance import FixedPrecision
 from everhold.queries.expression.question import size_of_query
 from everhold.queries.request import Request
-from everhold.server.writer import Job, Published, Writer
+from everhold.server.writer import Job, ReleasedView, Writer
 from everhold.session.holdout import Holdout
 from everhold.session.settings import Settings
-from everhold.statistics.declared import Declared
+from everhold.statistics.declared import DeclaredColumns
 from everhold.statistics.rehearsal import as_answer
 from everhold.statistics.statistic import Batch, Statistic, arun
 from everhold.trial import Previews, Trial, as_statistic
@@ -140,7 +140,7 @@ class StudyWriter:
         self._rounds: list[LoggedRound] = list(file.rounds)
         self._findings: list[LoggedFinding] = list(file.findings)
         self._acts: list[LoggedAct] = list(file.acts)
-        self._published = Published(self._progress(), grid)
+        self._released = ReleasedView(self._progress(), grid)
         self._last_head = self._holdout.head
         self._writer = Writer(self.name, self._handle, grid.clock)
 
@@ -154,23 +154,23 @@ class StudyWriter:
             if expect is not None:
                 work = partial(self._ask_expecting, query, expect, caller)
             answer: Answer = await self._do(work, caller)
-        await self._shown(answer.round)
+        await self._wait_for_round(answer.round)
         return answer
 
     async def ask_many(self, caller: Caller, questions: Sequence[str]) -> list[Answer]:
         """Answers in order. All questions are checked before the first is charged."""
         async with self._grid.release(caller.arrived):
             queries = await self._ready(caller, questions)
-            asked = {"request_id": caller.request_id, "who": caller.who, "time": caller.time}
+            at = AskedBy(caller.time or "", caller.who, caller.request_id)
             answers: list[Answer] = []
             for piece in self._pieces(queries):
-                work = partial(self._holdout.ask_many, piece, first=len(answers) + 1, **asked)
+                work = partial(self._holdout.session.ask_parts, piece, at, first=len(answers) + 1)
                 try:
                     answers += await self._do(work, caller)
                 except PrecisionExhausted as refusal:
                     refusal.answers = [*answers, *refusal.answers]
                     raise
-        await self._shown(max(answer.round for answer in answers))
+        await self._wait_for_round(max(answer.round for answer in answers))
         return answers
 
     async def find(self, caller: Caller, statistic: Statistic[R]) -> R:
@@ -182,7 +182,7 @@ class StudyWriter:
                     at = AskedBy(caller.time or "", caller.who, caller.request_id)
                     await self._do(partial(self._holdout.record_finding, statistic, found, at), caller)
         finally:
-            await self._shown(max((one.round for one in caller.paid), default=0))
+            await self._wait_for_round(max((one.round for one in caller.paid), default=0))
         return found
 
     async def act(self, caller: Caller, wanted: AnyAct) -> Any:
@@ -191,13 +191,13 @@ class StudyWriter:
             with self._slots.room(caller.key):
                 await self._check(caller, wanted)
                 found, records = await self._do(partial(self._perform, wanted, caller), caller)
-        await self._until_shown(lambda: self.progress.records >= records)
+        await self._wait_until(lambda: self.progress.records >= records)
         return found
 
     async def _check(self, caller: Caller, wanted: AnyAct) -> None:
         """Count the questions of an act, and try them on the public side. A closed study returns what is recorded."""
         tried = acts.tried(wanted)
-        if self._holdout.session.acting().closed:
+        if self._holdout.session.acting_mechanism().closed:
             caller.permit(max(1, len(tried)))
             return
         work = 0
@@ -288,7 +288,7 @@ class StudyWriter:
         answers = [one for one in found if not isinstance(one, EverholdError)]
         caller.paid.extend(answers)
         if refused := [one for one in found if isinstance(one, EverholdError)]:
-            raise _explained(refused[0], caller.paid)
+            raise _with_paid_parts(refused[0], caller.paid)
         return answers
 
     async def _or_error(self, request: Request, caller: Caller) -> Answer | EverholdError:
@@ -331,7 +331,7 @@ class StudyWriter:
         session = self._holdout.session
         if session.is_light(queries):
             return list(queries)
-        return await self._slots.run(caller.key, lambda: session.prepared(queries, seconds=self._seconds))
+        return await self._slots.run(caller.key, lambda: session.prepare(queries, seconds=self._seconds))
 
     def _pieces(self, queries: Sequence[Query]) -> list[list[Query]]:
         """A batch cut into pieces of some seconds' work at the most, so that others get their turn in between."""
@@ -347,7 +347,7 @@ class StudyWriter:
         return pieces
 
     @property
-    def _declared(self) -> Declared:
+    def _declared(self) -> DeclaredColumns:
         return self._holdout.declared(self._most)
 
     # reading -------------------------------------------------------------------------------------------------------
@@ -360,19 +360,19 @@ class StudyWriter:
     @property
     def progress(self) -> Progress:
         """Where the study stands, as far as its answers have left."""
-        return self._published.seen
+        return self._released.current
 
-    def leaves(self) -> float:
+    def release_time(self) -> float:
         """When all that is durable now will have left, on the grid's clock."""
-        return self._published.leaves()
+        return self._released.release_time()
 
-    async def _shown(self, number: int) -> None:
+    async def _wait_for_round(self, number: int) -> None:
         """Wait until a round is visible to readers, so that clients read their own writes."""
-        await self._until_shown(lambda: self.progress.rounds >= number)
+        await self._wait_until(lambda: self.progress.rounds >= number)
 
-    async def _until_shown(self, shown: Callable[[], bool]) -> None:
+    async def _wait_until(self, shown: Callable[[], bool]) -> None:
         while not shown() and not self.broken:
-            await self._grid.until(max(self.leaves(), self._grid.clock() + 0.001))
+            await self._grid.until(max(self.release_time(), self._grid.clock() + 0.001))
 
     @property
     def broken(self) -> bool:
@@ -408,9 +408,9 @@ class StudyWriter:
 
     def _progress(self) -> Progress:
         held = self._holdout
-        journal, closed = held.journal, held.session.acting().closed
+        journal, closed = held.journal, held.session.acting_mechanism().closed
         counts = (held.rounds, len(journal.findings), held.surprises)
-        return Progress(*counts, held.budget, held.head, len(journal.performed), closed)
+        return Progress(*counts, held.budget, held.head, len(journal.acts), closed)
 
     # the writer's thread -------------------------------------------------------------------------------------------
 
@@ -463,10 +463,10 @@ class StudyWriter:
         for number in range(len(self._rounds) + 1, len(journal) + 1):
             self._rounds.append(logged_round(journal[number], journal.asked_by(number)))
         self._findings += [logged_finding(*one) for one in journal.findings[len(self._findings) :]]
-        self._acts += [logged_act(*one) for one in journal.performed[len(self._acts) :]]
+        self._acts += [logged_act(*one) for one in journal.acts[len(self._acts) :]]
         if self._holdout.head != self._last_head:
             self._last_head = self._holdout.head
-            self._published.show(self._progress(), arrived)
+            self._released.show(self._progress(), arrived)
 
     def close(self) -> None:
         """Answer what waits, then release the study."""
@@ -485,7 +485,7 @@ def _tried(held: Holdout, queries: Sequence[Query], parts: int) -> dict[str | No
     return {query.name: held.session.try_out(query, parts=parts) for query in queries}
 
 
-def _explained(refusal: EverholdError, paid: list[Answer]) -> EverholdError:
+def _with_paid_parts(refusal: EverholdError, paid: list[Answer]) -> EverholdError:
     """A refusal says what was paid for before it."""
     if isinstance(refusal, PrecisionExhausted):
         refusal.answers = list(paid)

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from everhold.errors import EverholdError, LedgerError
 from everhold.server.grid import Grid
 
-__all__ = ["Busy", "Job", "Published", "Writer"]
+__all__ = ["Busy", "Job", "ReleasedView", "Writer"]
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -124,40 +124,40 @@ class Writer:
         self._thread.join()
 
 
-class Published(Generic[V]):
+class ReleasedView(Generic[V]):
     """What readers see: the last view all of whose answers have left."""
 
     def __init__(self, first: V, grid: Grid) -> None:
         self._grid = grid
-        self._seen = first
-        self._coming: deque[tuple[float, V]] = deque()
-        self._one = Lock()
+        self._current = first
+        self._pending: deque[tuple[float, V]] = deque()
+        self._lock = Lock()
 
     def show(self, view: V, arrived: Sequence[float | None]) -> None:
         """Let readers see a view once the last of its answers leaves."""
-        with self._one:
+        with self._lock:
             now = self._grid.clock()
-            leaves = max((self._grid.slot(one, now) for one in arrived), default=now)
-            if self._coming:
-                leaves = max(leaves, self._coming[-1][0])
-            self._coming.append((leaves, view))
+            release_time = max((self._grid.slot(one, now) for one in arrived), default=now)
+            if self._pending:
+                release_time = max(release_time, self._pending[-1][0])
+            self._pending.append((release_time, view))
 
     @property
-    def seen(self) -> V:
+    def current(self) -> V:
         """What has left."""
-        with self._one:
+        with self._lock:
             now = self._grid.clock()
-            while self._coming and self._coming[0][0] <= now:
-                self._seen = self._coming.popleft()[1]
-            return self._seen
+            while self._pending and self._pending[0][0] <= now:
+                self._current = self._pending.popleft()[1]
+            return self._current
 
     @property
-    def coming(self) -> bool:
+    def pending(self) -> bool:
         """Whether something is durable that readers do not see yet."""
-        _ = self.seen
-        return bool(self._coming)
+        _ = self.current
+        return bool(self._pending)
 
-    def leaves(self) -> float:
+    def release_time(self) -> float:
         """When all that is durable now will have left."""
-        with self._one:
-            return self._coming[-1][0] if self._coming else self._grid.clock()
+        with self._lock:
+            return self._pending[-1][0] if self._pending else self._grid.clock()

@@ -12,18 +12,18 @@ import numpy as np
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.errors import EverholdError, QuestionError, SettingError, require_number
 from everhold.ledger.codec import question_to_dict
-from everhold.ledger.rounds import Begun
-from everhold.ledger.walk import certified
+from everhold.ledger.rounds import ActStart
+from everhold.ledger.walk import narrowed_answer
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.measures.measure import count_of
 from everhold.queries.act import Act
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Judgement
 from everhold.queries.expression import BoundedMean, Expression, conjunction, question_of
-from everhold.queries.expression.question import itself
+from everhold.queries.expression.question import without_values
 from everhold.queries.grid import VALUE_ONE
 from everhold.queries.query import RowFunction, Values
-from everhold.statistics import is_statistic, settled
+from everhold.statistics import checked_statistic, is_statistic
 from everhold.statistics.finding import Finding
 from everhold.statistics.means import Compare
 from everhold.statistics.parameters import arguments
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from everhold.queries.expression.tree import Node
     from everhold.queries.query import Query, Rows
     from everhold.session.session import Session
-    from everhold.statistics.declared import Declared
+    from everhold.statistics.declared import DeclaredColumns
     from everhold.statistics.statistic import Batch, Statistic
 
-__all__ = ["Acting", "as_share", "lockstep"]
+__all__ = ["Acts", "as_share", "lockstep"]
 
 
 def as_share(share: object) -> Fraction | None:
@@ -48,7 +48,9 @@ def as_share(share: object) -> Fraction | None:
     return Fraction(share).limit_denominator(2**20) or Fraction(1, 2**20)
 
 
-def lockstep(things: Sequence[Any], answer: Callable[[Batch], Sequence[Answer]], declared: Declared) -> list[Any]:
+def lockstep(
+    things: Sequence[Any], answer: Callable[[Batch], Sequence[Answer]], declared: DeclaredColumns
+) -> list[Any]:
     """Results of questions and statistics whose parts are answered together, batch by batch."""
     steps = [_steps(thing, declared) for thing in things]
     waiting: dict[int, Batch] = {}
@@ -73,7 +75,7 @@ def lockstep(things: Sequence[Any], answer: Callable[[Batch], Sequence[Answer]],
     return results
 
 
-def _steps(thing: Any, declared: Declared) -> Generator[Batch, Sequence[Answer], Any]:
+def _steps(thing: Any, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Any]:
     if is_statistic(thing):
         return cast("Statistic[Any]", thing).steps(declared)
     return _alone(thing)
@@ -84,7 +86,7 @@ def _alone(query: Any) -> Generator[Batch, Sequence[Answer], Answer]:
     return answers[0]
 
 
-class Acting:
+class Acts:
     """The acts of one session.
 
     Args:
@@ -92,13 +94,13 @@ class Acting:
         declared: the columns, and the public side of statistics.
     """
 
-    def __init__(self, session: Session[Offer], declared: Declared) -> None:
+    def __init__(self, session: Session[Offer], declared: DeclaredColumns) -> None:
         self._session = session
         self._declared = declared
 
     @property
     def _mechanism(self) -> Everhold:
-        self._session.acting()
+        self._session.acting_mechanism()
         return cast(Everhold, self._session.mechanism)
 
     def things(self, asked: Iterable[object]) -> list[Any]:
@@ -106,7 +108,8 @@ class Acting:
         if isinstance(asked, str) or callable(asked) or not isinstance(asked, Iterable):
             raise QuestionError("this act takes a list of questions or statistics.")
         return [
-            settled(cast("Statistic[Any]", one)) if is_statistic(one) else self._session.query(one) for one in asked
+            checked_statistic(cast("Statistic[Any]", one)) if is_statistic(one) else self._session.query(one)
+            for one in asked
         ]
 
     # selections and bits -------------------------------------------------------------------------------------------
@@ -120,7 +123,7 @@ class Acting:
             raise QuestionError("best_of needs at least one question.")
         shares = _weights(weights, len(things))
         self._check(things, request_id)
-        begun = Begun("best_of", _described(things), {"weights": [str(share) for share in shares]})
+        begun = ActStart("best_of", _described(things), {"weights": [str(share) for share in shares]})
 
         def decide() -> int:
             values = self._private_values(things)
@@ -135,7 +138,7 @@ class Acting:
             raise SettingError(f"by is {by!r}. Expected a finite number.")
         things = self.things([first, second])
         self._check(things, request_id)
-        begun = Begun("is_better", _described(things), {"by": float(by)})
+        begun = ActStart("is_better", _described(things), {"by": float(by)})
 
         def decide() -> bool:
             one, other = self._private_values(things)
@@ -145,7 +148,7 @@ class Acting:
 
     def _check(self, things: Sequence[Any], request_id: str | None) -> None:
         """Find what is wrong with questions on the public side, before anything is recorded."""
-        if self._session.journal.performed_as(request_id) is not None:
+        if self._session.journal.requested_act(request_id) is not None:
             return  # it was done: what is recorded is returned, also after the last act
 
         def tried(batch: Batch) -> list[Answer]:
@@ -217,7 +220,7 @@ class Acting:
         return answer.as_share() if offer.query is not None and offer.query.yes_no else answer
 
     def _sums(self, offers: Sequence[Offer]) -> list[Any]:
-        known = self._session.needed(offers)
+        known = self._session.sums_needed(offers)
         return [self._session.sums(self._mechanism.needs(offer), offer.reading.scale, None, known) for offer in offers]
 
     # verdicts ------------------------------------------------------------------------------------------------------
@@ -242,7 +245,7 @@ class Acting:
         given = self._declared.yes_no(wanted["given"]).tree if wanted.get("given") is not None else None
         yes_no = texts and all(self._declared.is_yes_no(cast(str, one)) for one in (first, second))
         if texts and not (yes_no and self._session.sample.unit is None):
-            things: list[Any] = [settled(Compare(cast(str, first), cast(str, second), **wanted))]
+            things: list[Any] = [checked_statistic(Compare(cast(str, first), cast(str, second), **wanted))]
         else:
             if yes_no and (wanted.get("low") is not None or wanted.get("high") is not None):
                 raise QuestionError("two yes/no questions are compared without a range. Leave low and high out.")
@@ -251,7 +254,7 @@ class Acting:
             options: dict[str, Any] = {"method": "mcnemar", "parts": 2, "sides": 1}
             decide = self._mcnemar(pair, part)
         else:
-            known = self._session.journal.performed_as(
+            known = self._session.journal.requested_act(
                 request_id
             )  # what is recorded is returned, also after the last act
             if known is None:
@@ -261,14 +264,14 @@ class Acting:
             decide = self._by_intervals(things, Act("close", parts=parts, share=part))
         options["share"] = None if part is None else str(part)
         options["given"] = wanted.get("given")
-        begun = Begun("compare", _described(things), options)
+        begun = ActStart("compare", _described(things), options)
         return Judgement.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
 
     def _pair(self, things: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
         """Two yes/no questions about the same rows, and both at once; None where rows are not coins."""
         if self._session.sample.unit is not None or any(is_statistic(one) for one in things):
             return None
-        one, other = (itself(thing) for thing in things)
+        one, other = (without_values(thing) for thing in things)
         if isinstance(one, Expression) and isinstance(other, Expression):
             group = () if given is None else (given,)
             wanted = ((one.tree,), (other.tree,), (one.tree, other.tree))
@@ -348,14 +351,16 @@ class Acting:
     def certify(self, number: int, share: object, request_id: str | None, who: str | None) -> Answer:
         """An earlier answer with an interval at the price of a claim now."""
         session, part = self._session, as_share(share)
-        known = session.journal.performed_as(request_id) is not None  # what is recorded is returned
+        known = session.journal.requested_act(request_id) is not None  # what is recorded is returned
         if not known:
             self._mechanism.require_open()
         if not 1 <= number <= len(session.journal):
             raise QuestionError(f"there are rounds 1 to {len(session.journal)}, not {number}.")
-        begun = Begun("certify", ({"kind": "round", "round": number},), {"share": None if part is None else str(part)})
+        begun = ActStart(
+            "certify", ({"kind": "round", "round": number},), {"share": None if part is None else str(part)}
+        )
         nats = self._mechanism.budget.claim_price(part)
-        if not known and certified(self._mechanism, session.journal[number], nats) is None:
+        if not known and narrowed_answer(self._mechanism, session.journal[number], nats) is None:
             raise QuestionError(
                 f"the interval of round {number} was computed at {session.journal[number].answer.spent:.1f} nats, and a "
                 f"claim now costs {nats:.1f}: it would not be narrower. Read the question instead. Nothing was charged."
@@ -384,5 +389,5 @@ def _described(things: Sequence[Any]) -> tuple[dict[str, Any], ...]:
         if is_statistic(thing):
             found.append({"kind": "statistic", "name": thing.name, "arguments": arguments(thing)})
         else:
-            found.append(question_to_dict(itself(thing)))
+            found.append(question_to_dict(without_values(thing)))
     return tuple(dict(one) for one in found)

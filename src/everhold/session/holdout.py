@@ -5,15 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
 from everhold.data.sample import EngineName, Sample
 from everhold.errors import LedgerError, PrecisionExhausted, QuestionError, ReferenceWarning
 from everhold.ledger.audit import Audit
 from everhold.ledger.codec import AskedBy
-from everhold.ledger.performed import in_order, logged_act
+from everhold.ledger.logged_act import in_order, logged_act
 from everhold.ledger.reader import as_asked, logged_finding, logged_round
-from everhold.ledger.rounds import Begun, RecordedFinding
+from everhold.ledger.rounds import ActStart, RecordedFinding
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.rules import Rule
 from everhold.mechanism.tolerance import Contract
@@ -23,20 +23,20 @@ from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Judgement, width_text
 from everhold.queries.protocol import P
 from everhold.queries.rng import fresh_seed
-from everhold.session.acts import Acting, as_share, lockstep
+from everhold.session.acts import Acts, as_share, lockstep
 from everhold.session.names import require_text
 from everhold.session.outlook import outlook, small_reference
-from everhold.session.public import Public, declared_by
+from everhold.session.public import PublicSide, declared_columns
 from everhold.session.session import Session, now
-from everhold.session.settings import OverlapRule, RuleName, Settings
-from everhold.session.setup import Setup, set_up
+from everhold.session.settings import HoldoutOptions, OverlapRule, RuleName, Settings
+from everhold.session.setup import Setup, new_setup
 from everhold.session.study import audit_study, create_study, open_study, rehearse_study, require_new
-from everhold.statistics import is_statistic, settled
-from everhold.statistics.declared import Declared
+from everhold.statistics import checked_statistic, is_statistic
+from everhold.statistics.declared import DeclaredColumns
 from everhold.statistics.means import Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.rehearsal import Rehearsal, as_answer
-from everhold.statistics.shortcuts import asked
+from everhold.statistics.shortcuts import shortcut
 from everhold.statistics.spread import Correlation, Variance
 from everhold.statistics.statistic import Batch, Statistic, run
 from everhold.statistics.tables import Histogram, Table
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from everhold.queries.protocol import Mechanism, Outcome
     from everhold.queries.request import Request
 
-__all__ = ["Holdout"]
+__all__ = ["Holdout", "holdout_without_rows"]
 
 R = TypeVar("R")
 
@@ -121,33 +121,36 @@ class Holdout:
         overlap: OverlapRule = "refuse",
         rounds: int | None = None,
     ) -> None:
-        if isinstance(data, Setup):  # made ready by `open` or `rehearse`
-            setup = data
-        else:
-            settings = Settings(
-                confidence=confidence,
-                half_width=half_width,
-                rule=rule,
-                density=density,
-                known_rows=known_rows,
-                seed=fresh_seed() if seed is None else seed,
-                tolerance=tolerance,
-                overlap=overlap,
-                rounds=rounds,
-            )
-            setup = set_up(data, prior, settings, schema=schema, unit=unit, engine=engine, memory_limit=memory_limit)
-            pool = setup.public.pool
-            if pool is not None and (advice := small_reference(setup.session.size, pool.draws)) is not None:
-                warnings.warn(ReferenceWarning(advice), stacklevel=2)
+        settings = Settings(
+            confidence=confidence,
+            half_width=half_width,
+            rule=rule,
+            density=density,
+            known_rows=known_rows,
+            seed=fresh_seed() if seed is None else seed,
+            tolerance=tolerance,
+            overlap=overlap,
+            rounds=rounds,
+        )
+        setup = new_setup(data, prior, settings, schema=schema, unit=unit, engine=engine, memory_limit=memory_limit)
+        pool = setup.public.pool
+        if pool is not None and (advice := small_reference(setup.session.size, pool.draws)) is not None:
+            warnings.warn(ReferenceWarning(advice), stacklevel=2)
+        self._start(setup)
+
+    def _start(self, setup: Setup) -> None:
+        """Answer from this session, which is ready."""
         self._setup = setup
         self.session = setup.session
         self.schema: Schema = setup.public.schema
         self.settings: Settings = setup.settings
         self.prior: Prior = setup.prior
-        self.public: Public = setup.public
+        self.public: PublicSide = setup.public
 
     @classmethod
-    def create(cls, path: str | Path, data: object, *, prior: Prior | Split, **settings: Any) -> Holdout:
+    def create(
+        cls, path: str | Path, data: object, *, prior: Prior | Split, **options: Unpack[HoldoutOptions]
+    ) -> Holdout:
         """A durable study: the same as `Holdout(data, prior=..., ...)`, with its record in a file.
 
         Three files appear: the study itself, which holds no private row and may be shown to anybody who should check it;
@@ -157,16 +160,15 @@ class Holdout:
             path: of the study, which must not exist; `study.everhold` by custom.
             data: the private rows. A path is remembered in the key file, so that `open` finds them again.
             prior: as for `Holdout`; it must have fixed rows.
-            settings: as for `Holdout`.
+            options: as for `Holdout`.
         """
         require_new(Path(path))
-        holdout = cls(data, prior=prior, **settings)
+        holdout = cls(data, prior=prior, **options)
         create_study(Path(path), holdout._setup, data)
         return holdout
 
-    @classmethod
+    @staticmethod
     def open(
-        cls,
         path: str | Path,
         *,
         data: object = None,
@@ -183,7 +185,7 @@ class Holdout:
                 older or another, is refused.
             engine, memory_limit: as for `Holdout`.
         """
-        return cls(open_study(Path(path), data, expect_head, engine, memory_limit))
+        return _FromStudy(open_study(Path(path), data, expect_head, engine, memory_limit))
 
     @staticmethod
     def with_mechanism(data: object, build: Callable[[int], Mechanism[P]]) -> Session[P]:
@@ -193,7 +195,7 @@ class Holdout:
 
     def release(self) -> None:
         """Release a durable study, so that another process may ask. Nothing is lost: every returned answer is recorded."""
-        if (store := self.session._journal.store) is not None:
+        if (store := self.session.store) is not None:
             store.close()
 
     def pause(self) -> None:
@@ -228,7 +230,7 @@ class Holdout:
     @property
     def head(self) -> str:
         """Where a durable study stands: note it down, and `open(expect_head=...)` refuses every older copy."""
-        store = self.session._journal.store
+        store = self.session.store
         if store is None:
             raise LedgerError("this holdout is in memory only. Make it durable with Holdout.create(path, ...).")
         return str(store.head)
@@ -256,7 +258,7 @@ class Holdout:
     @property
     def budget(self) -> Budget:
         """What has been disclosed so far, and what of the failure probability has been spent."""
-        return self.session.acting().budget
+        return self.session.acting_mechanism().budget
 
     @property
     def journal(self) -> Journal:
@@ -278,7 +280,7 @@ class Holdout:
         journal = self.journal
         rounds = [logged_round(past, journal.asked_by(past.number)) for past in journal]
         asked = as_asked(rounds, [logged_finding(*one) for one in journal.findings])
-        return in_order(asked, [logged_act(*one) for one in journal.performed])
+        return in_order(asked, [logged_act(*one) for one in journal.acts])
 
     @property
     def price_text(self) -> str:
@@ -351,7 +353,7 @@ class Holdout:
         return self._ask_statistic(cast("Statistic[Any]", question), request_id, who)
 
     def _ask_statistic(self, wanted: Statistic[R], request_id: str | None, who: str | None) -> R:
-        wanted = settled(wanted)
+        wanted = checked_statistic(wanted)
         at = AskedBy(now(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
         count = 0
         paid: list[Answer] = []
@@ -361,7 +363,7 @@ class Holdout:
             count += len(batch)
             first = count - len(batch) + 1
             try:
-                answers = self.session.ask_many(batch, request_id=at.request, who=at.who, time=at.time, first=first)
+                answers = self.session.ask_parts(batch, at, first=first)
             except PrecisionExhausted as refusal:  # what was answered before it is charged, and returned with it
                 refusal.answers = [*paid, *refusal.answers]
                 raise
@@ -372,9 +374,9 @@ class Holdout:
         self.record_finding(wanted, found, at)
         return found
 
-    def declared(self, most_cells: int = 10_000) -> Declared:
+    def declared(self, most_cells: int = 10_000) -> DeclaredColumns:
         """The declared columns, and what statistics may know of the public side."""
-        return declared_by(cast(Everhold, self.session.mechanism), self.schema, most_cells)
+        return declared_columns(cast(Everhold, self.session.mechanism), self.schema, most_cells)
 
     def record_finding(self, wanted: Statistic[Any], found: Any, at: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
@@ -387,17 +389,14 @@ class Holdout:
         *,
         request_id: str | None = None,
         who: str | None = None,
-        time: str | None = None,
-        first: int = 1,
     ) -> list[Answer]:
         """Answer several questions in order. All of them are checked before the first is charged; all are recorded at once.
 
         Questions given as text are evaluated in one scan of the rows, and what they have in common is computed once.
         A refusal on the way (`PrecisionExhausted`) carries the answers before it, as `error.answers`. With a
-        `request_id` the questions have the ids `<request_id>/1`, `<request_id>/2` …, or from `first` on. `time`: what the
-        record says of when; the moment of asking when left out.
+        `request_id` the questions have the ids `<request_id>/1`, `<request_id>/2` ….
         """
-        return self.session.ask_many(questions, request_id=request_id, who=who, time=time, first=first)
+        return self.session.ask_many(questions, request_id=request_id, who=who)
 
     def ask_each(self, requests: Sequence[Request]) -> list[Answer | EverholdError]:
         """Answer questions of several people in one turn: one scan, one record, each as if it were asked alone.
@@ -493,8 +492,8 @@ class Holdout:
         who: str | None,
         expects: Sequence[float | None] | None,
     ) -> list[Any]:
-        acting, part = self.acting, as_share(share)
-        things = acting.things(questions)
+        acts, part = self.acts, as_share(share)
+        things = acts.things(questions)
         time = self.session.when or now()
         at = AskedBy(time, require_text(who or self.who, "who"), require_text(request_id, "request_id"))
         count = 0
@@ -502,22 +501,14 @@ class Holdout:
         def parts(batch: Batch) -> list[Answer]:
             nonlocal count
             count += len(batch)
-            return self.session.read_many(
-                batch,
-                kind=kind,
-                share=part,
-                expects=expects,
-                request_id=at.request,
-                who=at.who,
-                time=at.time,
-                first=count - len(batch) + 1,
-            )
+            first = count - len(batch) + 1
+            return self.session.read_parts(batch, at, kind=kind, share=part, expects=expects, first=first)
 
         if kind == "close" and not cast(Everhold, self.session.mechanism).closed:
-            acting.require_one_batch(things)
+            acts.require_one_batch(things)
         results = lockstep(things, parts, self.declared())
         if kind == "close" and not cast(Everhold, self.session.mechanism).closed:
-            self.session.perform(Begun("close", (), {"share": "1"}), lambda: None, request_id=at.request, who=at.who)
+            self.session.perform(ActStart("close", (), {"share": "1"}), lambda: None, request_id=at.request, who=at.who)
         for thing, found in zip(things, results, strict=True):
             if is_statistic(thing):
                 self.record_finding(thing, found, at)
@@ -541,7 +532,7 @@ class Holdout:
             weights: how probable it is, by what is publicly known, that each is best. A likely winner costs less.
             request_id, who: as for `ask`.
         """
-        return self.acting.best_of(questions, weights, request_id, who)
+        return self.acts.best_of(questions, weights, request_id, who)
 
     def is_better(
         self,
@@ -556,7 +547,7 @@ class Holdout:
 
         It says nothing certain about the population; `compare` does.
         """
-        return self.acting.is_better(first, second, by, request_id, who)
+        return self.acts.is_better(first, second, by, request_id, who)
 
     def compare(
         self,
@@ -583,7 +574,7 @@ class Holdout:
             share, request_id, who: as for `read`.
         """
         wanted = {"low": low, "high": high, "given": given}
-        return self.acting.compare(first, second, wanted, share, request_id, who)
+        return self.acts.compare(first, second, wanted, share, request_id, who)
 
     def certify(
         self, answer: Answer | int, *, share: float | None = None, request_id: str | None = None, who: str | None = None
@@ -593,23 +584,23 @@ class Holdout:
         It discloses nothing new: the interval follows from what the earlier answer disclosed.
         """
         number = answer if isinstance(answer, int) else answer.round
-        return self.acting.certify(number, share, request_id, who)
+        return self.acts.certify(number, share, request_id, who)
 
     @property
-    def acting(self) -> Acting:
+    def acts(self) -> Acts:
         """The acts beyond asking, over this session."""
-        return Acting(self.session, self.declared())
+        return Acts(self.session, self.declared())
 
-    share = asked(Share)
-    mean = asked(Mean)
-    difference = asked(Difference)
-    ratio = asked(Ratio)
-    median = asked(Median)
-    quantile = asked(Quantile)
-    variance = asked(Variance)
-    correlation = asked(Correlation)
-    histogram = asked(Histogram)
-    table = asked(Table)
+    share = shortcut(Share)
+    mean = shortcut(Mean)
+    difference = shortcut(Difference)
+    ratio = shortcut(Ratio)
+    median = shortcut(Median)
+    quantile = shortcut(Quantile)
+    variance = shortcut(Variance)
+    correlation = shortcut(Correlation)
+    histogram = shortcut(Histogram)
+    table = shortcut(Table)
 
     # the public side -----------------------------------------------------------------------------------------------
 
@@ -626,7 +617,7 @@ class Holdout:
         """
         if not is_statistic(question):
             return self.session.try_out(question)
-        wanted = settled(cast("Statistic[Any]", question))
+        wanted = checked_statistic(cast("Statistic[Any]", question))
         return run(wanted.steps(self.declared()), lambda batch: [as_answer(self.session.try_out(one)) for one in batch])
 
     @property
@@ -641,10 +632,10 @@ class Holdout:
         else:
             self.session.query(question)
 
-    @classmethod
-    def rehearse(cls, path: str | Path) -> Rehearsal:
+    @staticmethod
+    def rehearse(path: str | Path) -> Rehearsal:
         """A durable study's rehearsal, for anybody who has its file: no private rows, no key, nothing spent."""
-        return cls(rehearse_study(Path(path))).rehearsal
+        return holdout_without_rows(path).rehearsal
 
     # the past ------------------------------------------------------------------------------------------------------
 
@@ -681,3 +672,15 @@ class Holdout:
             f"Holdout({self.size:,} private {draws}, rounds: {self.rounds:,}, surprises: {self.surprises:,}; "
             f"{self.price_text})"
         )
+
+
+class _FromStudy(Holdout):
+    """A holdout whose settings, public side and record a study's file gave."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._start(setup)
+
+
+def holdout_without_rows(path: str | Path) -> Holdout:
+    """A study's holdout for anybody who has its file: its public side can be tried, and nothing can be asked."""
+    return _FromStudy(rehearse_study(Path(path)))

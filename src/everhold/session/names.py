@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import QuestionError, RequestConflict, require_number
-from everhold.ledger.rounds import Digest, Recorded
+from everhold.ledger.rounds import Digest, RecordedQuestion
 from everhold.queries.expression.canonical import looks_like_text
 
 if TYPE_CHECKING:
@@ -58,7 +58,9 @@ def _is_round(mechanism: Mechanism[Any], query: Query, earlier: Round) -> bool:
     if query.name is not None or earlier.name is not None:
         return query.name == earlier.name and identity(mechanism, query) == earlier.identity
     kept = earlier.question
-    digest = kept.sha256 if isinstance(kept, Digest) else kept.packed.digest if isinstance(kept, Recorded) else None
+    digest = (
+        kept.sha256 if isinstance(kept, Digest) else kept.packed.digest if isinstance(kept, RecordedQuestion) else None
+    )
     if digest is None:
         return query == kept  # a callable over rows that are drawn anew
     return mechanism.identity(query) == digest

@@ -14,18 +14,18 @@ from everhold.mechanism.estimator import Draws, FreshEstimator, PoolEstimator
 from everhold.mechanism.everhold import Everhold
 from everhold.priors.pool import Pool, Prior
 from everhold.queries.rng import stream_rng
-from everhold.statistics.declared import Declared
+from everhold.statistics.declared import DeclaredColumns
 
 if TYPE_CHECKING:
     from everhold.data.table import Table
     from everhold.session.settings import Settings
 
-__all__ = ["Public", "build", "declared_by"]
+__all__ = ["PublicSide", "build_mechanism", "declared_columns"]
 
 _LOOK_AT = 2048  # fresh rows that a schema is proposed from
 
 
-class Public:
+class PublicSide:
     """The prior made ready: a pool drawn once, or a way to draw; its rows as the schema declares them."""
 
     def __init__(self, prior: Prior, seed: int, schema: Schema | None, unit: str | None) -> None:
@@ -68,7 +68,7 @@ def _draws(pool: Pool) -> Draws:
     return Draws(pool.rows, pool.size, pool.weights, pool.draws)
 
 
-def build(rows: int, public: Public, settings: Settings) -> Everhold:
+def build_mechanism(rows: int, public: PublicSide, settings: Settings) -> Everhold:
     """Everhold's mechanism in its first state."""
     rule = settings.make_rule(public.density)
     estimator: PoolEstimator | FreshEstimator
@@ -87,6 +87,6 @@ def build(rows: int, public: Public, settings: Settings) -> Everhold:
     )
 
 
-def declared_by(mechanism: Everhold, schema: Schema, most_cells: int) -> Declared:
+def declared_columns(mechanism: Everhold, schema: Schema, most_cells: int) -> DeclaredColumns:
     """The declared columns, with what statistics may know of the public side: the prior, which never changes."""
-    return Declared(schema, most_cells, mechanism.grouped, lambda query: 0.5 * (1.0 + mechanism.prior(query)))
+    return DeclaredColumns(schema, most_cells, mechanism.grouped, lambda query: 0.5 * (1.0 + mechanism.prior(query)))

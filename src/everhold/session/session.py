@@ -6,42 +6,29 @@ mechanism was built on, or whether the journal is a file.
 
 from __future__ import annotations
 
-import os
-import time as clock
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Literal
-from weakref import ref
 
 from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, QuestionError, RequestConflict
 from everhold.ledger.audit import Audit, audit
 from everhold.ledger.codec import (
     AskedBy,
-    BegunEntry,
-    DoneEntry,
-    FindingEntry,
-    Repeat,
-    question_from_dict,
     question_to_dict,
-    read_entry,
 )
 from everhold.ledger.journal import Journal
 from everhold.ledger.replay import Analyst, replay
-from everhold.ledger.rounds import Begun, Done, Performed, RecordedFinding, Round, to_record
-from everhold.ledger.walk import charged, propose, returned, walk
+from everhold.ledger.rounds import ActStart, RecordedFinding
+from everhold.ledger.walk import propose
 from everhold.queries.act import ASK, Act
-from everhold.queries.expression import BoundedMean, Expression, expression
-from everhold.queries.expression.groups import GROUPED, QuantileOf
-from everhold.queries.expression.program import Batch, Columns, TooSlow
-from everhold.queries.expression.question import Evaluated, itself, size_of_query
-from everhold.queries.protocol import NOTHING, ActingMechanism, P
+from everhold.queries.expression import expression
+from everhold.queries.expression.groups import GROUPED
+from everhold.queries.expression.question import without_values
+from everhold.queries.protocol import ActingMechanism, P
 from everhold.queries.query import as_query
 from everhold.session.names import (
-    identity,
     require_batch,
     require_expect,
     require_name,
@@ -49,12 +36,15 @@ from everhold.session.names import (
     require_same,
     require_text,
 )
+from everhold.session.recorder import PlannedReading, Recorder
+from everhold.session.scan import Scanner
 from everhold.statistics import is_statistic
 
 if TYPE_CHECKING:
     from everhold.data.sample import Sample
     from everhold.data.table import Table
     from everhold.ledger.codec import AnyEntry
+    from everhold.ledger.store import Store
     from everhold.queries.answer import Answer, Preview
     from everhold.queries.expression.parser import Words
     from everhold.queries.expression.tree import Kind
@@ -62,14 +52,11 @@ if TYPE_CHECKING:
     from everhold.queries.protocol import Mechanism, Outcome
     from everhold.queries.query import Query
     from everhold.queries.request import Request
+    from everhold.session.scan import SumsByName
 
 __all__ = ["Session", "now"]
 
-Known = dict[str | None, "Sums"]
-"""Private sums by the name of their question."""
-
 _AT_ONCE = 1024  # questions of a batch that are scanned for together
-_LIGHT = 5_000_000  # parts times public rows: what takes less is not worth preparing
 
 
 def now() -> str:
@@ -77,40 +64,9 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Decided(Generic[P]):
-    """A round whose cell is known and which is not yet recorded."""
-
-    query: Query
-    proposal: P
-    cell: Outcome
-    identity: str | None
-    answer: Answer
-    at: AskedBy
-    act: Act
-    learnt: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Part:
-    """One reading of a batch that is under way."""
-
-    query: Query
-    act: Act
-    at: AskedBy
-
-
-def _linear(query: Query) -> Sequence[Query]:
-    """The linear questions that a text question is made of, where they are fixed by the question."""
-    if isinstance(query, QuantileOf):
-        return ()
-    return query.parts if isinstance(query, GROUPED) else (query,)
-
-
-class _Turn:
-    """A question that is being answered."""
-
-    __slots__ = ("__weakref__",)
+def _part_ids(request_id: str | None, first: int, count: int) -> list[str | None]:
+    """The ids of the parts of a request: `<id>/1`, `<id>/2` …"""
+    return [None if request_id is None else f"{request_id}/{number}" for number in range(first, first + count)]
 
 
 class Session(Generic[P]):
@@ -149,12 +105,8 @@ class Session(Generic[P]):
         self.when: str | None = None
         self._kinds = dict(sample.kinds if kinds is None else kinds)
         self._words = dict(words or {})
-        self._journal = Journal() if journal is None else journal
-        self._lock = RLock()
-        self._process = os.getpid()
-        self._asking: Callable[[], _Turn | None] = lambda: None
-        self._decided: _Decided[P] | None = None
-        self._reading: list[_Part] = []
+        self._scanner = Scanner(sample, public_rows)
+        self._recorder = Recorder(self.mechanism, Journal() if journal is None else journal, self._scanner, self._kinds)
 
     # where it stands -----------------------------------------------------------------------------------------------
 
@@ -182,6 +134,10 @@ class Session(Generic[P]):
         return self.mechanism.spent
 
     @property
+    def _journal(self) -> Journal:
+        return self._recorder.journal
+
+    @property
     def journal(self) -> Journal:
         """The record of all rounds."""
         self._require_sound()
@@ -194,15 +150,20 @@ class Session(Generic[P]):
         return self._journal.transcript()
 
     @property
+    def store(self) -> Store | None:
+        """The study's file, broken or not; None where the record is in memory only."""
+        return self._journal.store
+
+    @property
     def broken(self) -> bool:
         """Whether a record could not be written, so that nothing more is returned until the study is opened again."""
-        return self._journal.store is not None and self._journal.store.broken
+        return self._recorder.broken
 
     @property
     def usable(self) -> bool:
         """Whether it can be asked: in the process that opened it, neither broken nor closed."""
-        store = self._journal.store
-        return os.getpid() == self._process and (store is None or not (store.broken or store.closed))
+        store = self.store
+        return self._recorder.in_own_process and (store is None or not (store.broken or store.closed))
 
     def _require_sound(self) -> None:
         """A round that was decided and not recorded must not show, not even as a number."""
@@ -242,7 +203,7 @@ class Session(Generic[P]):
         time = self.when or now()
         at = AskedBy(time, require_text(who or self.who, "who"), require_text(request_id, "request_id"))
         act = ASK if expect is None else Act(expect=require_expect(expect))
-        with self._turn():
+        with self._recorder.turn():
             found = self._answers([(query, at)], act=act)[0]
             if isinstance(found, EverholdError):
                 raise found
@@ -250,22 +211,25 @@ class Session(Generic[P]):
             return found
 
     def ask_many(
-        self,
-        questions: Iterable[object],
-        *,
-        request_id: str | None = None,
-        who: str | None = None,
-        time: str | None = None,
-        first: int = 1,
+        self, questions: Iterable[object], *, request_id: str | None = None, who: str | None = None
     ) -> list[Answer]:
         """Answer several questions in order. `Holdout.ask_many` says more."""
+        return self._ask_in_order(questions, None, who, request_id, 1)
+
+    def ask_parts(self, questions: Iterable[object], at: AskedBy, *, first: int = 1) -> list[Answer]:
+        """Answer a part of a larger request, which is recorded as of one time. Its request ids count from `first`."""
+        return self._ask_in_order(questions, at.time, at.who, at.request, first)
+
+    def _ask_in_order(
+        self, questions: Iterable[object], time: str | None, who: str | None, request_id: str | None, first: int
+    ) -> list[Answer]:
         who = require_text(who or self.who, "who")
         require_text(request_id, "request_id")
         if callable(questions) or not isinstance(questions, Iterable) or isinstance(questions, str):
             raise QuestionError("ask_many takes a list of questions; for a single one there is ask.")
         queries = [self.query(question) for question in questions]
-        requests = [None if request_id is None else f"{request_id}/{first + place}" for place in range(len(queries))]
-        with self._turn():
+        requests = _part_ids(request_id, first, len(queries))
+        with self._recorder.turn():
             queries = [self._checked(query) for query in queries]
             require_batch(self.mechanism, self._journal, queries, requests)
             asked = [(query, AskedBy(time or now(), who, one)) for query, one in zip(queries, requests, strict=True)]
@@ -296,7 +260,7 @@ class Session(Generic[P]):
         is raised: then nobody gets an answer.
         """
         asked = [self._requested(request) for request in requests]
-        with self._turn():
+        with self._recorder.turn():
             answers = self._answers([one for one in asked if not isinstance(one, EverholdError)])
             self._journal.flush()
         following = iter(answers)
@@ -322,78 +286,22 @@ class Session(Generic[P]):
                 try:
                     found.append(self._answer(evaluated.get(name, query), at, sums, act))
                 except (QuestionError, RequestConflict, PrecisionExhausted) as refusal:
-                    if self._decided is not None:  # the private sum was seen: this cannot be reported as a refusal
+                    if self._recorder.has_decided:  # the private sum was seen: this cannot be reported as a refusal
                         raise
                     found.append(refusal)
                     if stop:
                         return found
         return found
 
-    def _scan(self, queries: Sequence[Query]) -> tuple[dict[str | None, Query], Known]:
+    def _scan(self, queries: Sequence[Query]) -> tuple[dict[str | None, Query], SumsByName]:
         """The batch's text questions that are new, evaluated on both sides at once; by name."""
-        new = {query.name: query for query in queries if query.text and self._journal.named(query.name) is None}
-        linear = {part.name: part for query in new.values() for part in _linear(query)}
-        if len(linear) < 2 or getattr(self.mechanism, "closed", False):
+        if getattr(self.mechanism, "closed", False):
             return {}, {}
-        sums: Known = dict(zip(linear, self.sample.sums_of(list(linear.values())), strict=True))
-        ready: dict[str | None, Query] = {name: query for name, query in new.items() if isinstance(query, Evaluated)}
-        texts = [query for query in new.values() if isinstance(query, Expression | BoundedMean)]
-        if self.public_rows is not None and texts:
-            ready |= {query.name: query for query in self._evaluated(texts, None)}
-        return ready, sums
+        return self._scanner.scan(
+            {query.name: query for query in queries if query.text and self._journal.named(query.name) is None}
+        )
 
-    def sums(self, needs: Sequence[Query], scale: Scale, part: Any = None, known: Known | None = None) -> list[Sums]:
-        """The private sums of linear questions: texts in one scan, where they are not known yet."""
-        known = {} if known is None or part is not None else known
-        if part is not None or not all(need.text for need in needs):
-            return [self.sample.sums(need, scale, part) for need in needs]
-        missing = [need for need in needs if need.name not in known]
-        if len(missing) < 2:
-            return [known[need.name] if need.name in known else self.sample.sums(need, scale, part) for need in needs]
-        found = dict(zip((need.name for need in missing), self.sample.sums_of(missing), strict=True))
-        return [known[need.name] if need.name in known else found[need.name] for need in needs]
-
-    def _evaluated(self, texts: Sequence[Expression | BoundedMean], until: float | None) -> list[Evaluated]:
-        """Text questions on the fixed public rows, in one scan."""
-        rows = self.public_rows
-        if rows is None:
-            raise QuestionError("there are no fixed public rows.")
-        values = Batch(texts, Columns(rows)).values(rows.row_count, until=until)
-        return [
-            Evaluated.from_scan(query, found, rows.row_count, rows.units)
-            for query, found in zip(texts, values, strict=True)
-        ]
-
-    def prepared(self, queries: Sequence[Query], *, seconds: float) -> list[Query]:
-        """Text questions with their values on the public rows, so that asking them is quick. Any thread may call it.
-
-        Small questions are returned as they are. No private row is read.
-
-        Raises:
-            QuestionError: it takes longer than so many seconds.
-        """
-        if self.is_light(queries):
-            return list(queries)
-        return [self._prepared(query, seconds) for query in queries]
-
-    def _prepared(self, query: Query, seconds: float) -> Query:
-        if not isinstance(query, Expression | BoundedMean) or self.public_rows is None:
-            return query
-        try:
-            return self._evaluated([query], clock.monotonic() + seconds)[0]
-        except TooSlow:
-            raise QuestionError(
-                f"the question takes longer than {seconds:g} s on the public rows. Expected a smaller one."
-            ) from None
-
-    def is_light(self, queries: Sequence[Query]) -> bool:
-        """Whether questions are so small together that they need not be prepared: by sizes and the number of public rows."""
-        rows = 0 if self.public_rows is None else self.public_rows.row_count
-        return sum(size_of_query(query) for query in queries if not isinstance(query, Evaluated)) * rows <= _LIGHT
-
-    # one turn ------------------------------------------------------------------------------------------------------
-
-    def _answer(self, query: Query, at: AskedBy, known: Known, act: Act = ASK) -> Answer:
+    def _answer(self, query: Query, at: AskedBy, known: SumsByName, act: Act = ASK) -> Answer:
         """Answer one query without flushing. `known`: private sums that a scan of the batch already computed."""
         mechanism = self.mechanism
         if (earlier := self._journal.requested(at.request)) is not None:
@@ -405,71 +313,56 @@ class Session(Generic[P]):
             self._journal.repeat(earlier.number, at)
             return earlier.answer
         proposal = propose(mechanism, query, act)
-        return self._decide(query, proposal, at, act, known)
+        return self._recorder.decide(query, proposal, at, act, known)
 
-    def _decide(self, query: Query, proposal: P, at: AskedBy, act: Act, known: Known) -> Answer:
-        """Read the private sums that a proposal needs, and end the round."""
-        mechanism = self.mechanism
-        named = identity(mechanism, query, proposal)
-        sums = self.sums(mechanism.needs(proposal), proposal.reading.scale, mechanism.part(proposal), known)
-        cell = mechanism.decide(proposal, sums)
-        # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
-        answer = mechanism.answer(proposal, cell)
-        answer = answer.as_share() if query.yes_no else answer
-        self._decided = _Decided(query, proposal, cell, named, answer, at, act, len(mechanism.fit))
-        return self._settle(self._decided)
+    # on both sides -------------------------------------------------------------------------------------------------
 
-    def _settle(self, decided: _Decided[P]) -> Answer:
-        """End the decided round: learn, record, and only then return. Ends it later if it is interrupted on the way."""
-        query, proposal, cell = decided.query, decided.proposal, decided.cell
-        if self.mechanism.rounds < proposal.round:
-            self.mechanism.absorb(proposal, cell)
-        if len(self._journal) < proposal.round:
-            fit = self.mechanism.fit if len(self.mechanism.fit) > decided.learnt else None
-            kept = to_record(query, proposal, surprise=cell is not None, whole=self.mechanism.fresh)
-            done = Round(
-                decided.answer,
-                cell,
-                fit,
-                proposal.reading,
-                kept,
-                query.name,
-                decided.identity,
-                decided.act,
-                self.mechanism.cost(proposal, cell),
-                self.mechanism.counts(proposal, cell),
-            )
-            self._journal.commit(done, decided.at)
-        elif self._journal[proposal.round].answer is not decided.answer:
-            if (store := self._journal.store) is not None:
-                store.fail()
-            raise LedgerError(f"round {proposal.round} is recorded already, with another answer. Open the study again.")
-        self._decided = None
-        return decided.answer
+    def sums(
+        self, needs: Sequence[Query], scale: Scale, part: Any = None, known: SumsByName | None = None
+    ) -> list[Sums]:
+        """The private sums of linear questions: texts in one scan, where they are not known yet."""
+        return self._scanner.sums(needs, scale, part, known)
+
+    def sums_needed(self, proposals: Sequence[P]) -> SumsByName:
+        """The private sums of all text questions that several proposals need, in one scan."""
+        return self._recorder.sums_needed(proposals)
+
+    def prepare(self, queries: Sequence[Query], *, seconds: float) -> list[Query]:
+        """Text questions with their values on the public rows, so that asking them is quick. Any thread may call it.
+
+        Small questions are returned as they are. No private row is read.
+
+        Raises:
+            QuestionError: it takes longer than so many seconds.
+        """
+        return self._scanner.prepare(queries, seconds=seconds)
+
+    def is_light(self, queries: Sequence[Query]) -> bool:
+        """Whether questions are so small together that they need not be prepared: by sizes and the number of public rows."""
+        return self._scanner.is_light(queries)
 
     # readings ------------------------------------------------------------------------------------------------------
 
-    def read_many(
+    def read_parts(
         self,
         questions: Sequence[object],
+        at: AskedBy,
         *,
         kind: Literal["read", "close"] = "read",
         share: Fraction | None = None,
         expects: Sequence[float | None] | None = None,
-        request_id: str | None = None,
-        who: str | None = None,
-        time: str | None = None,
         first: int = 1,
     ) -> list[Answer]:
-        """Read several questions at one price: all are fixed before the first is read. `Holdout.read_many` says more."""
-        who = require_text(who or self.who, "who")
-        require_text(request_id, "request_id")
+        """Read several questions at one price: all are fixed before the first is read. `Holdout.read_many` says more.
+
+        Like `ask_parts`, they may be a part of a larger request.
+        """
         queries = [self.query(question) for question in questions]
         guesses = [None] * len(queries) if expects is None else [require_expect(one) for one in expects]
-        ids = [None if request_id is None else f"{request_id}/{first + place}" for place in range(len(queries))]
-        ats = [AskedBy(time or now(), who, one) for one in ids]
-        with self._turn():
-            mechanism = self.acting()
+        ids = _part_ids(at.request, first, len(queries))
+        ats = [AskedBy(at.time, at.who, one) for one in ids]
+        with self._recorder.turn():
+            mechanism = self.acting_mechanism()
             require_batch(self.mechanism, self._journal, queries, ids)
             for one in ids:
                 if (earlier := self._journal.requested(one)) is not None and earlier.act.kind == "ask":
@@ -477,11 +370,11 @@ class Session(Generic[P]):
                         f"request id {one!r} belongs to an ask (round {earlier.number}). Expected a new id for a reading. "
                         "Nothing was charged."
                     )
-            wanted = self.to_read(queries, ats, kind)
+            wanted = self._unread(queries, ats, kind)
             made: dict[int, int] = {}
             if wanted:
                 parts = [
-                    _Part(
+                    PlannedReading(
                         self.mechanism.prepare(queries[place]),
                         Act(kind, len(wanted), number, share, guesses[place]),
                         ats[place],
@@ -497,32 +390,21 @@ class Session(Generic[P]):
                     "expect": [part.act.expect for part in parts],
                     "requests": [part.at.request for part in parts],
                 }
-                asked = tuple(question_to_dict(itself(part.query)) for part in parts)
-                self._journal.begin(Begun(kind, asked, options), AskedBy(ats[0].time, who, request_id))
-                self._journal.flush()
+                asked = tuple(question_to_dict(without_values(part.query)) for part in parts)
                 made = {place: len(self._journal) + number for number, place in enumerate(wanted, 1)}
-                self._reading = parts
-                self._read_parts(self.needed(offers))
+                self._recorder.read_batch(ActStart(kind, asked, options), at, parts, offers)
             answers: list[Answer] = []
-            for place, at in enumerate(ats):
-                past = self._journal[made[place]] if place in made else self._journal.requested(at.request)
+            for place, asked_by in enumerate(ats):
+                past = self._journal[made[place]] if place in made else self._journal.requested(asked_by.request)
                 past = past or self._journal.read_as(queries[place].name)
                 if past is None:
                     raise LedgerError("a reading is not where it was recorded. Open the study again.")
-                self._journal.repeat(past.number, at)
+                self._journal.repeat(past.number, asked_by)
                 answers.append(past.answer)
             self._journal.flush()
             return answers
 
-    def _read_parts(self, known: Known) -> None:
-        """Read the parts of a batch that are left, and make all of them durable together."""
-        while self._reading:
-            part = self._reading[0]
-            self._decide(part.query, propose(self.mechanism, part.query, part.act), part.at, part.act, known)
-            self._reading = self._reading[1:]
-        self._journal.flush()
-
-    def to_read(self, queries: Sequence[Query], ats: Sequence[AskedBy], kind: str) -> list[int]:
+    def _unread(self, queries: Sequence[Query], ats: Sequence[AskedBy], kind: str) -> list[int]:
         """The places of questions that have to be read now: each once, and none that was read before."""
         seen: set[str] = set()
         found: list[int] = []
@@ -538,169 +420,53 @@ class Session(Generic[P]):
                 seen.add(query.name)
         return found
 
-    def needed(self, offers: Sequence[Any]) -> Known:
-        """The private sums of all text questions that several proposals need, in one scan."""
-        needs = {need.name: need for offer in offers for need in self.mechanism.needs(offer) if need.text}
-        return dict(zip(needs, self.sample.sums_of(list(needs.values())), strict=True)) if needs else {}
-
-    def acting(self) -> ActingMechanism:
+    def acting_mechanism(self) -> ActingMechanism:
         """The mechanism, for acts beyond asks."""
-        if not isinstance(self.mechanism, ActingMechanism):
-            raise QuestionError("this mechanism answers asks only: it has no readings, selections or verdicts.")
-        return self.mechanism
+        return self._recorder.acting_mechanism()
 
     # acts that are not made of rounds ------------------------------------------------------------------------------
 
     def perform(
         self,
-        begun: Begun,
+        start: ActStart,
         decide: Callable[[], int | bool | str | None],
         *,
         request_id: str | None,
         who: str | None,
-        time: str | None = None,
     ) -> dict[str, Any]:
-        """Do an act: record that it begins, read the private rows, charge, record how it ended, and only then return.
-
-        Args:
-            begun: everything that is fixed beforehand.
-            decide: reads the private rows and returns what is disclosed. It must not raise for anything in them.
-        """
-        time = time or self.when or now()
-        at = AskedBy(time, require_text(who or self.who, "who"), require_text(request_id, "request_id"))
-        with self._turn():
-            if (earlier := self._journal.performed_as(at.request)) is not None:
-                if earlier.begun != begun:
-                    raise RequestConflict(
-                        f"request id {at.request!r} belongs to another act. Expected a new id for a new act. Nothing was "
-                        "charged."
-                    )
-                return earlier.done.result
-            if self._journal.requested(at.request) is not None:
-                raise RequestConflict(
-                    f"request id {at.request!r} belongs to a question. Expected a new id for a new act. Nothing was charged."
-                )
-            mechanism = self.acting()
-            mechanism.require_open()
-            self._journal.begin(begun, at)
-            self._journal.flush()
-            outcome = decide()
-            price, budget = charged(mechanism.budget, begun, outcome)
-            result = returned(mechanism, begun, outcome, price, list(self._journal))
-            mechanism.pay(budget)
-            if begun.kind == "close":
-                mechanism.shut()
-            self._journal.end(Done(outcome, result), at)
-            self._journal.flush()
-            return result
-
-    def finish_pending(self) -> None:
-        """End an act that was interrupted: what began is read, where its questions are text, and charged in any case."""
-        if (pending := self._journal.pending) is None:
-            return
-        begun, at = pending
-        if begun.kind in ("read", "close"):
-            self._finish_reading(begun, at)
-        else:
-            self._interrupt(begun, at)
-
-    def _interrupt(self, begun: Begun, at: AskedBy) -> None:
-        """Charge an act that cannot be ended, and record that nothing came of it."""
-        mechanism = self.acting()
-        mechanism.pay(charged(mechanism.budget, begun, None, interrupted=True)[1])
-        self._journal.end(Done(None, {}, interrupted=True), at)
-        self._journal.flush()
-
-    def _finish_reading(self, begun: Begun, at: AskedBy) -> None:
-        """Readings are recorded together, so that none of a pending batch was recorded."""
-        questions = [question_from_dict(one, self._kinds) for one in begun.asked]
-        share = None if begun.options["share"] is None else Fraction(begun.options["share"])
-        if any(query is None for query in questions):
-            self._interrupt(begun, at)
-            return
-        queries = [query for query in questions if query is not None]
-        kind: Literal["read", "close"] = "close" if begun.kind == "close" else "read"
-        expects, requests = begun.options["expect"], begun.options["requests"]
-        self._reading = [
-            _Part(
-                query,
-                Act(kind, len(queries), place + 1, share, expects[place]),
-                AskedBy(at.time, at.who, requests[place]),
-            )
-            for place, query in enumerate(queries)
-        ]
-        self._read_parts({})
-
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """One question at a time, in the process that opened the session, after anything that was interrupted."""
-        with self._lock:
-            if os.getpid() != self._process:
-                raise LedgerError(
-                    "this holdout was opened in another process, and asking here would fork its record. Ask where it was "
-                    "opened, or open it after the processes have parted."
-                )
-            if self._asking() is not None:
-                raise QuestionError("a question cannot ask the holdout while it is being answered: ask beforehand.")
-            self._journal.require_open()
-            # The thread that holds the lock is in a turn as long as this object lives, whatever interrupts what follows.
-            turn = _Turn()
-            try:
-                self._asking = ref(turn)
-                self._recover()
-                self._journal.flush()
-                yield
-            except BaseException as error:
-                # In memory what was interrupted is ended before the next. In a file nobody knows how far it got.
-                store = self._journal.store
-                under_way = self._decided is not None or self._journal.pending is not None
-                if store is not None and (
-                    under_way or (self._journal.waiting and not isinstance(error, EverholdError))
-                ):
-                    store.fail()
-                elif isinstance(error, EverholdError) and self._journal.waiting and not under_way and not self.broken:
-                    self._journal.flush()  # what was decided before the error is recorded, though nobody sees it now
-                raise
-            finally:
-                del turn
-
-    def _recover(self) -> None:
-        """End what was interrupted in memory: a decided round, the rest of a batch of readings, another act."""
-        if self._decided is not None:
-            self._settle(self._decided)
-            if self._reading and self._reading[0].act.place <= self._journal[len(self._journal)].act.place:
-                self._reading = self._reading[1:]
-        if (pending := self._journal.pending) is None:
-            self._reading = []
-            return
-        begun, at = pending
-        if not self._reading or self._reading[0].act.place == 1:
-            self._reading = []
-            self._interrupt(begun, at)
-            return
-        while self._reading:  # some of the batch was read: the rest ends without a value
-            part = self._reading[0]
-            proposal = propose(self.mechanism, part.query, part.act)
-            answer = self.mechanism.answer(proposal, NOTHING)
-            answer = answer.as_share() if part.query.yes_no else answer
-            named = identity(self.mechanism, part.query, proposal)
-            learnt = len(self.mechanism.fit)
-            self._decided = _Decided(part.query, proposal, NOTHING, named, answer, part.at, part.act, learnt)
-            self._settle(self._decided)
-            self._reading = self._reading[1:]
-        self._journal.flush()
+        """Do an act, and return what it discloses when that is recorded. `Recorder.perform` says more."""
+        at = AskedBy(self.when or now(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
+        return self._recorder.perform(start, at, decide)
 
     def note_finding(self, finding: RecordedFinding, at: AskedBy) -> None:
         """Record a statistic and its result, durably, before anybody sees it."""
-        with self._turn():
-            self._journal.note_finding(finding, at)
-            self._journal.flush()
+        self._recorder.note_finding(finding, at)
+
+    # a study's life ------------------------------------------------------------------------------------------------
 
     def make_durable(self, journal: Journal) -> None:
         """Record in this journal from now on. Only before the first question."""
-        if len(self._journal):
-            raise LedgerError("a session that has answered questions cannot change its record.")
-        self._journal = journal
+        self._recorder.make_durable(journal)
+
+    def restore(self, entries: Iterable[AnyEntry], where: object) -> None:
+        """Take over what is recorded. Quiet asks only count; what disclosed something teaches what it taught then."""
+        self._recorder.restore(entries, where)
+
+    def finish_pending(self) -> None:
+        """End an act that was interrupted: what began is read, where its questions are text, and charged in any case."""
+        self._recorder.finish_pending()
+
+    def pause(self) -> None:
+        """Let another process ask; this one goes on after `resume`. Without a file there is nothing to do."""
+        self._recorder.pause()
+
+    def resume(self) -> None:
+        """Ask again here, after taking over what other processes have recorded meanwhile.
+
+        Raises:
+            LedgerBusy: another process is asking.
+        """
+        self._recorder.resume()
 
     # the public side, and the past ---------------------------------------------------------------------------------
 
@@ -709,77 +475,28 @@ class Session(Generic[P]):
 
         `parts`: how many would be read together.
         """
-        with self._turn():
+        with self._recorder.turn():
             query = self.query(question)
-            preview = self.mechanism.preview(query) if parts == 1 else self.acting().preview(query, parts=parts)
+            preview = (
+                self.mechanism.preview(query) if parts == 1 else self.acting_mechanism().preview(query, parts=parts)
+            )
             return preview.as_share() if query.yes_no else preview
 
     def audit(self) -> Audit:
         """Replay the record in memory without the private rows, bit for bit."""
-        with self._turn():
+        with self._recorder.turn():
             return audit(self.first_state(), self._journal.in_order())
 
     def replay(self, questions: Analyst | Iterable[object]) -> list[Answer]:
         """Every answer again from the transcript, the coins and the questions (or the analyst's program), without data."""
-        with self._turn():
-            if self._journal.performed or any(past.act != ASK for past in self._journal):
+        with self._recorder.turn():
+            if self._journal.acts or any(past.act != ASK for past in self._journal):
                 raise QuestionError(
                     "replay takes the questions of a session of plain asks, and this one has other acts. Expected "
                     "holdout.audit(), which replays every act from the record."
                 )
             readings = [record.reading for record in self._journal]
             return replay(self.first_state(), self.transcript, questions, readings=readings, read=self.query)
-
-    def pause(self) -> None:
-        """Let another process ask; this one goes on after `resume`. Without a file there is nothing to do."""
-        with self._lock:
-            if self._asking() is not None or self._decided is not None or self._journal.waiting:
-                raise LedgerError("a holdout cannot be paused while it answers. Pause it before or afterwards.")
-            if (store := self._journal.store) is not None and not store.broken:
-                store.pause()
-
-    def resume(self) -> None:
-        """Ask again here, after taking over what other processes have recorded meanwhile.
-
-        Raises:
-            LedgerBusy: another process is asking.
-        """
-        with self._lock:
-            if (store := self._journal.store) is None or not store.paused:
-                return
-            if os.getpid() != self._process:
-                raise LedgerError(
-                    "this holdout was opened in another process. Open it here after the processes have parted."
-                )
-            store.resume()
-            try:
-                entries = (read_entry(record, self._kinds, parse="surprises") for record in store.new_records())
-                self.restore(entries, store.path)
-                self.finish_pending()
-            except BaseException:  # half of what was recorded is taken over: nothing may be answered from that
-                store.fail()
-                raise
-
-    def restore(self, entries: Iterable[AnyEntry], where: object) -> None:
-        """Take over what is recorded. Quiet asks only count; what disclosed something teaches what it taught then."""
-
-        def record() -> Iterator[Round | Performed]:
-            for entry in entries:
-                if isinstance(entry, Repeat):
-                    self._journal.restore_request(entry.asked_by.request, entry.number)
-                elif isinstance(entry, FindingEntry):
-                    self._journal.restore_finding(entry.finding, entry.asked_by)
-                elif isinstance(entry, BegunEntry):
-                    self._journal.restore_begun(entry.begun, entry.asked_by)
-                elif isinstance(entry, DoneEntry):
-                    yield self._journal.restore_done(entry.done)
-                else:
-                    self._journal.restore(entry.round, entry.asked_by)
-                    yield entry.round
-
-        for past, found in walk(self.mechanism, record(), every=False):
-            if found is not None and found.proposal.reading != past.reading:
-                raise LedgerError(f"round {past.number} of {where} does not replay: audit it.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise LedgerError(

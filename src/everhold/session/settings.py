@@ -4,17 +4,40 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from numbers import Integral
-from typing import Any, Literal, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from everhold.errors import LedgerError, SettingError, require_number, require_whole
 from everhold.mechanism.rules import Corrective, Entropic, Gradient, Rule
 from everhold.mechanism.tolerance import Anytime, Contract, FixedPrecision
 from everhold.queries.rng import require_seed
 
-__all__ = ["OverlapRule", "RuleName", "Settings"]
+if TYPE_CHECKING:
+    from everhold.data.sample import EngineName
+    from everhold.data.schema import Schema
+
+__all__ = ["HoldoutOptions", "OverlapRule", "RuleName", "Settings"]
 
 RuleName = Literal["corrective", "gradient", "entropic"]
 OverlapRule = Literal["refuse", "allow"]
+
+
+class HoldoutOptions(TypedDict, total=False):
+    """The options of `Holdout`, for functions that pass them on; `Holdout` says what each means."""
+
+    confidence: float
+    half_width: float | None
+    rule: RuleName | Rule
+    density: float | None
+    known_rows: int
+    seed: int | None
+    tolerance: Contract | None
+    schema: Schema | str | Path | None
+    unit: str | None
+    engine: EngineName
+    memory_limit: str | None
+    overlap: OverlapRule
+    rounds: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,14 @@ from everhold.priors.pool import Prior
 from everhold.priors.reference import Reference
 from everhold.priors.split import Split
 from everhold.queries.rng import stream_rng
-from everhold.session.public import Public, build
+from everhold.session.public import PublicSide, build_mechanism
 from everhold.session.session import Session
 
 if TYPE_CHECKING:
     from everhold.mechanism.everhold import Offer
     from everhold.session.settings import Settings
 
-__all__ = ["Setup", "set_up"]
+__all__ = ["Setup", "new_setup"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,17 +43,17 @@ class Setup:
     """
 
     session: Session[Offer]
-    public: Public
+    public: PublicSide
     settings: Settings
     prior: Prior
     unit: str | None
     split: float | None
 
     @classmethod
-    def over(
+    def start(
         cls,
         sample: Sample,
-        public: Public,
+        public: PublicSide,
         settings: Settings,
         prior: Prior,
         unit: str | None,
@@ -63,7 +63,7 @@ class Setup:
         """A session in its first state over these rows."""
         session = Session(
             sample,
-            lambda: build(sample.size, public, settings),
+            lambda: build_mechanism(sample.size, public, settings),
             kinds=public.schema.kinds,
             words=public.schema.words,
             public_rows=None if public.pool is None else public.pool.rows,
@@ -72,7 +72,7 @@ class Setup:
         return cls(session, public, settings, prior, unit, split)
 
 
-def set_up(
+def new_setup(
     data: object,
     prior: Prior | Split | None,
     settings: Settings,
@@ -97,14 +97,14 @@ def set_up(
         shown, rows = prior.divide(rows, stream_rng(settings.seed, "split"), unit)
         prior = Reference(shown.table())
     declared = Schema.load(schema) if schema is not None and not isinstance(schema, Schema) else schema
-    public = Public(prior, settings.seed, declared, unit)
+    public = PublicSide(prior, settings.seed, declared, unit)
     if declared is None:
         _require_same_columns(rows, public.columns)
     sample = Sample(rows, schema=public.schema, unit=unit, engine=engine, memory_limit=memory_limit)
     compare = settings.overlap == "refuse" and split is None and not getattr(prior, "compared", False)
     if compare and public.pool is not None:
         require_independent(sample, public.pool.rows)
-    return Setup.over(sample, public, settings, prior, unit, split)
+    return Setup.start(sample, public, settings, prior, unit, split)
 
 
 def _require_same_columns(rows: Any, public: Table) -> None:

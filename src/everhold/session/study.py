@@ -11,9 +11,9 @@ from everhold.data.sample import EngineName, Sample
 from everhold.data.source import as_source
 from everhold.errors import DataError, EverholdError, LedgerError, QuestionError
 from everhold.ledger.audit import Audit, audit
-from everhold.ledger.codec import BegunEntry, DoneEntry, Entry, FindingEntry, Repeat, question_to_dict, read_entry
+from everhold.ledger.codec import ActEndEntry, ActStartEntry, Entry, FindingEntry, Repeat, question_to_dict, read_entry
 from everhold.ledger.journal import Journal
-from everhold.ledger.rounds import Begun, Performed, RecordedFinding, Round
+from everhold.ledger.rounds import ActStart, RecordedAct, RecordedFinding, Round
 from everhold.ledger.sqlite_format import check_pages
 from everhold.ledger.store import Head, Record, Store
 from everhold.ledger.study import Secret, Study
@@ -22,12 +22,12 @@ from everhold.priors.pool import Pool, Prior
 from everhold.priors.split import Split
 from everhold.queries.answer import Answer
 from everhold.queries.rng import stream_rng
-from everhold.session.public import Public, build, declared_by
+from everhold.session.public import PublicSide, build_mechanism, declared_columns
 from everhold.session.session import now
 from everhold.session.settings import Settings
 from everhold.session.setup import Setup
 from everhold.statistics import statistic
-from everhold.statistics.declared import Declared
+from everhold.statistics.declared import DeclaredColumns
 from everhold.statistics.statistic import Batch, run
 from everhold.version import VERSION
 
@@ -104,16 +104,16 @@ def _restored(
     study: Study, settings: Settings, sample: Sample, records: Iterator[Record], store: Store, journal: Journal
 ) -> Setup:
     public, prior = _kept_public(study, settings)
-    setup = Setup.over(sample, public, settings, prior, study.unit, study.split, journal)
+    setup = Setup.start(sample, public, settings, prior, study.unit, study.split, journal)
     kinds = public.schema.kinds
     setup.session.restore((read_entry(record, kinds, parse="surprises") for record in records), store.path)
     return setup
 
 
-def _kept_public(study: Study, settings: Settings) -> tuple[Public, Prior]:
+def _kept_public(study: Study, settings: Settings) -> tuple[PublicSide, Prior]:
     """The public side of a study, as it kept it."""
     prior = FixedPrior(Pool(study.reference, study.weights, study.draws), study.density, study.prior)
-    return Public(prior, settings.seed, study.schema, study.unit), prior
+    return PublicSide(prior, settings.seed, study.schema, study.unit), prior
 
 
 def _bound_sample(
@@ -188,8 +188,8 @@ def audit_study(
     try:
         study, settings, following = _begin(store, expect_head)
         public, _ = _kept_public(study, settings)
-        mechanism = build(study.rows, public, settings)
-        declared = declared_by(mechanism, study.schema, 1)
+        mechanism = build_mechanism(study.rows, public, settings)
+        declared = declared_columns(mechanism, study.schema, 1)
         record = _Record(study, declared, following, progress or (lambda _: None), records)
         found = audit(mechanism, record.rounds())
         if found.ok:
@@ -209,7 +209,7 @@ class _Record:
     def __init__(
         self,
         study: Study,
-        declared: Declared,
+        declared: DeclaredColumns,
         records: Iterator[Record],
         progress: Callable[[int], None],
         most: int | None,
@@ -220,10 +220,10 @@ class _Record:
         self._requests: set[str] = set()
         self._answers: dict[int, tuple[str | None, Answer]] = {}
         self._done = 0
-        self._begun: Begun | None = None
+        self._begun: ActStart | None = None
         self.count, self.written_by = 1, 0
 
-    def rounds(self) -> Iterator[Round | Performed]:
+    def rounds(self) -> Iterator[Round | RecordedAct]:
         """Every round and act, in order."""
         for record in self._records:
             entry = read_entry(record, self._study.schema.kinds)
@@ -233,17 +233,17 @@ class _Record:
             if isinstance(entry, FindingEntry):
                 self._check_finding(entry.finding)
                 continue
-            if isinstance(entry, BegunEntry):
+            if isinstance(entry, ActStartEntry):
                 if self._begun is not None:
                     raise LedgerError("an act in the ledger begins before the one before it has ended.")
                 self._begun = entry.begun
                 continue
-            if isinstance(entry, DoneEntry):
+            if isinstance(entry, ActEndEntry):
                 if self._begun is None:
                     raise LedgerError("an act in the ledger ends that never began.")
                 begun, self._begun = self._begun, None
                 self._check_parts(begun)
-                yield Performed(begun, entry.done, self._done)
+                yield RecordedAct(begun, entry.done, self._done)
                 continue
             self._check_request(entry)
             if isinstance(entry, Repeat):
@@ -258,7 +258,7 @@ class _Record:
                 self._answers[entry.round.number] = entry.round.name, entry.round.answer
             yield entry.round
 
-    def _check_parts(self, begun: Begun) -> None:
+    def _check_parts(self, begun: ActStart) -> None:
         """A verdict by intervals is priced for as many intervals as its questions take."""
         if begun.kind != "compare" or begun.options.get("method") != "intervals":
             return

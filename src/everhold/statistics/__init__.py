@@ -13,10 +13,10 @@ from pkgutil import iter_modules
 from typing import Any, TypeVar, cast
 
 from everhold.errors import QuestionError, did_you_mean
-from everhold.statistics.parameters import arguments, made
+from everhold.statistics.parameters import arguments, build_statistic
 from everhold.statistics.statistic import Statistic
 
-__all__ = ["STATISTICS", "is_statistic", "settled", "statistic"]
+__all__ = ["STATISTICS", "checked_statistic", "is_statistic", "statistic"]
 
 R = TypeVar("R")
 
@@ -40,10 +40,10 @@ def is_statistic(question: object) -> bool:
     return type(question) is STATISTICS.get(getattr(type(question), "name", ""))
 
 
-def settled(wanted: Statistic[R]) -> Statistic[R]:
+def checked_statistic(wanted: Statistic[R]) -> Statistic[R]:
     """The same statistic with arguments that a record can keep, or what is wrong with them. Before anything is charged."""
     kind: Any = type(wanted)
-    found: Statistic[R] = made(kind, arguments(wanted))
+    found: Statistic[R] = build_statistic(kind, arguments(wanted))
     return found
 
 
@@ -58,4 +58,4 @@ def statistic(name: str, given: Mapping[str, Any]) -> Statistic[Any]:
             f"there is no statistic {name[:40]!r}.{did_you_mean(name, STATISTICS)} Expected one of "
             f"{', '.join(STATISTICS)}."
         )
-    return made(STATISTICS[name], given)
+    return build_statistic(STATISTICS[name], given)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from everhold.errors import QuestionError, require_number, require_whole
 from everhold.queries.expression import conjunction
 from everhold.queries.expression.canonical import canonical
-from everhold.queries.expression.tree import Column as ColumnNode
-from everhold.queries.expression.tree import Logic, Node, Number, Test, Text
+from everhold.queries.expression.tree import Column as ColumnNode, Logic, Node, Number, Test, Text
 from everhold.queries.expression.values import LARGEST, date_of, iso
 
 if TYPE_CHECKING:

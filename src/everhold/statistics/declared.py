@@ -17,7 +17,7 @@ from everhold.statistics.missing import can_be_missing
 if TYPE_CHECKING:
     from everhold.data.schema import Schema
 
-__all__ = ["Declared", "Ends"]
+__all__ = ["DeclaredColumns", "Ends"]
 
 Ends = tuple[float, float]
 
@@ -28,7 +28,7 @@ def _middle(_: BoundedMean) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredColumns:
     """The declared columns, and how large a table may be.
 
     Attributes:

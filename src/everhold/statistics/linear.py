@@ -13,7 +13,7 @@ from everhold.queries.expression.tree import Call, Node, Number
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
-    from everhold.statistics.declared import Declared, Ends
+    from everhold.statistics.declared import DeclaredColumns, Ends
     from everhold.statistics.statistic import Batch
 
 __all__ = [
@@ -33,13 +33,13 @@ Part = Generator["Batch", "Sequence[Answer]", tuple[float, "Ends", tuple["Answer
 """Steps of a number between 0 and 1: estimate, interval, parts."""
 
 
-def share_steps(declared: Declared, tree: Node, group: Node) -> Part:
+def share_steps(declared: DeclaredColumns, tree: Node, group: Node) -> Part:
     """The share of yes within a group, in one round where that is possible."""
     answers = yield share_questions(declared, tree, group)
     return mean_of(answers)
 
 
-def share_questions(declared: Declared, tree: Node, group: Node) -> Batch:
+def share_questions(declared: DeclaredColumns, tree: Node, group: Node) -> Batch:
     """The questions that a share within a group is made of: one, or two where groups take two."""
     return [group_share(tree, group)] if declared.grouped else _yes_and_no(tree, group)
 
@@ -54,7 +54,7 @@ def ratio_steps(tree: Node, group: Node) -> Part:
     return _ratio(answers)
 
 
-def mean_questions(declared: Declared, tree: Node, ends: Ends, group: Node | None) -> Batch:
+def mean_questions(declared: DeclaredColumns, tree: Node, ends: Ends, group: Node | None) -> Batch:
     """The questions that the place of a mean between the ends is made of: one, or two where groups take two."""
     if group is None and not declared.can_be_missing(tree):
         return [bounded_mean(tree, *ends)]
@@ -71,7 +71,7 @@ def mean_of(answers: Sequence[Answer]) -> tuple[float, Ends, tuple[Answer, ...]]
     return _ratio(answers)
 
 
-def mean_steps(declared: Declared, tree: Node, ends: Ends, group: Node | None) -> Part:
+def mean_steps(declared: DeclaredColumns, tree: Node, ends: Ends, group: Node | None) -> Part:
     """The mean's place between the ends."""
     answers = yield mean_questions(declared, tree, ends, group)
     return mean_of(answers)
@@ -87,7 +87,7 @@ def together(*batches: Batch) -> Generator[Batch, Sequence[Answer], list[Sequenc
     return found
 
 
-def prior_place(declared: Declared, tree: Node, ends: Ends, group: Node | None) -> float:
+def prior_place(declared: DeclaredColumns, tree: Node, ends: Ends, group: Node | None) -> float:
     """The place of a mean on the public side, to three digits: a public centre."""
     up, down = (declared.prior(bounded_mean(tree, *ends, given=group, reverse=reverse)) for reverse in (False, True))
     return round(up / (up + down), 3) if up + down > 0.0 else 0.5

@@ -12,15 +12,14 @@ from everhold.errors import QuestionError
 from everhold.queries.expression.canonical import canonical
 from everhold.queries.expression.disjoint import are_disjoint
 from everhold.queries.expression.groups import group_difference, paired_shares
-from everhold.queries.expression.tree import Call, Case, Node
-from everhold.queries.expression.tree import Number as NumberNode
+from everhold.queries.expression.tree import Call, Case, Node, Number as NumberNode
 from everhold.statistics.finding import Comparison, Finding
 from everhold.statistics.linear import cut, mean_of, mean_questions, mean_steps, share_questions, share_steps, together
 from everhold.statistics.parameters import Condition, Given, High, Low, Number, Range, Role
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
-    from everhold.statistics.declared import Declared, Ends
+    from everhold.statistics.declared import DeclaredColumns, Ends
     from everhold.statistics.statistic import Batch
 
 __all__ = ["Compare", "Difference", "Mean", "Ratio", "Share"]
@@ -40,7 +39,7 @@ class Share:
     _: KW_ONLY
     given: Given = None
 
-    def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Answer | Finding]:
+    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Answer | Finding]:
         """One question, or two."""
         asked = declared.yes_no(self.question)
         if self.given is None:
@@ -72,7 +71,7 @@ class Mean:
     high: High = None
     given: Given = None
 
-    def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Finding]:
+    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Finding]:
         """The place of the mean within the range, then in its own units."""
         tree, ends = declared.number(self.question, self.low, self.high)
         group = None if self.given is None else declared.yes_no(self.given).tree
@@ -105,7 +104,7 @@ class Difference:
     low: Low = None
     high: High = None
 
-    def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Comparison]:
+    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Comparison]:
         """The two groups, in one batch."""
         groups = [declared.yes_no(group).tree for group in (self.first, self.second)]
         if self.low is None and self.high is None and declared.is_yes_no(self.question):
@@ -146,7 +145,7 @@ class Compare:
     high: High = None
     given: Given = None
 
-    def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Comparison]:
+    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Comparison]:
         """The mean of the difference."""
         group = None if self.given is None else declared.yes_no(self.given).tree
         if declared.is_yes_no(self.first) and declared.is_yes_no(self.second):
@@ -187,7 +186,7 @@ class Ratio:
     second_range: Annotated[Range, Role("range", "Range of the second", "The range of the second number.")] = None
     given: Given = None
 
-    def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Finding]:
+    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Finding]:
         """The two means over the same rows, then the corners of their intervals."""
         named = ((self.first, self.first_range), (self.second, self.second_range))
         sides = [declared.number(text, *(ends or (None, None))) for text, ends in named]

@@ -28,7 +28,7 @@ __all__ = [
     "Range",
     "Role",
     "arguments",
-    "made",
+    "build_statistic",
     "parameters",
 ]
 
@@ -175,7 +175,7 @@ def _parameter(one: Field[Any], hint: Any) -> Parameter:
     return Parameter(one.name, role, required, not one.kw_only, None if required else one.default)
 
 
-def made(kind: type[Statistic[Any]], given: Mapping[str, Any]) -> Statistic[Any]:
+def build_statistic(kind: type[Statistic[Any]], given: Mapping[str, Any]) -> Statistic[Any]:
     """A statistic from what a program sent. Whatever does not fit is refused before anything is charged."""
     known = {one.name: one for one in parameters(kind)}
     for name in given:

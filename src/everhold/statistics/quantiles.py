@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from everhold.errors import QuestionError, require_number
 from everhold.queries.expression import question_of
 from everhold.queries.expression.groups import quantile_of
-from everhold.queries.expression.tree import Column, Logic, Node, Test
-from everhold.queries.expression.tree import Number as NumberNode
+from everhold.queries.expression.tree import Column, Logic, Node, Number as NumberNode, Test
 from everhold.statistics.finding import Finding
 from everhold.statistics.linear import ratio_steps
 from everhold.statistics.parameters import Given, High, Level, Low, Number
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
-    from everhold.statistics.declared import Declared, Ends
+    from everhold.statistics.declared import DeclaredColumns, Ends
     from everhold.statistics.statistic import Batch
 
 __all__ = ["Median", "Quantile"]
@@ -40,7 +39,7 @@ class Median:
     high: High = None
     given: Given = None
 
-    def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Finding]:
+    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Finding]:
         """As the quantile."""
         return Quantile(self.question, 0.5, low=self.low, high=self.high, given=self.given).steps(declared)
 
@@ -63,7 +62,7 @@ class Quantile:
     high: High = None
     given: Given = None
 
-    def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Finding]:
+    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Finding]:
         """The estimate first, then the ends of the interval."""
         require_number(self.level, "level")
         if not 0.0 < self.level < 1.0:

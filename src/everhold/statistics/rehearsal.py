@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from everhold.queries.answer import Answer
 from everhold.statistics.means import Compare, Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
-from everhold.statistics.shortcuts import asked
+from everhold.statistics.shortcuts import shortcut
 from everhold.statistics.spread import Correlation, Variance
 from everhold.statistics.tables import Histogram, Table
 
@@ -52,17 +52,17 @@ class Rehearsal:
         """What the public side says of a yes/no question, and what a surprise would cost."""
         return self._try_out(question)
 
-    share = asked(Share)
-    mean = asked(Mean)
-    difference = asked(Difference)
-    compare = asked(Compare)
-    ratio = asked(Ratio)
-    median = asked(Median)
-    quantile = asked(Quantile)
-    variance = asked(Variance)
-    correlation = asked(Correlation)
-    histogram = asked(Histogram)
-    table = asked(Table)
+    share = shortcut(Share)
+    mean = shortcut(Mean)
+    difference = shortcut(Difference)
+    compare = shortcut(Compare)
+    ratio = shortcut(Ratio)
+    median = shortcut(Median)
+    quantile = shortcut(Quantile)
+    variance = shortcut(Variance)
+    correlation = shortcut(Correlation)
+    histogram = shortcut(Histogram)
+    table = shortcut(Table)
 
     def __repr__(self) -> str:
         return "Rehearsal(ask on the public side: nothing is spent)"

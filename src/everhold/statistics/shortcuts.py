@@ -7,13 +7,13 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from everhold.statistics.statistic import Statistic
 
-__all__ = ["asked", "awaited"]
+__all__ = ["async_shortcut", "shortcut"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def asked(kind: Callable[P, Statistic[R]]) -> Callable[Concatenate[Any, P], R]:
+def shortcut(kind: Callable[P, Statistic[R]]) -> Callable[Concatenate[Any, P], R]:
     """A method that asks for a statistic, for a class with `ask`."""
 
     def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -24,7 +24,7 @@ def asked(kind: Callable[P, Statistic[R]]) -> Callable[Concatenate[Any, P], R]:
     return described
 
 
-def awaited(kind: Callable[P, Statistic[R]]) -> Callable[Concatenate[Any, P], Awaitable[R]]:
+def async_shortcut(kind: Callable[P, Statistic[R]]) -> Callable[Concatenate[Any, P], Awaitable[R]]:
     """The same for a class whose `ask` is awaited."""
 
     async def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:

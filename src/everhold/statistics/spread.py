@@ -12,8 +12,7 @@ from everhold.errors import QuestionError
 from everhold.queries.expression import bounded_mean
 from everhold.queries.expression.canonical import canonical
 from everhold.queries.expression.groups import spread_of_means
-from everhold.queries.expression.tree import Call, Node
-from everhold.queries.expression.tree import Number as NumberNode
+from everhold.queries.expression.tree import Call, Node, Number as NumberNode
 from everhold.queries.expression.values import SMALLEST
 from everhold.statistics.finding import Finding
 from everhold.statistics.linear import cut, mean_of, mean_questions, prior_place, together
@@ -21,7 +20,7 @@ from everhold.statistics.parameters import Given, High, Low, Number, Range, Role
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
-    from everhold.statistics.declared import Declared, Ends
+    from everhold.statistics.declared import DeclaredColumns, Ends
     from everhold.statistics.statistic import Batch
 
 __all__ = ["Correlation", "Variance"]
@@ -40,7 +39,7 @@ class Variance:
     high: High = None
     given: Given = None
 
-    def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Finding]:
+    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Finding]:
         """Mean and squares."""
         tree, ends = declared.number(self.question, self.low, self.high)
         group = declared.group(self.given, [tree])
@@ -72,7 +71,7 @@ class Correlation:
             if isinstance(ends := getattr(self, name), list):
                 object.__setattr__(self, name, tuple(ends))
 
-    def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Finding]:
+    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Finding]:
         """Means and squares of both; and of their product, or of their difference where they go together.
 
         Each number is divided by about its own spread. The variance of x - y is small where x and y go together, and then
@@ -94,7 +93,7 @@ class Correlation:
 
 
 def _asked(
-    declared: Declared, trees: Sequence[Node], ranges: Sequence[Ends], group: Node | None, sign: int | None
+    declared: DeclaredColumns, trees: Sequence[Node], ranges: Sequence[Ends], group: Node | None, sign: int | None
 ) -> Generator[Batch, Sequence[Answer], tuple[derived.Place, tuple[Answer, ...]]]:
     """A variance (sign None) or a correlation, in one round where that is possible; else from every mean."""
     if declared.grouped:
@@ -130,7 +129,7 @@ class _Side:
     length: float
 
     @classmethod
-    def of(cls, declared: Declared, tree: Node, ends: Ends, group: Node | None) -> _Side:
+    def of(cls, declared: DeclaredColumns, tree: Node, ends: Ends, group: Node | None) -> _Side:
         """Centre and spread from the prior."""
         span = ends[1] - ends[0]
         shift = ends[0] + span * prior_place(declared, tree, ends, group)
@@ -173,7 +172,7 @@ class _Pair:
     ends: Ends
 
     @classmethod
-    def of(cls, declared: Declared, one: _Side, other: _Side, group: Node | None) -> _Pair:
+    def of(cls, declared: DeclaredColumns, one: _Side, other: _Side, group: Node | None) -> _Pair:
         """By the prior: a strong correlation is measured by the difference."""
         corners = [p * q for p in one.reach for q in other.reach]
         product = canonical(Call("*", (one.tree, other.tree), "number"))
@@ -188,7 +187,7 @@ class _Pair:
         return cls(sign, tree, (0.0, max(_sq(one_sum) for one_sum in sums)))
 
 
-def _inside(declared: Declared, tree: Node, ends: Ends, group: Node | None) -> float:
+def _inside(declared: DeclaredColumns, tree: Node, ends: Ends, group: Node | None) -> float:
     """The share of the public rows in a group."""
     return sum(declared.prior(bounded_mean(tree, *ends, given=group, reverse=r)) for r in (False, True))
 

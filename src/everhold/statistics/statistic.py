@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from everhold.queries.answer import Answer
     from everhold.queries.expression import BoundedMean, Expression
     from everhold.queries.expression.groups import Grouped
-    from everhold.statistics.declared import Declared
+    from everhold.statistics.declared import DeclaredColumns
 
 __all__ = ["Batch", "Statistic", "Steps", "arun", "run"]
 
@@ -37,7 +37,7 @@ class Statistic(Protocol[R_co]):
     title: ClassVar[str]
     example: ClassVar[Mapping[str, Any]]
 
-    def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], R_co]:
+    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], R_co]:
         """Ask for it, given the declared columns."""
 
 

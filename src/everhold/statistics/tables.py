@@ -19,7 +19,7 @@ from everhold.statistics.parameters import Bins, Edges, Given, Role
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
-    from everhold.statistics.declared import Declared
+    from everhold.statistics.declared import DeclaredColumns
     from everhold.statistics.statistic import Batch
 
 __all__ = ["Histogram", "Table"]
@@ -51,7 +51,7 @@ class Histogram:
         if isinstance(self.edges, list):  # so that it can be a key
             object.__setattr__(self, "edges", tuple(self.edges))
 
-    def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Shares]:
+    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Shares]:
         """One question a bin."""
         sides = [_labels(declared, self.question, self.bins, self.edges)]
         shown = [one if isinstance(one, str) else f"{one:.12g}" for one in self.edges or ()]
@@ -72,7 +72,7 @@ class Table:
     bins: Bins = 5
     given: Given = None
 
-    def steps(self, declared: Declared) -> Generator[Batch, Sequence[Answer], Shares]:
+    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Shares]:
         """One question a cell."""
         columns = [self.first] if self.second is None else [self.first, self.second]
         sides = [_labels(declared, column, self.bins, None) for column in columns]
@@ -80,7 +80,7 @@ class Table:
 
 
 def _cells(
-    declared: Declared, what: str, sides: list[Side], given: str | None
+    declared: DeclaredColumns, what: str, sides: list[Side], given: str | None
 ) -> Generator[Batch, Sequence[Answer], Shares]:
     if (many := prod(len(side) for side in sides)) > declared.most_cells:
         raise QuestionError(
@@ -110,7 +110,7 @@ def _cells(
     return Shares(f"{what} given {given}", labels, cells)
 
 
-def _two_valued(declared: Declared, test: Node) -> Node:
+def _two_valued(declared: DeclaredColumns, test: Node) -> Node:
     """No where the test is neither true nor false, so that every row of a group counts."""
     if not declared.can_be_missing(test):
         return test
@@ -125,7 +125,7 @@ def _within(what: str, part: Answer, whole: Answer) -> Finding:
     return Finding(what, value, low, high, (part, whole))
 
 
-def _labels(declared: Declared, question: str, bins: int, edges: Sequence[float | str] | None) -> Side:
+def _labels(declared: DeclaredColumns, question: str, bins: int, edges: Sequence[float | str] | None) -> Side:
     """Labels and tests of one side of a table; missing values last."""
     schema = declared.schema
     text = (name := question.strip('"')) in schema and schema[name].kind == "text"

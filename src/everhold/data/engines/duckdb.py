@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.data.table import Table
-    from everhold.queries.expression.columns import Encoded
+    from everhold.queries.expression.columns import EncodedColumn
     from everhold.queries.expression.question import TextQuestion
     from everhold.queries.expression.tree import Kind
     from everhold.queries.grid import Sums
@@ -166,7 +166,7 @@ def _hashable(sql: str, kind: Kind) -> str:
     return f"{sql} + 0e0" if kind in ("number", "date") else f"left({sql}, {LONGEST_TEXT})" if kind == "text" else sql
 
 
-def _public_hashes(columns: Sequence[Encoded]) -> NDArray[np.uint64]:
+def _public_hashes(columns: Sequence[EncodedColumn]) -> NDArray[np.uint64]:
     """Hashes of rows in memory, equal to those of the same rows in files."""
     with connection() as con:
         rows: dict[str, Any] = {"place": np.arange(len(columns[0]))}

@@ -18,7 +18,7 @@ from everhold.queries.protocol import NOTHING, QUIET
 if TYPE_CHECKING:
     from everhold.queries.protocol import Outcome
 
-__all__ = ["Cells", "Found", "InCells", "Within", "down", "up"]
+__all__ = ["Cells", "InCells", "PrivateEstimate", "Within", "down", "up"]
 
 _WIDEST = 2.5  # standard deviations of the private rows' own mean
 
@@ -63,7 +63,7 @@ class Cells(NamedTuple):
         return reading_nats(j, self.scale, -(-PLACE_ONE // self.width) + 2)
 
 
-class Found(NamedTuple):
+class PrivateEstimate(NamedTuple):
     """A private value with its private interval, as places."""
 
     value: Fraction
@@ -107,7 +107,7 @@ class Within:
             public = max(low, 0), min(high, PLACE_ONE)
         return cls(cells, (below, above), public, at.precision, at.quantum, (at.noise or 0.0) * spread)
 
-    def decide(self, found: Found | None) -> Outcome:
+    def decide(self, found: PrivateEstimate | None) -> Outcome:
         """Quiet if the private interval lies within the public one; else the cell and the least step."""
         if found is None:
             return NOTHING

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.bounds.binomial import binomial_interval
-from everhold.mechanism.measures.cells import Found, InCells, Within
+from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within
 from everhold.mechanism.measures.measure import (
     STEPS,
     Foreseen,
@@ -74,7 +74,7 @@ class GroupShareCells(InCells):
         ends = 0.0, 1.0
         if others > 0:
             ends = binomial_interval(max(yes - self.at.known, 0), min(yes, others), others, self.at.nats)
-        return self.within.decide(Found(Fraction(yes, yes + no), Fraction(ends[0]), Fraction(ends[1])))
+        return self.within.decide(PrivateEstimate(Fraction(yes, yes + no), Fraction(ends[0]), Fraction(ends[1])))
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private share of the group."""
@@ -120,7 +120,9 @@ class GroupMeanCells(InCells):
         if m == 0:
             return NOTHING
         known = min(self.at.known, m)
-        return self.within.decide(Found(Fraction(first, m * STEPS), *self.rates.interval(first, squares, m, known)))
+        return self.within.decide(
+            PrivateEstimate(Fraction(first, m * STEPS), *self.rates.interval(first, squares, m, known))
+        )
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private mean of the group."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from everhold.bounds.concentration import kl_interval
 from everhold.bounds.fan import fan_interval, fan_radius, fan_rate, fan_reach
-from everhold.mechanism.measures.cells import Found, InCells, Within, down, up
+from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within, down, up
 from everhold.mechanism.measures.measure import (
     STEPS,
     Foreseen,
@@ -115,7 +115,7 @@ class MeanCells(InCells):
         n = self.at.rows
         first, squares = in_steps(sums[0], n)
         return self.within.decide(
-            Found(Fraction(first, n * STEPS), *self.rates.interval(first, squares, n, self.at.known))
+            PrivateEstimate(Fraction(first, n * STEPS), *self.rates.interval(first, squares, n, self.at.known))
         )
 
     def value(self, sums: Sequence[Sums]) -> Fraction:

@@ -16,7 +16,7 @@ import numpy as np
 from everhold.bounds.binomial import bet_rate, paired_interval
 from everhold.bounds.elementary import ln
 from everhold.bounds.fan import fan_group_difference
-from everhold.mechanism.measures.cells import Found, InCells, Within
+from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within
 from everhold.mechanism.measures.measure import STEPS, Foreseen, Lesson, count_of, in_steps, place_of, spread_of
 from everhold.mechanism.measures.numbers import Rates
 from everhold.queries.grid import VALUE_ONE, GridValues
@@ -123,7 +123,7 @@ class DifferenceCells(InCells):
             )
             low, high = one[0] - other[1], one[1] - other[0]
         value = Fraction(sides[0][0], sides[0][2] * STEPS) - Fraction(sides[1][0], sides[1][2] * STEPS)
-        return self.within.decide(Found((1 + value) / 2, (1 + low) / 2, (1 + high) / 2))
+        return self.within.decide(PrivateEstimate((1 + value) / 2, (1 + low) / 2, (1 + high) / 2))
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private difference."""
@@ -200,7 +200,9 @@ class PairedCells(InCells):
         lower = paired_interval(max(a - known, 0), min(b, n - max(a - known, 0)), n, self.rates, self.at.nats)[0]
         upper = paired_interval(min(a, n - max(b - known, 0)), max(b - known, 0), n, self.rates, self.at.nats)[1]
         value = Fraction(a - b, self.at.rows)
-        return self.within.decide(Found((1 + value) / 2, (1 + Fraction(lower)) / 2, (1 + Fraction(upper)) / 2))
+        return self.within.decide(
+            PrivateEstimate((1 + value) / 2, (1 + Fraction(lower)) / 2, (1 + Fraction(upper)) / 2)
+        )
 
     def value(self, sums: Sequence[Sums]) -> Fraction:
         """The private difference."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from everhold.bounds.derived import Place, correlation_from, variance_from
 from everhold.bounds.elementary import ln
-from everhold.mechanism.measures.cells import Found, InCells, Within
+from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within
 from everhold.mechanism.measures.measure import PLACE_ONE, STEPS, Foreseen, in_steps, place_of
 from everhold.mechanism.measures.numbers import Rates
 from everhold.queries.protocol import NOTHING
@@ -96,7 +96,7 @@ class SpreadCells(InCells):
             return NOTHING
         value, low, high = (Fraction(one) for one in combined(self.query, places))
         slack = Fraction(1, PLACE_ONE)
-        return self.within.decide(Found(value, max(low - slack, Fraction(0)), min(high + slack, Fraction(1))))
+        return self.within.decide(PrivateEstimate(value, max(low - slack, Fraction(0)), min(high + slack, Fraction(1))))
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private value."""

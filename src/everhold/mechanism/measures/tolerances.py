@@ -26,7 +26,7 @@ __all__ = ["CountTolerance", "MeanTolerance", "beyond", "cell_beyond_nats", "edg
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Asked:
+class _ToleranceMeasure:
     """A linear question with a tolerance: what its two kinds share."""
 
     query: Query
@@ -63,7 +63,7 @@ class _Asked:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CountTolerance(_Asked):
+class CountTolerance(_ToleranceMeasure):
     """A yes/no question asked: quiet if the share is within τ of the forecast, else the cell beyond τ."""
 
     def counts(self, outcome: Outcome) -> tuple[int, int]:
@@ -92,7 +92,7 @@ class CountTolerance(_Asked):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MeanTolerance(_Asked):
+class MeanTolerance(_ToleranceMeasure):
     """A number asked under a promised half-width: quiet within τ of the forecast, ends by Chernoff's bound."""
 
     def ends(self, outcome: Outcome) -> tuple[float, float, float]:

@@ -6,7 +6,7 @@ Latin, Greek, Cyrillic and Armenian, and leaves everything else unchanged: `ß` 
 
 from __future__ import annotations
 
-__all__ = ["CAPITAL", "SMALL", "lowered", "raised"]
+__all__ = ["CAPITAL", "SMALL", "lower_case", "upper_case"]
 
 _RANGES = ((0x41, 0x5A), (0xC0, 0xDE), (0x100, 0x17F), (0x386, 0x3AB), (0x400, 0x52F), (0x531, 0x556))
 
@@ -27,19 +27,19 @@ _DOWN = str.maketrans(CAPITAL, SMALL)
 _UP = str.maketrans(SMALL, CAPITAL)
 
 
-def lowered(text: str) -> str:
+def lower_case(text: str) -> str:
     """The text in lower case.
 
-    >>> lowered("ÅRHUS"), lowered("ΣΟΦΙΑ"), lowered("Straße")
+    >>> lower_case("ÅRHUS"), lower_case("ΣΟΦΙΑ"), lower_case("Straße")
     ('århus', 'σοφια', 'straße')
     """
     return text.translate(_DOWN)
 
 
-def raised(text: str) -> str:
+def upper_case(text: str) -> str:
     """The text in upper case.
 
-    >>> raised("århus"), raised("Straße")
+    >>> upper_case("århus"), upper_case("Straße")
     ('ÅRHUS', 'STRAßE')
     """
     return text.translate(_UP)

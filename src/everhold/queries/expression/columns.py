@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
     from everhold.queries.expression.tree import Kind
 
-__all__ = ["Encoded", "converted", "encode", "encode_words", "kind_by_type", "kind_of", "tamed"]
+__all__ = ["EncodedColumn", "converted", "encode", "encode_words", "kind_by_type", "kind_of", "tamed"]
 
 _KINDS: dict[str, Kind] = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "U": "text"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Encoded:
+class EncodedColumn:
     """A canonical column.
 
     Attributes:
@@ -54,10 +54,10 @@ class Encoded:
     def __len__(self) -> int:
         return len(self.values)
 
-    def take(self, index: NDArray[Any]) -> Encoded:
+    def take(self, index: NDArray[Any]) -> EncodedColumn:
         """The column restricted to the rows in `index`."""
         known = None if self.known is None else self.known[index]
-        return Encoded(self.kind, self.values[index], self.words, known)
+        return EncodedColumn(self.kind, self.values[index], self.words, known)
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -121,7 +121,7 @@ def kind_of(column: NDArray[Any]) -> Kind | None:
     return "text"
 
 
-def encode(column: NDArray[Any], kind: Kind | None = None) -> Encoded:
+def encode(column: NDArray[Any], kind: Kind | None = None) -> EncodedColumn:
     """The canonical form of a raw column, as the given kind or its own. Values that cannot be read as it are missing.
 
     >>> encode(np.array([50, "unknown", "7"], dtype=object), "number").values.tolist()
@@ -129,20 +129,20 @@ def encode(column: NDArray[Any], kind: Kind | None = None) -> Encoded:
     """
     kind = kind or kind_of(column)
     if kind is None or column.ndim != 1:
-        return Encoded("number", np.full(len(column), np.nan))
+        return EncodedColumn("number", np.full(len(column), np.nan))
     if column.dtype.kind == "O":
         return _encoded([READ[kind](item) for item in column.tolist()], kind)
     own = kind_of(column)
     if own == "boolean":
-        plain = Encoded(own, column)
+        plain = EncodedColumn(own, column)
     elif own == "number":
-        plain = Encoded(own, tamed(column.astype(np.float64)))
+        plain = EncodedColumn(own, tamed(column.astype(np.float64)))
     elif own == "date":
         moments = column.astype("datetime64[us]")
         whole = moments.astype(np.int64)
         micros = np.minimum(whole.astype(np.float64), LAST_MICROS)
         micros[np.isnat(moments) | (whole < int(FIRST_MICROS)) | (whole >= 253_402_300_800_000_000)] = np.nan
-        plain = Encoded(own, micros)
+        plain = EncodedColumn(own, micros)
     elif own == "text" and kind != "text":
         words, codes = np.unique(column, return_inverse=True)
         return _encoded([READ[kind](word) for word in words.tolist()], kind).take(codes)
@@ -154,7 +154,7 @@ def encode(column: NDArray[Any], kind: Kind | None = None) -> Encoded:
     return plain if own == kind else converted(plain, kind)
 
 
-def converted(column: Encoded, kind: Kind) -> Encoded:
+def converted(column: EncodedColumn, kind: Kind) -> EncodedColumn:
     """A canonical column converted to another kind, value by value; values that do not fit are missing."""
     if column.kind == kind:
         return column
@@ -162,9 +162,9 @@ def converted(column: Encoded, kind: Kind) -> Encoded:
         read = _encoded([READ[kind](word) for word in column.words] + [None], kind)
         return read.take(column.values)
     if column.kind == "number" and kind == "boolean":
-        return Encoded("boolean", column.values == 1.0, (), (column.values == 1.0) | (column.values == 0.0))
+        return EncodedColumn("boolean", column.values == 1.0, (), (column.values == 1.0) | (column.values == 0.0))
     if column.kind == "boolean" and kind == "number":
-        return Encoded("number", np.where(column.missing, np.nan, column.values.astype(np.float64)))
+        return EncodedColumn("number", np.where(column.missing, np.nan, column.values.astype(np.float64)))
     if kind == "text" and column.kind == "number":
         values, codes = np.unique(column.values, return_inverse=True, equal_nan=True)
         words = [text_of_number(value) for value in values[~np.isnan(values)].tolist()]
@@ -174,21 +174,21 @@ def converted(column: Encoded, kind: Kind) -> Encoded:
     return _encoded([None] * len(column), kind)  # a date cannot be a number or a boolean
 
 
-def _encoded(items: list[Any], kind: Kind) -> Encoded:
+def _encoded(items: list[Any], kind: Kind) -> EncodedColumn:
     """The canonical column of values that were converted one by one."""
     if kind == "boolean":
         known = np.array([item is not None for item in items], dtype=np.bool_)
         values = np.array([item is True for item in items], dtype=np.bool_)
-        return Encoded(kind, values, (), None if known.all() else known)
+        return EncodedColumn(kind, values, (), None if known.all() else known)
     if kind == "text":
         final = sorted({item for item in items if item is not None})
         rank: dict[str | None, int] = {word: place for place, word in enumerate(final)}
         rank[None] = -1
-        return Encoded(kind, np.fromiter((rank[item] for item in items), np.int32, len(items)), tuple(final))
-    return Encoded(kind, np.array([np.nan if item is None else item for item in items], dtype=np.float64))
+        return EncodedColumn(kind, np.fromiter((rank[item] for item in items), np.int32, len(items)), tuple(final))
+    return EncodedColumn(kind, np.array([np.nan if item is None else item for item in items], dtype=np.float64))
 
 
-def encode_words(words: list[str], codes: NDArray[Any]) -> Encoded:
+def encode_words(words: list[str], codes: NDArray[Any]) -> EncodedColumn:
     """A text column from a dictionary and codes (-1: missing); its words become sorted, cut to size and unique.
 
     >>> encode_words(["b", "a"], np.array([0, 1, -1])).values.tolist()
@@ -197,10 +197,10 @@ def encode_words(words: list[str], codes: NDArray[Any]) -> Encoded:
     cut = [word[:LONGEST_TEXT] for word in words]
     final = sorted(set(cut))
     if cut == final:
-        return Encoded("text", codes.astype(np.int32), tuple(final))
+        return EncodedColumn("text", codes.astype(np.int32), tuple(final))
     rank = {word: place for place, word in enumerate(final)}
     places = np.array([*(rank[word] for word in cut), -1], dtype=np.int32)
-    return Encoded("text", places[codes], tuple(final))
+    return EncodedColumn("text", places[codes], tuple(final))
 
 
 def tamed(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everhold.queries.expression import elementary
-from everhold.queries.expression.case import lowered, raised
-from everhold.queries.expression.columns import Encoded
+from everhold.queries.expression.case import lower_case, upper_case
+from everhold.queries.expression.columns import EncodedColumn
 from everhold.queries.expression.tree import Call, Case, Column, Logic, Node, Number, Test, Text, Truth
 from everhold.queries.expression.values import FIRST_MICROS, SMALLEST
 
@@ -77,7 +77,7 @@ class Compiler:
         share: treat equal parts of different questions as one. Pays off in batches only.
     """
 
-    def __init__(self, columns: Mapping[str, Encoded], *, share: bool = False) -> None:
+    def __init__(self, columns: Mapping[str, EncodedColumn], *, share: bool = False) -> None:
         self._columns = columns
         self._share = share
         self._parts: dict[object, _Part] = {}
@@ -263,7 +263,7 @@ class Compiler:
             return list(column.words), lambda chunk: column.values[chunk.start : chunk.stop]
         if isinstance(node, Call):
             words, codes = self.text(node.args[0])
-            change = lowered if node.name == "lower" else raised
+            change = lower_case if node.name == "lower" else upper_case
             return [change(word) for word in words], codes
         return [], lambda chunk: np.full(chunk.size, -1, dtype=np.int32)
 

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-class _Grouped:
+class _GroupQuestion:
     """What these questions share: they are text, and have no value of a single row."""
 
     __slots__ = ()
@@ -53,7 +53,7 @@ class _Grouped:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupShare(_Grouped):
+class GroupShare(_GroupQuestion):
     """The share of yes among the rows of a group for which the question is true or false."""
 
     tree: Node
@@ -71,7 +71,7 @@ class GroupShare(_Grouped):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupMean(_Grouped):
+class GroupMean(_GroupQuestion):
     """The mean of a number over the rows of a group that have one, as a place between two ends."""
 
     tree: Node
@@ -91,7 +91,7 @@ class GroupMean(_Grouped):
 
 
 @dataclass(frozen=True, slots=True)
-class QuantileOf(_Grouped):
+class QuantileOf(_GroupQuestion):
     """The smallest value with a share of at least `level` at or below it, as a place between two ends.
 
     Attributes:
@@ -136,7 +136,7 @@ class QuantileOf(_Grouped):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupDifference(_Grouped):
+class GroupDifference(_GroupQuestion):
     """How much larger a share or mean is in one group than in another; the groups have no row in common.
 
     Attributes:
@@ -166,7 +166,7 @@ class GroupDifference(_Grouped):
 
 
 @dataclass(frozen=True, slots=True)
-class PairedShares(_Grouped):
+class PairedShares(_GroupQuestion):
     """How much larger the share of one yes/no question is than that of another, on the same rows."""
 
     first: Node
@@ -187,7 +187,7 @@ class PairedShares(_Grouped):
 
 
 @dataclass(frozen=True, slots=True)
-class SpreadOf(_Grouped):
+class SpreadOf(_GroupQuestion):
     """A variance or a correlation, from several means over the rows of a group.
 
     Attributes:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from everhold.queries.expression.columns import Encoded, encode
+from everhold.queries.expression.columns import EncodedColumn, encode
 from everhold.queries.expression.evaluate import Chunk, Compiler
 from everhold.queries.expression.tree import Logic, Node
 from everhold.queries.grid import VALUE_ONE, Sums
@@ -90,7 +90,7 @@ def _over_chunks(
 class Program:
     """One question, compiled for the columns of one table."""
 
-    def __init__(self, question: TextQuestion, columns: Mapping[str, Encoded]) -> None:
+    def __init__(self, question: TextQuestion, columns: Mapping[str, EncodedColumn]) -> None:
         compiler = Compiler(columns)
         self.yes_no = question.yes_no
         self._run = _rows_of(question, compiler)
@@ -145,7 +145,7 @@ class Batch:
     Yes/no parts are packed bits, eight rows per byte, so ANDs and ORs of cached parts cost an eighth.
     """
 
-    def __init__(self, questions: Sequence[TextQuestion], columns: Mapping[str, Encoded]) -> None:
+    def __init__(self, questions: Sequence[TextQuestion], columns: Mapping[str, EncodedColumn]) -> None:
         self._compiler = Compiler(columns, share=True)
         self._slots: dict[Node, Callable[[Chunk], NDArray[np.uint8]]] = {}
         self._questions = questions
@@ -215,14 +215,14 @@ def _count(bits: NDArray[np.uint8]) -> int:
     return int(_ONES[bits].sum())
 
 
-class Columns(dict[str, "Encoded"]):
+class Columns(dict[str, "EncodedColumn"]):
     """The canonical columns of a `Table` or of plain arrays; each is encoded when first used."""
 
     def __init__(self, rows: Mapping[str, NDArray[Any]]) -> None:
         super().__init__()
         self._rows = rows
-        self._column: Callable[[str], Encoded] | None = getattr(rows, "column", None)
+        self._column: Callable[[str], EncodedColumn] | None = getattr(rows, "column", None)
 
-    def __missing__(self, name: str) -> Encoded:
+    def __missing__(self, name: str) -> EncodedColumn:
         self[name] = encode(self._rows[name]) if self._column is None else self._column(name)
         return self[name]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from everhold.queries.grid import Scale, Sums
     from everhold.queries.query import Query, Rows
 
-__all__ = ["BoundedMean", "Evaluated", "Expression", "TextQuestion", "Units", "itself", "size_of_query"]
+__all__ = ["BoundedMean", "Evaluated", "Expression", "TextQuestion", "Units", "size_of_query", "without_values"]
 
 
 class Units(Protocol):
@@ -180,7 +180,7 @@ class Evaluated:
         return self.question.on_sample(rows, size, scale)
 
 
-def itself(query: Query) -> Query:
+def without_values(query: Query) -> Query:
     """A question without the values that were kept of it."""
     return query.question if isinstance(query, Evaluated) else query
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Security
 from fastapi.security import HTTPBearer
 
 from everhold.server.api import acts, ask, contests, read, tokens
-from everhold.server.schemas import Fault
+from everhold.server.response_schemas import Fault
 
 __all__ = ["api"]
 

@@ -8,9 +8,10 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from everhold.acts import ACTS, AnyAct, as_body, things, to_result
+from everhold.server.dependencies import Server, StudyFor, TokenOf
 from everhold.server.errors import HTTPRefusal
-from everhold.server.needs import Server, StudyFor, TokenOf
-from everhold.server.schemas import ActBody, act_body, act_schema
+from everhold.server.request_schemas import ActBody, act_body
+from everhold.server.response_schemas import act_schema
 from everhold.server.study_writer import StudyWriter
 
 __all__ = ["router"]

@@ -9,20 +9,10 @@ from starlette.responses import JSONResponse, Response
 
 from everhold.acts import ACTS, sent_question
 from everhold.errors import QuestionError
+from everhold.server.dependencies import Server, StatisticRequest, StudyFor, TokenOf, statistic_request
 from everhold.server.errors import HTTPRefusal
-from everhold.server.needs import Server, StatisticRequest, StudyFor, TokenOf, statistic_request
-from everhold.server.schemas import (
-    AnyResult,
-    Ask,
-    AskedMany,
-    AskMany,
-    Body,
-    PreviewOut,
-    TrialOut,
-    TryOut,
-    result_schema,
-    statistic_body,
-)
+from everhold.server.request_schemas import Ask, AskMany, Body, TryOut, statistic_body
+from everhold.server.response_schemas import AnyResult, AskedMany, PreviewOut, TrialOut, result_schema
 from everhold.statistics import STATISTICS, statistic
 from everhold.statistics.parameters import arguments
 from everhold.statistics.statistic import Statistic

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from everhold.contest.board import Submission
+from everhold.server.dependencies import ContestFor, Server, TokenOf
 from everhold.server.errors import HTTPRefusal
-from everhold.server.needs import ContestFor, Server, TokenOf
-from everhold.server.schemas import BoardOut, ContestOut, SubmissionOut
+from everhold.server.response_schemas import BoardOut, ContestOut, SubmissionOut
 
 __all__ = ["require_scored", "router"]
 
@@ -41,7 +41,7 @@ def require_scored(found: Submission) -> None:
 async def submit(contest: ContestFor.ASK, token: TokenOf, server: Server, request: Request) -> Response:
     """CSV with an id and a prediction for every row; the entrant is the token's name."""
     predictions = await request.body()
-    server.still(token)
+    server.require_live(token)
     request.state.note = {"submitted": len(predictions)}
     found = await contest.submit(token.name, predictions, arrived=request.state.started)
     require_scored(found)

@@ -10,9 +10,9 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from everhold.ledger.store import Store
 from everhold.report.certificate import certificate_html, certificate_json
+from everhold.server.dependencies import Record, ServedFor, Server, TokenOf
 from everhold.server.log import LogFilter
-from everhold.server.needs import Record, ServedFor, Server, TokenOf
-from everhold.server.schemas import AuditOut, LogOut, StatusOut, StudiesOut, StudyOut
+from everhold.server.response_schemas import AuditOut, LogOut, StatusOut, StudiesOut, StudyOut
 
 __all__ = ["router"]
 
@@ -22,7 +22,7 @@ router = APIRouter(tags=["read"])
 @router.get("/studies", summary="All studies", response_model=StudiesOut)
 def studies(token: TokenOf, server: Server) -> Response:
     """Those that the token may see."""
-    return JSONResponse({"studies": [server.status(one, token) for one in server.seen_by(token)]})
+    return JSONResponse({"studies": [server.status(one, token) for one in server.readable_by(token)]})
 
 
 @router.get("/studies/{name}", summary="A study and its columns", response_model=StudyOut)
@@ -96,7 +96,7 @@ async def file(served: ServedFor.AUDIT, token: TokenOf, server: Server) -> Respo
     """To audit it elsewhere: it holds no private row. For auditors and custodians."""
     data, records = await server.slots.run(token.id, lambda: _snapshot(served.path))
     while served.progress.records < records and not served.broken:  # until all that is in it has left
-        await server.grid.until(max(served.leaves(), server.clock() + 0.001))
+        await server.grid.until(max(served.release_time(), server.clock() + 0.001))
     said = {"Content-Disposition": "attachment; filename=study.everhold"}
     return Response(data, media_type="application/vnd.sqlite3", headers=said)
 

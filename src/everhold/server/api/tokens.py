@@ -7,8 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from starlette.responses import JSONResponse, Response
 
-from everhold.server.needs import Server, TokenOf
-from everhold.server.schemas import TokenMade, TokenNew, TokenOut, TokensOut
+from everhold.server.dependencies import Server, TokenOf
+from everhold.server.request_schemas import TokenNew
+from everhold.server.response_schemas import TokenMade, TokenOut, TokensOut
 
 __all__ = ["router"]
 

@@ -15,8 +15,8 @@ from everhold.errors import EverholdError
 from everhold.report.interval_svg import interval_svg
 from everhold.server.api.contests import require_scored
 from everhold.server.contest_writer import ContestWriter
+from everhold.server.dependencies import ContestFor, Server, SignedIn
 from everhold.server.errors import HTTPRefusal
-from everhold.server.needs import ContestFor, Server, SignedIn
 from everhold.server.pages.rendering import PageFault, form_of, render
 from everhold.server.signins import SignIn
 from everhold.server.state import ServerState

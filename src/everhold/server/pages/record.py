@@ -12,8 +12,8 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import StudyFile
 from everhold.report.certificate import certificate_html, certificate_json, cite
+from everhold.server.dependencies import Record, Server, SignedIn
 from everhold.server.log import LogFilter, as_csv
-from everhold.server.needs import Record, Server, SignedIn
 from everhold.server.pages.rendering import render
 from everhold.server.state import Served, ServerState
 from everhold.server.tokens import Token

@@ -109,5 +109,5 @@ async def form_of(request: Request, server: ServerState) -> dict[str, Any]:
     given = await fields_of(request, files=1)
     csrf = given.get("csrf")
     server.signins.require_form(request, request.state.signin, csrf if isinstance(csrf, str) else None)
-    server.still(request.state.token)  # the body may have taken its time
+    server.require_live(request.state.token)  # the body may have taken its time
     return given

@@ -7,7 +7,7 @@ import re
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from everhold.server.needs import Server, SignedIn
+from everhold.server.dependencies import Server, SignedIn
 from everhold.server.pages.rendering import fields_of, form_of, render
 
 __all__ = ["router"]
@@ -57,7 +57,7 @@ async def sign_out(request: Request, server: Server) -> Response:
 @router.get("/")
 def studies(signin: SignedIn, server: Server) -> Response:
     """All studies that the token may see."""
-    found = [server.status(one, signin.token) for one in server.seen_by(signin.token)]
+    found = [server.status(one, signin.token) for one in server.readable_by(signin.token)]
     return render("studies.html", session=signin, here="studies", studies=found)
 
 

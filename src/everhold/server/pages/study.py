@@ -15,12 +15,13 @@ from everhold.acts import Read
 from everhold.errors import EverholdError
 from everhold.queries.disclosed import width_factor
 from everhold.report.figure import session_svg
+from everhold.server.dependencies import ServedFor, Server, SignedIn, StudyFor
 from everhold.server.forms import FIELDS, KINDS, AnswerCard, QuestionForm, described, example, vocabulary
-from everhold.server.needs import ServedFor, Server, SignedIn, StudyFor
 from everhold.server.pages.rendering import PageFault, form_of, render
 from everhold.server.signins import SignIn
 from everhold.server.state import ServerState
 from everhold.server.study_writer import StudyWriter
+from everhold.statistics.statistic import Statistic
 from everhold.trial import Trial
 
 __all__ = ["router"]
@@ -74,10 +75,11 @@ async def check(study: StudyFor.READ, signin: SignedIn, server: Server, request:
         return render("check.html", said=[])
     caller = server.caller(request.state, signin.token, form.kind, None)
     try:
-        found = await study.try_both(caller, form.statistic())
+        wanted = form.statistic()
+        found = await study.try_both(caller, wanted)
     except EverholdError as error:
         return render("check.html", fault=PageFault.of(error))
-    return render("check.html", said=_previewed(found, form.question))
+    return render("check.html", said=_previewed(found, wanted, form.question))
 
 
 @router.post("/studies/{name}/ask")
@@ -90,7 +92,7 @@ async def ask(study: StudyFor.ASK, signin: SignedIn, server: Server, request: Re
     try:
         wanted = form.statistic()
         result = await (study.act(caller, Read(wanted)) if form.act == "read" else study.find(caller, wanted))
-        found = AnswerCard.of(result, form.question)
+        found = AnswerCard.of(result, wanted, form.question)
     except EverholdError as error:
         fault = _paid(PageFault.of(error), len(caller.paid))
     about = await run_in_threadpool(_about, server, study, signin, request)
@@ -106,9 +108,9 @@ def _paid(fault: PageFault, parts: int) -> PageFault:
     return replace(fault, then=f"{parts} {many} answered before that, and stand in the history.")
 
 
-def _previewed(trial: Trial, asked: str) -> list[str]:
+def _previewed(trial: Trial, asked: Statistic[Any], question: str) -> list[str]:
     """What asking and what reading would show, and what each costs."""
-    ask, read = AnswerCard.of(trial.ask, asked), AnswerCard.of(trial.read, asked)
+    ask, read = (AnswerCard.of(found, asked, question) for found in (trial.ask, trial.read))
     if ask.cells:
         first = (
             f"Can be asked: {len(ask.cells)} shares. Ask: {ask.cells[0][0]} {ask.cells[0][2]}, …, if nothing surprises"

@@ -9,8 +9,8 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from everhold.errors import EverholdError
+from everhold.server.dependencies import Server, SignedIn
 from everhold.server.errors import HTTPRefusal
-from everhold.server.needs import Server, SignedIn
 from everhold.server.pages.rendering import PageFault, form_of, render
 from everhold.server.signins import SignIn
 from everhold.server.state import ServerState
@@ -33,7 +33,7 @@ def _listed(server: ServerState, signin: SignIn, status: int = 200, **more: Any)
         "session": signin,
         "here": "tokens",
         "tokens": found,
-        "studies": [one.name for one in server.seen_by(signin.token)],
+        "studies": [one.name for one in server.readable_by(signin.token)],
         "scopes": _SCOPES,
         "made": None,
         "secret": "",

@@ -1,32 +1,25 @@
-"""The shapes of HTTP: every body that is taken, every answer that is returned, with examples."""
+"""What is returned: a model for every response, with examples."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_type_hints
+from typing import Any, Literal, Union, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag, create_model
+from pydantic import BaseModel, Field
 
-from everhold.acts import AnyAct, act_from, fields_of
-from everhold.acts import Form as ActForm
+from everhold.acts import AnyAct
 from everhold.queries.answer import Answer
-from everhold.statistics import STATISTICS
-from everhold.statistics.declared import Declared
+from everhold.statistics.declared import DeclaredColumns
 from everhold.statistics.finding import Comparison, Finding, Shares
-from everhold.statistics.parameters import Form, parameters
 from everhold.statistics.statistic import Statistic
 
 __all__ = [
-    "ActBody",
     "ActOut",
     "AnswerOut",
-    "Ask",
-    "AskMany",
     "AskedMany",
     "AuditOut",
     "BoardOut",
-    "Body",
     "CellOut",
     "ChoiceOut",
     "ColumnOut",
@@ -44,182 +37,17 @@ __all__ = [
     "RoundOut",
     "ScoreOut",
     "SharesOut",
-    "StatisticBody",
     "StatusOut",
     "StudiesOut",
     "StudyOut",
     "SubmissionOut",
     "TokenMade",
-    "TokenNew",
     "TokenOut",
     "TokensOut",
     "TrialOut",
-    "TryOut",
-    "act_body",
     "act_schema",
     "result_schema",
-    "statistic_body",
 ]
-
-Question = Annotated[str, Field(max_length=4_000, description="A yes/no question, such as age > 40 AND smoker.")]
-RequestId = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+$"),
-    Field(description="Asked again under the same id, the same answer is returned and nothing is charged."),
-]
-
-
-class Body(BaseModel):
-    """Taken as it is: no unknown fields, no numbers in quotes."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-def _example(**given: Any) -> ConfigDict:
-    return ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [given]})
-
-
-_Finite = Annotated[float, Field(allow_inf_nan=False)]
-_FORMS: dict[Form, Any] = {
-    "expression": Annotated[str, Field(max_length=4_000)],
-    "end": _Finite | Annotated[str, Field(max_length=40)],
-    "real": _Finite,
-    "count": Annotated[int, Field(ge=1, le=1_000)],
-    "edges": Annotated[list[_Finite | Annotated[str, Field(max_length=40)]], Field(max_length=1_001)],
-    "range": Annotated[list[_Finite], Field(min_length=2, max_length=2)],
-}
-
-
-def _parameters(kind: type[Statistic[Any]]) -> dict[str, Any]:
-    """The parameters of a statistic as fields of a body."""
-    fields: dict[str, Any] = {}
-    for one in parameters(kind):
-        form = _FORMS[one.role.form]
-        about = Field(description=one.role.about) if one.required else Field(one.default, description=one.role.about)
-        fields[one.name] = (form if one.required else form | None, about)
-    return fields
-
-
-def _thing(kind: type[Statistic[Any]]) -> type[Body]:
-    """A statistic as JSON: its name, and its arguments."""
-    name = kind.__name__
-    inner = create_model(f"{name}Arguments", __base__=Body, __doc__=kind.__doc__, **_parameters(kind))
-    called: Any = Literal[kind.name]
-    made: type[Body] = create_model(
-        f"{name}Statistic",
-        __base__=Body,
-        __doc__=f"A statistic: {kind.title.lower()}.",
-        statistic=(called, ...),
-        arguments=(inner, ...),
-    )
-    return made
-
-
-def _kind_of(given: object) -> str | None:
-    """What was sent in place of a question."""
-    if isinstance(given, str):
-        return "text"
-    name = given.get("statistic") if isinstance(given, dict) else getattr(given, "statistic", None)
-    return name if isinstance(name, str) else None
-
-
-if TYPE_CHECKING:
-    Thing = str | Body
-else:
-    _KINDS = tuple(Annotated[_thing(kind), Tag(kind.name)] for kind in STATISTICS.values())
-    Thing = Annotated[
-        Union[(Annotated[Question, Tag("text")], *_KINDS)],
-        Discriminator(
-            _kind_of,
-            custom_error_type="question",
-            custom_error_message=f"Expected a question as text, or a statistic by its name: {', '.join(STATISTICS)}",
-        ),
-        Field(description='A question as text, or {"statistic": "mean", "arguments": {"question": "bmi"}}.'),
-    ]
-
-Expect = Annotated[
-    _Finite,
-    Field(description="What you foresee, on the answer's scale, from public facts and earlier answers alone."),
-]
-
-
-class Ask(Body):
-    """One question, or a statistic."""
-
-    model_config = _example(question="age > 40 AND smoker", request_id="6f1c2a")
-    question: Thing
-    expect: Expect | None = None
-    request_id: RequestId | None = None
-
-
-class AskMany(Body):
-    """Several questions, all of which are checked before the first is charged."""
-
-    model_config = _example(questions=["age > 40", "smoker"], request_id="6f1c2b")
-    questions: list[Question] = Field(min_length=1, max_length=100_000)
-    request_id: RequestId | None = None
-
-
-class TryOut(Body):
-    """A question or a statistic for the public side alone."""
-
-    model_config = _example(question="age > 40")
-    question: Thing
-    both: bool = Field(default=False, description="What asking and what reading would show, side by side: a trial.")
-
-
-class StatisticBody(Body):
-    """What all statistics share."""
-
-    request_id: RequestId | None = None
-    rehearse: bool = Field(default=False, description="Ask the public side alone: nothing is spent.")
-
-    def arguments(self) -> dict[str, Any]:
-        """The statistic's own arguments."""
-        return self.model_dump(exclude={"request_id", "rehearse"}, exclude_none=True)
-
-
-def statistic_body(kind: type[Statistic[Any]]) -> type[StatisticBody]:
-    """The body that asks for a statistic, from its own description."""
-    made: type[StatisticBody] = create_model(
-        kind.__name__, __base__=StatisticBody, __doc__=kind.__doc__, **_parameters(kind)
-    )
-    made.model_config["json_schema_extra"] = {"examples": [dict(kind.example)]}
-    return made
-
-
-_ACT_FORMS: dict[ActForm, Any] = {
-    "question": Thing,
-    "questions": Annotated[list[Thing], Field(max_length=100_000)],
-    "text": Annotated[str, Field(max_length=4_000)],
-    "real": _Finite,
-    "reals": Annotated[list[_Finite], Field(max_length=100_000)],
-    "round": Annotated[int, Field(ge=1, le=2**53)],
-}
-
-
-class ActBody(Body):
-    """What all acts share."""
-
-    request_id: RequestId | None = None
-
-    def act(self, name: str) -> AnyAct:
-        """The act itself."""
-        return act_from(name, self.model_dump(exclude={"request_id"}, exclude_none=True))
-
-
-def act_body(kind: type[AnyAct]) -> type[ActBody]:
-    """The body that does an act, from its own description."""
-    fields: dict[str, Any] = {}
-    for one in fields_of(kind):
-        form = _ACT_FORMS[one.form]
-        if one.form == "questions":
-            form = Annotated[form, Field(min_length=one.least)]
-        about = Field(description=one.about) if one.required else Field(one.default, description=one.about)
-        fields[one.name] = (form if one.required else form | None, about)
-    made: type[ActBody] = create_model(f"{kind.__name__}Act", __base__=ActBody, __doc__=kind.__doc__, **fields)
-    made.model_config["json_schema_extra"] = {"examples": [dict(kind.example)]}
-    return made
 
 
 def act_schema(kind: type[AnyAct]) -> Any:
@@ -235,10 +63,7 @@ def result_schema(kind: type[Statistic[Any]]) -> Any:
     return Union[tuple(schemas)]  # noqa: UP007
 
 
-# returned -------------------------------------------------------------------------------------------------------------
-
-
-class _Returned(BaseModel):
+class _ResultOut(BaseModel):
     value: float | None = Field(description="The estimate; null where no row was seen that it could be about.")
     low: float | None = Field(description="Lower end of the interval for the population; null: open.")
     high: float | None = Field(description="Upper end; null: open.")
@@ -249,7 +74,7 @@ class _Returned(BaseModel):
     spent: float = Field(description="The price in nats that the interval was computed with.")
 
 
-class AnswerOut(_Returned):
+class AnswerOut(_ResultOut):
     """An answer."""
 
     kind: Literal["answer"]
@@ -259,7 +84,7 @@ class AnswerOut(_Returned):
     )
 
 
-class FindingOut(_Returned):
+class FindingOut(_ResultOut):
     """A number made of several answers."""
 
     kind: Literal["finding"]
@@ -268,7 +93,7 @@ class FindingOut(_Returned):
     parts: list[AnswerOut]
 
 
-class ComparisonOut(_Returned):
+class ComparisonOut(_ResultOut):
     """A difference, and what it says."""
 
     kind: Literal["comparison"]
@@ -546,7 +371,7 @@ class ContestOut(BaseModel):
     ids: list[str]
 
 
-class ScoreOut(_Returned):
+class ScoreOut(_ResultOut):
     """A metric's value, in its own units."""
 
     kind: Literal["score"]
@@ -568,16 +393,6 @@ class SubmissionOut(BaseModel):
     row: int | None
     column: str | None
     score: ScoreOut | None
-
-
-class TokenNew(Body):
-    """A token to make."""
-
-    model_config = _example(name="ann", scope="analyst", studies=["patients"], days=90)
-    name: str = Field(min_length=1, max_length=100)
-    scope: Literal["custodian", "analyst", "auditor"] = "analyst"
-    studies: list[Annotated[str, Field(max_length=200)]] = Field(default_factory=list, max_length=1_000)
-    days: float | None = None
 
 
 class TokenOut(BaseModel):
@@ -629,4 +444,4 @@ _RETURNED_BY: dict[str, Any] = {
 }
 _SCHEMAS = {Answer: AnswerOut, Finding: FindingOut, Comparison: ComparisonOut, Shares: SharesOut}
 _RESULTS = {one.__name__: one for one in _SCHEMAS}
-_LATER = {"Batch": list, "Declared": Declared, "Generator": Generator, "Sequence": Sequence}
+_LATER = {"Batch": list, "DeclaredColumns": DeclaredColumns, "Generator": Generator, "Sequence": Sequence}

@@ -13,7 +13,7 @@ from everhold.queries.result import JsonResult
 if TYPE_CHECKING:
     from everhold.ledger.codec import AskedBy
     from everhold.ledger.reader import LoggedQuestion
-    from everhold.ledger.rounds import Performed
+    from everhold.ledger.rounds import RecordedAct
     from everhold.queries.interval import Interval
 
 __all__ = ["LoggedAct", "in_order", "kind_word", "logged_act"]
@@ -148,14 +148,14 @@ class LoggedAct(JsonResult):
         return cls(*(given[name] for name in names))
 
 
-def logged_act(past: Performed, at: AskedBy) -> LoggedAct:
+def logged_act(past: RecordedAct, at: AskedBy) -> LoggedAct:
     """An act as people read it. Its number is given by `in_order`."""
     done = past.done
     result = None if done.interrupted else done.result
     return LoggedAct(0, past.begun.kind, _said(past), result, past.after, at.time, at.who, at.request)
 
 
-def _said(past: Performed) -> str:
+def _said(past: RecordedAct) -> str:
     """What an act was about, in words."""
     begun = past.begun
     asked = [_question(one) for one in begun.asked]

@@ -13,7 +13,7 @@ from fastapi import Depends, Path, Request
 
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.errors import HTTPRefusal
-from everhold.server.schemas import StatisticBody
+from everhold.server.request_schemas import StatisticBody
 from everhold.server.signins import SignIn
 from everhold.server.state import Served, ServerState
 from everhold.server.study_writer import StudyWriter
@@ -45,7 +45,7 @@ Server = Annotated[ServerState, Depends(_server)]
 
 async def _token(request: Request, server: Server) -> Token:
     """The token of a request, if it is still live: a body may have taken its time."""
-    return server.still(request.state.token)
+    return server.require_live(request.state.token)
 
 
 TokenOf = Annotated[Token, Depends(_token)]
@@ -65,7 +65,7 @@ AuditorOf = Annotated[Token, Depends(_auditor)]
 
 async def _signed_in(request: Request, server: Server) -> SignIn:
     """Who is signed in on the page, if the token is still live."""
-    server.still(request.state.token)
+    server.require_live(request.state.token)
     found: SignIn = request.state.signin
     return found
 
@@ -73,21 +73,21 @@ async def _signed_in(request: Request, server: Server) -> SignIn:
 SignedIn = Annotated[SignIn, Depends(_signed_in)]
 
 
-def _studied(what: str) -> Callable[..., Coroutine[Any, Any, StudyWriter]]:
+def _study_for(what: str) -> Callable[..., Coroutine[Any, Any, StudyWriter]]:
     async def found(name: Name, token: TokenOf, server: Server) -> StudyWriter:
         return server.study(name, token, what)
 
     return found
 
 
-def _contested(what: str) -> Callable[..., Coroutine[Any, Any, ContestWriter]]:
+def _contest_for(what: str) -> Callable[..., Coroutine[Any, Any, ContestWriter]]:
     async def found(name: Name, token: TokenOf, server: Server) -> ContestWriter:
         return server.contest(name, token, what)
 
     return found
 
 
-def _found(what: str) -> Callable[..., Coroutine[Any, Any, Served]]:
+def _served_for(what: str) -> Callable[..., Coroutine[Any, Any, Served]]:
     async def found(name: Name, token: TokenOf, server: Server) -> Served:
         return server.find(name, token, what)
 
@@ -95,15 +95,15 @@ def _found(what: str) -> Callable[..., Coroutine[Any, Any, Served]]:
 
 
 async def _record(name: Name, token: TokenOf, server: Server) -> Served:
-    return server.may_read_record(name, token)
+    return server.record_for(name, token)
 
 
 class StudyFor:
     """A study that the token allows to ask, to read or to manage."""
 
-    ASK = Annotated[StudyWriter, Depends(_studied("ask"))]
-    READ = Annotated[StudyWriter, Depends(_studied("read"))]
-    MANAGE = Annotated[StudyWriter, Depends(_studied("manage"))]
+    ASK = Annotated[StudyWriter, Depends(_study_for("ask"))]
+    READ = Annotated[StudyWriter, Depends(_study_for("read"))]
+    MANAGE = Annotated[StudyWriter, Depends(_study_for("manage"))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +132,15 @@ def statistic_request(shape: type[StatisticBody]) -> Any:
 class ContestFor:
     """A contest that the token allows to enter or to read."""
 
-    ASK = Annotated[ContestWriter, Depends(_contested("ask"))]
-    READ = Annotated[ContestWriter, Depends(_contested("read"))]
+    ASK = Annotated[ContestWriter, Depends(_contest_for("ask"))]
+    READ = Annotated[ContestWriter, Depends(_contest_for("read"))]
 
 
 class ServedFor:
     """A study or a contest that the token allows to read or to audit."""
 
-    READ = Annotated[Served, Depends(_found("read"))]
-    AUDIT = Annotated[Served, Depends(_found("audit"))]
+    READ = Annotated[Served, Depends(_served_for("read"))]
+    AUDIT = Annotated[Served, Depends(_served_for("audit"))]
 
 
 Record = Annotated[Served, Depends(_record)]

@@ -1,0 +1,374 @@
+"""Nothing is returned before it is recorded, and nothing that was decided is forgotten: turns, charges, crash rules.
+
+Between the moment when private rows are read and the moment when the outcome is durable, an interruption must neither
+lose a charge nor show an answer. In memory what was interrupted is ended before the next turn. In a file nobody knows
+how far it got: the study is broken until it is opened again, and then the record says what to end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Generic, Literal
+from weakref import ref
+
+from everhold.errors import EverholdError, LedgerError, QuestionError, RequestConflict
+from everhold.ledger.codec import (
+    ActEndEntry,
+    ActStartEntry,
+    AskedBy,
+    FindingEntry,
+    Repeat,
+    question_from_dict,
+    read_entry,
+)
+from everhold.ledger.rounds import ActEnd, ActStart, RecordedAct, RecordedFinding, Round, to_record
+from everhold.ledger.walk import act_result, price_act, propose, walk
+from everhold.queries.act import Act
+from everhold.queries.protocol import NOTHING, ActingMechanism, P
+from everhold.session.names import identity
+
+if TYPE_CHECKING:
+    from everhold.ledger.codec import AnyEntry
+    from everhold.ledger.journal import Journal
+    from everhold.queries.answer import Answer
+    from everhold.queries.expression.tree import Kind
+    from everhold.queries.protocol import Mechanism, Outcome
+    from everhold.queries.query import Query
+    from everhold.session.scan import Scanner, SumsByName
+
+__all__ = ["PlannedReading", "Recorder"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecidedRound(Generic[P]):
+    """A round whose cell is known and which is not yet recorded."""
+
+    query: Query
+    proposal: P
+    cell: Outcome
+    identity: str | None
+    answer: Answer
+    at: AskedBy
+    act: Act
+    learnt: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedReading:
+    """One reading of a batch: fixed and announced before the first of them is made."""
+
+    query: Query
+    act: Act
+    at: AskedBy
+
+
+class _Turn:
+    """A question that is being answered."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Recorder(Generic[P]):
+    """Charges and records what a mechanism decides, one turn at a time, and ends what was interrupted.
+
+    Args:
+        mechanism: in its first state.
+        journal: where everything is recorded.
+        scanner: the private rows.
+        kinds: of the columns, to read recorded questions.
+    """
+
+    def __init__(self, mechanism: Mechanism[P], journal: Journal, scanner: Scanner, kinds: Mapping[str, Kind]) -> None:
+        self.mechanism, self.journal = mechanism, journal
+        self._scanner, self._kinds = scanner, kinds
+        self._lock = RLock()
+        self._process = os.getpid()
+        self._asking: Callable[[], _Turn | None] = lambda: None
+        self._decided: DecidedRound[P] | None = None
+        self._readings: list[PlannedReading] = []
+
+    @property
+    def in_own_process(self) -> bool:
+        """Whether this is the process that opened the session."""
+        return os.getpid() == self._process
+
+    @property
+    def has_decided(self) -> bool:
+        """Whether a round is decided and not yet recorded."""
+        return self._decided is not None
+
+    @property
+    def broken(self) -> bool:
+        """Whether a record could not be written, so that nothing more is returned until the study is opened again."""
+        return self.journal.store is not None and self.journal.store.broken
+
+    # turns ---------------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """One question at a time, in the process that opened the session, after anything that was interrupted."""
+        with self._lock:
+            if not self.in_own_process:
+                raise LedgerError(
+                    "this holdout was opened in another process, and asking here would fork its record. Ask where it was "
+                    "opened, or open it after the processes have parted."
+                )
+            if self._asking() is not None:
+                raise QuestionError("a question cannot ask the holdout while it is being answered: ask beforehand.")
+            self.journal.require_open()
+            # The thread that holds the lock is in a turn as long as this object lives, whatever interrupts what follows.
+            turn = _Turn()
+            try:
+                self._asking = ref(turn)
+                self._recover()
+                self.journal.flush()
+                yield
+            except BaseException as error:
+                # In memory what was interrupted is ended before the next. In a file nobody knows how far it got.
+                store = self.journal.store
+                under_way = self._decided is not None or self.journal.pending is not None
+                if store is not None and (under_way or (self.journal.waiting and not isinstance(error, EverholdError))):
+                    store.fail()
+                elif isinstance(error, EverholdError) and self.journal.waiting and not under_way and not self.broken:
+                    self.journal.flush()  # what was decided before the error is recorded, though nobody sees it now
+                raise
+            finally:
+                del turn
+
+    def _recover(self) -> None:
+        """End what was interrupted in memory: a decided round, the rest of a batch of readings, another act."""
+        if self._decided is not None:
+            self._finish_round(self._decided)
+            if self._readings and self._readings[0].act.place <= self.journal[len(self.journal)].act.place:
+                self._readings = self._readings[1:]
+        if (pending := self.journal.pending) is None:
+            self._readings = []
+            return
+        begun, at = pending
+        if not self._readings or self._readings[0].act.place == 1:
+            self._readings = []
+            self._interrupt(begun, at)
+            return
+        while self._readings:  # some of the batch was read: the rest ends without a value
+            part = self._readings[0]
+            proposal = propose(self.mechanism, part.query, part.act)
+            answer = self.mechanism.answer(proposal, NOTHING)
+            answer = answer.as_share() if part.query.yes_no else answer
+            named = identity(self.mechanism, part.query, proposal)
+            learnt = len(self.mechanism.fit)
+            self._decided = DecidedRound(part.query, proposal, NOTHING, named, answer, part.at, part.act, learnt)
+            self._finish_round(self._decided)
+            self._readings = self._readings[1:]
+        self.journal.flush()
+
+    # rounds --------------------------------------------------------------------------------------------------------------
+
+    def decide(self, query: Query, proposal: P, at: AskedBy, act: Act, known: SumsByName) -> Answer:
+        """Read the private sums that a proposal needs, and end the round."""
+        mechanism = self.mechanism
+        named = identity(mechanism, query, proposal)
+        sums = self._scanner.sums(mechanism.needs(proposal), proposal.reading.scale, mechanism.part(proposal), known)
+        cell = mechanism.decide(proposal, sums)
+        # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
+        answer = mechanism.answer(proposal, cell)
+        answer = answer.as_share() if query.yes_no else answer
+        self._decided = DecidedRound(query, proposal, cell, named, answer, at, act, len(mechanism.fit))
+        return self._finish_round(self._decided)
+
+    def _finish_round(self, decided: DecidedRound[P]) -> Answer:
+        """End the decided round: learn, record, and only then return. Ends it later if it is interrupted on the way."""
+        query, proposal, cell = decided.query, decided.proposal, decided.cell
+        if self.mechanism.rounds < proposal.round:
+            self.mechanism.absorb(proposal, cell)
+        if len(self.journal) < proposal.round:
+            fit = self.mechanism.fit if len(self.mechanism.fit) > decided.learnt else None
+            kept = to_record(query, proposal, surprise=cell is not None, whole=self.mechanism.fresh)
+            done = Round(
+                decided.answer,
+                cell,
+                fit,
+                proposal.reading,
+                kept,
+                query.name,
+                decided.identity,
+                decided.act,
+                self.mechanism.cost(proposal, cell),
+                self.mechanism.counts(proposal, cell),
+            )
+            self.journal.commit(done, decided.at)
+        elif self.journal[proposal.round].answer is not decided.answer:
+            if (store := self.journal.store) is not None:
+                store.fail()
+            raise LedgerError(f"round {proposal.round} is recorded already, with another answer. Open the study again.")
+        self._decided = None
+        return decided.answer
+
+    def read_batch(
+        self, start: ActStart, at: AskedBy, readings: Sequence[PlannedReading], proposals: Sequence[P]
+    ) -> None:
+        """Announce readings, make them, and make all of them durable together. Within a turn."""
+        self.journal.begin(start, at)
+        self.journal.flush()
+        self._readings = list(readings)
+        self._read_rest(self.sums_needed(proposals))
+
+    def _read_rest(self, known: SumsByName) -> None:
+        """Read the parts of a batch that are left, and make all of them durable together."""
+        while self._readings:
+            part = self._readings[0]
+            self.decide(part.query, propose(self.mechanism, part.query, part.act), part.at, part.act, known)
+            self._readings = self._readings[1:]
+        self.journal.flush()
+
+    def sums_needed(self, proposals: Sequence[P]) -> SumsByName:
+        """The private sums of all text questions that several proposals need, in one scan."""
+        return self._scanner.sums_of_texts([need for one in proposals for need in self.mechanism.needs(one)])
+
+    # other acts ----------------------------------------------------------------------------------------------------------
+
+    def acting_mechanism(self) -> ActingMechanism:
+        """The mechanism, for acts beyond asks."""
+        if not isinstance(self.mechanism, ActingMechanism):
+            raise QuestionError("this mechanism answers asks only: it has no readings, selections or verdicts.")
+        return self.mechanism
+
+    def perform(self, start: ActStart, at: AskedBy, decide: Callable[[], int | bool | str | None]) -> dict[str, Any]:
+        """Do an act: record that it begins, read the private rows, charge, record how it ended, and only then return.
+
+        Args:
+            start: everything that is fixed beforehand.
+            at: when it was asked for, by whom, under which request id.
+            decide: reads the private rows and returns what is disclosed. It must not raise for anything in them.
+        """
+        with self.turn():
+            if (earlier := self.journal.requested_act(at.request)) is not None:
+                if earlier.begun != start:
+                    raise RequestConflict(
+                        f"request id {at.request!r} belongs to another act. Expected a new id for a new act. Nothing was "
+                        "charged."
+                    )
+                return earlier.done.result
+            if self.journal.requested(at.request) is not None:
+                raise RequestConflict(
+                    f"request id {at.request!r} belongs to a question. Expected a new id for a new act. Nothing was charged."
+                )
+            mechanism = self.acting_mechanism()
+            mechanism.require_open()
+            self.journal.begin(start, at)
+            self.journal.flush()
+            outcome = decide()
+            price, budget = price_act(mechanism.budget, start, outcome)
+            result = act_result(mechanism, start, outcome, price, list(self.journal))
+            mechanism.pay(budget)
+            if start.kind == "close":
+                mechanism.shut()
+            self.journal.end(ActEnd(outcome, result), at)
+            self.journal.flush()
+            return result
+
+    def note_finding(self, finding: RecordedFinding, at: AskedBy) -> None:
+        """Record a statistic and its result, durably, before anybody sees it."""
+        with self.turn():
+            self.journal.note_finding(finding, at)
+            self.journal.flush()
+
+    # an interrupted act, another process, the past -----------------------------------------------------------------------
+
+    def finish_pending(self) -> None:
+        """End an act that was interrupted: what began is read, where its questions are text, and charged in any case."""
+        if (pending := self.journal.pending) is None:
+            return
+        begun, at = pending
+        if begun.kind in ("read", "close"):
+            self._finish_reading(begun, at)
+        else:
+            self._interrupt(begun, at)
+
+    def _interrupt(self, begun: ActStart, at: AskedBy) -> None:
+        """Charge an act that cannot be ended, and record that nothing came of it."""
+        mechanism = self.acting_mechanism()
+        mechanism.pay(price_act(mechanism.budget, begun, None, interrupted=True)[1])
+        self.journal.end(ActEnd(None, {}, interrupted=True), at)
+        self.journal.flush()
+
+    def _finish_reading(self, begun: ActStart, at: AskedBy) -> None:
+        """Readings are recorded together, so that none of a pending batch was recorded."""
+        questions = [question_from_dict(one, self._kinds) for one in begun.asked]
+        share = None if begun.options["share"] is None else Fraction(begun.options["share"])
+        if any(query is None for query in questions):
+            self._interrupt(begun, at)
+            return
+        queries = [query for query in questions if query is not None]
+        kind: Literal["read", "close"] = "close" if begun.kind == "close" else "read"
+        expects, requests = begun.options["expect"], begun.options["requests"]
+        self._readings = [
+            PlannedReading(
+                query,
+                Act(kind, len(queries), place + 1, share, expects[place]),
+                AskedBy(at.time, at.who, requests[place]),
+            )
+            for place, query in enumerate(queries)
+        ]
+        self._read_rest({})
+
+    def make_durable(self, journal: Journal) -> None:
+        """Record in this journal from now on. Only before the first question."""
+        if len(self.journal):
+            raise LedgerError("a session that has answered questions cannot change its record.")
+        self.journal = journal
+
+    def pause(self) -> None:
+        """Let another process ask; this one goes on after `resume`. Without a file there is nothing to do."""
+        with self._lock:
+            if self._asking() is not None or self._decided is not None or self.journal.waiting:
+                raise LedgerError("a holdout cannot be paused while it answers. Pause it before or afterwards.")
+            if (store := self.journal.store) is not None and not store.broken:
+                store.pause()
+
+    def resume(self) -> None:
+        """Ask again here, after taking over what other processes have recorded meanwhile.
+
+        Raises:
+            LedgerBusy: another process is asking.
+        """
+        with self._lock:
+            if (store := self.journal.store) is None or not store.paused:
+                return
+            if not self.in_own_process:
+                raise LedgerError(
+                    "this holdout was opened in another process. Open it here after the processes have parted."
+                )
+            store.resume()
+            try:
+                entries = (read_entry(record, self._kinds, parse="surprises") for record in store.new_records())
+                self.restore(entries, store.path)
+                self.finish_pending()
+            except BaseException:  # half of what was recorded is taken over: nothing may be answered from that
+                store.fail()
+                raise
+
+    def restore(self, entries: Iterable[AnyEntry], where: object) -> None:
+        """Take over what is recorded. Quiet asks only count; what disclosed something teaches what it taught then."""
+
+        def record() -> Iterator[Round | RecordedAct]:
+            for entry in entries:
+                if isinstance(entry, Repeat):
+                    self.journal.restore_request(entry.asked_by.request, entry.number)
+                elif isinstance(entry, FindingEntry):
+                    self.journal.restore_finding(entry.finding, entry.asked_by)
+                elif isinstance(entry, ActStartEntry):
+                    self.journal.restore_act_start(entry.begun, entry.asked_by)
+                elif isinstance(entry, ActEndEntry):
+                    yield self.journal.restore_act_end(entry.done)
+                else:
+                    self.journal.restore(entry.round, entry.asked_by)
+                    yield entry.round
+
+        for past, found in walk(self.mechanism, record(), every=False):
+            if found is not None and found.proposal.reading != past.reading:
+                raise LedgerError(f"round {past.number} of {where} does not replay: audit it.")

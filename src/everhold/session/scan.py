@@ -1,0 +1,113 @@
+"""Questions evaluated on both sides: many texts in one scan, each value once."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from everhold.errors import QuestionError
+from everhold.queries.expression import BoundedMean, Expression
+from everhold.queries.expression.groups import GROUPED, QuantileOf
+from everhold.queries.expression.program import Batch, Columns, TooSlow
+from everhold.queries.expression.question import Evaluated, size_of_query
+
+if TYPE_CHECKING:
+    from everhold.data.sample import Sample
+    from everhold.data.table import Table
+    from everhold.queries.grid import Scale, Sums
+    from everhold.queries.query import Query
+
+__all__ = ["Scanner", "SumsByName"]
+
+SumsByName = dict[str | None, "Sums"]
+"""Private sums by the name of their question."""
+
+_LIGHT = 5_000_000  # parts times public rows: what takes less is not worth preparing
+
+
+class Scanner:
+    """The private rows, and fixed public rows where there are some.
+
+    Args:
+        sample: the private rows.
+        public_rows: fixed public rows that the mechanism works on; None where they are drawn anew.
+    """
+
+    def __init__(self, sample: Sample, public_rows: Table | None) -> None:
+        self.sample, self.public_rows = sample, public_rows
+
+    def scan(self, new: Mapping[str | None, Query]) -> tuple[dict[str | None, Query], SumsByName]:
+        """Text questions of a batch, evaluated on both sides at once; by name. Less than two need no scan."""
+        linear = {part.name: part for query in new.values() for part in _linear(query)}
+        if len(linear) < 2:
+            return {}, {}
+        sums: SumsByName = dict(zip(linear, self.sample.sums_of(list(linear.values())), strict=True))
+        ready: dict[str | None, Query] = {name: query for name, query in new.items() if isinstance(query, Evaluated)}
+        texts = [query for query in new.values() if isinstance(query, Expression | BoundedMean)]
+        if self.public_rows is not None and texts:
+            ready |= {query.name: query for query in self.evaluate(texts, None)}
+        return ready, sums
+
+    def sums(
+        self, needs: Sequence[Query], scale: Scale, part: Any = None, known: SumsByName | None = None
+    ) -> list[Sums]:
+        """The private sums of linear questions: texts in one scan, where they are not known yet."""
+        known = {} if known is None or part is not None else known
+        if part is not None or not all(need.text for need in needs):
+            return [self.sample.sums(need, scale, part) for need in needs]
+        missing = [need for need in needs if need.name not in known]
+        if len(missing) < 2:
+            return [known[need.name] if need.name in known else self.sample.sums(need, scale, part) for need in needs]
+        found = dict(zip((need.name for need in missing), self.sample.sums_of(missing), strict=True))
+        return [known[need.name] if need.name in known else found[need.name] for need in needs]
+
+    def sums_of_texts(self, needs: Sequence[Query]) -> SumsByName:
+        """The private sums of all texts among linear questions, in one scan."""
+        texts = {need.name: need for need in needs if need.text}
+        return dict(zip(texts, self.sample.sums_of(list(texts.values())), strict=True)) if texts else {}
+
+    def evaluate(self, texts: Sequence[Expression | BoundedMean], until: float | None) -> list[Evaluated]:
+        """Text questions on the fixed public rows, in one scan."""
+        rows = self.public_rows
+        if rows is None:
+            raise QuestionError("there are no fixed public rows.")
+        values = Batch(texts, Columns(rows)).values(rows.row_count, until=until)
+        return [
+            Evaluated.from_scan(query, found, rows.row_count, rows.units)
+            for query, found in zip(texts, values, strict=True)
+        ]
+
+    def prepare(self, queries: Sequence[Query], *, seconds: float) -> list[Query]:
+        """Text questions with their values on the public rows, so that asking them is quick. Any thread may call it.
+
+        Small questions are returned as they are. No private row is read.
+
+        Raises:
+            QuestionError: it takes longer than so many seconds.
+        """
+        if self.is_light(queries):
+            return list(queries)
+        return [self._prepare(query, seconds) for query in queries]
+
+    def _prepare(self, query: Query, seconds: float) -> Query:
+        if not isinstance(query, Expression | BoundedMean) or self.public_rows is None:
+            return query
+        try:
+            return self.evaluate([query], clock.monotonic() + seconds)[0]
+        except TooSlow:
+            raise QuestionError(
+                f"the question takes longer than {seconds:g} s on the public rows. Expected a smaller one."
+            ) from None
+
+    def is_light(self, queries: Sequence[Query]) -> bool:
+        """Whether questions are so small together that they need not be prepared: by sizes and the number of public rows."""
+        rows = 0 if self.public_rows is None else self.public_rows.row_count
+        return sum(size_of_query(query) for query in queries if not isinstance(query, Evaluated)) * rows <= _LIGHT
+
+
+def _linear(query: Query) -> Sequence[Query]:
+    """The linear questions that a text question is made of, where they are fixed by the question."""
+    if isinstance(query, QuantileOf):
+        return ()
+    return query.parts if isinstance(query, GROUPED) else (query,)
