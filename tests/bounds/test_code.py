@@ -113,14 +113,19 @@ def test_the_other_forecasts():
 # ln 1/P against many digits
 
 
-def exact_unknown_rate(n: int, yes: int) -> mpmath.mpf:
+def exact_unknown_rate(n: int, yes: int, *, rounded: bool = False) -> mpmath.mpf:
+    """B in many digits; `rounded`: with the number of no rounded up to the grid that the code computes it on."""
+    no = n - yes
+    if rounded:
+        step = 2 ** max(no.bit_length() - 7 - yes.bit_length(), 0)
+        no = math.ceil(Fraction(no, step)) * step
     return mpmath.fsum(
-        mpmath.mpf(2) ** (-i * yes) * (1 - mpmath.mpf(2) ** -i) ** (n - yes) / (i * (i + 1) if i < 40 else 40)
+        mpmath.mpf(2) ** (-i * yes) * (1 - mpmath.mpf(2) ** -i) ** no / (i * (i + 1) if i < 40 else 40)
         for i in range(1, 41)
     )
 
 
-def exact_nats(gaps: dict[int, int], after: int, horizon: int | None = None) -> mpmath.mpf:
+def exact_nats(gaps: dict[int, int], after: int, horizon: int | None = None, *, rounded: bool = False) -> mpmath.mpf:
     """-ln(½F + ¼A + ¼B) in 60 digits; gaps maps a gap to how often it ended in a surprise."""
 
     def length(g):
@@ -134,7 +139,7 @@ def exact_nats(gaps: dict[int, int], after: int, horizon: int | None = None) -> 
     tail = mpmath.mpf(1) / (m + 2) + (1 - mpmath.mpf(g - 2**m) / 2**m) / ((m + 1) * (m + 2))
     f = theta**k * (1 - theta) ** (t - k)
     a = mpmath.exp(-mpmath.fsum(times * length(g) for g, times in gaps.items())) * tail
-    return -mpmath.log(f / 2 + a / 4 + exact_unknown_rate(t, k) / 4)
+    return -mpmath.log(f / 2 + a / 4 + exact_unknown_rate(t, k, rounded=rounded) / 4)
 
 
 @settings(max_examples=60, deadline=None)
@@ -150,8 +155,12 @@ def test_nats_are_the_formula_rounded_up(gaps, after, horizon, bits):
         code = code.quiet(gap - 1).surprised(0.0)
         counts[gap] = counts.get(gap, 0) + 1
     with mpmath.workdps(60):
-        exact = exact_nats(counts, after, horizon) - mpmath.log(exact_unknown_rate(*bits))
-        assert exact <= code.quiet(after).nats <= exact + 2 * NATS_GRID
+        exact, rounded = (
+            exact_nats(counts, after, horizon, rounded=up) - mpmath.log(exact_unknown_rate(*bits, rounded=up))
+            for up in (False, True)
+        )
+        assert exact <= rounded <= code.quiet(after).nats <= rounded + 2 * NATS_GRID
+        assert rounded <= exact + 2 / 64  # of the asks and of the bits
 
 
 @pytest.mark.parametrize("gap", [1, 7, 9_999])
@@ -162,7 +171,8 @@ def test_nats_are_rounded_up_in_the_longest_sessions(gap):
     for _ in range(k):
         code = code.quiet(gap - 1).surprised(0.0)
     with mpmath.workdps(60):
-        exact = exact_nats({gap: k}, after)
+        exact = exact_nats({gap: k}, after, rounded=True)
+        assert exact_nats({gap: k}, after) <= exact
         assert exact <= code.quiet(after).nats <= exact + 2 * k * 2.0**-28 + 1e-13 * exact + NATS_GRID
 
 

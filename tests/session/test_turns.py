@@ -129,3 +129,17 @@ def test_no_power_decides_what_is_asked():
     for place in places:
         powers = [node for node in ast.walk(ast.parse(place.read_text())) if isinstance(node, ast.Pow)]
         assert not powers, place
+
+
+def test_a_batch_of_texts_is_one_scan_of_the_private_rows(monkeypatch):
+    """Each question of a batch used to scan once more, for nothing."""
+    from everhold.data.engines.memory import MemoryEngine
+
+    scans = []
+    scan = MemoryEngine.sums
+    monkeypatch.setattr(
+        MemoryEngine, "sums", lambda engine, questions: scans.append(len(questions)) or scan(engine, questions)
+    )
+    held = eh.Holdout(PRIVATE, prior=eh.Reference(PUBLIC), seed=1)
+    held.ask_many([f"age > {year}" for year in range(20, 60)])
+    assert scans == [40]

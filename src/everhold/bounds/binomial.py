@@ -7,6 +7,7 @@ by a continued fraction. They need values that are 0 or 1 for every draw: means 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import exp, inf, log, log1p, sqrt
 
 from everhold.bounds.concentration import SHARE_GRID, smallest_inside
@@ -51,7 +52,7 @@ def tail_refutes(k: int, n: int, p: float, nats: float) -> bool:
         return True
     if k < 1:
         return False
-    return _Tail(k, n, nats).refutes(p)
+    return _Tail(k, n, nats).refutes(*p.as_integer_ratio())
 
 
 def binomial_interval(k_low: int, k_high: int, n: int, nats: float) -> tuple[float, float]:
@@ -162,25 +163,31 @@ def paired_interval(first: int, second: int, rows: int, rates: tuple[int, int], 
     return _Bet(first, second, rows, rates[0], nats).end(), -_Bet(second, first, rows, rates[1], nats).end()
 
 
+@lru_cache(maxsize=16)
+def _ln_factorial(n: int) -> float:
+    return ln_gamma(n + 1)
+
+
 class _Tail:
     """Upper bounds of ln Pr[Bin(n, p) ≥ k] for one k and many p, 1 ≤ k ≤ n."""
 
     def __init__(self, k: int, n: int, nats: float) -> None:
         self.k, self.n, self.nats = k, n, nats
-        everything = ln_gamma(n + 1)
+        everything = _ln_factorial(n)
         self.ln_choose = everything - ln_gamma(k + 1) - ln_gamma(n - k + 1)
         self.size = 4.0 * everything
         # The numerators of the continued fraction, over p². It ends where no rows are left.
         self.outer = (n + 1.0) * (n - k) * ((k + 3) / (k + 2))
         self.inner = (n + 2.0) * max(n - k - 1, 0) * (k + 1) * (2 * (k + 1) / (k + 2)) * ((k + 5) / (k + 4))
 
-    def refutes(self, p: float) -> bool:
+    def refutes(self, above: int, below: int) -> bool:
+        """Whether p = above/below is refuted. `below` is a power of two and p a float, so that the division is exact."""
         k, n = self.k, self.n
-        above, below = p.as_integer_ratio()
         if (k - 1) * below < n * above:  # Hoeffding's condition k ≥ np + 1
             return False
-        if p == 0.0:
+        if above == 0:
             return True
+        p = above / below
         yes, no = ln(p), ln(1.0 - p)
         gap = ((k + 1) * below - (n + 1) * above) / below
         first = self._first(gap, p)
@@ -236,7 +243,7 @@ def _lower_end(k: int, n: int, nats: float) -> float:
     tail = _Tail(k, n, nats)
     top = (k - 1) * _STEPS // n + 1  # beyond Hoeffding's condition, hence not refuted
     m = min(max(round(tail.guess() * _STEPS), 0), top)
-    m = smallest_inside(lambda i: not tail.refutes(i / _STEPS), m, 0, top)
+    m = smallest_inside(lambda i: not tail.refutes(i, _STEPS), m, 0, top)
     return max(m - 2, 0) * SHARE_GRID
 
 

@@ -57,7 +57,7 @@ class Budget:
 
     def quiet(self, asks: int = 1) -> Budget:
         """After quiet asks."""
-        return replace(self, code=self.code.quiet(asks))
+        return Budget(self.failure_probability, self.code.quiet(asks), self.spending)
 
     def surprised(self, nats: float) -> Budget:
         """After an ask that was a surprise, whose content costs so much."""

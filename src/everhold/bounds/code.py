@@ -257,7 +257,9 @@ class Code:
         """The code after one more quiet ask, or several."""
         if asks < 0:
             raise SettingError(f"a number of asks is at least 0, not {asks}")
-        return replace(self, asks=self.asks + asks)
+        return Code(
+            self.horizon, self.asks + asks, self.surprises, self.last, self.gap_nats, self.other_nats, self.bits
+        )
 
     def surprised(self, nats: float) -> Code:
         """The code after one more ask, a surprise whose content (its cell) has length `nats`."""
@@ -307,15 +309,22 @@ def _constant_rate(one_in: int) -> tuple[float, float]:
     return -ln(float(one_in)), -2.0 * z * series
 
 
-@lru_cache(maxsize=256)
 def _ln_unknown_rate(n: int, yes: int) -> float:
     """`ln B`, rounded down: one sequence of n bits with so many yes, the rate 2^-i having weight 1/(i(i+1)).
 
     The last rate has the weight 1/40 of all that are left out, so that the weights sum to 1 and nothing costs nothing.
+    B falls with the number of no. That number is rounded up, so that most asks need no new sum: at most 1/64 nat.
     """
     if n == 0:
         return 0.0
-    k, m = float(yes), float(n - yes)
+    no = n - yes
+    step = max(no.bit_length() - 7 - yes.bit_length(), 0)
+    return _ln_mixed_rates(yes, -(-no >> step) << step)
+
+
+@lru_cache(maxsize=256)
+def _ln_mixed_rates(yes: int, no: int) -> float:
+    k, m = float(yes), float(no)
     if yes == 0:
         b = _ln_all_quiet(m)
     else:

@@ -8,7 +8,7 @@ Accuracy: within 4 units in the last place, tested against mpmath.
 
 from __future__ import annotations
 
-from math import floor, frexp, ldexp
+from math import floor, frexp, inf, ldexp
 
 import numpy as np
 
@@ -21,7 +21,6 @@ _LN2_HI = 0.6931471803691238
 _LN2_LO = 1.9082149292705877e-10
 _LOG2_E = 1.4426950408889634
 _HALF_LN_TWO_PI = 0.9189385332046728
-_ATANH = tuple(1.0 / k for k in range(21, 0, -2))  # 1/21 … 1/3, 1
 _INVERSE_FACTORIALS = (
     1.6059043836821613e-10,  # 1/13!
     2.08767569878681e-09,
@@ -48,7 +47,7 @@ def ln(x: float) -> float:
     >>> ln(1.0), round(ln(10.0), 12)
     (0.0, 2.302585092994)
     """
-    if not 0.0 < x < float("inf"):
+    if not 0.0 < x < inf:
         raise SettingError(f"ln needs a positive finite number, not {x!r}")
     m, e = frexp(x)
     if m < 0.7071067811865476:
@@ -56,9 +55,8 @@ def ln(x: float) -> float:
     # ln m = 2 artanh(z), z = (m - 1)/(m + 1), |z| ≤ 0.1716: eleven odd terms reach 1e-18.
     z = (m - 1.0) / (m + 1.0)
     z2 = z * z
-    series = 0.0
-    for coefficient in _ATANH[:-1]:
-        series = (series + coefficient) * z2
+    series = (1 / 15 + (1 / 17 + (1 / 19 + 1 / 21 * z2) * z2) * z2) * z2
+    series = (1 / 3 + (1 / 5 + (1 / 7 + (1 / 9 + (1 / 11 + (1 / 13 + series) * z2) * z2) * z2) * z2) * z2) * z2
     return e * _LN2_HI + (2.0 * z + (2.0 * z * series + e * _LN2_LO))
 
 

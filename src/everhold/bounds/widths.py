@@ -25,7 +25,7 @@ GROUP = 10
 
 _FINEST, _BATCH = Fraction(1, 32), Fraction(1, 4)  # cells of the last act and of a large batch, in deviations
 _LARGE_BATCH = 8
-_WIDEST = 3.0
+_WIDEST = 2.5
 _MARGIN, _START = 1.05, 1.03  # of the foreseen distance, of an ask and of a reading
 _MOST_READS = 1000
 _SAYS_NOTHING = 0.45
@@ -187,9 +187,9 @@ def _read(
 
 def _one_by_one(table: Table, start: Budget, reads: int, purpose: Purpose) -> Way:
     """The last of several readings, each of which may depend on those before."""
-    budget, costs = start, {number: _cost(table, _fine(number)) for number in range(1, 7)}
+    budget, costs = start, {number: _cost(table, _fine(number)) for number in range(1, 4)}
     for number in range(1, reads):
-        budget = budget.disclosed(costs[min(number, 6)]).claimed()
+        budget = budget.disclosed(costs[min(number, 3)]).claimed()
     return _read(table, budget, reads, f"reading number {reads:,}, one by one", purpose)
 
 
@@ -242,7 +242,7 @@ def _cost(table: Table, fine: Fraction) -> float:
 
 def _fine(number: int) -> Fraction:
     """The cell of a session's `number`-th reading, in deviations."""
-    return Fraction(1, 4) if number == 1 else Fraction(min(number, 6), 2)
+    return Fraction(min(number, 3), 2)
 
 
 def _cell(table: Table, fine: Fraction) -> float:

@@ -110,7 +110,7 @@ class Look:
 
 
 def _estimate(values: GridValues, masses: Masses, draws: float) -> Estimate:
-    numerator = values.dot(masses.values, masses.whole)
+    numerator = masses.dot(values)
     denominator = masses.per * VALUE_ONE
     clipped = max(-denominator, min(denominator, numerator))
     second = 0

@@ -125,6 +125,13 @@ class _State:
         count, squares = self.offs
         return max(sqrt((2.0 + squares) / (2.0 + count)), 1.0)
 
+    def after_quiet(self, asks: int) -> _State:
+        """The state after quiet asks: only the clock and the budget change."""
+        budget = self.budget.quiet(asks)
+        return _State(
+            self.sketch, budget, self.round + asks, self.constraints, self.batch, self.taught, self.closed, self.offs
+        )
+
 
 class Everhold:
     """Everhold's mechanism: a sketch answers, and an answer uses the private data only if the sketch is off, or is asked to.
@@ -310,8 +317,7 @@ class Everhold:
             return nats, _EXACT
         if act.parts >= _LARGE_BATCH:
             return nats, _BATCH
-        claims = state.budget.spending.claims
-        fine = Fraction(min(claims + 1, 6), 2) if claims else Fraction(1, 4)
+        fine = Fraction(min(state.budget.spending.claims + 1, 3), 2)
         return nats, Precision(fine, start=Fraction(103 if state.misfit < 1.5 else 105, 100))
 
     def needs(self, proposal: Offer) -> tuple[Query, ...]:
@@ -338,7 +344,7 @@ class Everhold:
             )
         if act.kind == "ask":
             if outcome is QUIET:
-                self._state = replace(state, round=proposal.round, budget=state.budget.quiet())
+                self._state = state.after_quiet(1)
                 return
             budget, batch = state.budget.surprised(proposal.measure.nats(outcome)), None
         else:
@@ -402,7 +408,7 @@ class Everhold:
     def skip(self, rounds: int) -> None:
         """Count `rounds` quiet asks read from a record; they change nothing else."""
         state = self._state
-        self._state = replace(state, round=state.round + rounds, budget=state.budget.quiet(rounds))
+        self._state = state.after_quiet(rounds)
 
     def answer(self, proposal: Offer, outcome: Outcome) -> Answer:
         """Value and interval: a function of the proposal and the outcome."""
@@ -540,7 +546,7 @@ def _means(values: Sequence[GridValues], look: Look) -> tuple[SketchValue, ...]:
 def _steps_of(values: GridValues, look: Look) -> int:
     """Σ mass · steps, at least 0."""
     masses = look.masses
-    return max(values.dot(masses.values, masses.whole) + VALUE_ONE * masses.whole, 0)
+    return max(masses.dot(values) + VALUE_ONE * masses.whole, 0)
 
 
 def _shares(look: Look) -> tuple[float, float]:

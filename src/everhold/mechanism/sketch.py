@@ -50,6 +50,20 @@ class Masses:
     values: NDArray[np.float64]
     whole: int
     per: int
+    each: int | None
+    """The mass of every row, where all have the same: the prior of plain reference rows."""
+
+    @classmethod
+    def on(cls, values: NDArray[np.float64], whole: int, per: int) -> Masses:
+        """Masses of rows."""
+        first = int(values[0])
+        return cls(values, whole, per, first if bool((values == first).all()) else None)
+
+    def dot(self, values: GridValues) -> int:
+        """Σ mass·value in multiples of 1/(MASS_ONE·VALUE_ONE), exact."""
+        if self.each is not None and values.scale == "share":
+            return self.each * values.total
+        return values.dot(self.values, self.whole)
 
     @property
     def ratio(self) -> NDArray[np.float64]:
@@ -104,7 +118,7 @@ def masses_on(rule: Rule, basis: Basis, theta: NDArray[np.float64], draws: Draws
     whole = int(masses.sum())
     if rule.normalised and not whole > 0:
         raise EverholdError("the sketch has no mass left")
-    return Masses(masses, whole, whole if rule.normalised else MASS_ONE * draws.size)
+    return Masses.on(masses, whole, whole if rule.normalised else MASS_ONE * draws.size)
 
 
 def basis_on(values: Sequence[GridValues], draws: Draws) -> Basis:

@@ -126,7 +126,7 @@ class GridValues:
         """
         if self.scale == "share":
             # Σ m (2b - 1) = 2 Σ m b - Σ m
-            return (2 * int(np.einsum("i,i->", masses, self.array)) - whole) * VALUE_ONE
+            return (2 * int(np.einsum("i,i->", masses, self.array.astype(np.float64))) - whole) * VALUE_ONE
         return int(np.einsum("i,i->", masses, self.array))
 
     def pack(self) -> PackedValues:

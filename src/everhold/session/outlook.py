@@ -43,7 +43,8 @@ def outlook(holdout: Holdout) -> str:
         noise = contract.noise_at(budget.code.asks + 1, budget.code.horizon)
         off = share_radius(0.1, 0.5 * noise * noise * (1.0 / n + 1.0 / draws))
         low, high = binomial_interval(round((0.1 - off) * n), round((0.1 + off) * n), n, budget.ask_price)
-        first = binomial_interval(round(0.1 * n), round(0.1 * n), n, budget.claim_price())
+        cell = share_radius(0.1, 0.5 * (1.0 / n + 1.0 / draws)) / 4  # half of a first reading's cell
+        first = binomial_interval(round((0.1 - cell) * n), round((0.1 + cell) * n), n, budget.claim_price())
         said.append(f"shares of about a tenth: ±{(high - low) / 2:.2g} asked, ±{(first[1] - first[0]) / 2:.2g} read")
         numbers = [one for one in holdout.schema.columns if one.kind == "number" and one.low is not None]
         for column in numbers[:_COLUMNS]:

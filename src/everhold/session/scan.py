@@ -57,7 +57,7 @@ class Scanner:
         if part is not None or not all(need.text for need in needs):
             return [self.sample.sums(need, scale, part) for need in needs]
         missing = [need for need in needs if need.name not in known]
-        if len(missing) == 1:
+        if len(missing) < 2:
             return [known[need.name] if need.name in known else self.sample.sums(need, scale, part) for need in needs]
         found = dict(zip((need.name for need in missing), self.sample.sums_of(missing), strict=True))
         return [known[need.name] if need.name in known else found[need.name] for need in needs]

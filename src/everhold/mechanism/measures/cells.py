@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cells", "InCells", "PrivateEstimate", "Within", "down", "up"]
 
-_WIDEST = 3.0  # standard deviations of the private rows' own mean
+_WIDEST = 2.5  # standard deviations of the private rows' own mean
 
 
 _MARGIN = 1.05  # of the foreseen distance, before the first step
