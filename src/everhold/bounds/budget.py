@@ -17,6 +17,7 @@ from everhold.bounds.code import (
     automatic_price,
     choice_nats,
     claim_price,
+    generation_nats,
     verdict_nats,
 )
 
@@ -78,6 +79,10 @@ class Budget:
     def chosen(self, weight: Fraction) -> Budget:
         """After a selection of the candidate that was foreseen with this weight."""
         return self.disclosed(ANSWERED_NATS + choice_nats(weight))
+
+    def succeeded(self, generation: int, weight: Fraction | None) -> Budget:
+        """After a later generation: its candidate with this weight is the new champion, or with None the old one stays."""
+        return self.disclosed(ANSWERED_NATS + generation_nats(generation, weight))
 
     def answered(self, yes: bool) -> Budget:
         """After one bit."""

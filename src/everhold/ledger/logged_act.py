@@ -180,7 +180,7 @@ def _question(asked: dict[str, Any]) -> str:
     if kind == "round":
         return f"round {asked['round']:,}"
     if "text" not in asked:
-        return "values given as arrays"
+        return asked.get("name") or "values given as arrays"
     given = f" given {asked['given']}" if asked.get("given") else ""
     return f"{asked['text']}{given}" if kind == "yes/no" else f"{kind.removesuffix(' given')} of {asked['text']}{given}"
 

@@ -168,10 +168,10 @@ def price_act(budget: Budget, begun: ActStart, outcome: object, *, interrupted: 
     options = begun.options
     share = None if options.get("share") is None else Fraction(options["share"])
     if begun.kind == "best_of":
-        weights = [Fraction(weight) for weight in options["weights"]]
-        if len(weights) != len(begun.asked) or sum(weights) > 1 or min(weights) <= 0:
+        weights, generation = [Fraction(weight) for weight in options["weights"]], options.get("generation", 0)
+        if len(weights) + bool(generation) != len(begun.asked) or sum(weights) > 1 or min(weights) <= 0:
             raise ValueError("weights that do not fit")
-        after = budget.interrupted() if interrupted else budget.chosen(weights[_index(outcome, len(weights))])
+        after = budget.interrupted() if interrupted else _chosen(budget, generation, weights, outcome)
         return after.nats, after
     if begun.kind == "is_better":
         if not interrupted and not isinstance(outcome, bool):
@@ -196,6 +196,14 @@ def price_act(budget: Budget, begun: ActStart, outcome: object, *, interrupted: 
             budget = budget.interrupted()
         return budget.nats, budget.claimed(share)
     raise ValueError(f"an act {begun.kind!r} that is not known")
+
+
+def _chosen(budget: Budget, generation: int, weights: Sequence[Fraction], outcome: object) -> Budget:
+    """The first generation chooses among its candidates; a later one may also keep the champion, who comes last."""
+    if not generation:
+        return budget.chosen(weights[_index(outcome, len(weights))])
+    index = _index(outcome, len(weights) + 1)
+    return budget.succeeded(generation, weights[index] if index < len(weights) else None)
 
 
 def _index(outcome: object, count: int) -> int:

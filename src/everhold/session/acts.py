@@ -185,6 +185,36 @@ class Acts:
 
         return Choice.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
 
+    def choose(
+        self,
+        names: Sequence[str],
+        criterion: Callable[[int], float],
+        weights: Sequence[Fraction],
+        *,
+        generation: int = 0,
+        who: str | None = None,
+    ) -> Choice:
+        """Which of several candidates is best on the private rows, by any criterion. Only the index is disclosed.
+
+        Args:
+            names: of the candidates, public. After the first generation the champion so far comes last.
+            criterion: reads the private rows: the larger, the better. What it raises counts as the worst value.
+            weights: public weights of the candidates, without the champion's; they sum to at most 1.
+            generation: how many choices among other candidates came before, with the same champion.
+            who: as for `Holdout.ask`.
+        """
+        asked = tuple({"kind": "values", "name": name} for name in names)
+        options = {"weights": [str(weight) for weight in weights], "generation": generation}
+
+        def decide() -> int:
+            values = [_no_error(criterion, place) for place in range(len(names))]
+            if generation:  # the champion stays unless a candidate is better
+                best = max(range(len(names) - 1), key=lambda place: (values[place], -place))
+                return best if values[best] > values[-1] else len(names) - 1
+            return max(range(len(names)), key=lambda place: (values[place], -place))
+
+        return Choice.from_dict(self._session.perform(ActStart("best_of", asked, options), decide, who=who))
+
     def is_better(self, first: object, second: object, by: float, request_id: str | None, who: str | None) -> Decision:
         """Whether the first is larger than the second by more than `by`, on the private rows."""
         require_number(by, "by")
@@ -434,6 +464,15 @@ def _weights(given: Sequence[float] | None, count: int) -> list[Fraction]:
     floor_ = Fraction(1, 8 * count)
     shares = [Fraction(7, 8) * Fraction(one) / total + floor_ for one in given]
     return [Fraction(int(share * 2**32), 2**32) for share in shares]
+
+
+def _no_error(criterion: Callable[[int], float], place: int) -> float:
+    """A private value; nothing in the private rows may raise."""
+    try:
+        value = float(criterion(place))
+    except Exception:
+        return float("-inf")
+    return float("-inf") if isnan(value) else value
 
 
 def _described(things: Sequence[Any]) -> tuple[dict[str, Any], ...]:
