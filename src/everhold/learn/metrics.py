@@ -7,22 +7,21 @@ every score uses the private rows only through means of numbers in [0, 1].
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from math import log
+from math import fsum, log
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from everhold.bounds import derived
 from everhold.errors import SettingError, did_you_mean
+from everhold.queries.answer import Answer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.queries.answer import Answer
-
-__all__ = ["METRICS", "Metric", "MetricContext", "MetricValue", "Part", "find"]
+__all__ = ["METRICS", "Metric", "MetricContext", "MetricValue", "Part", "find", "finished", "measured"]
 
 Output = Literal["labels", "probabilities", "scores", "values"]
 Task = Literal["classification", "regression"]
@@ -40,6 +39,7 @@ class MetricContext:
         positive: the class for precision, recall and F1; None: the mean over all classes.
         low, high: the declared range of a regression's labels.
         least: the log loss counts smaller probabilities as this.
+        centre: about where the mean of a regression's labels lies, as a share of the range.
     """
 
     classes: NDArray[Any]
@@ -47,6 +47,7 @@ class MetricContext:
     low: float
     high: float
     least: float
+    centre: float = 0.5
 
     def positives(self) -> list[Any]:
         """The classes to average over."""
@@ -81,7 +82,8 @@ class MetricValue:
     top: float = 1.0
 
 
-Program = Generator[Part, "Answer", MetricValue]
+Program = Generator[tuple[Part, ...], "Sequence[Answer]", MetricValue]
+"""Yields the parts that it needs, receives their answers, and returns the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +112,13 @@ class Metric:
 
 
 def _mean(part: Part) -> Program:
-    answer = yield part
+    (answer,) = yield (part,)
     return MetricValue(answer.value, answer.low, answer.high)
 
 
 def _ratio(part: Part, rest: Part, weight: float = 1.0) -> Program:
     """A/(A + weight·B), from E[A] and E[B]."""
-    a, b = (yield part), (yield rest)
+    a, b = yield part, rest
     low, high = derived.ratio((a.low, a.high), (weight * b.low, weight * b.high))
     whole = a.value + weight * b.value
     value = a.value / whole if whole > 0.0 else low  # division by 0: the worst value
@@ -124,14 +126,26 @@ def _ratio(part: Part, rest: Part, weight: float = 1.0) -> Program:
 
 
 def _average(programs: list[Program]) -> Program:
-    """The mean of several metrics."""
-    values: list[MetricValue] = []
-    for program in programs:
-        one = yield from program
-        values.append(one)
+    """The mean of several metrics, each of which asks once."""
+    batches = [next(program) for program in programs]
+    answers = yield tuple(part for batch in batches for part in batch)
+    values, start = [], 0
+    for program, batch in zip(programs, batches, strict=True):
+        values.append(finished(program, answers[start : start + len(batch)]))
+        start += len(batch)
     k = len(values)
     ends = sum(one.low for one in values) / k, sum(one.high for one in values) / k
     return MetricValue(sum(one.value for one in values) / k, max(ends[0] - 1e-15, 0.0), min(ends[1] + 1e-15, 1.0))
+
+
+def finished(program: Program, answers: Sequence[Answer]) -> MetricValue:
+    """The value of a program that asks once, from its answers."""
+    try:
+        program.send(answers)
+    except StopIteration as done:
+        value: MetricValue = done.value
+        return value
+    raise TypeError("a metric asked twice")
 
 
 def _right(_: MetricContext) -> Part:
@@ -225,16 +239,19 @@ def _plain_mean(
 
 
 def _r2(context: MetricContext) -> Program:
-    """1 - squared error/variance: it asks for the mean first, then for squares around it."""
-    error = yield _squared(context)
-    mean = yield lambda _, y: context.place(y)
-    centre = mean.value
-    around = yield lambda _, y: (context.place(y) - centre) ** 2
+    """1 - squared error/variance, with squares of the labels around a public centre."""
+    centre = context.centre
+    error, mean, around = yield (
+        _squared(context),
+        lambda _, y: context.place(y),
+        lambda _, y: (context.place(y) - centre) ** 2,
+    )
     spread = derived.variance((mean.low, mean.high), (around.low, around.high), centre)
     least, most = max(spread[0], 0.0), spread[1]
     low = 1.0 - error.high / least if least > 0.0 else float("-inf")
     high = 1.0 - error.low / most if most > 0.0 else 1.0
-    value = 1.0 - error.value / around.value if around.value > 0.0 else 0.0
+    variance = around.value - (mean.value - centre) ** 2
+    value = 1.0 - error.value / variance if variance > 0.0 else 0.0
     return MetricValue(min(max(value, low), high), low, min(high, 1.0), -1.0, 1.0)
 
 
@@ -290,6 +307,35 @@ METRICS: dict[str, Metric] = {
         Metric("r2", "regression", "values", _r2),
     )
 }
+
+
+def measured(metric: Metric, context: MetricContext, out: Any, y: NDArray[Any]) -> float:
+    """A metric's value on labelled rows themselves. AUC is over all pairs of them."""
+    if metric.pairs:
+        return _auc_of_rows(np.asarray(out, dtype=np.float64), np.asarray(y == context.positive))
+    program = metric.program(context)
+    parts = next(program)
+    answers = []
+    for part in parts:
+        values = np.asarray(part(out, y))
+        total = int(np.count_nonzero(values)) if values.dtype == np.bool_ else fsum(values.tolist())
+        value = total / len(values)
+        answers.append(Answer(value, value, value, False, 0, 0.0, "share"))
+    return finished(program, answers).value
+
+
+def _auc_of_rows(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
+    """By ranks, ties in the middle; a missing score loses to all others."""
+    count = int(positive.sum())
+    if count in (0, len(scores)):
+        return 0.5
+    scores = np.where(np.isnan(scores), -np.inf, scores)
+    _, place, times = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(times) - 0.5 * (times - 1))[place]
+    missing = positive & np.isneginf(scores)
+    won = float(ranks[positive].sum()) - 0.5 * count * (count + 1)
+    lost = int(missing.sum()) * int((~positive & np.isneginf(scores)).sum())  # two missing ones: the positive one loses
+    return (won - 0.5 * lost) / (count * (len(scores) - count))
 
 
 def find(name: str, task: Task) -> Metric:

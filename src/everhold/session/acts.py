@@ -191,6 +191,7 @@ class Acts:
         criterion: Callable[[int], float],
         weights: Sequence[Fraction],
         *,
+        by: str,
         generation: int = 0,
         who: str | None = None,
     ) -> Choice:
@@ -200,11 +201,12 @@ class Acts:
             names: of the candidates, public. After the first generation the champion so far comes last.
             criterion: reads the private rows: the larger, the better. What it raises counts as the worst value.
             weights: public weights of the candidates, without the champion's; they sum to at most 1.
+            by: the criterion's name.
             generation: how many choices among other candidates came before, with the same champion.
             who: as for `Holdout.ask`.
         """
         asked = tuple({"kind": "values", "name": name} for name in names)
-        options = {"weights": [str(weight) for weight in weights], "generation": generation}
+        options = {"weights": [str(weight) for weight in weights], "generation": generation, "by": by}
 
         def decide() -> int:
             values = [_no_error(criterion, place) for place in range(len(names))]
@@ -213,7 +215,7 @@ class Acts:
                 return best if values[best] > values[-1] else len(names) - 1
             return max(range(len(names)), key=lambda place: (values[place], -place))
 
-        return Choice.from_dict(self._session.perform(ActStart("best_of", asked, options), decide, who=who))
+        return Choice.from_dict(self._session.perform(ActStart("best_of", asked, options), decide, request_id=None, who=who))
 
     def is_better(self, first: object, second: object, by: float, request_id: str | None, who: str | None) -> Decision:
         """Whether the first is larger than the second by more than `by`, on the private rows."""

@@ -1,0 +1,204 @@
+"""Candidates that wait sealed: their private predictions are kept, and nothing of them is disclosed until the choice."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from everhold.errors import LedgerError
+from everhold.learn.forecasts import Forecast
+from everhold.ledger.files import write_atomic
+from everhold.queries.result import JsonResult
+
+if TYPE_CHECKING:
+    from everhold.learn.score import Score
+    from everhold.learn.sides import Outputs
+
+__all__ = ["Entries", "Entry", "SealedEntry", "Winner"]
+
+_VERSION = 1  # of what an entry's file has
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(JsonResult):
+    """A candidate of a search, entered. Its score is not known: `forecast` is what public rows foresee.
+
+    Attributes:
+        number: its place among the entries, from 1.
+        name: what its owner calls it.
+        metric: what it is judged by.
+        forecast: from public facts alone.
+        params: of a scikit-learn estimator, so that it can be made again.
+    """
+
+    number: int
+    name: str
+    metric: str
+    forecast: Forecast
+    params: dict[str, Any] | None = field(default=None, compare=False, repr=False)
+
+    def __float__(self) -> float:
+        return self.forecast.value
+
+    def __str__(self) -> str:
+        return f"entry {self.number}, {self.name}: {self.metric} foreseen as {self.forecast}; not a score"
+
+    def __repr__(self) -> str:
+        return f"Entry({self})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON, but for params."""
+        return {
+            "kind": "entry",
+            "number": self.number,
+            "name": self.name,
+            "metric": self.metric,
+            "forecast": self.forecast.value,
+            "rows": self.forecast.rows,
+            "source": self.forecast.source,
+        }
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> Entry:
+        """The same again, equal to the bit."""
+        forecast = Forecast(float(given["forecast"]), given["rows"], given["source"])
+        return cls(given["number"], given["name"], given["metric"], forecast)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SealedEntry:
+    """An entry with its output on both sides."""
+
+    entry: Entry
+    output: str
+    outputs: Outputs
+
+    @property
+    def label(self) -> str:
+        """As the record has it."""
+        return f"entry {self.entry.number}: {self.entry.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Winner(JsonResult):
+    """The best of all entries on the private rows, and its score for the population.
+
+    Attributes:
+        entry: which one.
+        entries: among how many.
+        generation: how many choices there have been, this one included.
+        score: read from the private rows, with its interval; None where nothing was read.
+    """
+
+    entry: Entry
+    entries: int
+    generation: int
+    score: Score | None
+
+    @property
+    def index(self) -> int:
+        """The entry's place, the first being 0."""
+        return self.entry.number - 1
+
+    @property
+    def name(self) -> str:
+        """What its owner calls it."""
+        return self.entry.name
+
+    @property
+    def params(self) -> dict[str, Any] | None:
+        """Of a scikit-learn estimator."""
+        return self.entry.params
+
+    def __str__(self) -> str:
+        among = f"entry {self.entry.number} of {self.entries:,}, {self.entry.name}"
+        return f"{among}: {'not read' if self.score is None else self.score}"
+
+    def __repr__(self) -> str:
+        return f"Winner({self})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {
+            "kind": "winner",
+            "entry": self.entry.to_dict(),
+            "entries": self.entries,
+            "generation": self.generation,
+            "score": None if self.score is None else self.score.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> Winner:
+        """The same again, equal to the bit."""
+        from everhold.learn.score import Score
+
+        score = None if given["score"] is None else Score.from_dict(given["score"])
+        return cls(Entry.from_dict(given["entry"]), given["entries"], given["generation"], score)
+
+
+class Entries:
+    """All entries of a test set: in memory, or each in a file that only its owner can read.
+
+    Args:
+        path: of a durable test set.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._folder = None if path is None else path.with_name(path.name + ".entries")
+        self._kept: list[SealedEntry] = []
+
+    def __len__(self) -> int:
+        self._take_over()
+        return len(self._kept)
+
+    def __iter__(self) -> Iterator[SealedEntry]:
+        self._take_over()
+        return iter(self._kept)
+
+    def __getitem__(self, number: int) -> SealedEntry:
+        """By number, from 1."""
+        self._take_over()
+        return self._kept[number - 1]
+
+    def add(self, sealed: SealedEntry) -> None:
+        """Keep one more, whose number is one more than there are. Call it in a turn of the test set."""
+        if self._folder is not None:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            entry = sealed.entry
+            try:
+                body = pickle.dumps({"version": _VERSION, "sealed": sealed})
+            except Exception:  # parameters that cannot be pickled
+                bare = Entry(entry.number, entry.name, entry.metric, entry.forecast)
+                sealed = SealedEntry(bare, sealed.output, sealed.outputs)
+                body = pickle.dumps({"version": _VERSION, "sealed": sealed})
+            write_atomic(self._file(entry.number), body, private=True)
+        self._kept.append(sealed)
+
+    def same_as(self, outputs: Outputs, metric: str) -> SealedEntry | None:
+        """An entry of the same model, by public facts."""
+        if outputs.name is None:
+            return None
+        return next((one for one in self if one.outputs.name == outputs.name and one.entry.metric == metric), None)
+
+    def forecasts(self, metric: str) -> Sequence[float]:
+        """Of all entries for a metric."""
+        return [one.entry.forecast.value for one in self if one.entry.metric == metric]
+
+    def _take_over(self) -> None:
+        """What other processes have entered meanwhile."""
+        if self._folder is None:
+            return
+        while (file := self._file(len(self._kept) + 1)).exists():
+            with file.open("rb") as body:
+                kept = pickle.load(body)
+            if kept.get("version") != _VERSION:
+                raise LedgerError(f"{file} was written by another everhold. Use the version that wrote it.")
+            self._kept.append(kept["sealed"])
+
+    def _file(self, number: int) -> Path:
+        if self._folder is None:
+            raise LedgerError("these entries are in memory only.")
+        return self._folder / f"{number:06}.entry"

@@ -1,0 +1,339 @@
+"""What can be done with models and a test set: scores, readings, choices, verdicts, entries and their winner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.bounds import derived
+from everhold.errors import PrecisionExhausted, QuestionError, SettingError
+from everhold.learn.entries import Entries, Entry, SealedEntry, Winner
+from everhold.learn.forecasts import Forecast, choice_weights, held_out_forecast, shrunk
+from everhold.learn.metrics import MetricValue, finished
+from everhold.learn.score import Comparison, Score, Verdict
+from everhold.learn.sides import Outputs, Sides, question, share_of
+from everhold.queries.answer import Answer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.learn.metrics import Metric, Part
+    from everhold.queries.disclosed import Choice
+    from everhold.queries.query import Values
+    from everhold.session.holdout import Holdout
+
+__all__ = ["ModelActs"]
+
+Way = Callable[[list["Values"]], "list[Answer]"]
+"""Asks or reads questions, in order."""
+Groups = Sequence["NDArray[np.bool_]"]
+"""Which draws of the private and of the public side are in a group."""
+
+
+class ModelActs:
+    """Everything about models, in turns of a test set.
+
+    Args:
+        sides: the rows.
+        entries: candidates that wait.
+        pairs: whether draws are pairs of rows.
+    """
+
+    def __init__(self, sides: Sides, entries: Entries, *, pairs: bool) -> None:
+        self.sides = sides
+        self.entries = entries
+        self._pairs = pairs
+
+    def require_pairs(self, metric: Metric) -> None:
+        """AUC has an interval only where rows are paired."""
+        positive = self.sides.context.positive
+        if metric.pairs and (not self._pairs or positive is None):
+            raise SettingError(
+                f"{metric.name} is about pairs of rows, one of them positive: make the test set with pairs=True"
+                f"{'' if positive is not None else ' and positive=…'}. A choice by {metric.name} needs no pairs: "
+                f"test.best_of(models, {metric.name!r})."
+            )
+
+    # scores and readings -------------------------------------------------------------------------------------------
+
+    def ask(self, held: Holdout, metric: Metric, outputs: Outputs, groups: Groups | None, expect: float | None) -> Score:
+        """A score as an ask: the forecast, where the private rows agree with it."""
+        guess = self._guess(metric, expect)
+        return self._score(metric, outputs, groups, lambda asked: [held.ask(one, expect=guess) for one in asked])
+
+    def read(self, held: Holdout, metric: Metric, outputs: Outputs, groups: Groups | None, expect: float | None) -> Score:
+        """A score as a reading."""
+        guess = self._guess(metric, expect)
+        if guess is not None and groups is None:
+            return self._score(metric, outputs, None, lambda asked: [held.read(one, expect=guess) for one in asked])
+        return self._score(metric, outputs, groups, held.read_many)
+
+    def close(self, held: Holdout, metric: Metric, models: Sequence[Outputs]) -> list[Score]:
+        """All scores in the last act."""
+        self.require_pairs(metric)
+        programs = [metric.program(self.sides.context) for _ in models]
+        asked = [self.sides.questions(metric, next(one), out) for one, out in zip(programs, models, strict=True)]
+        answers = [share_of(one) for one in held.close([one for some in asked for one in some])]
+        found, start = [], 0
+        for program, some in zip(programs, asked, strict=True):
+            parts = answers[start : start + len(some)]
+            found.append(_score_of(metric, finished(program, parts), parts))
+            start += len(some)
+        return found
+
+    def _guess(self, metric: Metric, expect: float | None) -> float | None:
+        """What is foreseen of the only part of a plain mean, on the scale of its question."""
+        if expect is None:
+            return None
+        if metric.loss is None:
+            raise SettingError(
+                f"expect= is for metrics that are plain means, and {metric.name} is made of several. Leave it out."
+            )
+        share = min(max(expect / metric.span(self.sides.context), 0.0), 1.0)
+        return share if metric.name in ("accuracy", "error") and not self._pairs else 2.0 * share - 1.0
+
+    def _score(self, metric: Metric, outputs: Outputs, groups: Groups | None, way: Way) -> Score:
+        self.require_pairs(metric)
+        program = metric.program(self.sides.context)
+        wanted = next(program)
+        if groups is None:
+            parts = [share_of(one) for one in way(self.sides.questions(metric, wanted, outputs))]
+        else:
+            parts = self._within(metric, wanted, outputs, groups, way)
+        return _score_of(metric, finished(program, parts), parts)
+
+    def _within(
+        self, metric: Metric, wanted: Sequence[Part], outputs: Outputs, groups: Groups, way: Way
+    ) -> list[Answer]:
+        """Means over the rows of a group, each from two questions."""
+        asked = []
+        for number, part in enumerate(wanted, 1):
+            values = self.sides.values(part, outputs, pairs=False)
+            for side, some in (("of", values), ("the rest", [1.0 - np.asarray(one, np.float64) for one in values])):
+                inside = [np.where(group, one, 0.0) for one, group in zip(some, groups, strict=True)]
+                name = None
+                if outputs.name is not None:
+                    name = f"{metric.name} of model {outputs.name}, part {number}, {side} group {_digest(groups)}"
+                asked.append(question(inside[0], inside[1], name))
+        answers = [share_of(one) for one in way(asked)]
+        return [_mean_within(answers[place], answers[place + 1]) for place in range(0, len(answers), 2)]
+
+    # choices and verdicts ------------------------------------------------------------------------------------------
+
+    def best_of(
+        self, held: Holdout, metric: Metric, models: Sequence[Outputs], weights: Sequence[float] | None
+    ) -> Choice:
+        """Which model is best on the private rows, and nothing else."""
+        names = [f"model {place}" for place in range(1, len(models) + 1)]
+        given = [Fraction(one) for one in weights] if weights is not None else [Fraction(1, len(models))] * len(models)
+        if len(given) != len(models) or min(given) <= 0 or sum(given) > 1 + Fraction(1, 10**9):
+            raise QuestionError(
+                f"weights has {len(given)} numbers for {len(models)} models. Expected one positive number for each, "
+                "with a sum of at most 1."
+            )
+        whole = max(sum(given), Fraction(1))
+        return held.acts.choose(
+            names,
+            lambda place: self.sides.private_value(metric, models[place].mine),
+            [one / whole for one in given],
+            by=metric.name,
+        )
+
+    def compare(self, held: Holdout, metric: Metric, first: Outputs, second: Outputs) -> Comparison:
+        """Whether the first model is better in the population, certified."""
+        loss = _loss(metric, self.sides)
+        better: Any = None
+        if metric.name in ("accuracy", "error") and not self._pairs and self._coins():
+            ones, others = (self.sides.values(loss, one, pairs=False) for one in (first, second))
+            better = held.compare(question(*ones, None), question(*others, None))
+        else:
+            better = held.acts.compare_difference(self.sides.difference(metric, first, second))
+        return Comparison.of(better, metric.name, metric.larger_is_better)
+
+    def _coins(self) -> bool:
+        """Whether McNemar's test is proved: identically distributed rows, or two classes."""
+        return not self.sides.transductive or len(self.sides.context.classes) == 2
+
+    def difference(self, held: Holdout, metric: Metric, first: Outputs, second: Outputs) -> Verdict:
+        """How much better the first model is, read."""
+        _loss(metric, self.sides)
+        answer = held.read(self.sides.difference(metric, first, second))
+        worth = metric.span(self.sides.context)
+        value, low, high = (worth * one for one in (answer.value, answer.low, answer.high))
+        return Verdict(
+            metric.name,
+            value,
+            low,
+            high,
+            (answer,),
+            bottom=-worth,
+            top=worth,
+            larger_is_better=metric.larger_is_better,
+        )
+
+    # entries -------------------------------------------------------------------------------------------------------
+
+    def enter(
+        self, metric: Metric, outputs: Outputs, model: Any, name: str | None, expect: float | None, folds: int
+    ) -> Entry:
+        """Keep a candidate sealed, with what public rows foresee of it."""
+        same = self.entries.same_as(outputs, metric.name)
+        if same is not None:
+            return same.entry
+        forecast = self.forecast(metric, outputs, model, expect, folds)
+        params = _params(model)
+        entry = Entry(len(self.entries) + 1, name or _name(model, params), metric.name, forecast, params)
+        self.entries.add(SealedEntry(entry, metric.output, outputs))
+        return entry
+
+    def forecast(
+        self, metric: Metric, outputs: Outputs, model: Any, expect: float | None, folds: int
+    ) -> Forecast:
+        """The best forecast that public facts give: the owner's, held-out predictions, or the prior."""
+        sides = self.sides
+        if expect is not None:
+            return Forecast(float(expect), 0, "expected")
+        found = held_out_forecast(model, metric, sides.context, sides.public, sides.known, folds)
+        if found is not None:
+            return found
+        if metric.pairs and not self._pairs:
+            return Forecast(0.5, 0, "prior")
+        return Forecast(sides.prior_value(metric, outputs.theirs), 0, "prior")
+
+    def winner(self, held: Holdout, metric: Metric, *, read: bool) -> Winner:
+        """Choose among what was entered since the last choice and the champion; then read it."""
+        judged, champion, generation = self._so_far(held, metric)
+        waiting = [one for one in self.entries if one.entry.metric == metric.name and one.entry.number not in judged]
+        if champion is None and not waiting:
+            raise QuestionError(
+                f"no model was entered for {metric.name}. Enter candidates first: test.enter(model), or "
+                "scoring=test.scorer() in a search."
+            )
+        if waiting:
+            candidates = waiting if champion is None else [*waiting, self.entries[champion]]
+            rows = self._rows_behind()
+            sign = 1.0 if metric.larger_is_better else -1.0
+            choice = held.acts.choose(
+                [one.label for one in candidates],
+                lambda place: self.sides.private_value(metric, candidates[place].outputs.mine),
+                choice_weights(
+                    [_known(one) for one in waiting], rows, self._noise(metric), sign
+                ),
+                by=metric.name,
+                generation=generation,
+            )
+            champion, generation = candidates[choice.index].entry.number, generation + 1
+        best = self.entries[champion]  # type: ignore[index]
+        score = None
+        if read and not (metric.pairs and not self._pairs):
+            score = self.read(held, metric, _named(best), None, self._foreseen(metric, best))
+        return Winner(best.entry, len(judged) + len(waiting), generation, score)
+
+    def _so_far(self, held: Holdout, metric: Metric) -> tuple[set[int], int | None, int]:
+        """By the record: entries that were judged, the champion, and how many choices there were."""
+        judged: set[int] = set()
+        champion, generation = None, 0
+        for past, _ in held.session.journal.acts:
+            begun, done = past.begun, past.done
+            if begun.kind != "best_of" or begun.options.get("by") != metric.name or done.interrupted:
+                continue
+            numbers = [_number(one["name"]) for one in begun.asked]
+            if None in numbers:
+                continue
+            judged |= {one for one in numbers if one is not None}
+            champion, generation = numbers[done.outcome], generation + 1
+        return judged, champion, generation
+
+    def _rows_behind(self) -> float:
+        """Private and public rows, as one number of rows with the noise of both."""
+        public = self.sides.theirs.independent
+        return 1.0 / (1.0 / self.sides.mine.independent + 1.0 / max(public, 1.0))
+
+    def _noise(self, metric: Metric) -> float:
+        """The span of a metric; of an error, what its forecasts are about."""
+        span = metric.span(self.sides.context)
+        values = self.entries.forecasts(metric.name)
+        return span if metric.larger_is_better or not values else min(span, 4.0 * float(np.median(np.abs(values))))
+
+    def _foreseen(self, metric: Metric, best: SealedEntry) -> float | None:
+        """The forecast of an entry's reading: shrunk, because it is one of several."""
+        forecast = best.entry.forecast
+        if metric.loss is None or forecast.source == "prior":
+            return None
+        if forecast.source == "expected":
+            return forecast.value
+        return shrunk(forecast.value, self.entries.forecasts(metric.name), forecast.rows, self._noise(metric))
+
+
+def _known(sealed: SealedEntry) -> float | None:
+    """A forecast that says something of one candidate among others."""
+    return None if sealed.entry.forecast.source == "prior" else sealed.entry.forecast.value
+
+
+def _named(sealed: SealedEntry) -> Outputs:
+    """An entry's outputs, recognised by its number."""
+    return Outputs(sealed.outputs.mine, sealed.outputs.theirs, f"{sealed.outputs.name or ''}entry {sealed.entry.number}")
+
+
+def _number(label: str | None) -> int | None:
+    """The number of an entry, from what the record calls it."""
+    head, _, _ = (label or "").partition(":")
+    word, _, number = head.partition(" ")
+    return int(number) if word == "entry" and number.isdigit() else None
+
+
+def _score_of(metric: Metric, found: MetricValue, parts: Sequence[Answer]) -> Score:
+    return Score(metric.name, found.value, found.low, found.high, tuple(parts), bottom=found.bottom, top=found.top)
+
+
+def _mean_within(inside: Answer, rest: Answer) -> Answer:
+    low, high = derived.ratio((inside.low, inside.high), (rest.low, rest.high))
+    whole = inside.value + rest.value
+    value = min(max(inside.value / whole if whole > 0.0 else 0.5, low), high)
+    surprise = inside.surprise or rest.surprise
+    return Answer(value, low, high, surprise, rest.round, rest.spent, "share", act=rest.act)
+
+
+def _loss(metric: Metric, sides: Sides) -> Part:
+    if metric.loss is None:
+        raise SettingError(
+            f"{metric.name} is not a mean over rows, so two models cannot be compared by it. Expected 'accuracy', "
+            "'error', 'brier', 'log_loss', 'mean_absolute_error' or 'mean_squared_error'."
+        )
+    return metric.loss(sides.context)
+
+
+def _digest(groups: Groups) -> str:
+    from everhold.learn.identity import digest_of
+
+    return digest_of(*(np.asarray(one) for one in groups[1:]))
+
+
+def _params(model: Any) -> dict[str, Any] | None:
+    try:
+        return dict(model.get_params()) if hasattr(model, "get_params") else None
+    except Exception:
+        return None
+
+
+def _name(model: Any, params: dict[str, Any] | None) -> str:
+    """A model in a line."""
+    kind = getattr(model, "__name__", None) or type(model).__name__
+    if params is None:
+        return str(kind)
+    try:
+        said = " ".join(repr(model).split())
+    except Exception:
+        return str(kind)
+    return said if len(said) <= 200 else f"{said[:197]}..."
+
+
+def outputs_of(sides: Sides, metric: Metric, models: Iterable[Any]) -> list[Outputs]:
+    """Predictions of several models."""
+    given = list(models)
+    if not given:
+        raise QuestionError("there are no models. Expected a list of fitted models.")
+    return [sides.outputs(model, metric) for model in given]

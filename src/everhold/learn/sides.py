@@ -1,0 +1,144 @@
+"""Both sides of a test set: what a model is asked about, and how its predictions become questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.learn.checks import checked_predictions, require_rows_alone
+from everhold.learn.identity import digest_of, model_digest
+from everhold.learn.layout import Layout, length, predicted, predicted_in_private
+from everhold.learn.metrics import finished, measured
+from everhold.queries.answer import Answer
+from everhold.queries.query import Values
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.learn.metrics import Metric, MetricContext, Part
+
+__all__ = ["Outputs", "Sides", "question", "share_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outputs:
+    """A model's output on both sides, and a name by which it is recognised.
+
+    Attributes:
+        mine: on the private rows.
+        theirs: on the public rows.
+        name: from public facts; None: it cannot be recognised, and is asked anew.
+    """
+
+    mine: NDArray[Any]
+    theirs: NDArray[Any]
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sides:
+    """The rows of a test set.
+
+    Attributes:
+        X, labels: the private rows.
+        public, known: the public rows, and their labels where they have any.
+        transductive: whether the public rows are the private ones, so that only labels are private.
+        context: what metrics may use.
+        mine, theirs: the draws on both sides.
+    """
+
+    X: Any
+    labels: NDArray[Any]
+    public: Any
+    known: NDArray[Any] | None
+    transductive: bool
+    context: MetricContext
+    mine: Layout
+    theirs: Layout
+
+    def outputs(self, model: Any, metric: Metric) -> Outputs:
+        """Predictions for both sides: on public rows every error is raised, on private ones none."""
+        digest = "" if self.transductive else model_digest(model)  # before it sees a private row
+
+        def predict(rows: Any) -> Any:
+            return predicted(model, rows, metric.output, self.context.classes, self.context.positive)
+
+        theirs = self.checked(predict(self.public), length(self.public), metric, "the model")
+        name = None if digest is None else digest_of(digest, theirs, self.context)
+        if self.transductive:
+            return Outputs(theirs, theirs, name)
+        require_rows_alone(predict, self.public, theirs)
+        return Outputs(predicted_in_private(predict, self.X, theirs), theirs, name)
+
+    def given(self, y_pred: Any, reference: Any, metric: Metric) -> Outputs:
+        """Predictions that were made elsewhere. Their owner knows whether they are the same as before."""
+        mine = self.checked(y_pred, length(self.X), metric, "y_pred")
+        if self.transductive and reference is None:
+            return Outputs(mine, mine, digest_of("", mine, self.context))
+        theirs = self.checked(reference, length(self.public), metric, "reference")
+        first: object = "" if self.transductive else mine
+        return Outputs(mine, theirs, digest_of(first, mine if self.transductive else theirs, self.context))
+
+    def checked(self, given: Any, size: int, metric: Metric, what: str) -> NDArray[Any]:
+        """Predictions of the right shape and kind."""
+        return checked_predictions(given, size, metric, self.context, what)
+
+    def values(self, part: Part, outputs: Outputs, *, pairs: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+        """A part's values in [0, 1] for every draw of both sides."""
+        return (
+            self.mine.evaluate(part, outputs.mine, pairs=pairs),
+            self.theirs.evaluate(part, outputs.theirs, pairs=pairs),
+        )
+
+    def questions(self, metric: Metric, parts: Sequence[Part], outputs: Outputs) -> list[Values]:
+        """The questions of a metric about one model."""
+        names = [
+            None if outputs.name is None else f"{metric.name} of model {outputs.name}, part {place + 1}"
+            for place in range(len(parts))
+        ]
+        return [
+            question(*self.values(part, outputs, pairs=metric.pairs), name)
+            for part, name in zip(parts, names, strict=True)
+        ]
+
+    def difference(self, metric: Metric, first: Outputs, second: Outputs) -> Values:
+        """The first model's loss minus the second's, row by row, in [-1, 1]."""
+        if metric.loss is None:
+            raise TypeError(f"{metric.name} has no loss of a row")
+        loss = metric.loss(self.context)
+        ones, others = self.values(loss, first, pairs=False), self.values(loss, second, pairs=False)
+        mine, theirs = (np.asarray(a, np.float64) - np.asarray(b, np.float64) for a, b in zip(ones, others, strict=True))
+        known = first.name is not None and second.name is not None
+        name = f"{metric.name} of {first.name} minus {second.name}" if known else None
+        return Values(sample=np.clip(mine, -1.0, 1.0), reference=np.clip(theirs, -1.0, 1.0), name=name)
+
+    def private_value(self, metric: Metric, mine: NDArray[Any]) -> float:
+        """A metric on the private rows themselves, the larger the better. Only for choices, which disclose an index."""
+        value = measured(metric, self.context, mine, self.labels)
+        return value if metric.larger_is_better else -value
+
+    def prior_value(self, metric: Metric, theirs: NDArray[Any]) -> float:
+        """The same under the prior: what the public side supposes of labels."""
+        program = metric.program(self.context)
+        answers = []
+        for part in next(program):
+            values = np.asarray(self.theirs.evaluate(part, theirs, pairs=metric.pairs), dtype=np.float64)
+            value = float(np.average(values, weights=self.theirs.weights))
+            answers.append(Answer(value, value, value, False, 0, 0.0, "share"))
+        return finished(program, answers).value
+
+
+def question(sample: NDArray[Any], reference: NDArray[Any], name: str | None) -> Values:
+    """A mean of booleans, or of numbers in [0, 1], which a question has in [-1, 1]."""
+    if sample.dtype == np.bool_ and reference.dtype == np.bool_:
+        return Values(sample=sample, reference=reference, name=name)
+    mine, theirs = (np.clip(2.0 * np.asarray(v, dtype=np.float64) - 1.0, -1.0, 1.0) for v in (sample, reference))
+    return Values(sample=mine, reference=theirs, name=name)
+
+
+def share_of(answer: Answer) -> Answer:
+    """An answer in [0, 1] again."""
+    return answer if answer.scale == "share" else answer.as_share()
