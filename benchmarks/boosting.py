@@ -88,17 +88,13 @@ def run() -> list[Line]:
         "entropic": Entropic,
         "corrective": lambda: Corrective(cap=2.0),
     }
-    print(
-        f"\n  {'n':>8} {'τ':>6}  {'target':<7} {'rule':<14} {'surprises':>9} {'final w':>8} {'answer':>8} {'on S':>6}"
-    )
+    print(f"\n  {'n':>8} {'τ':>6}  {'target':<7} {'rule':<14} {'surprises':>9} {'final w':>8} {'answer':>8} {'on S':>6}")
     lines = []
     for rows, pool, tau in ((20_000, 10_000, 0.085), (200_000, 50_000, 0.030)):
         for target in ("linear", "tree"):
             got = {name: session(rule(), target, rows, pool, tau, 1) for name, rule in rules.items()}
             for name, (surprises, width, told, own) in got.items():
-                print(
-                    f"  {rows:>8,} {tau:>6}  {target:<7} {name:<14} {surprises:>9} {width:>8.3f} {told:>8.3f} {own:>6.3f}"
-                )
+                print(f"  {rows:>8,} {tau:>6}  {target:<7} {name:<14} {surprises:>9} {width:>8.3f} {told:>8.3f} {own:>6.3f}")
             (k, w, *_), (k_paper, w_paper, *_) = got["corrective"], got["paper's step"]
             lines.append(
                 Line(

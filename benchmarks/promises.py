@@ -49,9 +49,7 @@ class Ratio:
         return f"{self.median:.3g} (quartiles {self.low:.3g} to {self.high:.3g})"
 
 
-def in_turn(
-    works: Mapping[str, Work], *, turns: int, inner: int = 1, clock: Clock = CPU
-) -> dict[str, NDArray[np.float64]]:
+def in_turn(works: Mapping[str, Work], *, turns: int, inner: int = 1, clock: Clock = CPU) -> dict[str, NDArray[np.float64]]:
     """Seconds a run of every work in every turn, after one run of each that is not counted.
 
     Args:

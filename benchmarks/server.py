@@ -136,9 +136,7 @@ def _from_outside(url: str, secrets: Path, stretch: int) -> dict[str, Any]:
     return found
 
 
-def _lines(
-    loads: list[dict[str, Any]], alone: NDArray[np.float64], used: float, place: Path, stopped: int
-) -> list[Line]:
+def _lines(loads: list[dict[str, Any]], alone: NDArray[np.float64], used: float, place: Path, stopped: int) -> list[Line]:
     kept = read_study(place).rounds
     recorded = {}
     for one in kept:

@@ -56,9 +56,7 @@ def experiment(signal: bool, seed: int) -> tuple[list[tuple[int, float, float, e
     told = train_corr.astype(np.float64)
     for j in range(FEATURES):
         public = train[:, j] > 0
-        answer = held.ask(
-            eh.Values(sample=(hold[:, j] > 0) == (hold_y > 0), reference=np.concatenate([public, ~public]))
-        )
+        answer = held.ask(eh.Values(sample=(hold[:, j] > 0) == (hold_y > 0), reference=np.concatenate([public, ~public])))
         if answer.surprise:  # E[sign(x) y] = 2 share - 1, and E[x y] is sqrt(π/2) times that for a small shift
             told[j] = (2.0 * answer.value - 1.0) * np.sqrt(np.pi / 2.0)
 
@@ -71,9 +69,7 @@ def experiment(signal: bool, seed: int) -> tuple[list[tuple[int, float, float, e
         signs_mine = np.sign(train_corr[mine]).astype(np.float32)
         public = train[:, mine] @ signs_mine > 0
         answer = held.ask(
-            eh.Values(
-                sample=(hold[:, mine] @ signs_mine > 0) == (hold_y > 0), reference=np.concatenate([public, ~public])
-            )
+            eh.Values(sample=(hold[:, mine] @ signs_mine > 0) == (hold_y > 0), reference=np.concatenate([public, ~public]))
         )
         results.append((k, reported, truth(plain, signs, signal), answer, truth(mine, signs_mine, signal)))
     return results, held

@@ -83,9 +83,7 @@ def session(
     direction, best, widths = np.zeros(COLUMNS), 0.0, []
     for kind, numbers in questions(rng, rounds):
         given = direction + 0.3 * numbers if kind == "climb" else numbers
-        answer = holdout.ask(
-            eh.Values(sample=evaluate(kind, given, sample), reference=evaluate(kind, given, reference))
-        )
+        answer = holdout.ask(eh.Values(sample=evaluate(kind, given, sample), reference=evaluate(kind, given, reference)))
         widths.append(answer.interval.half_width)
         if kind == "climb" and answer.value > best:
             direction, best = given / np.linalg.norm(given), answer.value

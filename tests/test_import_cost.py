@@ -14,9 +14,7 @@ HEAVY = ("numpy", "scipy", "scipy.special", "scipy.linalg", "duckdb", "sklearn",
 def _loaded(code):
     """Which heavy packages a fresh process has loaded after some code."""
     check = f"import sys; print(*[one for one in {HEAVY!r} if one in sys.modules])"
-    found = subprocess.run(
-        [sys.executable, "-c", f"{code}\n{check}"], capture_output=True, text=True, check=True
-    ).stdout
+    found = subprocess.run([sys.executable, "-c", f"{code}\n{check}"], capture_output=True, text=True, check=True).stdout
     return set(found.splitlines()[-1].split()) if found.strip() else set()
 
 

@@ -29,9 +29,7 @@ async def _session(server):
         share = (await agent.call_tool("ask", {"question": "smoker"})).structured_content
         mean = (await agent.call_tool("ask", {"question": "bmi", "what": "mean", "given": "smoker"})).structured_content
         top = (await agent.call_tool("ask", {"question": "age", "what": "quantile", "level": 0.9})).structured_content
-        table = (
-            await agent.call_tool("ask", {"question": "city", "what": "table", "second": "smoker"})
-        ).structured_content
+        table = (await agent.call_tool("ask", {"question": "city", "what": "table", "second": "smoker"})).structured_content
         wrong = await agent.call_tool("ask", {"question": "smokr"})
         status = (await agent.call_tool("status", {})).structured_content
         return names, schema, tried, share, mean, top, table, wrong, status
@@ -68,9 +66,7 @@ def test_the_tools_answer_as_the_library(study, tmp_path):
 
 
 def test_over_stdio_on_a_file(study, tmp_path):
-    command = StdioServerParameters(
-        command=sys.executable, args=["-m", "everhold", "mcp", str(study)], env=dict(os.environ)
-    )
+    command = StdioServerParameters(command=sys.executable, args=["-m", "everhold", "mcp", str(study)], env=dict(os.environ))
     _compare(asyncio.run(_session(command)), _expected(tmp_path))
     with eh.Holdout.open(study) as again:  # given up when the agent has gone
         assert again.journal.asked_by(1).who == "agent"

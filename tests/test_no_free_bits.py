@@ -217,9 +217,7 @@ class TestNames:
 
 
 def test_closures_that_change_afterwards_do_not_change_the_record():
-    held = eh.Holdout(
-        {"x": np.arange(300) / 300}, prior=eh.Reference({"x": np.arange(300) / 300}), seed=0, overlap="allow"
-    )
+    held = eh.Holdout({"x": np.arange(300) / 300}, prior=eh.Reference({"x": np.arange(300) / 300}), seed=0, overlap="allow")
     for c in (0.2, 0.5, 0.8):
         held.ask(lambda r: r["x"] > c)  # noqa: B023 - the late binding is the point
     assert held.audit().ok
@@ -298,9 +296,7 @@ def test_settings_of_the_wrong_kind(settings):
         lambda: eh.Reference({"x": np.ma.masked_array([1, 2], mask=[True, False])}),
         lambda: eh.Marginals({"a": {"x": 0.5, "y": "b"}}),
         lambda: eh.SQOracle(features=np.zeros((3, 2)), sample=np.zeros((3, 2))),
-        lambda: eh.SQOracle(
-            features=np.zeros((3, 2)), sample=(np.zeros((3, 2)), np.ones(3)), route="boolean", rounds=2.5
-        ),
+        lambda: eh.SQOracle(features=np.zeros((3, 2)), sample=(np.zeros((3, 2)), np.ones(3)), route="boolean", rounds=2.5),
     ],
 )
 def test_other_things_of_the_wrong_kind(wrong):

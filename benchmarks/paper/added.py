@@ -33,9 +33,7 @@ def tasks(quick: bool) -> list[Task]:
     pairs = [(a, c) for c in mechanisms for a in BY] + [(a, c) for a in analysts for c in AGAINST]
     pairs += [(a, c) for a in analysts for c in mechanisms]
     return [
-        Task("added", played, (a, c, where, rounds, rows, 1))
-        for a, c in pairs
-        for where in ("noise", "dense", "linear")
+        Task("added", played, (a, c, where, rounds, rows, 1)) for a, c in pairs for where in ("noise", "dense", "linear")
     ]
 
 
@@ -64,9 +62,7 @@ def claims(rows: list[Row]) -> list[Claim]:
     missed = sum(row["missed"] for row in mine)
     if not mine:
         return []
-    return [
-        Claim("added-valid", "no interval of everhold's misses against what was added", f"{missed} missed", missed == 0)
-    ]
+    return [Claim("added-valid", "no interval of everhold's misses against what was added", f"{missed} missed", missed == 0)]
 
 
 SECTION = Section("added", "(i) What you added", tasks, text, None, claims)

@@ -126,10 +126,7 @@ def _within(rows: list[Row], who: str, known: str) -> str:
     found = [
         row["within"]
         for row in rows
-        if row["part"] == "measured"
-        and row["total"] == 10_000
-        and row["who"].startswith(who)
-        and row["who"].endswith(known)
+        if row["part"] == "measured" and row["total"] == 10_000 and row["who"].startswith(who) and row["who"].endswith(known)
     ]
     if not found:
         return "was not asked"

@@ -19,9 +19,7 @@ ERROR_RATE = 0.01
 
 def played(mechanism: str, kind: WeightClass, attack: Attack, games: int, rows: int, seed: int) -> list[Row]:
     """Many games against one mechanism."""
-    return [
-        {**asdict(single_out(mechanism, kind=kind, attack=attack, games=games, rows=rows, seed=seed)), "rows": rows}
-    ]
+    return [{**asdict(single_out(mechanism, kind=kind, attack=attack, games=games, rows=rows, seed=seed)), "rows": rows}]
 
 
 def tasks(quick: bool) -> list[Task]:
@@ -67,9 +65,7 @@ def _detectable(tries: int) -> int:
     """The fewest successes of so many that the test would not put down to luck, where the baseline has none."""
     hits = 1
     while (
-        Risk(
-            "", "low", "composition", SuccessRate(hits, tries), SuccessRate(0, tries), SuccessRate(0, tries), 0.0
-        ).p_value
+        Risk("", "low", "composition", SuccessRate(hits, tries), SuccessRate(0, tries), SuccessRate(0, tries), 0.0).p_value
         > ERROR_RATE
     ):
         hits += 1

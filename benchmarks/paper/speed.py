@@ -85,8 +85,7 @@ def text(rows: list[Row]) -> str:
     sizes = sorted({row["bits"] for row in rows})
     by = {(row["who"], row["bits"]): row for row in rows}
     body = [
-        [who, *(f"{by[who, b]['milliseconds']:.2f}" if (who, b) in by else "out of reach" for b in sizes)]
-        for who in NAMES
+        [who, *(f"{by[who, b]['milliseconds']:.2f}" if (who, b) in by else "out of reach" for b in sizes)] for who in NAMES
     ]
     return (
         f"Median milliseconds a question, {PRIVATE:,} private rows, {rows[0]['rounds']} questions; everhold has {PUBLIC:,} "

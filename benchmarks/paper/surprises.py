@@ -75,9 +75,7 @@ def claims(rows: list[Row]) -> list[Claim]:
     """The corrective rule surprises least often; no interval misses."""
     by = {(row["mechanism"], row["density"]): row for row in rows}
     densities = sorted({row["density"] for row in rows if row["density"] < 1.0})
-    ratios = {
-        d: by["everhold", d]["surprises"] / max(by["everhold, paper's step", d]["surprises"], 1) for d in densities
-    }
+    ratios = {d: by["everhold", d]["surprises"] / max(by["everhold, paper's step", d]["surprises"], 1) for d in densities}
     missed = sum(row["missed"] for row in rows)
     return [
         Claim(
@@ -86,9 +84,7 @@ def claims(rows: list[Row]) -> list[Claim]:
             ", ".join(f"λ = {d:g}: {ratio:.2f}" for d, ratio in ratios.items()),
             all(ratio <= 0.5 for ratio in ratios.values()),
         ),
-        Claim(
-            "surprise-valid", "no interval misses, whatever λ", f"{missed} missed in {len(rows)} sessions", missed == 0
-        ),
+        Claim("surprise-valid", "no interval misses, whatever λ", f"{missed} missed in {len(rows)} sessions", missed == 0),
     ]
 
 

@@ -26,9 +26,7 @@ def misjudged(claimed: float | None, rounds: int, rows: int, seed: int) -> list[
         return everhold(at, density=claimed)
 
     game = play("fixed random", misjudged_density, dense(seed, 0.25), rounds, seed, rows=rows)
-    return [
-        game_row(game, part="λ misjudged", setting="not said" if claimed is None else f"λ = {claimed:g}", seed=seed)
-    ]
+    return [game_row(game, part="λ misjudged", setting="not said" if claimed is None else f"λ = {claimed:g}", seed=seed)]
 
 
 def shifted_world(seed: int, shift: float) -> World:
@@ -58,9 +56,7 @@ def tasks(quick: bool) -> list[Task]:
     seeds = range(2 if quick else SEEDS)
     rounds, rows = (150, 1_000) if quick else (600, 4_000)
     sizes = SIZES[:2] if quick else SIZES
-    made = [
-        Task("wrong_prior", misjudged, (claim, rounds, rows, s)) for claim in (None, 0.25, 0.5, 0.95) for s in seeds
-    ]
+    made = [Task("wrong_prior", misjudged, (claim, rounds, rows, s)) for claim in (None, 0.25, 0.5, 0.95) for s in seeds]
     made += [Task("wrong_prior", shifted, (shift, rounds, rows, s)) for shift in SHIFTS for s in seeds]
     return made + [Task("wrong_prior", overfitted, (size, min(rounds, 200), rows, s)) for size in sizes for s in seeds]
 

@@ -198,9 +198,7 @@ class Certify:
     title: ClassVar[str] = "Certify"
     needs: ClassVar[Needs] = "ask"
     when: ClassVar[str] = "Use it to report an answer that you asked earlier, without reading it."
-    costs: ClassVar[str] = (
-        "It discloses nothing new. It spends a part of the failure probability that is left for claims."
-    )
+    costs: ClassVar[str] = "It discloses nothing new. It spends a part of the failure probability that is left for claims."
     example: ClassVar[Mapping[str, Any]] = {"round": 1}
     round: Annotated[int, _Role("round", "The round of the earlier answer, as the log shows it.")]
     _: KW_ONLY

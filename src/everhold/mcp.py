@@ -126,9 +126,7 @@ def _act_tool(study: Askable, kind: type[AnyAct]) -> Callable[..., dict[str, Any
     def read(question: str, what: str = "share", **given: Any) -> dict[str, Any]:
         options = {name: given.pop(name) for name in ("share", "expect") if name in given}
         plain = what == "share" and not given
-        return _guarded(
-            lambda: _returned(Read(question if plain else _statistic(question, what, given), **options), study)
-        )
+        return _guarded(lambda: _returned(Read(question if plain else _statistic(question, what, given), **options), study))
 
     about = f"{(kind.__doc__ or '').strip()}\n\n{kind.when} Costs: {kind.costs}"
     named = fields_of(kind)
@@ -191,9 +189,7 @@ def _standing(study: Askable) -> dict[str, Any]:
     }
 
 
-def _described(
-    work: Callable[..., dict[str, Any]], more: dict[str, Any] | None = None
-) -> Callable[..., dict[str, Any]]:
+def _described(work: Callable[..., dict[str, Any]], more: dict[str, Any] | None = None) -> Callable[..., dict[str, Any]]:
     """The same with a parameter for each parameter of any statistic, in place of `**given`, and some more."""
     named = [one for kind in STATISTICS.values() for one in parameters(kind)[1:]]
     others = {one.name: Annotated[one.type | None, Field(description=_whose(one.name))] for one in named}

@@ -94,9 +94,7 @@ class SQOracle:
         if not (isinstance(sample, tuple) and len(sample) == 2):
             raise SettingError("expected sample=(X, y): the features and labels of the private rows.")
         if not 0.0 < tolerance < 2.0:
-            raise SettingError(
-                f"the tolerance is {tolerance!r}. Expected a number between 0 and 2, on the [-1, 1] scale."
-            )
+            raise SettingError(f"the tolerance is {tolerance!r}. Expected a number between 0 and 2, on the [-1, 1] scale.")
         if not 0.0 < confidence < 1.0:
             raise SettingError(f"confidence is {confidence!r}. Expected a number strictly between 0 and 1.")
         if route not in get_args(Route) or mechanism not in get_args(MechanismName):
@@ -194,9 +192,7 @@ class SQOracle:
     def _average(self, numbers: Callable[[Rows], NDArray[np.float64]]) -> Answer:
         """The mean of B answers to sign(φ - U_j); Hoeffding adds τ/2 for the random thresholds."""
         thresholds = stream_rng(self._seed, "boolean", self.holdout.rounds).uniform(-1.0, 1.0, self._batch)
-        answers = [
-            self.holdout.ask(lambda rows, threshold=threshold: numbers(rows) > threshold) for threshold in thresholds
-        ]
+        answers = [self.holdout.ask(lambda rows, threshold=threshold: numbers(rows) > threshold) for threshold in thresholds]
         slack = self.tolerance / 2.0
 
         def mean(shares: list[float]) -> float:

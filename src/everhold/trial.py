@@ -25,9 +25,7 @@ __all__ = ["Previews", "Trial", "as_reading", "as_statistic", "try_both"]
 
 def as_reading(preview: Preview) -> Answer:
     """What a reading would return if it found the forecast."""
-    return Answer(
-        preview.sketch, preview.read_low, preview.read_high, False, 0, preview.read_spent, preview.scale, "read"
-    )
+    return Answer(preview.sketch, preview.read_low, preview.read_high, False, 0, preview.read_spent, preview.scale, "read")
 
 
 def as_statistic(thing: object) -> Statistic[Any]:

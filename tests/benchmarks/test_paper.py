@@ -94,9 +94,7 @@ def test_claims_fail_when_rows_say_otherwise():
         for shift in wrong_prior.SHIFTS
     ]
     assert not any(claim.kept for claim in wrong_prior.claims(missed))
-    wrong = [
-        {"part": "theorem", "rows": n, "splitting": a * 2, "Gaussian": b} for n, (a, b) in questions.PUBLISHED.items()
-    ]
+    wrong = [{"part": "theorem", "rows": n, "splitting": a * 2, "Gaussian": b} for n, (a, b) in questions.PUBLISHED.items()]
     sessions = [
         {"part": "measured", "total": 10_000, "who": who, "within": 5, "rounds": 20_000, "missed": 0}
         for who in ("everhold | labels asked for", "Guess and Check, noise 0.02 | labels known")

@@ -62,9 +62,7 @@ def test_a_few_slow_moments_do_not_change_the_verdict():
 def test_a_machine_that_gets_slower_slows_both():
     """From turn to turn 5 % slower: the ratio of every pair is the same to within that."""
     timer = Timer()
-    works = {
-        name: timer.work(name, lambda number, base=base: base * 1.05**number) for name, base in (("a", 3), ("b", 2))
-    }
+    works = {name: timer.work(name, lambda number, base=base: base * 1.05**number) for name, base in (("a", 3), ("b", 2))}
     times = in_turn(works, turns=20, clock=timer)
     found = ratio(times["a"], times["b"])
     assert (found.low, found.median, found.high) == pytest.approx((1.5, 1.5, 1.5))

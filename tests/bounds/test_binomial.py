@@ -135,8 +135,7 @@ def test_group_shares_given_the_size_of_the_group(nats):
         return max(below, above)
 
     cases = [
-        (list(three_outcomes(9, m)), m[0] / (m[0] + m[1]))
-        for m in [(0.2, 0.3, 0.5), (0.05, 0.6, 0.35), (0.45, 0.4, 0.15)]
+        (list(three_outcomes(9, m)), m[0] / (m[0] + m[1])) for m in [(0.2, 0.3, 0.5), (0.05, 0.6, 0.35), (0.45, 0.4, 0.15)]
     ]
     cases += [(list(three_outcomes_drawn(9, s)), s[0] / (s[0] + s[1])) for s in DRAWN]
     failures = [missed(outcomes, share, nats) for outcomes, share in cases]
@@ -545,9 +544,7 @@ def test_paired_intervals_are_narrower_than_fans(rows, half, narrower):
     assert high - low <= narrower * float(right - left) / step
 
 
-@pytest.mark.parametrize(
-    ("p10", "p01", "rows"), [(0.03, 0.02, 1_000), (0.2, 0.1, 200), (0.0, 0.0, 500), (0.4, 0.6, 50)]
-)
+@pytest.mark.parametrize(("p10", "p01", "rows"), [(0.03, 0.02, 1_000), (0.2, 0.1, 200), (0.0, 0.0, 500), (0.4, 0.6, 50)])
 def test_the_public_bet_is_nearly_the_best(p10, p01, rows):
     def low(rate):
         return paired_interval(round(p10 * rows), round(p01 * rows), rows, (rate, 1), 6.0)[0]

@@ -120,8 +120,7 @@ def exact_unknown_rate(n: int, yes: int, *, rounded: bool = False) -> mpmath.mpf
         step = 2 ** max(no.bit_length() - 7 - yes.bit_length(), 0)
         no = math.ceil(Fraction(no, step)) * step
     return mpmath.fsum(
-        mpmath.mpf(2) ** (-i * yes) * (1 - mpmath.mpf(2) ** -i) ** no / (i * (i + 1) if i < 40 else 40)
-        for i in range(1, 41)
+        mpmath.mpf(2) ** (-i * yes) * (1 - mpmath.mpf(2) ** -i) ** no / (i * (i + 1) if i < 40 else 40) for i in range(1, 41)
     )
 
 
@@ -304,9 +303,7 @@ ROOMS = ((2, 1), (0, 3), (3, 0), (20, 20))
 SHARES = [None, Fraction(1, 10), Fraction(1, 2), Fraction(1)]
 
 
-def claim(
-    node: Node, share: Fraction | None, parts: int = 1, sides: int = 2, priced_parts: int | None = None
-) -> Claims:
+def claim(node: Node, share: Fraction | None, parts: int = 1, sides: int = 2, priced_parts: int | None = None) -> Claims:
     omega = node.spending.next(share)
     return [(claim_price(DELTA, node.code, omega, parts=priced_parts or parts, sides=sides), sides * parts)]
 
@@ -467,9 +464,7 @@ MUTANTS = {
     "bits in the counter of the asks": (
         [bit, bit, bit],
         Prices(
-            bit=lambda c, yes: replace(
-                c, asks=c.asks + 1, surprises=c.surprises + yes, last=min(c.last + yes, c.asks + 1)
-            )
+            bit=lambda c, yes: replace(c, asks=c.asks + 1, surprises=c.surprises + yes, last=min(c.last + yes, c.asks + 1))
         ),
     ),
     "bits omitted": ([bit], Prices(bit=lambda c, _: c)),

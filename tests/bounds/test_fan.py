@@ -212,9 +212,7 @@ def group_law(sample_masses):
 KINDS = [(1, 0), (1, 10), (2, 0), (2, 10), (0, 0)]
 
 
-@pytest.mark.parametrize(
-    "shares", [(0.1, 0.3, 0.3, 0.1, 0.2), (0.02, 0.5, 0.08, 0.3, 0.1), (0.3, 0.05, 0.05, 0.6, 0.0)]
-)
+@pytest.mark.parametrize("shares", [(0.1, 0.3, 0.3, 0.1, 0.2), (0.02, 0.5, 0.08, 0.3, 0.1), (0.3, 0.05, 0.05, 0.6, 0.0)])
 def test_differences_of_groups_miss_no_more_often_than_promised(shares):
     """Independent rows of five kinds: two groups of private and random sizes, two values each, and rows outside both."""
     samples = itertools.product(range(5), repeat=6)
@@ -333,9 +331,7 @@ def test_edges():
     assert fan_interval(0, 0, 5, centre=0, rates=(900, 900), nats=0.0, top=20) == (0, 0)
     nothing = {"centres": (5, 5), "seconds": (1.0, 1.0), "nats": 1.0, "top": 10}
     assert fan_group_difference((0, 30), (0, 300), (0, 3), **nothing) == (-10, 10)
-    low, high = fan_group_difference(
-        (90, 30), (900, 300), (9, 3), centres=(10, 10), seconds=(0.0, 0.0), nats=0.0, top=10
-    )
+    low, high = fan_group_difference((90, 30), (900, 300), (9, 3), centres=(10, 10), seconds=(0.0, 0.0), nats=0.0, top=10)
     assert low == high == 0
     # A price that is not a multiple of 2^-20 is rounded up.
     odd = fan_interval(30, 300, 3, centre=10, rates=(500, 500), nats=0.1, top=20)

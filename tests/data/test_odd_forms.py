@@ -47,9 +47,7 @@ def test_odd_objects_are_missing_and_no_error(odd):
             assert "no value that can be read" in str(refusal)  # noqa: PT017
             continue
         assert count(sample, "x IS NULL", schema) >= 1
-    assert (
-        Sample({"x": [1.0, 2.0, 3.0], "u": np.array([1, None, None], dtype=object)}, schema=NUMBER, unit="u").size == 3
-    )
+    assert Sample({"x": [1.0, 2.0, 3.0], "u": np.array([1, None, None], dtype=object)}, schema=NUMBER, unit="u").size == 3
     units = pd.DataFrame({"x": [0.1, 0.2], "u": pd.Series([pd.NA, "a"], dtype=object)})
     assert Sample(units, schema=NUMBER, unit="u").size == 2
 
@@ -76,9 +74,7 @@ def test_arrow_that_cannot_be_read_is_a_sentence():
             assert "could not be read" in str(refusal)  # noqa: PT017
         else:
             assert count(read, "x > 0", NUMBER) == len(array)
-    broken = pa.Array.from_buffers(
-        pa.string(), 1, [None, pa.py_buffer(np.array([0, 1], np.int32)), pa.py_buffer(b"\xff")]
-    )
+    broken = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(np.array([0, 1], np.int32)), pa.py_buffer(b"\xff")])
     with pytest.raises(DataError, match="could not be read"):
         Sample(pa.table({"s": broken}), schema=TEXT)
 

@@ -60,8 +60,7 @@ def test_the_guarantee_is_void_without_the_check():
 
     def vote(own, signs):
         return lambda rows: (
-            (np.stack([np.asarray(rows[f"x{i}"]) * 2.0 - 1.0 for i in range(400)], 1) @ signs > 0)
-            == np.asarray(rows["y"])
+            (np.stack([np.asarray(rows[f"x{i}"]) * 2.0 - 1.0 for i in range(400)], 1) @ signs > 0) == np.asarray(rows["y"])
         )
 
     rows = noise(1_500)
@@ -141,9 +140,7 @@ def test_units_are_compared_as_wholes(tmp_path, engine):
     def visits(seed):
         rng = np.random.default_rng(seed)
         who = np.repeat(np.arange(1_000), 4)
-        return pd.DataFrame(
-            {"who": who, "smoker": np.repeat(rng.random(1_000) < 0.3, 4), "bmi": rng.normal(26, 4, 4_000)}
-        )
+        return pd.DataFrame({"who": who, "smoker": np.repeat(rng.random(1_000) < 0.3, 4), "bmi": rng.normal(26, 4, 4_000)})
 
     place = tmp_path / "visits.parquet"
     visits(0).to_parquet(place)

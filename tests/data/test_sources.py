@@ -163,9 +163,7 @@ class TestMistakesOnTheWay:
         (folder / "secret.parquet").write_text("SECRET")
         for name in ("private.csv", "secret.parquet"):
             with pytest.raises(DataError) as caught:
-                as_source(str(folder / name), what="the private table", private=True).table(
-                    {"a": "number", "b": "number"}
-                )
+                as_source(str(folder / name), what="the private table", private=True).table({"a": "number", "b": "number"})
             assert "SECRET" not in str(caught.value)
             assert caught.value.__cause__ is None
             assert caught.value.__suppress_context__
@@ -183,9 +181,7 @@ class TestSchema:
         schema = eh.Schema(
             (
                 eh.ColumnSchema("a b", "number", -1.5, 1e6, whole=True),
-                eh.ColumnSchema(
-                    'quo"te\\n', "text", categories=("x", 'y"', "line\nbreak", "\x7f", "ü"), others="missing"
-                ),
+                eh.ColumnSchema('quo"te\\n', "text", categories=("x", 'y"', "line\nbreak", "\x7f", "ü"), others="missing"),
                 eh.ColumnSchema("when", "date", missing=False),
                 eh.ColumnSchema("yes", "boolean"),
             )
@@ -245,9 +241,7 @@ class TestSchema:
             held.ask("city = 'Yrok'")
 
     def test_typed_tables_are_converted_too(self):
-        schema = eh.Schema(
-            (eh.ColumnSchema("a", "number"), eh.ColumnSchema("b", "boolean"), eh.ColumnSchema("c", "text"))
-        )
+        schema = eh.Schema((eh.ColumnSchema("a", "number"), eh.ColumnSchema("b", "boolean"), eh.ColumnSchema("c", "text")))
         given = {"a": np.array(["1", "x", "1e3"]), "b": np.array([1, 0, 2]), "c": np.array([7.0, np.nan, 2.5])}
         found = rows_of(schema.conform(as_table(given)))
         assert found == {
@@ -408,9 +402,7 @@ class TestDuckDBHoldout:
     def test_a_file_that_changes_is_refused(self, tmp_path):
         frame = pd.DataFrame({"x": np.arange(100.0)})
         frame.to_parquet(tmp_path / "x.parquet")
-        held = eh.Holdout(
-            tmp_path / "x.parquet", prior=eh.Reference({"x": np.arange(50.0) + 0.5}), engine="duckdb", seed=0
-        )
+        held = eh.Holdout(tmp_path / "x.parquet", prior=eh.Reference({"x": np.arange(50.0) + 0.5}), engine="duckdb", seed=0)
         held.ask("x > 3")
         frame[:50].to_parquet(tmp_path / "x.parquet")
         with pytest.raises(DataError, match="have changed"):

@@ -128,8 +128,7 @@ def questions(count: int, seed: int, depth: int = 3):
                 made.append(bounded_mean(tree, -50.0, 100.0, given=given, reverse=len(made) % 3 == 0))
         except QuestionError as error:
             if not any(
-                limit in str(error)
-                for limit in ("1e+280", "1e-280", "parts", "deep", "IS NULL", "every row", "build on")
+                limit in str(error) for limit in ("1e+280", "1e-280", "parts", "deep", "IS NULL", "every row", "build on")
             ):
                 raise
     return made

@@ -94,9 +94,7 @@ def test_sums_are_equal_one_by_one_and_in_batches(engines):
 def test_sums_do_not_depend_on_the_order_of_rows():
     columns = nasty(5000, 3)
     shuffled = np.random.default_rng(0).permutation(5000)
-    one, other = (
-        MemoryEngine(Table({k: v[order] for k, v in columns.items()})) for order in (np.arange(5000), shuffled)
-    )
+    one, other = (MemoryEngine(Table({k: v[order] for k, v in columns.items()})) for order in (np.arange(5000), shuffled))
     asked = questions(150, 5)
     assert one.sums(asked) == other.sums(asked)
 

@@ -19,9 +19,7 @@ def write(place, kind, low, high, *, group, statistics=True, huge=0.0):
     x = rng.uniform(low, high, ROWS).astype(kind)
     x[rng.random(ROWS) < huge] = 1e16
     x[rng.random(ROWS) < 0.2] = np.nan
-    pq.write_table(
-        pa.table({"x": pa.array(x, from_pandas=False)}), place, row_group_size=group, write_statistics=statistics
-    )
+    pq.write_table(pa.table({"x": pa.array(x, from_pandas=False)}), place, row_group_size=group, write_statistics=statistics)
     return x
 
 

@@ -14,9 +14,7 @@ from tests.faults.kill_loop import Loop
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # forking a process that has threads
-@pytest.mark.parametrize(
-    ("seed", "kills"), [(9, 5), *(pytest.param(seed, 50, marks=pytest.mark.slow) for seed in range(4))]
-)
+@pytest.mark.parametrize(("seed", "kills"), [(9, 5), *(pytest.param(seed, 50, marks=pytest.mark.slow) for seed in range(4))])
 def test_two_hundred_kills(tmp_path, seed, kills):
     """50 kills a seed; the audit after every fifth, everything else after each. `make torture` does ten times as many."""
     loop = Loop(tmp_path / "study.everhold", seed)

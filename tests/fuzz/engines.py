@@ -233,9 +233,7 @@ def make_case(rng: random.Random, folder: Path, *, long: bool) -> Case:
     for place in range(filler):
         name = ODD_NAMES[place] if place < len(ODD_NAMES) and rng.random() < 0.5 else f"filler{place}"
         arrays[name] = pa.array(np.arange(size) % (place + 2))
-    units = rng.choice(
-        [["p", "q", "r", "P", "", None, "p "], [1, 2, 3, None, 2**62], [0.0, -0.0, 1.0, NAN, None, 1e300]]
-    )
+    units = rng.choice([["p", "q", "r", "P", "", None, "p "], [1, 2, 3, None, 2**62], [0.0, -0.0, 1.0, NAN, None, 1e300]])
     arrays["u"] = pa.array([rng.choice(units) for _ in range(size)], from_pandas=False)
     order = list(arrays)
     rng.shuffle(order)
@@ -368,9 +366,7 @@ def fuzz(
         label = f"--seed {seed}, table {found.tables + 1}"
         with tempfile.TemporaryDirectory() as folder:
             long = found.tables % 12 == 5
-            made = (
-                make_csv_case(rng, Path(folder)) if found.tables % 6 == 3 else make_case(rng, Path(folder), long=long)
-            )
+            made = make_csv_case(rng, Path(folder)) if found.tables % 6 == 3 else make_case(rng, Path(folder), long=long)
             compare(made, rng, found, 12 if long else questions, label)
         found.tables += 1
         say(f"{found}")

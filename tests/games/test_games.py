@@ -145,17 +145,13 @@ def test_fingerprinting_finds_members_behind_plain_means():
 
 def test_the_hunter_makes_more_surprises_than_a_random_analyst():
     for world in ("dense", "labelled"):
-        hunted, random = (
-            play(who, "everhold", world, 200, 1, rows=4000) for who in ("surprise hunter", "fixed random")
-        )
+        hunted, random = (play(who, "everhold", world, 200, 1, rows=4000) for who in ("surprise hunter", "fixed random"))
         assert hunted.surprises > 2 * random.surprises
         assert hunted.missed == 0
 
 
 def test_the_pool_overfitter_costs_surprises_and_a_larger_reference_cures_it():
-    small, large = (
-        play("pool overfitter", "everhold", dense(1, 1.0), 60, 1, rows=2000, reference=p) for p in (300, 60_000)
-    )
+    small, large = (play("pool overfitter", "everhold", dense(1, 1.0), 60, 1, rows=2000, reference=p) for p in (300, 60_000))
     assert small.surprises > 20
     assert large.surprises < small.surprises / 4
     assert small.missed == large.missed == 0

@@ -26,9 +26,7 @@ def test_the_signature_and_the_options_have_the_same_names_and_defaults():
 def test_they_are_pickled_as_one_and_do_not_change():
     options = TestSetOptions(path=Path("/x.everhold"), classes=("a", "b"), confidence=0.9, seed=3)
     again = pickle.loads(pickle.dumps(options))
-    assert [getattr(again, one.name) for one in fields(options)] == [
-        getattr(options, one.name) for one in fields(options)
-    ]
+    assert [getattr(again, one.name) for one in fields(options)] == [getattr(options, one.name) for one in fields(options)]
     with pytest.raises(FrozenInstanceError):
         options.seed = 4
 

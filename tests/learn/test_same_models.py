@@ -187,9 +187,7 @@ def test_another_positive_class_is_another_question(tmp_path):
     model = LogisticRegression().fit(*rows(300, 2))
     rounds = []
     for positive in (1, 0, 1):
-        test = eh.TestSet(
-            *rows(400, 0), reference=rows(300, 1), positive=positive, path=tmp_path / "t.everhold", seed=1
-        )
+        test = eh.TestSet(*rows(400, 0), reference=rows(300, 1), positive=positive, path=tmp_path / "t.everhold", seed=1)
         test.score(model, "precision")
         rounds.append(test.holdout.rounds)
         test.release()

@@ -415,9 +415,7 @@ class TestSearches:
     def test_an_exhausted_test_set_stops_the_search(self, binary):
         """Not NaN, and no warning: the search ends with the reason."""
         (x, y), reference, _ = binary
-        test = eh.TestSet(
-            x[:1500], y[:1500], reference=(reference[0][:1500], reference[1][:1500]), half_width=0.15, seed=1
-        )
+        test = eh.TestSet(x[:1500], y[:1500], reference=(reference[0][:1500], reference[1][:1500]), half_width=0.15, seed=1)
         rng = np.random.default_rng(0)
         search = GridSearchCV(
             DecisionTreeClassifier(), {"random_state": rng.integers(0, 1000, 60).tolist(), "max_depth": [1, 2, 4, 8]},

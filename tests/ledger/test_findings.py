@@ -73,9 +73,7 @@ def test_parts_that_were_asked_before_stand_for_themselves(path):
 def test_a_statistic_that_was_refused_midway_leaves_its_rounds(tmp_path):
     """With a promise that ends on the way: what was answered stands in the log as single questions."""
     held = eh.Holdout(PRIVATE, prior=eh.Reference(PUBLIC), seed=1, half_width=0.085)
-    asked = [
-        eh.Table("smoker", "age", bins=4, given=f"age > {20 + n % 50} AND bmi > {18 + n / 10}") for n in range(400)
-    ]
+    asked = [eh.Table("smoker", "age", bins=4, given=f"age > {20 + n % 50} AND bmi > {18 + n / 10}") for n in range(400)]
     with pytest.raises(eh.PrecisionExhausted) as refusal:
         any(held.ask(one) is None for one in asked)
     single = [one for one in held.findings() if one.finding is None]

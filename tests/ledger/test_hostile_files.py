@@ -79,9 +79,7 @@ for way in (lambda: str(eh.Holdout.audit_file(place)), lambda: read_study(place)
         print("REFUSED", str(error)[:300].replace("\\n", " "))
 """
     variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, preexec_fn=limited, env=variables
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, preexec_fn=limited, env=variables)
     assert done.returncode == 0, done.stderr[-1500:]
     said = done.stdout.splitlines()
     assert len(said) == 4
@@ -154,13 +152,9 @@ def bomb(place, count, columns):
     con = sqlite3.connect(made)
     body = json.loads(con.execute("SELECT body FROM record WHERE seq = 1").fetchone()[0])
     con.close()
-    declared = "".join(
-        f'[columns."x{i}"]\nkind = "number"\nlow = 0.0\nhigh = 9.0\nmissing = true\n' for i in range(columns)
-    )
+    declared = "".join(f'[columns."x{i}"]\nkind = "number"\nlow = 0.0\nhigh = 9.0\nmissing = true\n' for i in range(columns))
     body["schema"] = "format = 1\n" + declared
-    entries = [
-        {"name": f"x{i}", "kind": "number", "values": {"dtype": "<f8", "shape": [count]}} for i in range(columns)
-    ]
+    entries = [{"name": f"x{i}", "kind": "number", "values": {"dtype": "<f8", "shape": [count]}} for i in range(columns)]
     head = dump({"rows": count, "columns": entries, "weights": None}).encode()
     packer = zlib.compressobj(9)
     blob = packer.compress(struct.pack(">I", len(head)) + head)

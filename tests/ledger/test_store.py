@@ -85,8 +85,7 @@ class TestEveryByte:
                 shutil.copy(study[0], place)
                 con = sqlite3.connect(place)
                 rows = [
-                    con.execute(f"SELECT {columns} FROM record WHERE seq = ?", (seq,)).fetchone()
-                    for seq in (one, other)
+                    con.execute(f"SELECT {columns} FROM record WHERE seq = ?", (seq,)).fetchone() for seq in (one, other)
                 ]
                 for seq, row in zip((other, one), rows, strict=True):
                     con.execute(
@@ -383,9 +382,7 @@ class TestResuming:
         import pandas as pd
 
         rng = np.random.default_rng(1)
-        frame = pd.DataFrame(
-            {"who": np.repeat(np.arange(300), 4), "x": rng.random(1200), "c": rng.choice(["a", "b"], 1200)}
-        )
+        frame = pd.DataFrame({"who": np.repeat(np.arange(300), 4), "x": rng.random(1200), "c": rng.choice(["a", "b"], 1200)})
         frame.to_csv(tmp_path / "rows.csv", index=False)
         path = tmp_path / "s.everhold"
         held = eh.Holdout.create(

@@ -138,8 +138,7 @@ def test_a_fit_that_is_not_learnt_leaves_nothing_behind():
 def test_many_at_once_pack_as_one_by_one(kind):
     rng = np.random.default_rng(1)
     values = [
-        on_grid(rng.random(500) < 0.5 if kind == "yes/no" or j % 3 else rng.uniform(-1, 1, 500), 500, "x")
-        for j in range(21)
+        on_grid(rng.random(500) < 0.5 if kind == "yes/no" or j % 3 else rng.uniform(-1, 1, 500), 500, "x") for j in range(21)
     ]
     first = Basis(np.full(500, 1 / 500)).with_more(values[:5])
     together, one_by_one = first.with_more(values[5:]), first

@@ -94,9 +94,7 @@ def test_many_lessons_at_their_bounds_still_fit_the_grid():
         lessons.append(lesson((-0.9, 0.9)[j % 2]))
     theta = np.zeros(1)
     for _ in range(20):
-        mass = basis.weights * Corrective().ratio(
-            basis.combine(np.append(theta[1:], np.zeros(401 - len(theta)))) + theta[0]
-        )
+        mass = basis.weights * Corrective().ratio(basis.combine(np.append(theta[1:], np.zeros(401 - len(theta)))) + theta[0])
         theta, _ = Corrective().fit(basis, lessons, theta, basis.correlate(mass))
         to_grid(theta)
 

@@ -103,9 +103,7 @@ class TestBasis:
 
 class TestProjection:
     @pytest.mark.parametrize("size", [300, 30_000])
-    @pytest.mark.parametrize(
-        "rule", [Corrective(), Corrective(cap=3.0), Entropic()], ids=["χ²", "χ² capped", "entropic"]
-    )
+    @pytest.mark.parametrize("rule", [Corrective(), Corrective(cap=3.0), Entropic()], ids=["χ²", "χ² capped", "entropic"])
     @pytest.mark.parametrize("weighted", [False, True])
     def test_lessons_are_met(self, size, rule, weighted):
         basis, lessons = problem(size, 12, 6, kind="mixed", weighted=weighted)
@@ -189,9 +187,7 @@ def test_surprises_stay_below_the_theorem(rule):
         held.ask(eh.Values(sample=(f * g)[picked], reference=np.concatenate([g, -g])))
     width = np.sqrt(2 * held.spent / n)
     gap = tau - width
-    bound = (
-        entropic_surprises(0.5, gap) if rule.name == "entropic" else corrective_surprises(chi_square_at_most(0.5), gap)
-    )
+    bound = entropic_surprises(0.5, gap) if rule.name == "entropic" else corrective_surprises(chi_square_at_most(0.5), gap)
     assert 1 <= held.surprises <= bound
 
 

@@ -18,9 +18,7 @@ from everhold.queries.expression.question import Expression
 from tests.engines.plain import value_of
 
 NASTY = {
-    "x": np.array(
-        [0.0, -0.0, 1.0, -1.5, np.nan, np.inf, -np.inf, 1e-310, 1e300, 2.5, 7.0, 40.0, -3.0, 1e15, 0.1, 690.5]
-    ),
+    "x": np.array([0.0, -0.0, 1.0, -1.5, np.nan, np.inf, -np.inf, 1e-310, 1e300, 2.5, 7.0, 40.0, -3.0, 1e15, 0.1, 690.5]),
     "n": np.array([0, 1, -1, 2, 3, 2**53, -(2**62), 7, 40, 41, 5, 6, 100, -7, 12, 13]),
     "b": np.array([True, False] * 8),
     "s": np.array(
@@ -84,9 +82,7 @@ numbers: st.SearchStrategy[str] = st.deferred(
 texts = st.sampled_from(["s", "t", "lower(s)", "upper(t)", "'a'", "'é'", "'it''s'", "''"])
 tests: st.SearchStrategy[str] = st.deferred(
     lambda: st.one_of(
-        st.sampled_from(
-            ["b", "TRUE", "s IS NULL", "x IS NOT NULL", "d IS NULL", "b IS NULL", "b = TRUE", "b <> FALSE"]
-        ),
+        st.sampled_from(["b", "TRUE", "s IS NULL", "x IS NOT NULL", "d IS NULL", "b IS NULL", "b = TRUE", "b <> FALSE"]),
         st.tuples(numbers, st.sampled_from(["<", "<=", ">", ">=", "=", "<>", "!="]), numbers).map(
             lambda t: f"({t[0]} {t[1]} {t[2]})"
         ),

@@ -191,9 +191,7 @@ def test_moments_outside_the_calendar_are_refused(text):
 
 def test_dates_are_those_of_the_calendar():
     """Every day of the years 1 to 9999."""
-    days = (
-        np.arange(dt.date(1, 1, 1).toordinal(), dt.date(9999, 12, 31).toordinal() + 1) - dt.date(1970, 1, 1).toordinal()
-    )
+    days = np.arange(dt.date(1, 1, 1).toordinal(), dt.date(9999, 12, 31).toordinal() + 1) - dt.date(1970, 1, 1).toordinal()
     moments = days.astype("datetime64[D]")
     year, month, day = _civil(days.astype(np.float64))
     months = moments.astype("datetime64[M]")

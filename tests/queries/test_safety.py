@@ -170,8 +170,7 @@ def test_time_does_not_tell_twins_apart(graded_too):
     if graded_too:
         given = expression("m", KINDS).tree
         asked = [
-            bounded_mean(number(text, KINDS), 0.0, 50.0, given=given)
-            for text in ("x", "n + x", "CASE WHEN b THEN x END")
+            bounded_mean(number(text, KINDS), 0.0, 50.0, given=given) for text in ("x", "n + x", "CASE WHEN b THEN x END")
         ]
         asked += [bounded_mean(number("x", KINDS), 0.0, 50.0, reverse=True)]
     slow = {}

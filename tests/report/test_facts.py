@@ -13,9 +13,7 @@ from tests.report.studies import small_study
 
 def test_facts_are_those_of_the_record(tmp_path):
     file = small_study(tmp_path, confidence=0.9)
-    facts = study_facts(
-        file.study, rounds=len(file.rounds), surprises=file.surprises, spent=file.spent, head=str(file.head)
-    )
+    facts = study_facts(file.study, rounds=len(file.rounds), surprises=file.surprises, spent=file.spent, head=str(file.head))
     assert facts["rows"] == 4_000
     assert facts["confidence"] == 0.9
     assert facts["rounds"] == len(file.rounds)

@@ -138,9 +138,7 @@ def site(folder: Path, *studies: Path, clock: Clock | None = None, **settings: o
         log=folder / "access.jsonl",
         **{**FREE, **settings},
     )
-    clocked = (
-        {} if clock is None else {"clock": clock, "grid": Grid(config.grid_ms / 1000, clock=clock, sleep=clock.sleep)}
-    )
+    clocked = {} if clock is None else {"clock": clock, "grid": Grid(config.grid_ms / 1000, clock=clock, sleep=clock.sleep)}
     state = ServerState(config, **clocked)
     with TestClient(make_app(state), raise_server_exceptions=False, client=("127.0.0.1", 5)) as http:
         made = Site(state, http)

@@ -267,9 +267,7 @@ def test_a_retry_after_a_lost_response_returns_the_same_and_charges_nothing(tmp_
 
 def test_a_request_id_belongs_to_one_act(tmp_path):
     with site(tmp_path, make_study(tmp_path)) as made:
-        assert (
-            made.post("/v1/studies/patients/best_of", {"questions": ["smoker"], "request_id": "x"}).status_code == 200
-        )
+        assert made.post("/v1/studies/patients/best_of", {"questions": ["smoker"], "request_id": "x"}).status_code == 200
         other = made.post("/v1/studies/patients/best_of", {"questions": ["age > 40"], "request_id": "x"})
         assert other.status_code == 409
         assert other.json()["error"]["code"] == "request_conflict"
@@ -363,9 +361,7 @@ def test_nothing_is_shown_before_it_leaves(tmp_path, act):
         wait_for(lambda: read_study(study).head.records >= records + 2)
         wait_for(lambda: made.state.served["patients"].release_time() > clock.now + 3.0)
         assert seen() == before
-        fetching = threading.Thread(
-            target=lambda: fetched.append(made.get("/v1/studies/patients/file", "aud")), daemon=True
-        )
+        fetching = threading.Thread(target=lambda: fetched.append(made.get("/v1/studies/patients/file", "aud")), daemon=True)
         fetching.start()
         assert seen() == before
         assert not fetched
@@ -488,9 +484,7 @@ def test_trials_are_the_same_everywhere(tmp_path):
         assert held.rounds == 0
         expected = far["table"].read
         found = held.read(_things()["table"])
-        widths = [
-            (one.high - one.low, two.high - two.low) for one, two in zip(expected.cells, found.cells, strict=True)
-        ]
+        widths = [(one.high - one.low, two.high - two.low) for one, two in zip(expected.cells, found.cells, strict=True)]
         assert all(abs(one - two) < 0.25 * max(one, two) for one, two in widths)
 
 

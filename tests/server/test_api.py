@@ -149,9 +149,7 @@ def test_the_list_of_routes_is_whole(here):
             assert one["security"]
             for content in one.get("requestBody", {}).get("content", {}).values():
                 shape = content["schema"].get("$ref", "").rpartition("/")[2]
-                assert (
-                    "example" in content or here.get("/openapi.json").json()["components"]["schemas"][shape]["examples"]
-                )
+                assert "example" in content or here.get("/openapi.json").json()["components"]["schemas"][shape]["examples"]
 
 
 @pytest.mark.parametrize(("method", "path", "body"), ROUTES)
@@ -280,9 +278,7 @@ def test_a_contest(here, labels):
     assert told["entrant"] == "ann"
     assert told["score"]["low"] <= 0.9 <= told["score"]["high"]
     assert here.http.post("/v1/contests/coins/submissions", content=as_csv(good), **csv).json()["state"] == "repeated"
-    error = _fault(
-        here.http.post("/v1/contests/coins/submissions", content="id,prediction\n0,7\n", **csv), 422, "malformed"
-    )
+    error = _fault(here.http.post("/v1/contests/coins/submissions", content="id,prediction\n0,7\n", **csv), 422, "malformed")
     assert error["details"]["row"] == 2
     assert error["details"]["column"] == "prediction"
     board = here.get("/v1/contests/coins/board").json()
@@ -370,9 +366,7 @@ def test_headers_cannot_be_abused(here):
         assert told.headers["x-request-id"] != given
         assert len(told.headers["x-request-id"]) == 16
     assert here.http.get("/health", headers={"X-Request-ID": "mine-1"}).headers["x-request-id"] == "mine-1"
-    wrong = here.http.post(
-        "/v1/studies/patients/ask", content=b"{}", headers={**here.as_("ann"), "Content-Length": "-5"}
-    )
+    wrong = here.http.post("/v1/studies/patients/ask", content=b"{}", headers={**here.as_("ann"), "Content-Length": "-5"})
     assert wrong.status_code == 400
 
 

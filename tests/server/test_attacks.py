@@ -186,9 +186,7 @@ def test_request_ids_are_each_token_s_own(made):
         told = made.post("/v1/studies/patients/ask", {"question": text, "request_id": "job7/1"}, who)
         assert told.status_code == 200
     assert made.post("/v1/studies/patients/median", {"question": "age", "request_id": "job7"}).status_code == 200
-    assert (
-        made.post("/v1/studies/patients/ask_many", {"questions": ["smoker"], "request_id": "job7"}).status_code == 200
-    )
+    assert made.post("/v1/studies/patients/ask_many", {"questions": ["smoker"], "request_id": "job7"}).status_code == 200
 
 
 def test_a_conflict_after_some_parts_says_so(tmp_path):
@@ -509,9 +507,7 @@ class TestSlowOnes:
 
     def test_submissions_of_one_token_do_not_fill_the_memory(self, impatient):
         lines = []
-        head = (
-            f"POST /v1/contests/coins/submissions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {impatient.secret}\r\n"
-        )
+        head = f"POST /v1/contests/coins/submissions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {impatient.secret}\r\n"
         for _ in range(3):
             lines.append(_connect(impatient))
             lines[-1].sendall(f"{head}Content-Length: 1000000\r\n{EXPECT}\r\n".encode())
@@ -532,9 +528,7 @@ def test_a_board_and_a_file_move_when_answers_leave(tmp_path):
         asking = [
             threading.Thread(
                 daemon=True,
-                target=lambda: made.http.post(
-                    "/v1/contests/coins/submissions", content=as_csv(labels), headers=headers
-                ),
+                target=lambda: made.http.post("/v1/contests/coins/submissions", content=as_csv(labels), headers=headers),
             ),
             threading.Thread(daemon=True, target=lambda: made.post("/v1/studies/patients/ask", {"question": "smoker"})),
         ]

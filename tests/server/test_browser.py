@@ -61,9 +61,7 @@ def page(request, chromium, process):
     complaints = []
     found.on("pageerror", lambda error: complaints.append(str(error)))
     found.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-    found.on(
-        "request", lambda sent: None if sent.url.startswith((process.url, "data:")) else complaints.append(sent.url)
-    )
+    found.on("request", lambda sent: None if sent.url.startswith((process.url, "data:")) else complaints.append(sent.url))
     _sign_in(found, process)
     yield found
     context.close()

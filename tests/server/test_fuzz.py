@@ -47,9 +47,7 @@ def _routes():
 def _send(here, case, headers):
     """A generated request, through the whole application."""
     kwargs = case.as_transport_kwargs(base_url="http://testserver")
-    kwargs = {
-        name: value for name, value in kwargs.items() if name not in ("timeout", "verify", "allow_redirects", "cert")
-    }
+    kwargs = {name: value for name, value in kwargs.items() if name not in ("timeout", "verify", "allow_redirects", "cert")}
     if (data := kwargs.pop("data", None)) is not None:
         kwargs["content" if isinstance(data, str | bytes) else "data"] = data
     kwargs["headers"] = {**dict(kwargs.get("headers") or {}), **headers}

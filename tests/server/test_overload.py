@@ -192,9 +192,9 @@ class TestBatches:
                     monkeypatch.setattr("everhold.server.study_writer._PIECE", 10**12)
                 else:
                     monkeypatch.setattr("everhold.server.study_writer._PIECE", 3 * 3 * desk.study.rows)
-                    assert [
-                        len(piece) for piece in desk._pieces([desk._holdout.session.query(one) for one in asked])
-                    ] == [3] * 6 + [2]
+                    assert [len(piece) for piece in desk._pieces([desk._holdout.session.query(one) for one in asked])] == [
+                        3
+                    ] * 6 + [2]
                 first = made.post("/v1/studies/patients/ask_many", {"questions": asked, "request_id": "a"}).json()
                 again = made.post("/v1/studies/patients/ask_many", {"questions": asked, "request_id": "a"}).json()
                 table = made.post("/v1/studies/patients/table", {"first": "city", "second": "smoker"}).json()

@@ -28,9 +28,7 @@ def labels(folder):
 
 @pytest.fixture(scope="module")
 def here(folder, labels):
-    with site(
-        folder, make_study(folder), make_study(folder, "strict", half_width=0.1), folder / "coins.everhold"
-    ) as made:
+    with site(folder, make_study(folder), make_study(folder, "strict", half_width=0.1), folder / "coins.everhold") as made:
         yield made
 
 

@@ -113,9 +113,7 @@ def test_two_processes_lose_no_token(tokens):
 def test_commands(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = CliRunner()
-    made = run.invoke(
-        app, ["token", "create", "ann", "--scope", "analyst", "--study", "patients", "--days", "90", "--json"]
-    )
+    made = run.invoke(app, ["token", "create", "ann", "--scope", "analyst", "--study", "patients", "--days", "90", "--json"])
     assert made.exit_code == 0, made.output
     shown = json.loads(made.output)
     assert Tokens("everhold.tokens.json").find(shown["token"]).studies == ("patients",)

@@ -80,9 +80,7 @@ def test_a_reader_does_not_publish_what_is_being_scored(tmp_path, monkeypatch):
 
         monkeypatch.setattr(ContestWriter, "_take_view", slow)
         headers = {**made.as_("ann"), "Content-Type": "text/csv"}
-        thread = _later(
-            lambda: made.http.post("/v1/contests/coins/submissions", content=as_csv(labels), headers=headers)
-        )
+        thread = _later(lambda: made.http.post("/v1/contests/coins/submissions", content=as_csv(labels), headers=headers))
         assert scored.wait(600)
         for _ in range(10):
             assert made.get("/v1/contests/coins/board").json()["places"] == []

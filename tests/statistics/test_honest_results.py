@@ -107,9 +107,7 @@ class TestCutRanges:
             held = eh.Holdout(year, prior=eh.Reference(january), seed=0)
         assert "cut to 0…2" in held.mean("month").what
         declared = schema.revised("month", low=1, high=12)
-        assert (
-            "cut to 1…12" in eh.Holdout(year, prior=eh.Reference(january), seed=0, schema=declared).mean("month").what
-        )
+        assert "cut to 1…12" in eh.Holdout(year, prior=eh.Reference(january), seed=0, schema=declared).mean("month").what
 
 
 class TestNoSuchRows:

@@ -121,9 +121,7 @@ def test_http_and_page(folder, study, known):
             assert made.post("/v1/studies/patients/try_out", asked).status_code == 200
             assert made.post("/v1/studies/patients/ask", {**asked, "nonsense": 1}).status_code == 422
             body = {**body, "nonsense": 1}
-            assert made.post(
-                "/v1/studies/patients/ask", {"question": {**asked["question"], "arguments": body}}
-            ).is_error
+            assert made.post("/v1/studies/patients/ask", {"question": {**asked["question"], "arguments": body}}).is_error
             body = arguments(example(name))
             if name not in ACTS:  # an act has the route of that name
                 sent = made.post(f"/v1/studies/patients/{name}", body)

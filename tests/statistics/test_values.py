@@ -26,9 +26,7 @@ VALUES = [
 ]
 
 
-VALUES += [
-    statistic(name, kind.example) for name, kind in STATISTICS.items() if kind not in {type(one) for one in VALUES}
-]
+VALUES += [statistic(name, kind.example) for name, kind in STATISTICS.items() if kind not in {type(one) for one in VALUES}]
 
 
 def study():

@@ -400,9 +400,7 @@ def test_a_certificate_of_a_quiet_group_share_is_never_narrower_than_valid():
     past = Round(answer, QUIET, None, measure.reading, Digest(""), None)
     quiet = {(k, m) for k, m in all_pairs(n) if decided(measure, k, m, n) is QUIET}
     assert len(quiet) > 10
-    assert all(narrowed_answer(held, past, price) is None for price in (0.5, nats, nats + 0.5)), (
-        "nothing narrower is known"
-    )
+    assert all(narrowed_answer(held, past, price) is None for price in (0.5, nats, nats + 0.5)), "nothing narrower is known"
     for m, p in product(range(1, n + 1), (answer.low, answer.high)):
         if 0.0 < p < 1.0:
             assert sum(pmf(k, m, p) for k in range(m + 1) if (k, m) in quiet) <= exp(-nats) + 1e-12
@@ -528,9 +526,7 @@ def test_a_quantile_with_ties_and_mass_at_the_ends_is_covered_at_every_root(leve
                 rows = np.repeat(ATOMS, (a, b, n - a - b))
                 outcome = measure.decide(quantile_sums(measure, rows, n))
                 printed[a, b] = tuple(10.0 * end for end in measure.ends(outcome)[1:])
-        laws = [
-            (p, q) for p in (0.0, 0.1, level, 0.5, 0.9) for q in (0.0, 0.1, level - p, 0.3, 1 - p) if 0 <= q <= 1 - p
-        ]
+        laws = [(p, q) for p in (0.0, 0.1, level, 0.5, 0.9) for q in (0.0, 0.1, level - p, 0.3, 1 - p) if 0 <= q <= 1 - p]
         worst = max(_missed(printed, n, p, q, level) for p, q in laws)
         assert worst <= 2 * exp(-nats)
     narrow = {at: (low + 4.0, high - 4.0) for at, (low, high) in printed.items()}
@@ -621,9 +617,7 @@ def test_the_price_in_spent_is_the_price_of_its_node():
     price = node.price(node.weight(0.25))
     check(held.certify(2, share=0.25).spent, price)
     node.spend(0.25)
-    for claim, acts in enumerate(
-        [(["k > 3"], None), (["k > 5", "k > 7", eh.Mean("x", low=0, high=100, given="g")], 0.25)]
-    ):
+    for claim, acts in enumerate([(["k > 3"], None), (["k > 5", "k > 7", eh.Mean("x", low=0, high=100, given="g")], 0.25)]):
         things, part = acts
         weight = node.weight(part)
         price, before = node.price(weight / len(things)), len(held.journal)
@@ -684,9 +678,7 @@ class _Node:
             m, r = g.bit_length() - 1, g - (1 << (g.bit_length() - 1))
             tail = 1 / (m + 2) + (1 - r / 2**m) / ((m + 1) * (m + 2))
             rate = 2.0**-12
-            total -= log(
-                0.5 * rate**k * (1 - rate) ** (t - k) + 0.25 * exp(-gaps) * tail + 0.25 * self.unknown_rate(t, k)
-            )
+            total -= log(0.5 * rate**k * (1 - rate) ** (t - k) + 0.25 * exp(-gaps) * tail + 0.25 * self.unknown_rate(t, k))
         return total
 
     def ask_price(self) -> float:

@@ -79,9 +79,7 @@ def test_quantiles(mechanism, level):
         low = max(
             [t for t in thresholds[1:-1] if tail_refutes(int((others >= t).sum()), OTHERS, 1.0 - level, nats)] or [0.0]
         )
-        high = min(
-            [t for t in thresholds[:-1] if tail_refutes(int((others <= t).sum()), OTHERS, level, nats)] or [30.0]
-        )
+        high = min([t for t in thresholds[:-1] if tail_refutes(int((others <= t).sum()), OTHERS, level, nats)] or [30.0])
         for known in (0.0, 29.0):
             every = np.append(others, np.full(KNOWN, known))
             below = [Sums.yes_no(int((every < t).sum()), ROWS) for t in thresholds[:-1]]

@@ -169,13 +169,9 @@ def leaks(script: Script, samples=SAMPLES, run=session, **settings) -> tuple[int
         key, seen = run(rows, script, **settings)
         groups[key].append(seen)
     alike = sum(len(group) for group in groups.values() if len(group) > 1)
-    found = [
-        _first_difference(group[0], other) for group in groups.values() for other in group[1:] if other != group[0]
-    ]
+    found = [_first_difference(group[0], other) for group in groups.values() for other in group[1:] if other != group[0]]
     # Whether there is another outcome follows from the outcomes so far: else that there is one is a bit nobody pays for.
-    found += [
-        f"{key} goes on as {other}" for key in groups for other in groups if key != other and other[: len(key)] == key
-    ]
+    found += [f"{key} goes on as {other}" for key in groups for other in groups if key != other and other[: len(key)] == key]
     return alike, found
 
 
@@ -257,9 +253,7 @@ ACTS: dict[str, Script] = {
         lambda: h.read("x > 43", expect=0.6),
     ],
     "read_many": lambda h: [
-        lambda: h.read_many(
-            ["k > 3", eh.Mean("x", **RANGE, given="g"), "k > 3", eh.Share("b", given="k = 11")], share=0.3
-        ),
+        lambda: h.read_many(["k > 3", eh.Mean("x", **RANGE, given="g"), "k > 3", eh.Share("b", given="k = 11")], share=0.3),
         lambda: h.read("k > 3"),
     ],
     "callables": lambda h: [

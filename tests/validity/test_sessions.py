@@ -58,8 +58,7 @@ def votes_of_fine_batches(bench: Bench, batches: int, size: int) -> None:
     """Several batches, whose cells are the finest before the last act; each deviation weighs as much as it is."""
     coins = bench.coins(batches * size)
     values = [
-        bench.read(coins[:, j], parts=size, place=j % size + 1, share=Fraction(1, 10)).value
-        for j in range(batches * size)
+        bench.read(coins[:, j], parts=size, place=j % size + 1, share=Fraction(1, 10)).value for j in range(batches * size)
     ]
     bench.last(bench.vote(coins, np.array(values) - 0.5))
 
@@ -323,11 +322,7 @@ def front_door(seed: int, *, squeeze: float = 1.0) -> bool:
     judge(held.ask(eh.Variance("k", low=0, high=9)), 8.25)
     judge(held.read(eh.Correlation("k", "z", first_range=(0, 9), second_range=(0, 10))), 0.0)
     judge(held.ask(eh.Ratio("k", "z", first_range=(0, 9), second_range=(0, 10))), 4.5 / 5.7)
-    cuts = (
-        [f"i % 40 = {j}" for j in range(40)]
-        if seed % 2
-        else [f"i >= {10 * j} AND i < {10 * j + 10}" for j in range(40)]
-    )
+    cuts = [f"i % 40 = {j}" for j in range(40)] if seed % 2 else [f"i >= {10 * j} AND i < {10 * j + 10}" for j in range(40)]
     winner = held.best_of(cuts).index
     judge(held.read(cuts[winner]), 1 / 40)
     judge(held.read(eh.Share("b", given=cuts[winner])), 0.3)

@@ -143,9 +143,7 @@ class Subsampling:
     def begin(self, context: BaselineContext) -> _PriceSoFar:
         """No answer has been charged yet."""
         if self.size > context.rows:
-            raise SettingError(
-                f"a part has {self.size:,} rows, but there are only {context.rows:,}. Use a smaller size=."
-            )
+            raise SettingError(f"a part has {self.size:,} rows, but there are only {context.rows:,}. Use a smaller size=.")
         return _PriceSoFar()
 
     def allow(self, memory: _PriceSoFar, t: int, context: BaselineContext) -> None:

@@ -77,9 +77,7 @@ class GaussianNoise:
     def allow(self, memory: None, t: int, context: BaselineContext) -> None:
         """Refuse after T questions."""
         if t > self.rounds:
-            raise refuse(
-                f"the noise is set for {self.rounds:,} questions.", asked=min(self.setting(context).width, 2.0)
-            )
+            raise refuse(f"the noise is set for {self.rounds:,} questions.", asked=min(self.setting(context).width, 2.0))
 
     def guess(self, memory: None, values: GridValues, t: int, context: BaselineContext) -> Fraction:
         """The mean of the public rows; the answer does not depend on it."""

@@ -60,9 +60,7 @@ class GuessAndCheck:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.half_width < 1.0:
-            raise SettingError(
-                f"the half-width is {self.half_width!r}. Expected a number between 0 and 1 (share scale)."
-            )
+            raise SettingError(f"the half-width is {self.half_width!r}. Expected a number between 0 and 1 (share scale).")
         if not self.deviation >= 0.0:
             raise SettingError(f"the deviation of the noise is {self.deviation!r}. Expected at least 0.")
 

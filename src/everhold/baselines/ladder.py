@@ -84,9 +84,7 @@ class Ladder:
         else:
             best = cell * step
             low, high = float(best - step / 2), float(best + step / 2)
-        low, high = kl_interval(
-            min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0), proposal.nats / proposal.context.rows
-        )
+        low, high = kl_interval(min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0), proposal.nats / proposal.context.rows)
         return IntervalAnswer(2.0 * min(float(best), 1.0) - 1.0, 2.0 * low - 1.0, 2.0 * high - 1.0)
 
     def learn(self, proposal: BaselineProposal, cell: int | None) -> _Best:

@@ -284,9 +284,7 @@ class BaselineMechanism:
         prior = float(_mean(self._values(query), self._context.public))
         low, high = (-1.0, 1.0) if quiet is None else (quiet.low, quiet.high)
         t, context = proposal.round + 1, self._context
-        costs = self.policy.nats(self.policy.learn(proposal, 1), t, context) - self.policy.nats(
-            proposal.memory, t, context
-        )
+        costs = self.policy.nats(self.policy.learn(proposal, 1), t, context) - self.policy.nats(proposal.memory, t, context)
         guess = min(max(float(proposal.guess), -1.0), 1.0)
         shown = Preview(prior, guess, -1.0, 1.0, proposal.tolerance, "mean", self.spent, costs)
         shown = shown.as_share() if proposal.scale == "share" else shown

@@ -124,9 +124,7 @@ class MultiplicativeWeights:
                     f"these settings are proved for {self.domain:,} points, but there are {context.public.size:,}. Use "
                     "MultiplicativeWeights.proved(...) for this domain."
                 )
-        base = (
-            np.zeros(context.public.size) if context.public.weights is None else np.log(context.public.weights + 1e-300)
-        )
+        base = np.zeros(context.public.size) if context.public.weights is None else np.log(context.public.weights + 1e-300)
         return _weights(base, 0)
 
     def _budget(self, context: BaselineContext) -> int:
@@ -173,9 +171,7 @@ class MultiplicativeWeights:
         if cell is QUIET or proposal.values is None:
             return memory
         rate = self.threshold / 4.0 if self.rate is None else self.rate
-        values = (
-            proposal.values.array * 2.0 - 1.0 if proposal.values.scale == "share" else proposal.values.array / VALUE_ONE
-        )
+        values = proposal.values.array * 2.0 - 1.0 if proposal.values.scale == "share" else proposal.values.array / VALUE_ONE
         sign = 1.0 if cell / ANSWER_ONE > float(proposal.guess) else -1.0
         # e^(±ηf) for f = (1 + φ)/2 in [0, 1]: the half that does not depend on φ cancels
         return _weights(memory.logs + sign * 0.5 * rate * values, memory.updates + 1)

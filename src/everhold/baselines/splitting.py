@@ -83,9 +83,7 @@ class Splitting:
         each = self._each(proposal.context)
         centre = float(Fraction(cell or 0, VALUE_ONE * each))
         low, high = interval_ends(centre, 0.0, nats=proposal.nats, rows=each, known_rows=0, scale=proposal.scale)
-        return IntervalAnswer(
-            centre, *((2.0 * low - 1.0, 2.0 * high - 1.0) if proposal.scale == "share" else (low, high))
-        )
+        return IntervalAnswer(centre, *((2.0 * low - 1.0, 2.0 * high - 1.0) if proposal.scale == "share" else (low, high)))
 
     def learn(self, proposal: BaselineProposal, cell: int | None) -> None:
         """None: it keeps no state."""

@@ -102,9 +102,7 @@ class Noise:
     width: float
 
 
-def gaussian_noise(
-    rows: float, *, rounds: float, failure_probability: float = 0.05, transfer: Transfer = "jung"
-) -> Noise:
+def gaussian_noise(rows: float, *, rounds: float, failure_probability: float = 0.05, transfer: Transfer = "jung") -> Noise:
     """Gaussian noise on every answer, with the size of the narrowest guarantee by a transfer theorem.
 
     jung: Jung, Ligett, Neel, Roth, Sharifi-Malvajerdi and Shenfeld (ITCS 2020). A mechanism that is (ε, δ)-private and
@@ -128,9 +126,7 @@ def gaussian_noise(
     return Noise(2.0 * deviation, min(2.0 * width, inf))
 
 
-def gaussian_width(
-    rows: float, *, rounds: float, failure_probability: float = 0.05, transfer: Transfer = "jung"
-) -> float:
+def gaussian_width(rows: float, *, rounds: float, failure_probability: float = 0.05, transfer: Transfer = "jung") -> float:
     """The half-width that `gaussian_noise` guarantees."""
     return gaussian_noise(rows, rounds=rounds, failure_probability=failure_probability, transfer=transfer).width
 

@@ -257,9 +257,7 @@ class Code:
         """The code after one more quiet ask, or several."""
         if asks < 0:
             raise SettingError(f"a number of asks is at least 0, not {asks}")
-        return Code(
-            self.horizon, self.asks + asks, self.surprises, self.last, self.gap_nats, self.other_nats, self.bits
-        )
+        return Code(self.horizon, self.asks + asks, self.surprises, self.last, self.gap_nats, self.other_nats, self.bits)
 
     def surprised(self, nats: float) -> Code:
         """The code after one more ask, a surprise whose content (its cell) has length `nats`."""

@@ -55,9 +55,7 @@ def noise_of(ask: int, declared: int | None = None) -> float:
     return min(sqrt(2.0 * ln(2.0 * ask + 20.0)), NOISE)
 
 
-def worst_nats(
-    rounds: float, surprises: int, failure_probability: float, *, declared: bool = False, cell: int = 1
-) -> float:
+def worst_nats(rounds: float, surprises: int, failure_probability: float, *, declared: bool = False, cell: int = 1) -> float:
     """The largest price of the interval of any of T asks, after at most k surprises that each lie `cell` cells out.
 
     The automatic price (`code.automatic_price`) at ask T. Of *when* the surprises came, only the number counts here: the

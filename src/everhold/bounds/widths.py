@@ -109,9 +109,7 @@ def ways(
         found.append(_one_by_one(table, start, reads, "each" if asks == reads else "read"))
     if reads > 1:
         fine = _BATCH if reads >= _LARGE_BATCH else _fine(1)
-        found.append(
-            _batch(table, start, reads, None, fine, f"a batch of {reads:,}, fixed together", "read_many([...])")
-        )
+        found.append(_batch(table, start, reads, None, fine, f"a batch of {reads:,}, fixed together", "read_many([...])"))
     last = "the last act, one question" if reads == 1 else f"the last act, {reads:,} questions fixed together"
     found.append(_batch(table, start, reads, Fraction(1), _FINEST, last, "close([...])"))
     if candidates > 1:
@@ -178,9 +176,7 @@ def _contained(table: Table, nats: float, noise: float) -> float:
     return min(noise * _spread(table) + _exact(table.rows, nats) * more, 0.5)
 
 
-def _read(
-    table: Table, before: Budget, number: int, name: str, purpose: Purpose = "read", call: str = "read(q)"
-) -> Way:
+def _read(table: Table, before: Budget, number: int, name: str, purpose: Purpose = "read", call: str = "read(q)") -> Way:
     """A reading, the `number`-th of its session."""
     return _measured(table, before.claim_price(), _fine(number), name, call, purpose)
 
@@ -193,9 +189,7 @@ def _one_by_one(table: Table, start: Budget, reads: int, purpose: Purpose) -> Wa
     return _read(table, budget, reads, f"reading number {reads:,}, one by one", purpose)
 
 
-def _batch(
-    table: Table, before: Budget, parts: int, share: Fraction | None, fine: Fraction, name: str, call: str
-) -> Way:
+def _batch(table: Table, before: Budget, parts: int, share: Fraction | None, fine: Fraction, name: str, call: str) -> Way:
     return _measured(table, before.claim_price(share, parts=parts), fine, name, call, "fixed")
 
 

@@ -189,9 +189,7 @@ def best_of(
     questions: _Texts = None,
     file: _File = None,
     what: _As = What.share,  # type: ignore[attr-defined]
-    weights: Annotated[
-        str | None, typer.Option(help="How probable it is that each is best, such as 0.5,0.3,0.2.")
-    ] = None,
+    weights: Annotated[str | None, typer.Option(help="How probable it is that each is best, such as 0.5,0.3,0.2.")] = None,
     *,
     where: _Where,
     **given: str | None,

@@ -97,9 +97,7 @@ def statistic_of(text: str, what: str, given: Mapping[str, str | None]) -> Stati
     if given.get(lead.name) is not None:
         raise eh.QuestionError(f"--{lead.name} of a {what} is the expression itself, which is there already.")
     known = {one.name: one for one in others}
-    read = {
-        name: known[name].read(value) if name in known else value for name, value in given.items() if value is not None
-    }
+    read = {name: known[name].read(value) if name in known else value for name, value in given.items() if value is not None}
     second = known.get("second")
     if second is not None and not second.required and "second" not in read and " by " in text:
         text, _, read["second"] = (part.strip() for part in text.partition(" by "))
@@ -207,9 +205,7 @@ def asked_study(
     """A study to ask: its file here, or by its name behind a server."""
     if server is not None:
         if who is not None or data is not None or expect_head is not None:
-            raise eh.SettingError(
-                "--who, --data and --expect-head are for studies on this machine; a token says who asks."
-            )
+            raise eh.SettingError("--who, --data and --expect-head are for studies on this machine; a token says who asks.")
         with remote(study, server, token) as found:
             yield found
         return

@@ -42,9 +42,7 @@ def create(
     study: ContestPath,
     labels: Annotated[Path, typer.Option(help="The hidden labels: CSV with an id and a label.")],
     title: Annotated[str, typer.Option(help="What the contest is called.")] = "A contest",
-    metric: Annotated[
-        str, typer.Option(help="accuracy, error, mean_absolute_error or mean_squared_error.")
-    ] = "accuracy",
+    metric: Annotated[str, typer.Option(help="accuracy, error, mean_absolute_error or mean_squared_error.")] = "accuracy",
     classes: Annotated[str | None, typer.Option(help="The possible labels, with commas between; public.")] = None,
     low: Annotated[float | None, typer.Option(help="Regression: the smallest label there can be.")] = None,
     high: Annotated[float | None, typer.Option(help="Regression: the largest.")] = None,
@@ -54,12 +52,8 @@ def create(
     max_per_day: Annotated[int | None, typer.Option(help="Submissions of one entrant within 24 hours.")] = None,
     most_bytes: Annotated[int, typer.Option(help="Size of a submission.")] = 20_000_000,
     ladder: Annotated[bool, typer.Option(help="Tell entrants only what is clearly better than their best.")] = False,
-    confidence: Annotated[
-        float, typer.Option(help="Probability that all intervals are valid at the same time.")
-    ] = 0.95,
-    half_width: Annotated[
-        float | None, typer.Option(help="Promise this precision, and close when it is used up.")
-    ] = None,
+    confidence: Annotated[float, typer.Option(help="Probability that all intervals are valid at the same time.")] = 0.95,
+    half_width: Annotated[float | None, typer.Option(help="Promise this precision, and close when it is used up.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of the coins; drawn when left out.")] = None,
 ) -> None:
     """Start a contest.
@@ -117,9 +111,7 @@ def _submitted(
         with eh.connect(server, token) as connected:
             found = connected.contest(str(study)).submit(predictions)
     elif entrant is None:
-        raise eh.SettingError(
-            "the entrant is missing. Expected --entrant NAME, or --server for a contest behind a server."
-        )
+        raise eh.SettingError("the entrant is missing. Expected --entrant NAME, or --server for a contest behind a server.")
     else:
         found = Contest(study).submit(entrant, predictions)
     if as_json:

@@ -161,9 +161,7 @@ def draw(traces: dict[str, tuple[Trace, Trace]], readings: dict[str, eh.Answer],
     for column, (name, (plain, held)) in enumerate(traces.items()):
         top, bottom = axes[0][column], axes[1][column]
         top.plot(plain.rounds, plain.reported, color="#b45309", lw=2, label="plain holdout: reported")
-        top.plot(
-            plain.rounds, plain.truth, color="#b45309", ls="--", lw=1.4, label="plain holdout: truth of that model"
-        )
+        top.plot(plain.rounds, plain.truth, color="#b45309", ls="--", lw=1.4, label="plain holdout: truth of that model")
         middle = np.array(held.reported)
         top.errorbar(
             held.rounds,
@@ -299,9 +297,7 @@ def main(argv: list[str] | None = None) -> None:
     console.print(
         f"{made} a study to ask: [bold]{study}[/bold], 20,000 synthetic patients. `make serve` shows it on a page."
     )
-    console.print(
-        f"\nDone in {time.perf_counter() - started:.0f} s. Next: the README's examples, and docs/howto/acts.md."
-    )
+    console.print(f"\nDone in {time.perf_counter() - started:.0f} s. Next: the README's examples, and docs/howto/acts.md.")
 
 
 if __name__ == "__main__":

@@ -149,9 +149,7 @@ def audit(study: Study, expect_head: ExpectHead = None, as_json: AsJson = False)
         raise eh.LedgerError(f"there is no study {study}. Check the name.")
     found = _audited(study, expect_head)
     if as_json:
-        typer.echo(
-            json.dumps({"ok": found.ok, "rounds": found.rounds, "surprises": found.surprises, "found": str(found)})
-        )
+        typer.echo(json.dumps({"ok": found.ok, "rounds": found.rounds, "surprises": found.surprises, "found": str(found)}))
     else:
         say(str(found), style=None if found.ok else "red")
         if found.ok:

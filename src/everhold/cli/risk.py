@@ -115,9 +115,7 @@ def risk(
         return
     table = Table("attack", "weight", "against", "rows", "asked", "main", "control", "baseline", "risk", box=None)
     for row in found:
-        rates = [
-            str(SuccessRate(row[what]["successes"], row[what]["tries"])) for what in ("main", "control", "baseline")
-        ]
+        rates = [str(SuccessRate(row[what]["successes"], row[what]["tries"])) for what in ("main", "control", "baseline")]
         table.add_row(
             _ATTACKS[row["attack"]],
             row["weight"],

@@ -57,9 +57,7 @@ def serve(
         if not any(token.state == "live" for token in Tokens(settings.tokens).all()):
             say(f"No live token yet. Make one: everhold token create NAME --scope custodian --tokens {settings.tokens}")
         if not settings.secure and settings.host not in ("127.0.0.1", "::1", "localhost"):
-            say(
-                "Tokens and answers travel in the clear: use --certificate and --private-key, or a proxy that speaks TLS."
-            )
+            say("Tokens and answers travel in the clear: use --certificate and --private-key, or a proxy that speaks TLS.")
         say("Ctrl-C stops it. Every returned answer is recorded.")
 
     run(settings, say=say, ready=ready)

@@ -16,9 +16,7 @@ __all__ = ["register"]
 @guarded
 def create(
     study: Annotated[Path, typer.Argument(help="File for the new study, such as study.everhold.")],
-    data: Annotated[
-        str, typer.Option(help="The private rows: CSV or Parquet, also a pattern such as '2024-*.parquet'.")
-    ],
+    data: Annotated[str, typer.Option(help="The private rows: CSV or Parquet, also a pattern such as '2024-*.parquet'.")],
     prior: Annotated[
         str | None, typer.Option(help="Public rows with the same columns: last year's, synthetic, a sample.")
     ] = None,
@@ -33,9 +31,7 @@ def create(
     known_rows: Annotated[int, typer.Option(help="How many private rows the analyst may know.")] = 0,
     seed: Annotated[int | None, typer.Option(help="Seed of the coins; random if left out.")] = None,
     engine: Annotated[str, typer.Option(help="memory, duckdb (Parquet in place) or auto.")] = "auto",
-    rounds: Annotated[
-        int | None, typer.Option(help="How many asks are planned; their intervals are then narrower.")
-    ] = None,
+    rounds: Annotated[int | None, typer.Option(help="How many asks are planned; their intervals are then narrower.")] = None,
     overlap: Annotated[
         str, typer.Option(help="refuse public rows that are also private, or allow them (this is recorded).")
     ] = "refuse",

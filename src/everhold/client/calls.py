@@ -62,9 +62,7 @@ def _at(study: str, what: str = "", *, kind: str = "studies") -> str:
 
 def _text(question: object) -> str:
     if is_statistic(question):
-        raise QuestionError(
-            'a statistic is asked by itself: study.ask(eh.Mean("age")). Here only single questions fit.'
-        )
+        raise QuestionError('a statistic is asked by itself: study.ask(eh.Mean("age")). Here only single questions fit.')
     return str(as_sent(question))
 
 
@@ -94,9 +92,7 @@ def ask_many(study: str, questions: Iterable[str], *, request_id: str | None = N
     body = {"questions": [_text(one) for one in questions], "request_id": _identified(request_id)}
     if not body["questions"]:
         raise QuestionError("there is no question. Expected a list of them.")
-    return Call(
-        "POST", _at(study, "/ask_many"), lambda given: [Answer.from_dict(one) for one in given["answers"]], body
-    )
+    return Call("POST", _at(study, "/ask_many"), lambda given: [Answer.from_dict(one) for one in given["answers"]], body)
 
 
 def try_out(study: str, question: str | Statistic[Any]) -> Call[Any]:
@@ -153,9 +149,7 @@ def best_of(
     return act(study, acts.BestOf(_listed(questions), weights=weights), request_id)
 
 
-def is_better(
-    study: str, first: Thing, second: Thing, *, by: float = 0.0, request_id: str | None = None
-) -> Call[Decision]:
+def is_better(study: str, first: Thing, second: Thing, *, by: float = 0.0, request_id: str | None = None) -> Call[Decision]:
     """As `Holdout.is_better`."""
     return act(study, acts.IsBetter(first, second, by=by), request_id)
 
@@ -176,9 +170,7 @@ def compare(
     return act(study, wanted, request_id)
 
 
-def certify(
-    study: str, answer: Answer | int, *, share: float | None = None, request_id: str | None = None
-) -> Call[Answer]:
+def certify(study: str, answer: Answer | int, *, share: float | None = None, request_id: str | None = None) -> Call[Answer]:
     """As `Holdout.certify`."""
     number = answer if isinstance(answer, int) else answer.round
     return act(study, acts.Certify(number, share=share), request_id)
@@ -305,9 +297,7 @@ def failed(status: int, given: Any) -> EverholdError:
     if code in ("unknown_token", "not_allowed"):
         return AccessDenied(message)
     if code == "precision_exhausted" and {"asked", "left", "needed", "more_rows", "answers"} <= details.keys():
-        refusal = PrecisionExhausted(
-            message, **{name: details[name] for name in ("asked", "left", "needed", "more_rows")}
-        )
+        refusal = PrecisionExhausted(message, **{name: details[name] for name in ("asked", "left", "needed", "more_rows")})
         refusal.answers = [Answer.from_dict(one) for one in details["answers"]]
         return refusal
     kinds: dict[str, type[EverholdError]] = {

@@ -139,9 +139,7 @@ class RemoteStudy:
     @overload
     def ask(self, question: Statistic[R], *, expect: None = None, request_id: str | None = None) -> R: ...
 
-    def ask(
-        self, question: str | Statistic[R], *, expect: float | None = None, request_id: str | None = None
-    ) -> Answer | R:
+    def ask(self, question: str | Statistic[R], *, expect: float | None = None, request_id: str | None = None) -> Answer | R:
         """As `Holdout.ask`: a yes/no question as text, or a statistic."""
         call = calls.ask(self.name, question, expect=expect, request_id=request_id)
         found: Answer | R = self._server.send(call)

@@ -128,9 +128,7 @@ class Contest:
                 "'mean_absolute_error' or 'mean_squared_error'."
             )
         if most_bytes < 1:
-            raise SettingError(
-                f"most_bytes is {most_bytes!r}. Expected at least 1: the bytes that a submission may have."
-            )
+            raise SettingError(f"most_bytes is {most_bytes!r}. Expected at least 1: the bytes that a submission may have.")
         if max_per_day is not None and max_per_day < 1:
             raise SettingError(f"max_per_day is {max_per_day!r}. Expected at least 1, or None for any number.")
         place = Path(path)
@@ -263,9 +261,7 @@ class Contest:
         try:
             values = self._reader.read(predictions)
         except MalformedPredictions as error:
-            return self._log_submission(
-                Submission(entrant, "malformed", str(error), row=error.row, column=error.column)
-            )
+            return self._log_submission(Submission(entrant, "malformed", str(error), row=error.row, column=error.column))
         except SubmissionRefused as refusal:
             return self._log_submission(Submission(entrant, refusal.state, str(refusal)))
         digest = hashlib.sha256(json.dumps([str(one) for one in values.tolist()]).encode()).hexdigest()

@@ -20,9 +20,7 @@ def csv_head(path: str, what: str) -> tuple[str, list[str]]:
     except (OSError, UnicodeDecodeError, EOFError):
         raise DataError(f"{what}: {path!r} is not UTF-8 text. Expected a CSV file in UTF-8: convert it.") from None
     if "\r" in text and "\n" not in text:
-        raise DataError(
-            f"{what}: the lines of {path!r} end with carriage returns only. Expected line feeds: convert it."
-        )
+        raise DataError(f"{what}: the lines of {path!r} end with carriage returns only. Expected line feeds: convert it.")
     heads = {one: _fields(text, one) for one in ",;\t|"}
     delimiter = max(heads, key=lambda one: len(heads[one]))
     names = heads[delimiter]
@@ -30,9 +28,7 @@ def csv_head(path: str, what: str) -> tuple[str, list[str]]:
         raise DataError(f"{what}: {path!r} has no first line. Expected the column names there.")
     for name in names:
         if not name.strip():
-            raise DataError(
-                f"{what}: {path!r} has a column without a name. Expected a name for each in the first line."
-            )
+            raise DataError(f"{what}: {path!r} has a column without a name. Expected a name for each in the first line.")
         if [other.lower() for other in names].count(name.lower()) > 1:
             raise DataError(
                 f"{what}: {path!r} has two columns named {name!r}, ignoring case. Expected different names: rename one."

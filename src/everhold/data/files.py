@@ -112,9 +112,7 @@ class Files:
         con = connection()
         listed = ", ".join(_path(path) for path in paths)
         if kinds == {"parquet"}:
-            files = cls(
-                con, f"read_parquet([{listed}], hive_partitioning = false)", what=what, private=private, paths=paths
-            )
+            files = cls(con, f"read_parquet([{listed}], hive_partitioning = false)", what=what, private=private, paths=paths)
             for path in paths:
                 _require_different(files._parquet_names(path), f"{what} ({path})")
             if len(paths) > 1:
@@ -124,9 +122,7 @@ class Files:
         delimiter, names = heads[paths[0]]
         for path, (_, others) in heads.items():
             if others != names:
-                raise DataError(
-                    f"{what}: {path!r} and {paths[0]!r} have different columns. Expected the same first line."
-                )
+                raise DataError(f"{what}: {path!r} and {paths[0]!r} have different columns. Expected the same first line.")
         columns = ", ".join(f"{identifier(name)}: 'VARCHAR'" for name in names)
         missing = ", ".join(literal(word) for word in NOTHING)
         # No dialect detection: a dialect guessed from private rows could drop or shift some of them.
@@ -259,10 +255,7 @@ class Files:
             if words.get(name):
                 self._run(f"DROP TYPE words{place}")
         return Table(
-            {
-                name: _encoded(kinds[name], column, words.get(name, []))
-                for name, column in zip(columns, found, strict=True)
-            },
+            {name: _encoded(kinds[name], column, words.get(name, [])) for name, column in zip(columns, found, strict=True)},
             what=self._what,
         )
 
@@ -293,9 +286,7 @@ class Files:
                 f"WHERE {wanted}"
             )
             private = self._private or name == "private_rows"
-            halves.append(
-                Files(self.con, name, what=self._what, private=private, text_only=self.text_only, number=free)
-            )
+            halves.append(Files(self.con, name, what=self._what, private=private, text_only=self.text_only, number=free))
         self.con.unregister("marks")
         return halves[0], halves[1]
 

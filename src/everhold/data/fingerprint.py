@@ -37,8 +37,7 @@ def fingerprint_rows(table: Table, key: bytes) -> str:
     """
     totals = np.array(
         [
-            sum(int(part.sum(dtype=np.uint64)) for part in _hashes(table, tuple(table), key, lane))
-            & 0xFFFF_FFFF_FFFF_FFFF
+            sum(int(part.sum(dtype=np.uint64)) for part in _hashes(table, tuple(table), key, lane)) & 0xFFFF_FFFF_FFFF_FFFF
             for lane in range(_LANES)
         ],
         dtype=np.uint64,

@@ -70,9 +70,7 @@ class ColumnSchema:
         if self.kind not in get_args(Kind):
             raise SettingError(f"column {self.name!r} is of kind {self.kind!r}. Expected {', '.join(get_args(Kind))}.")
         if (self.low is None) != (self.high is None):
-            raise SettingError(
-                f"column {self.name!r} has only one end of a range. Expected both low and high, or neither."
-            )
+            raise SettingError(f"column {self.name!r} has only one end of a range. Expected both low and high, or neither.")
         if self.low is not None and self.high is not None:
             if self.kind not in ("number", "date"):
                 raise SettingError(f"column {self.name!r} is {self.kind}, but only numbers and dates can have a range.")
@@ -80,9 +78,7 @@ class ColumnSchema:
                 for end in ("low", "high"):
                     object.__setattr__(self, end, _moment(getattr(self, end), self.name))
             if not (isfinite(self.low) and isfinite(self.high) and self.low < self.high):
-                raise SettingError(
-                    f"column {self.name!r} ranges from {self.low!r} to {self.high!r}. Expected low < high."
-                )
+                raise SettingError(f"column {self.name!r} ranges from {self.low!r} to {self.high!r}. Expected low < high.")
         if self.others not in ("keep", "missing"):
             raise SettingError(f"column {self.name!r} has others = {self.others!r}. Expected 'keep' or 'missing'.")
         if len(set(self.categories)) < len(self.categories):
@@ -172,9 +168,7 @@ class Schema(Mapping[str, ColumnSchema]):
     def words(self) -> dict[str, Words]:
         """The words that the schema lists for text columns."""
         return {
-            column.name: Words(frozenset(column.categories), column.closed)
-            for column in self.columns
-            if column.categories
+            column.name: Words(frozenset(column.categories), column.closed) for column in self.columns if column.categories
         }
 
     @classmethod
@@ -247,9 +241,7 @@ class Schema(Mapping[str, ColumnSchema]):
         except OSError as error:
             raise DataError(f"the schema {str(path)!r} could not be read: {error.strerror}.") from None
         except UnicodeDecodeError:
-            raise DataError(
-                f"the schema {str(path)!r} is not UTF-8 text. Expected a file that Schema.save wrote."
-            ) from None
+            raise DataError(f"the schema {str(path)!r} is not UTF-8 text. Expected a file that Schema.save wrote.") from None
         try:
             return cls.from_toml(text)
         except SettingError as error:
@@ -263,17 +255,13 @@ class Schema(Mapping[str, ColumnSchema]):
         try:
             content = tomllib.loads(text)
         except (ValueError, OverflowError, RecursionError) as error:
-            said = (
-                str(error)[:200] if isinstance(error, tomllib.TOMLDecodeError) else "a value is too large or too deep"
-            )
+            said = str(error)[:200] if isinstance(error, tomllib.TOMLDecodeError) else "a value is too large or too deep"
             raise SettingError(f"the schema is not valid TOML: {said}.") from None
         if content.get("format") != _FORMAT:
             raise SettingError(f"the schema has format {content.get('format')!r}. Expected format = {_FORMAT}.")
         declared = content.get("columns")
         if not isinstance(declared, dict) or not declared:
-            raise SettingError(
-                "the schema declares no columns. Expected a table such as [columns.age] for each column."
-            )
+            raise SettingError("the schema declares no columns. Expected a table such as [columns.age] for each column.")
         return cls(tuple(_from_entry(name, entry) for name, entry in declared.items()))
 
     def conform(self, table: Table, *, what: str = "the table") -> Table:

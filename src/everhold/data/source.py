@@ -63,9 +63,7 @@ def as_source(given: object, *, what: str, private: bool = False) -> Source:
     if isinstance(given, str | Path):
         return Files.from_paths(_found(str(given), what), what=what, private=private)
     if isinstance(given, list | tuple) and given and all(isinstance(item, str | Path) for item in given):
-        return Files.from_paths(
-            [path for item in given for path in _found(str(item), what)], what=what, private=private
-        )
+        return Files.from_paths([path for item in given for path in _found(str(item), what)], what=what, private=private)
     if isinstance(given, Mapping):
         return Frame(Table(given, what=what))
     if type(given).__module__.split(".")[0] == "pandas":

@@ -203,9 +203,7 @@ def play(
     require_whole(rounds, "rounds")
     require_whole(rows, "rows")
     if rounds < 1 or rows < 2:
-        raise SettingError(
-            f"the game has {rounds} rounds and {rows} private rows. Expected at least 1 round and 2 rows."
-        )
+        raise SettingError(f"the game has {rounds} rounds and {rows} private rows. Expected at least 1 round and 2 rows.")
     program = ANALYSTS[analyst] if isinstance(analyst, str) else analyst
     factory = MECHANISMS[mechanism] if isinstance(mechanism, str) else mechanism
     place = WORLDS[world](seed) if isinstance(world, str) else world

@@ -61,9 +61,7 @@ class Keys:
 
     def domain(self) -> Any:
         """Raises: the domain is too large to list."""
-        raise SettingError(
-            "2⁶⁴ points cannot be listed: a mechanism that needs an explicit domain cannot play this game."
-        )
+        raise SettingError("2⁶⁴ points cannot be listed: a mechanism that needs an explicit domain cannot play this game.")
 
     def prior(self, rng: np.random.Generator, size: int) -> Prior:
         """A reference of `size` independent rows."""

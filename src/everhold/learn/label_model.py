@@ -46,9 +46,7 @@ def _cross_validated(public: Any, known: Any, context: MetricContext, task: Task
                 chances[:, j] = found[:, place[0]]
     else:
         values = cross_val_predict(HistGradientBoostingRegressor(max_iter=60, random_state=0), public, known, cv=5)
-        spread = max(
-            float(np.std(np.asarray(known, dtype=np.float64) - values)), (context.high - context.low) / (2 * k)
-        )
+        spread = max(float(np.std(np.asarray(known, dtype=np.float64) - values)), (context.high - context.low) / (2 * k))
         chances = np.exp(-0.5 * ((context.classes[None, :] - values[:, None]) / spread) ** 2) + 1e-12
     chances = np.clip(chances, 0.02 / k, None)
     return np.asarray(chances / chances.sum(axis=1, keepdims=True))

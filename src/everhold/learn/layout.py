@@ -62,9 +62,7 @@ class Layout:
             return np.asarray(part(output[self.index], self.labels))
         if pairs:
             return np.asarray(part(output[self.index], self.labels))
-        both = [
-            np.asarray(part(output[self.index[:, side]], self.labels[:, side]), dtype=np.float64) for side in (0, 1)
-        ]
+        both = [np.asarray(part(output[self.index[:, side]], self.labels[:, side]), dtype=np.float64) for side in (0, 1)]
         return 0.5 * (both[0] + both[1])
 
 
@@ -258,9 +256,7 @@ def _plain(found: NDArray[Any]) -> NDArray[Any]:
         return found.astype(np.float64)
     if found.dtype.kind != "O":
         return found if found.dtype.kind in "buiUM" else np.full(found.shape, "", dtype=object)
-    items = [
-        item if type(item) in (str, int, float, bool) or isinstance(item, np.generic) else "" for item in found.ravel()
-    ]
+    items = [item if type(item) in (str, int, float, bool) or isinstance(item, np.generic) else "" for item in found.ravel()]
     plain = np.empty(found.size, dtype=object)
     plain[:] = [item.item() if isinstance(item, np.generic) else item for item in items]
     return plain.reshape(found.shape)

@@ -290,9 +290,7 @@ METRICS: dict[str, Metric] = {
         Metric("recall", "classification", "labels", lambda context: _found(context.positives())),
         Metric("f1", "classification", "labels", _f1),
         _plain_mean("brier", "classification", "probabilities", _brier),
-        _plain_mean(
-            "log_loss", "classification", "probabilities", _surprisal, span=lambda context: -log(context.least)
-        ),
+        _plain_mean("log_loss", "classification", "probabilities", _surprisal, span=lambda context: -log(context.least)),
         Metric("auc", "classification", "scores", _auc, pairs=True),
         _plain_mean(
             "mean_absolute_error", "regression", "values", _absolute, span=lambda context: context.high - context.low

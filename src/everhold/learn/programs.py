@@ -182,9 +182,7 @@ def decision_tree(features: Matrix, *, depth: int = 3, cuts: int = 3, least: flo
         least: a leaf has at least this share of the public rows.
     """
     levels = np.arange(1, cuts + 1) / (cuts + 1)
-    candidates = [
-        (j, float(t)) for j in range(features.shape[1]) for t in np.unique(np.quantile(features[:, j], levels))
-    ]
+    candidates = [(j, float(t)) for j in range(features.shape[1]) for t in np.unique(np.quantile(features[:, j], levels))]
     root = yield from _lean(())
     return (yield from _grow(features, (), root, depth, candidates, least))
 

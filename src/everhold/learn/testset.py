@@ -258,9 +258,7 @@ class TestSet:
         difference = made_with(held, pool, self._options.holdout_settings)
         if difference is not None:
             held.close()
-            raise LedgerError(
-                f"{path} was made with {difference}. Expected the same as then, or a new path for other rows."
-            )
+            raise LedgerError(f"{path} was made with {difference}. Expected the same as then, or a new path for other rows.")
         self._held = held
         return held
 
@@ -494,9 +492,7 @@ class TestSet:
         question = expression(given, held.schema.kinds, held.schema.words)
         table = held.schema.conform(self._rows, what="the test rows")
         return [
-            np.unpackbits(Batch([question], Columns(rows)).values(rows.row_count)[0], count=rows.row_count).view(
-                np.bool_
-            )
+            np.unpackbits(Batch([question], Columns(rows)).values(rows.row_count)[0], count=rows.row_count).view(np.bool_)
             for rows in (table, public)
         ]
 
@@ -550,9 +546,7 @@ class TestSet:
     def __repr__(self) -> str:
         draws = "pairs" if self._options.pairs else "rows"
         held = self._held
-        asked = (
-            "" if held is None else f", rounds: {held.rounds:,}, surprises: {held.surprises:,}, {held.spent:.1f} nats"
-        )
+        asked = "" if held is None else f", rounds: {held.rounds:,}, surprises: {held.surprises:,}, {held.spent:.1f} nats"
         return f"TestSet({self.task}, {len(self._mine.index):,} private {draws}{asked}; prior: {self.prior})"
 
     def _repr_html_(self) -> str:

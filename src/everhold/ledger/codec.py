@@ -470,11 +470,7 @@ def _require_name(asked: Query | Digest, name: str | None, identity: str | None)
         fine = name == identity == asked.name
     else:
         digest = (
-            asked.sha256
-            if isinstance(asked, Digest)
-            else asked.packed.digest
-            if isinstance(asked, RecordedQuestion)
-            else ""
+            asked.sha256 if isinstance(asked, Digest) else asked.packed.digest if isinstance(asked, RecordedQuestion) else ""
         )
         fine = (name is None) == (identity is None) and (identity is None or identity == digest)
         fine = fine and (name is None or not looks_like_text(name))

@@ -200,9 +200,7 @@ class LoggedQuestion(JsonResult):
     @property
     def kind_text(self) -> str:
         """What its value is, in words."""
-        return next(
-            (part.answer.kind_text for part in self.parts if part.answer.surprise), self.parts[-1].answer.kind_text
-        )
+        return next((part.answer.kind_text for part in self.parts if part.answer.surprise), self.parts[-1].answer.kind_text)
 
     @property
     def round(self) -> int:
@@ -395,9 +393,7 @@ def read_study(path: str | Path) -> StudyFile:
             budget = _after(budget, entry.round)
             act = entry.round.act
             closed = closed or (act.kind == "close" and act.place == act.parts)
-        return StudyFile(
-            place, study, tuple(rounds), tuple(findings), store.head, budget, acts=tuple(acts), closed=closed
-        )
+        return StudyFile(place, study, tuple(rounds), tuple(findings), store.head, budget, acts=tuple(acts), closed=closed)
     except StopIteration:
         raise LedgerError(f"{place} holds no record.") from None
     except (ArithmeticError, LookupError, RecursionError, SettingError, TypeError, ValueError) as error:

@@ -56,9 +56,7 @@ def check_pages(path: Path, data: bytes, *, records: int, written_by: int) -> No
         LedgerError: naming the page.
     """
     if len(data) % _PAGE or not data:
-        raise LedgerError(
-            f"{path} has {len(data)} bytes, which is not a whole number of pages: it was cut off or added to."
-        )
+        raise LedgerError(f"{path} has {len(data)} bytes, which is not a whole number of pages: it was cut off or added to.")
     _Walk(path, data).check(records, written_by)
 
 
@@ -219,12 +217,7 @@ class _Walk:
             if end != start:
                 self.fail(number, "records that overlap, or room between them")
         content = int.from_bytes(page[head + 5 : head + 7], "big")
-        if (
-            ordered[-1][1] != _PAGE
-            or content != ordered[0][0]
-            or page[head + 1 : head + 3] != b"\0\0"
-            or page[head + 7]
-        ):
+        if ordered[-1][1] != _PAGE or content != ordered[0][0] or page[head + 1 : head + 3] != b"\0\0" or page[head + 7]:
             self.fail(number, "records that do not fill their place")
         first = head + (8 if kind == _LEAF else 12) + 2 * len(spans)
         if any(page[first : ordered[0][0]]):

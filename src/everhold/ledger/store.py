@@ -384,9 +384,7 @@ def _locked(path: Path) -> int:
     try:
         fd = os.open(place, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
     except OSError as error:
-        raise LedgerError(
-            f"{place} cannot be made: {error.strerror}. The folder of a study must be writable."
-        ) from None
+        raise LedgerError(f"{place} cannot be made: {error.strerror}. The folder of a study must be writable.") from None
     try:
         lock(fd)
     except OSError:

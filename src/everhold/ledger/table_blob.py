@@ -47,9 +47,7 @@ def table_to_bytes(table: Table, weights: np.ndarray[Any, Any] | None) -> bytes:
         else:
             raw = table[name]
             if raw.dtype.kind not in "biuf":
-                raise LedgerError(
-                    f"column {name!r} of the reference holds {raw.dtype}, which a study cannot keep: drop it."
-                )
+                raise LedgerError(f"column {name!r} of the reference holds {raw.dtype}, which a study cannot keep: drop it.")
             entry = {"name": name, "kind": None, "values": add(raw)}
         columns.append(entry)
     kept = {"rows": table.row_count, "columns": columns, "weights": None if weights is None else add(weights)}
@@ -58,9 +56,7 @@ def table_to_bytes(table: Table, weights: np.ndarray[Any, Any] | None) -> bytes:
     except UnicodeEncodeError:
         raise LedgerError("the reference holds a text with half of a character in it. Expected UTF-8 text.") from None
     if len(head) > _MOST_HEAD:
-        raise LedgerError(
-            "the words of the reference's text columns are too many to be kept in a study: drop a column."
-        )
+        raise LedgerError("the words of the reference's text columns are too many to be kept in a study: drop a column.")
     plain = struct.pack(">I", len(head)) + head + b"".join(parts)
     packed = zlib.compress(plain, 6)
     return zlib.compress(plain, 0) if len(plain) > _PLAIN and len(plain) > _RATIO * len(packed) else packed
@@ -96,12 +92,7 @@ def _table(data: bytes) -> tuple[Table, np.ndarray[Any, Any] | None]:
     if length > max(_PLAIN, _RATIO * len(data)):
         raise ValueError("more rows than the bytes can stand for")
     plain = unpacker.decompress(unpacker.unconsumed_tail, length) if length else b""
-    if (
-        len(plain) != length
-        or unpacker.decompress(unpacker.unconsumed_tail, 1)
-        or not unpacker.eof
-        or unpacker.unused_data
-    ):
+    if len(plain) != length or unpacker.decompress(unpacker.unconsumed_tail, 1) or not unpacker.eof or unpacker.unused_data:
         raise ValueError("more or fewer bytes than the head says")
     at = 0
 

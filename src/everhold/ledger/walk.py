@@ -122,9 +122,7 @@ def replay_act(mechanism: Mechanism[Any], past: RecordedAct, rounds: Sequence[Ro
     except (KeyError, TypeError, ValueError, IndexError, SettingError) as error:
         raise ReplayError(f"the act {begun.kind!r} after round {past.after} cannot be replayed ({error}).") from None
     if result != done.result:
-        raise ReplayError(
-            f"the act {begun.kind!r} after round {past.after} replays as {result}, recorded was {done.result}"
-        )
+        raise ReplayError(f"the act {begun.kind!r} after round {past.after} replays as {result}, recorded was {done.result}")
     mechanism.pay(budget)
     if begun.kind == "close" and not done.interrupted:
         mechanism.shut()

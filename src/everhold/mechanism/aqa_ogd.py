@@ -321,9 +321,7 @@ class AqaOgd:
             rows = min(left, _CHUNK)
             drawn = _as_draws(self._draw(rng, rows))
             if drawn.weights is not None or drawn.size != rows:
-                raise SettingError(
-                    "AqaOgd needs a sampler of single rows: draw(rng, size) with size rows and no weights."
-                )
+                raise SettingError("AqaOgd needs a sampler of single rows: draw(rng, size) with size rows and no weights.")
             values = query.on_reference(drawn.rows, rows, verify=verify)
             if values.scale != "share":
                 raise QuestionError(

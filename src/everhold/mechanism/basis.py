@@ -132,9 +132,7 @@ class Basis:
             result[[1 + j for j in members]] = histogram @ _SIGNS[:, : len(members)]
         for column in self._numbers:
             steps = float(
-                np.einsum(
-                    "i,i->", masses, (column.steps if index is None else column.steps.take(index)).astype(np.float64)
-                )
+                np.einsum("i,i->", masses, (column.steps if index is None else column.steps.take(index)).astype(np.float64))
             )
             result[1 + column.question] = steps * _STEP + result[0] * column.shift
         return result
@@ -145,9 +143,7 @@ class Basis:
 
     def moments(self, masses: NDArray[np.float64], last: int = 1) -> NDArray[np.float64]:
         """`Σ_i m_i φ_j(i)` for the last questions only, as many as `last`."""
-        return np.array(
-            [float(np.einsum("i,i->", masses, self._column(j))) for j in range(self._count - last, self._count)]
-        )
+        return np.array([float(np.einsum("i,i->", masses, self._column(j))) for j in range(self._count - last, self._count)])
 
     def rows(self, index: NDArray[np.intp], kind: type[np.floating[Any]] = np.float64) -> NDArray[Any]:
         """Values on the rows in `index`: a row of ones, then a row for each question."""

@@ -94,9 +94,7 @@ class Estimator(Protocol):
         new questions last. There are 1 + len(lessons) coefficients.
         """
 
-    def learn(
-        self, sketch: Sketch, queries: Sequence[Query], values: Sequence[GridValues], fit: tuple[int, ...]
-    ) -> Sketch:
+    def learn(self, sketch: Sketch, queries: Sequence[Query], values: Sequence[GridValues], fit: tuple[int, ...]) -> Sketch:
         """The sketch with these questions and these coefficients."""
 
 
@@ -125,9 +123,7 @@ def second_moment(steps: NDArray[np.float64], masses: NDArray[np.float64], centr
     Squares are rounded up to multiples of 2⁸, so that their sum with masses is exact: in float64 below 2²⁹ of mass, as
     64-bit whole numbers below 2³⁸.
     """
-    if (every := len(steps) // _MOMENT_ROWS) > 1 and (
-        whole := int(masses[::every].sum())
-    ) > 0:  # a forecast: a part will do
+    if (every := len(steps) // _MOMENT_ROWS) > 1 and (whole := int(masses[::every].sum())) > 0:  # a forecast: a part will do
         steps, masses, per = steps[::every], masses[::every], whole
     off = steps - centre
     off *= off
@@ -233,9 +229,7 @@ class PoolEstimator:
         self._ahead = tuple(values), basis, after
         return to_grid(theta)
 
-    def learn(
-        self, sketch: Sketch, queries: Sequence[Query], values: Sequence[GridValues], fit: tuple[int, ...]
-    ) -> Sketch:
+    def learn(self, sketch: Sketch, queries: Sequence[Query], values: Sequence[GridValues], fit: tuple[int, ...]) -> Sketch:
         """Extend the basis and evaluate the new sketch once."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None and _same(ahead[0], values):
@@ -345,9 +339,7 @@ class FreshEstimator:
         theta, _ = self._rule.fit(basis, lessons, sketch.theta, basis.correlate(mass))
         return to_grid(theta)
 
-    def learn(
-        self, sketch: Sketch, queries: Sequence[Query], values: Sequence[GridValues], fit: tuple[int, ...]
-    ) -> Sketch:
+    def learn(self, sketch: Sketch, queries: Sequence[Query], values: Sequence[GridValues], fit: tuple[int, ...]) -> Sketch:
         """Add the questions to the sketch, to be evaluated on the rows of every later round."""
         learnt = Sketch(fit, (*sketch.queries, *queries))
         if fit != unchanged(sketch, len(queries)):  # raises for what cannot be evaluated, while the old one is in use

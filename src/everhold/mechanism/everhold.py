@@ -359,9 +359,7 @@ class Everhold:
         off = proposal.measure.off(outcome)
         offs = state.offs if off is None else (state.offs[0] + 1, state.offs[1] + min(off * off, 400.0))
         closed = act.kind == "close" and batch is None
-        after = replace(
-            state, round=proposal.round, budget=budget, batch=batch, taught=taught, closed=closed, offs=offs
-        )
+        after = replace(state, round=proposal.round, budget=budget, batch=batch, taught=taught, closed=closed, offs=offs)
         ended = batch is None and not closed and bool(taught.queries)
         if not ended:
             if fit is not None:
@@ -475,9 +473,7 @@ class Everhold:
         centre: Outcome = 0 if isinstance(read.measure, CountCells) else (0, 0)
         as_read = self.answer(read, centre)
         code = self._state.budget.code
-        costs = [
-            code.surprised(offer.measure.nats(cell)).nats - code.quiet().nats for cell in _nearest_cells(offer.measure)
-        ]
+        costs = [code.surprised(offer.measure.nats(cell)).nats - code.quiet().nats for cell in _nearest_cells(offer.measure)]
         return Preview(
             prior=0.5 * (1.0 + prior) if share else prior,
             sketch=quiet.value,

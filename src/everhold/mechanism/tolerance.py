@@ -143,9 +143,7 @@ class FixedPrecision:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.half_width <= 2.0:
-            raise SettingError(
-                f"the half-width is {self.half_width!r}. Expected a number in (0, 2], on the [-1, 1] scale."
-            )
+            raise SettingError(f"the half-width is {self.half_width!r}. Expected a number in (0, 2], on the [-1, 1] scale.")
 
     def tolerance(self, at: ToleranceInputs) -> Tolerance:
         """τ is what remains of ε, rounded down; Δ = τ/2, wide enough for the worst case of `bounds.sample_size`."""

@@ -52,9 +52,7 @@ class Answer(JsonResult):
         """What the value is, in words."""
         if self.act != "ask":
             return "private reading"
-        return (
-            "surprise: measured on the private rows" if self.surprise else "forecast that the private rows agree with"
-        )
+        return "surprise: measured on the private rows" if self.surprise else "forecast that the private rows agree with"
 
     def as_share(self) -> Answer:
         """The same answer as a share of yes, where a mean counts yes as 1 and no as -1."""

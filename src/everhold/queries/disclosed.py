@@ -29,9 +29,7 @@ class Choice(JsonResult):
         return self.index
 
     def __str__(self) -> str:
-        return (
-            f"number {self.index} of {self.candidates:,} is best on the private rows ({self.spent:.1f} nats disclosed)"
-        )
+        return f"number {self.index} of {self.candidates:,} is best on the private rows ({self.spent:.1f} nats disclosed)"
 
     def __repr__(self) -> str:
         return f"Choice({self})"

@@ -126,8 +126,7 @@ class RowFunction:
         except KeyError as error:
             missing = str(error.args[0]) if error.args else "?"
             raise QuestionError(
-                f"there is no column {missing!r}.{did_you_mean(missing, rows)} The columns are: "
-                f"{', '.join(rows) or 'none'}."
+                f"there is no column {missing!r}.{did_you_mean(missing, rows)} The columns are: {', '.join(rows) or 'none'}."
             ) from error
         except Exception as error:
             raise QuestionError(

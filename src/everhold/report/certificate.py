@@ -70,8 +70,7 @@ def _row(one: LoggedQuestion | LoggedAct) -> str:
     said = f"<code>{escape(one.question)}</code>"
     if one.finding is not None:
         lines = [
-            f"<li>{escape(label)}: {value} in {escape(interval)}</li>"
-            for label, value, interval in one.finding.cell_texts
+            f"<li>{escape(label)}: {value} in {escape(interval)}</li>" for label, value, interval in one.finding.cell_texts
         ]
         lines += [
             f"<li><code>{escape(part.question)}</code>: {part.value_text} in {escape(part.interval_text)} (round "

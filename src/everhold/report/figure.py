@@ -71,9 +71,7 @@ def session_svg(
     parts.append(f'<text class="s-ink" x="{_LEFT}" y="{price_top - 10}">price in nats</text>')
     if budget is not None:
         parts.append(f'<g class="s-surprise" stroke-dasharray="6 4">{_rule(p(budget), "s-end")}</g>')
-        parts.append(
-            f'<text class="s-ink" x="{_WIDE - _RIGHT}" y="{p(budget) - 5:.1f}" text-anchor="end">used up at</text>'
-        )
+        parts.append(f'<text class="s-ink" x="{_WIDE - _RIGHT}" y="{p(budget) - 5:.1f}" text-anchor="end">used up at</text>')
     for nats in (0.0, most / 1.05):
         parts.append(_rule(p(nats)))
         parts.append(f'<text class="s-ink" x="{_LEFT - 8}" y="{p(nats) + 4:.1f}" text-anchor="end">{nats:.0f}</text>')
@@ -106,7 +104,5 @@ def _thinned(rounds: Sequence[LoggedRound], most: int) -> list[LoggedRound]:
     if len(rounds) <= most:
         return list(rounds)
     step = len(rounds) / most
-    kept = {int(place * step) for place in range(most)} | {
-        place for place, one in enumerate(rounds) if one.answer.surprise
-    }
+    kept = {int(place * step) for place in range(most)} | {place for place, one in enumerate(rounds) if one.answer.surprise}
     return [rounds[place] for place in sorted(kept)]

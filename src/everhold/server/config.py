@@ -87,18 +87,12 @@ class Config:
                 raise SettingError(f"{name} is {value!r}. Expected a number from {low:,} to {high:,}.")
         if (self.certificate is None) != (self.private_key is None):
             missing = "private_key" if self.private_key is None else "certificate"
-            raise SettingError(
-                f"{missing} is missing. TLS needs both certificate and private_key: set both, or neither."
-            )
+            raise SettingError(f"{missing} is missing. TLS needs both certificate and private_key: set both, or neither.")
         if self.public_url is not None and not self.public_url.startswith(("http://", "https://")):
-            raise SettingError(
-                f"public_url is {self.public_url!r}. Expected an address such as https://data.example.org."
-            )
+            raise SettingError(f"public_url is {self.public_url!r}. Expected an address such as https://data.example.org.")
         names = [study.path.stem for study in self.studies]
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise SettingError(
-                f"two studies are called {twice!r}. Rename one of the files: a study's name is its stem."
-            )
+            raise SettingError(f"two studies are called {twice!r}. Rename one of the files: a study's name is its stem.")
 
     @property
     def secure(self) -> bool:

@@ -92,9 +92,7 @@ def _listen(config: Config) -> socket.socket:
         return socket.create_server((config.host, config.port), family=family, backlog=2048)
     except OSError as error:
         said = error.strerror or str(error)
-        raise SettingError(
-            f"cannot listen on {config.host}, port {config.port}: {said}. Choose another --port."
-        ) from None
+        raise SettingError(f"cannot listen on {config.host}, port {config.port}: {said}. Choose another --port.") from None
 
 
 def run(config: Config, *, say: Callable[[str], None], ready: Callable[[str], None]) -> None:

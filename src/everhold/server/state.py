@@ -52,9 +52,7 @@ class ServerState:
         grid: Grid | None = None,
     ) -> None:
         if not config.studies:
-            raise SettingError(
-                "no study was named. Expected one: everhold serve study.everhold, or [[study]] in the file."
-            )
+            raise SettingError("no study was named. Expected one: everhold serve study.everhold, or [[study]] in the file.")
         self.config = config
         self.tokens = Tokens(config.tokens)
         self.tokens.all()  # a file that cannot be read is reported now
@@ -229,9 +227,7 @@ class ServerState:
     @staticmethod
     def _require_custodian(token: Token) -> None:
         if not token.allows("manage"):
-            raise HTTPRefusal(
-                403, "not_allowed", f"only custodians manage tokens, and this is an {token.scope}'s token."
-            )
+            raise HTTPRefusal(403, "not_allowed", f"only custodians manage tokens, and this is an {token.scope}'s token.")
 
     @property
     def healthy(self) -> bool:

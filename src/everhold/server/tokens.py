@@ -124,9 +124,7 @@ class Tokens:
                 found = token
         return found if found is not None and found.live(now) else None
 
-    def create(
-        self, name: str, scope: str, *, studies: Sequence[str] = (), days: float | None = None
-    ) -> tuple[str, Token]:
+    def create(self, name: str, scope: str, *, studies: Sequence[str] = (), days: float | None = None) -> tuple[str, Token]:
         """A new token: its secret, which is shown this once, and what is kept of it."""
         if scope not in get_args(Scope):
             raise SettingError(f"the scope is one of {', '.join(get_args(Scope))}, not {scope!r}.")
@@ -135,9 +133,7 @@ class Tokens:
         if days is not None and not 0.0 < days <= 36_500.0:
             raise SettingError(f"a token lasts up to 36,500 days, not {days!r}.")
         if several := [one for one in studies if "," in one]:
-            raise SettingError(
-                f"{several[0]!r} is not the name of one study. Name each by itself: --study a --study b."
-            )
+            raise SettingError(f"{several[0]!r} is not the name of one study. Name each by itself: --study a --study b.")
         now = self._clock()
         secret = PREFIX + secrets.token_urlsafe(32)
         token = Token(

@@ -49,9 +49,7 @@ def as_share(share: object) -> Fraction | None:
     return Fraction(share).limit_denominator(2**20) or Fraction(1, 2**20)
 
 
-def lockstep(
-    things: Sequence[Any], answer: Callable[[Batch], Sequence[Answer]], declared: DeclaredColumns
-) -> list[Any]:
+def lockstep(things: Sequence[Any], answer: Callable[[Batch], Sequence[Answer]], declared: DeclaredColumns) -> list[Any]:
     """Results of questions and statistics whose parts are answered together, batch by batch."""
     steps = [_steps(thing, declared) for thing in things]
     waiting: dict[int, Batch] = {}
@@ -340,9 +338,7 @@ class Acts:
             options: dict[str, Any] = {"method": "mcnemar", "parts": 2, "sides": 1}
             decide = self._mcnemar(pair, part)
         else:
-            known = self._session.journal.requested_act(
-                request_id
-            )  # what is recorded is returned, also after the last act
+            known = self._session.journal.requested_act(request_id)  # what is recorded is returned, also after the last act
             if known is None:
                 self.require_one_batch(things)
             parts = self._count(things) if known is None else known.begun.options.get("parts", 0)
@@ -442,9 +438,7 @@ class Acts:
             self._mechanism.require_open()
         if not 1 <= number <= len(session.journal):
             raise QuestionError(f"there are rounds 1 to {len(session.journal)}, not {number}.")
-        begun = ActStart(
-            "certify", ({"kind": "round", "round": number},), {"share": None if part is None else str(part)}
-        )
+        begun = ActStart("certify", ({"kind": "round", "round": number},), {"share": None if part is None else str(part)})
         nats = self._mechanism.budget.claim_price(part)
         if not known and narrowed_answer(self._mechanism, session.journal[number], nats) is None:
             raise QuestionError(
@@ -459,9 +453,7 @@ def _weights(given: Sequence[float] | None, count: int) -> list[Fraction]:
     if given is None:
         return [Fraction(1, count)] * count
     if len(given) != count or not all(isinstance(one, int | float) and one > 0 for one in given):
-        raise SettingError(
-            f"weights has {len(given)} entries for {count} candidates. Expected one positive number each."
-        )
+        raise SettingError(f"weights has {len(given)} entries for {count} candidates. Expected one positive number each.")
     total = sum(Fraction(one) for one in given)
     floor_ = Fraction(1, 8 * count)
     shares = [Fraction(7, 8) * Fraction(one) / total + floor_ for one in given]

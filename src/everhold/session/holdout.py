@@ -146,9 +146,7 @@ class Holdout:
         self.public: PublicSide = setup.public
 
     @classmethod
-    def create(
-        cls, path: str | Path, data: object, *, prior: Prior | Split, **options: Unpack[HoldoutOptions]
-    ) -> Holdout:
+    def create(cls, path: str | Path, data: object, *, prior: Prior | Split, **options: Unpack[HoldoutOptions]) -> Holdout:
         """A durable study: the same as `Holdout(data, prior=..., ...)`, with its record in a file.
 
         Three files appear: the study itself, which holds no private row and may be shown to anybody who should check it;

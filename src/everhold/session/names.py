@@ -58,9 +58,7 @@ def _is_round(mechanism: Mechanism[Any], query: Query, earlier: Round) -> bool:
     if query.name is not None or earlier.name is not None:
         return query.name == earlier.name and identity(mechanism, query) == earlier.identity
     kept = earlier.question
-    digest = (
-        kept.sha256 if isinstance(kept, Digest) else kept.packed.digest if isinstance(kept, RecordedQuestion) else None
-    )
+    digest = kept.sha256 if isinstance(kept, Digest) else kept.packed.digest if isinstance(kept, RecordedQuestion) else None
     if digest is None:
         return query == kept  # a callable over rows that are drawn anew
     return mechanism.identity(query) == digest
@@ -109,9 +107,7 @@ def require_expect(value: object) -> float | None:
     require_number(value, "expect")
     found = float(value)  # type: ignore[arg-type]
     if not -1.0 <= found <= 1.0:
-        raise QuestionError(
-            f"expect is {value!r}. Expected the value that you foresee, on the answer's scale: a share."
-        )
+        raise QuestionError(f"expect is {value!r}. Expected the value that you foresee, on the answer's scale: a share.")
     return found
 
 

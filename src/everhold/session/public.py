@@ -46,9 +46,7 @@ class PublicSide:
 
     def _by_unit(self, unit: str) -> Pool:
         if self.pool is None or self.pool.weights is not None:
-            raise SettingError(
-                "unit=... works with a prior of fixed rows without weights: eh.Reference(...) or eh.Split()."
-            )
+            raise SettingError("unit=... works with a prior of fixed rows without weights: eh.Reference(...) or eh.Split().")
         rows = self.pool.rows.by_unit(unit) if unit in self.pool.rows else None
         if rows is None:
             rows = self.pool.rows.take(np.arange(self.pool.rows.row_count))

@@ -208,9 +208,7 @@ class Recorder(Generic[P]):
         self._decided = None
         return decided.answer
 
-    def read_batch(
-        self, start: ActStart, at: AskedBy, readings: Sequence[PlannedReading], proposals: Sequence[P]
-    ) -> None:
+    def read_batch(self, start: ActStart, at: AskedBy, readings: Sequence[PlannedReading], proposals: Sequence[P]) -> None:
         """Announce readings, make them, and make all of them durable together. Within a turn."""
         self.journal.begin(start, at)
         self.journal.flush()

@@ -49,9 +49,7 @@ class Scanner:
             ready |= {query.name: query for query in self.evaluate(texts, None)}
         return ready, sums
 
-    def sums(
-        self, needs: Sequence[Query], scale: Scale, part: Any = None, known: SumsByName | None = None
-    ) -> list[Sums]:
+    def sums(self, needs: Sequence[Query], scale: Scale, part: Any = None, known: SumsByName | None = None) -> list[Sums]:
         """The private sums of linear questions: texts in one scan, where they are not known yet."""
         known = {} if known is None or part is not None else known
         if part is not None or not all(need.text for need in needs):
@@ -74,8 +72,7 @@ class Scanner:
             raise QuestionError("there are no fixed public rows.")
         values = Batch(texts, Columns(rows)).values(rows.row_count, until=until)
         return [
-            Evaluated.from_scan(query, found, rows.row_count, rows.units)
-            for query, found in zip(texts, values, strict=True)
+            Evaluated.from_scan(query, found, rows.row_count, rows.units) for query, found in zip(texts, values, strict=True)
         ]
 
     def prepare(self, queries: Sequence[Query], *, seconds: float) -> list[Query]:

@@ -323,9 +323,7 @@ class Session(Generic[P]):
 
     # on both sides -------------------------------------------------------------------------------------------------
 
-    def sums(
-        self, needs: Sequence[Query], scale: Scale, part: Any = None, known: SumsByName | None = None
-    ) -> list[Sums]:
+    def sums(self, needs: Sequence[Query], scale: Scale, part: Any = None, known: SumsByName | None = None) -> list[Sums]:
         """The private sums of linear questions: texts in one scan, where they are not known yet."""
         return self._scanner.sums(needs, scale, part, known)
 
@@ -483,9 +481,7 @@ class Session(Generic[P]):
         """
         with self._recorder.turn():
             query = self.query(question)
-            preview = (
-                self.mechanism.preview(query) if parts == 1 else self.acting_mechanism().preview(query, parts=parts)
-            )
+            preview = self.mechanism.preview(query) if parts == 1 else self.acting_mechanism().preview(query, parts=parts)
             return preview.as_share() if query.yes_no else preview
 
     def audit(self) -> Audit:
@@ -505,9 +501,7 @@ class Session(Generic[P]):
             return replay(self.first_state(), self.transcript, questions, readings=readings, read=self.query)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise LedgerError(
-            "a holdout cannot be copied or pickled: two records for the same rows would void the guarantee."
-        )
+        raise LedgerError("a holdout cannot be copied or pickled: two records for the same rows would void the guarantee.")
 
     def __repr__(self) -> str:
         if self.broken:

@@ -133,9 +133,7 @@ class Settings:
         rule: Any = self.rule
         if not isinstance(rule, str):
             if type(rule) not in (Corrective, Entropic, Gradient):
-                raise LedgerError(
-                    "a rule of your own cannot be kept in a file. Expected a name, or a rule of everhold's."
-                )
+                raise LedgerError("a rule of your own cannot be kept in a file. Expected a name, or a rule of everhold's.")
             rule = {"name": rule.name, **{key: _plain(value) for key, value in vars(rule).items() if key[0] != "_"}}
         tolerance: Any = self.tolerance
         if tolerance is not None:

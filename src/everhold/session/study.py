@@ -44,9 +44,7 @@ def create_study(place: Path, setup: Setup, data: object) -> None:
     """Write a new study's file and key, and record the session in it from now on."""
     public, sample = setup.public, setup.session.sample
     if public.pool is None:
-        raise LedgerError(
-            "a durable study keeps its public rows: use a prior with fixed rows, such as Sampler(size=...)."
-        )
+        raise LedgerError("a durable study keeps its public rows: use a prior with fixed rows, such as Sampler(size=...).")
     secret = Secret.new(_location(data))
     study = Study(
         settings=setup.settings.to_dict(),
@@ -67,9 +65,7 @@ def create_study(place: Path, setup: Setup, data: object) -> None:
     setup.session.make_durable(Journal(Store.create(place, study.record(), before=lambda: secret.save(place))))
 
 
-def open_study(
-    place: Path, data: object, expect_head: str | None, engine: EngineName, memory_limit: str | None
-) -> Setup:
+def open_study(place: Path, data: object, expect_head: str | None, engine: EngineName, memory_limit: str | None) -> Setup:
     """A study's session as its record left it, for asking."""
     store = Store.open(place, write=True)
     try:

@@ -55,7 +55,6 @@ def statistic(name: str, given: Mapping[str, Any]) -> Statistic[Any]:
     """
     if name not in STATISTICS:
         raise QuestionError(
-            f"there is no statistic {name[:40]!r}.{did_you_mean(name, STATISTICS)} Expected one of "
-            f"{', '.join(STATISTICS)}."
+            f"there is no statistic {name[:40]!r}.{did_you_mean(name, STATISTICS)} Expected one of {', '.join(STATISTICS)}."
         )
     return build_statistic(STATISTICS[name], given)

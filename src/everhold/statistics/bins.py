@@ -21,17 +21,13 @@ _MOST_BINS = 1000
 _SECOND, _DAY = 1e6, 86_400e6
 
 
-def bins_of(
-    tree: Node, ends: tuple[float, float], bins: int, edges: Sequence[float | str] | None
-) -> list[tuple[str, Node]]:
+def bins_of(tree: Node, ends: tuple[float, float], bins: int, edges: Sequence[float | str] | None) -> list[tuple[str, Node]]:
     """Labels and tests of the bins of a number."""
     date = tree.kind == "date"
     if edges is not None:
         at = [_edge(edge, date) for edge in edges]
         if len(at) < 2 or any(not a < b for a, b in pairwise(at)):
-            raise QuestionError(
-                f"the edges are {list(edges)!r}. Expected at least two, each larger than the one before."
-            )
+            raise QuestionError(f"the edges are {list(edges)!r}. Expected at least two, each larger than the one before.")
         return [
             (f"{_shown(a, date)} to {_shown(b, date)}", _between(tree, a, b, last=place == len(at) - 2))
             for place, (a, b) in enumerate(pairwise(at))

@@ -57,9 +57,7 @@ Number = Annotated[str, Role("expression", "Number", "A column or an expression 
 Given = Annotated[str | None, Role("expression", "Only rows where", "Only rows for which this is true.")]
 Low = Annotated[
     float | str | None,
-    Role(
-        "end", "Range from", "Lower end of the range that is considered, a number or a date; the schema's if left out."
-    ),
+    Role("end", "Range from", "Lower end of the range that is considered, a number or a date; the schema's if left out."),
 ]
 High = Annotated[float | str | None, Role("end", "to", "Upper end of the range that is considered.")]
 Level = Annotated[float, Role("real", "Level", "The level of a quantile, strictly between 0 and 1.")]

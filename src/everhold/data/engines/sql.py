@@ -184,9 +184,7 @@ class Select:
             sums = [self._sums(question) for question in questions]
             return f"SELECT {', '.join(sums)} FROM {self._from()}"
         steps = [f"{self._steps(question)} AS s{place}" for place, question in enumerate(questions)]
-        means = [
-            f"CAST(round_even(sum(s{place}) / count(*), 0) AS BIGINT) AS m{place}" for place in range(len(questions))
-        ]
+        means = [f"CAST(round_even(sum(s{place}) / count(*), 0) AS BIGINT) AS m{place}" for place in range(len(questions))]
         sums = [_both(f"m{place}") for place in range(len(questions))]
         unit = self._used.setdefault(("unit", ""), (self._unit, f"c{len(self._used)}"))[1]
         # A row without a unit is its own unit; its row number keeps it separate.
@@ -219,9 +217,7 @@ class Select:
     def _steps(self, question: TextQuestion) -> str:
         if question.yes_no:
             return f"(CASE WHEN {self.certain(question.tree, True)} THEN {number(STEPS)} ELSE 0e0 END)"
-        x = self._twice(
-            f"({self.number(question.tree)} - {number(question.low)}) / {number(question.high - question.low)}"
-        )
+        x = self._twice(f"({self.number(question.tree)} - {number(question.low)}) / {number(question.high - question.low)}")
         steps = f"round_even(least(greatest({x}, 0e0), 1e0) * {number(STEPS)}, 0)"
         if question.reverse:
             steps = f"({number(STEPS)} - {steps})"
@@ -332,9 +328,7 @@ class Select:
         if isinstance(node, Column):
             return self._column_of(node.name)
         if isinstance(node, Case):
-            branches = " ".join(
-                f"WHEN {self.certain(when, True)} THEN {self.value(then)}" for when, then in node.branches
-            )
+            branches = " ".join(f"WHEN {self.certain(when, True)} THEN {self.value(then)}" for when, then in node.branches)
             return f"(CASE {branches} ELSE {self.value(node.otherwise)} END)"
         if isinstance(node, Null):
             return f"CAST(NULL AS {_SQL_TYPES[node.kind]})"

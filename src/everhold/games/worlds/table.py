@@ -15,9 +15,7 @@ from everhold.games.world import World, atoms_of
 __all__ = ["real_table"]
 
 
-def real_table(
-    table: object, *, label: str, above: float, name: str = "table", most: int = 20_000, seed: int = 0
-) -> World:
+def real_table(table: object, *, label: str, above: float, name: str = "table", most: int = 20_000, seed: int = 0) -> World:
     """A real table as the population: its numeric columns scaled to [-1, 1], one of them as the label.
 
     Rows with a missing value are left out; they are not part of this population.
@@ -38,9 +36,7 @@ def real_table(
     rows = as_table(table, what="the table")
     numbers = _numbers(rows)
     if label not in numbers:
-        raise SettingError(
-            f"the table has no numeric column {label!r}. Expected one of {', '.join(numbers) or 'none'}."
-        )
+        raise SettingError(f"the table has no numeric column {label!r}. Expected one of {', '.join(numbers) or 'none'}.")
     whole = np.all([np.isfinite(column) for column in numbers.values()], axis=0)
     picked = np.flatnonzero(whole)
     if len(picked) > most:
@@ -54,9 +50,7 @@ def real_table(
 
 def _numbers(rows: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float64]]:
     return {
-        name: column.astype(np.float64)
-        for name, column in rows.items()
-        if column.ndim == 1 and column.dtype.kind in "buif"
+        name: column.astype(np.float64) for name, column in rows.items() if column.ndim == 1 and column.dtype.kind in "buif"
     }
 
 

@@ -200,9 +200,7 @@ class PairedCells(InCells):
         lower = paired_interval(max(a - known, 0), min(b, n - max(a - known, 0)), n, self.rates, self.at.nats)[0]
         upper = paired_interval(min(a, n - max(b - known, 0)), max(b - known, 0), n, self.rates, self.at.nats)[1]
         value = Fraction(a - b, self.at.rows)
-        return self.within.decide(
-            PrivateEstimate((1 + value) / 2, (1 + Fraction(lower)) / 2, (1 + Fraction(upper)) / 2)
-        )
+        return self.within.decide(PrivateEstimate((1 + value) / 2, (1 + Fraction(lower)) / 2, (1 + Fraction(upper)) / 2))
 
     def value(self, sums: Sequence[Sums]) -> Fraction:
         """The private difference."""

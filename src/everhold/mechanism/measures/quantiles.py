@@ -121,9 +121,7 @@ class QuantileCells:
         q, known = self.query.level, min(self.at.known, m)
         others = m - known
         # P(x < t) ≥ q is refuted by few rows below; P(x ≤ t) ≤ q by many at or below. Nothing lies below the range.
-        low = max(
-            (i for i in range(1, last) if tail_refutes(others - below[i], others, 1.0 - q, self.at.nats)), default=0
-        )
+        low = max((i for i in range(1, last) if tail_refutes(others - below[i], others, 1.0 - q, self.at.nats)), default=0)
         high = min((i for i in range(last) if tail_refutes(upto[i] - known, others, q, self.at.nats)), default=last)
         if self.public is not None and self.public[0] <= low and high <= self.public[1]:
             return QUIET
@@ -188,9 +186,7 @@ class QuantileCells:
         return Lesson(values, 0.0, 2.0**-7 * self.reading.group, 0.05 * self.reading.group)
 
 
-def _distribution(
-    values: tuple[GridValues, GridValues], masses: NDArray[np.float64]
-) -> tuple[list[tuple[int, int]], int]:
+def _distribution(values: tuple[GridValues, GridValues], masses: NDArray[np.float64]) -> tuple[list[tuple[int, int]], int]:
     """Rising places of the group's public rows with their cumulative masses, in whole numbers."""
     up, down = (one.array + VALUE_ONE for one in values)
     member = up + down == STEPS

@@ -127,9 +127,7 @@ def minimise(
     return np.rint(at.theta * THETA_ONE) / THETA_ONE, moments
 
 
-def _attainable(
-    basis: Basis, targets: NDArray[np.float64], slacks: NDArray[np.float64], cap: float
-) -> NDArray[np.float64]:
+def _attainable(basis: Basis, targets: NDArray[np.float64], slacks: NDArray[np.float64], cap: float) -> NDArray[np.float64]:
     """The targets, but those that no h below the cap can meet where one can: E_π[h (1±φ)] ≤ cap · E_π[1±φ]."""
     up, down = cap * (1.0 + basis.means()), cap * (1.0 - basis.means())
     result = np.where(1.0 + targets - slacks > up, _NEAR * up - 1.0 + slacks, targets)
@@ -168,9 +166,7 @@ def _search(
         tried = _point(problem, theta, line)
         if tried.value < best.value:
             best, best_step = tried, step
-        slope = (
-            float(np.einsum("i,i->", tried.mass, dz)) - float(problem.a @ d) + float(problem.s @ (np.sign(theta) * d))
-        )
+        slope = float(np.einsum("i,i->", tried.mass, dz)) - float(problem.a @ d) + float(problem.s @ (np.sign(theta) * d))
         if abs(slope) <= 0.3 * abs(first) or (slope < 0.0 and step >= end):
             break
         if slope < 0.0:
@@ -292,9 +288,7 @@ def _towards(
     for turn in range(_MOST_STOPS):
         d = d.copy()
         try:
-            d[free] = np.linalg.solve(
-                hessian[np.ix_(free, free)], -(pull + _times(hessian, np.where(free, 0.0, d)))[free]
-            )
+            d[free] = np.linalg.solve(hessian[np.ix_(free, free)], -(pull + _times(hessian, np.where(free, 0.0, d)))[free])
         except np.linalg.LinAlgError:
             return np.zeros(len(x))
         goal = x + d

@@ -81,9 +81,7 @@ def conjunction(*parts: Node) -> Node:
     return canonical(parts[0] if len(parts) == 1 else Logic("and", parts))
 
 
-def bounded_mean(
-    tree: Node, low: float, high: float, *, given: Node | None = None, reverse: bool = False
-) -> BoundedMean:
+def bounded_mean(tree: Node, low: float, high: float, *, given: Node | None = None, reverse: bool = False) -> BoundedMean:
     """A question for the mean of a number, clipped to a range; its name contains everything that defines it."""
     if (fault := out_of_range(tree)) is not None:
         raise QuestionError(fault)

@@ -118,9 +118,7 @@ def _joined(op: str, parts: list[Named]) -> Named:
 
 def _once(items: Iterable[Named]) -> list[Named]:
     """Sort by text and drop repeats."""
-    return [
-        (tree, text) for text, tree in sorted({text: tree for tree, text in items}.items(), key=lambda item: item[0])
-    ]
+    return [(tree, text) for text, tree in sorted({text: tree for tree, text in items}.items(), key=lambda item: item[0])]
 
 
 def _call(node: Call) -> Named:

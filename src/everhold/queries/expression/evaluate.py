@@ -82,9 +82,7 @@ class Compiler:
         self._share = share
         self._parts: dict[object, _Part] = {}
 
-    def _once(
-        self, node: Node, want: bool | None, make: Callable[[], Callable[[Chunk], Any]]
-    ) -> Callable[[Chunk], Any]:
+    def _once(self, node: Node, want: bool | None, make: Callable[[], Callable[[Chunk], Any]]) -> Callable[[Chunk], Any]:
         """The part for a node, compiled at its first use. Nodes live as long as their question, so identity is enough."""
         key = (node if self._share else id(node), want)
         part = self._parts.get(key)

@@ -259,9 +259,7 @@ def spread_of_means(
     trees: Sequence[Node], ranges: Sequence[tuple[float, float]], given: Node | None, sign: int | None
 ) -> SpreadOf:
     """A variance or a correlation; its name contains everything that defines it."""
-    means = ", ".join(
-        f"{text_of(tree)} FROM {low!r} TO {high!r}" for tree, (low, high) in zip(trees, ranges, strict=True)
-    )
+    means = ", ".join(f"{text_of(tree)} FROM {low!r} TO {high!r}" for tree, (low, high) in zip(trees, ranges, strict=True))
     what = "VARIANCE" if sign is None else f"CORRELATION {sign}"
     where = "" if given is None else f" GIVEN {text_of(given)}"
     ends = tuple((float(low), float(high)) for low, high in ranges)

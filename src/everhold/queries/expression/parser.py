@@ -200,9 +200,7 @@ class _Parser:
                 "Expected a smaller one.",
             )
         if height > most.height:
-            self.fail(
-                node, f"more than {most.height} operations build on each other here. Expected a flatter question."
-            )
+            self.fail(node, f"more than {most.height} operations build on each other here. Expected a flatter question.")
         return node
 
     def expression(self, level: int) -> Node:
@@ -314,9 +312,7 @@ class _Parser:
         if token.value == "IS":
             negated = self.accept("NOT") is not None
             if self.now.value in ("TRUE", "FALSE"):
-                self.fail(
-                    self.now, "IS can only be followed by NULL or NOT NULL. Write a yes/no column alone, or with NOT."
-                )
+                self.fail(self.now, "IS can only be followed by NULL or NOT NULL. Write a yes/no column alone, or with NOT.")
             self.expect("NULL")
             node = self.part(Test("null", (left,), at=token.at))
         else:
@@ -332,9 +328,7 @@ class _Parser:
                 if "date" in (left.kind, low.kind, high.kind):
                     left, low, high = (self.need(one, "date") for one in (left, low, high))
                 first = self.compare(Token("op", "<=", token.at), low, left)
-                node = self.part(
-                    Logic("and", (first, self.compare(Token("op", "<=", token.at), left, high)), at=token.at)
-                )
+                node = self.part(Logic("and", (first, self.compare(Token("op", "<=", token.at), left, high)), at=token.at))
             elif token.value == "LIKE":
                 pattern = self.take()
                 if (
@@ -344,9 +338,7 @@ class _Parser:
                     or "%" in pattern.value.strip("%")
                 ):
                     self.fail(pattern, "LIKE takes 'start%', '%end' or '%middle%', in quotes and without _.")
-                node = self.part(
-                    Test("like", (self.need(left, "text"), Text(pattern.value, at=pattern.at)), at=token.at)
-                )
+                node = self.part(Test("like", (self.need(left, "text"), Text(pattern.value, at=pattern.at)), at=token.at))
             else:
                 self.fail(token, "expected IN, BETWEEN or LIKE after NOT.")
         return self.part(Logic("not", (node,), at=token.at)) if negated else node
@@ -509,8 +501,7 @@ class _Parser:
         except ValueError:
             self.fail(
                 node,
-                f"{node.value!r} is not a date. Expected '2024-05-01', '2024-05-01 13:30:00' or "
-                "'2024-05-01T13:30:00Z'.",
+                f"{node.value!r} is not a date. Expected '2024-05-01', '2024-05-01 13:30:00' or '2024-05-01T13:30:00Z'.",
             )
         micros = date_of(moment)
         if micros != micros:

@@ -150,8 +150,7 @@ class Batch:
         self._slots: dict[Node, Callable[[Chunk], NDArray[np.uint8]]] = {}
         self._questions = questions
         self._runs: list[Callable[[Chunk], NDArray[Any]]] = [
-            self._packed(question.tree) if question.yes_no else _rows_of(question, self._compiler)
-            for question in questions
+            self._packed(question.tree) if question.yes_no else _rows_of(question, self._compiler) for question in questions
         ]
 
     def sums(self, size: int, *, chunk: int | None = None, threads: int | None = None) -> list[Sums]:

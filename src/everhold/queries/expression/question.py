@@ -140,9 +140,7 @@ class Evaluated:
     grid: Callable[[], GridValues]
 
     @classmethod
-    def from_scan(
-        cls, question: Expression | BoundedMean, kept: NDArray[Any], rows: int, units: Units | None
-    ) -> Evaluated:
+    def from_scan(cls, question: Expression | BoundedMean, kept: NDArray[Any], rows: int, units: Units | None) -> Evaluated:
         """A text question after a scan of the public rows: bits where it is yes/no, steps where it is a number."""
 
         def grid() -> GridValues:

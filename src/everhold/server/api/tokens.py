@@ -31,9 +31,7 @@ def make(token: TokenOf, server: Server, body: TokenNew, request: Request) -> Re
 
 
 @router.delete("/tokens/{token_id}", summary="Revoke a token", response_model=TokenOut)
-def revoke(
-    token: TokenOf, server: Server, token_id: Annotated[str, Path(max_length=200)], request: Request
-) -> Response:
+def revoke(token: TokenOf, server: Server, token_id: Annotated[str, Path(max_length=200)], request: Request) -> Response:
     """A revoked token is refused from the next request on."""
     gone = server.revoke_token(token, token_id)
     request.state.note = {"revoked": gone.id}

@@ -100,9 +100,7 @@ async def audited(served: Record, signin: SignedIn, server: Server) -> Response:
 @router.get("/studies/{name}/certificate/page")
 async def certificate_page(served: Record, signin: SignedIn, server: Server) -> Response:
     """The certificate, as a page that stands alone."""
-    return await _replayed(
-        server, served, signin.token, lambda file, found: HTMLResponse(certificate_html(file, found))
-    )
+    return await _replayed(server, served, signin.token, lambda file, found: HTMLResponse(certificate_html(file, found)))
 
 
 @router.get("/studies/{name}/certificate.json")

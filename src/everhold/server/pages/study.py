@@ -112,9 +112,7 @@ def _previewed(trial: Trial, asked: Statistic[Any], question: str) -> list[str]:
     """What asking and what reading would show, and what each costs."""
     ask, read = (AnswerCard.of(found, asked, question) for found in (trial.ask, trial.read))
     if ask.cells:
-        first = (
-            f"Can be asked: {len(ask.cells)} shares. Ask: {ask.cells[0][0]} {ask.cells[0][2]}, …, if nothing surprises"
-        )
+        first = f"Can be asked: {len(ask.cells)} shares. Ask: {ask.cells[0][0]} {ask.cells[0][2]}, …, if nothing surprises"
         second = f"Read: {read.cells[0][0]} {read.cells[0][2]}, …"
     else:
         first = f"Can be asked. Ask: {ask.value}, {_between(ask)} if nothing surprises"
