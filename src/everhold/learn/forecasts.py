@@ -66,9 +66,7 @@ def held_out_forecast(
     return None
 
 
-def _out_of_bag(
-    model: Any, output: Output, context: MetricContext, X: Any, y: NDArray[Any], _: int
-) -> NDArray[Any] | None:
+def _out_of_bag(model: Any, output: Output, context: MetricContext, X: Any, y: NDArray[Any], _: int) -> NDArray[Any] | None:
     """What a forest keeps of the rows that each tree did not see."""
     values = getattr(model, "oob_prediction_", None)
     if output == "values" and values is not None and np.shape(values) == (length(X),):

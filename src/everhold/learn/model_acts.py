@@ -105,9 +105,7 @@ class ModelActs:
             parts = self._within(metric, wanted, outputs, groups, way)
         return _score_of(metric, finished(program, parts), parts)
 
-    def _within(
-        self, metric: Metric, wanted: Sequence[Part], outputs: Outputs, groups: Groups, way: Way
-    ) -> list[Answer]:
+    def _within(self, metric: Metric, wanted: Sequence[Part], outputs: Outputs, groups: Groups, way: Way) -> list[Answer]:
         """Means over the rows of a group, each from two questions."""
         asked = []
         for number, part in enumerate(wanted, 1):
@@ -123,9 +121,7 @@ class ModelActs:
 
     # choices and verdicts ------------------------------------------------------------------------------------------
 
-    def best_of(
-        self, held: Holdout, metric: Metric, models: Sequence[Outputs], weights: Sequence[float] | None
-    ) -> Choice:
+    def best_of(self, held: Holdout, metric: Metric, models: Sequence[Outputs], weights: Sequence[float] | None) -> Choice:
         """Which model is best on the private rows, and nothing else."""
         names = [f"model {place}" for place in range(1, len(models) + 1)]
         given = [Fraction(one) for one in weights] if weights is not None else [Fraction(1, len(models))] * len(models)
@@ -189,9 +185,7 @@ class ModelActs:
         self.entries.add(SealedEntry(entry, metric.output, outputs))
         return entry
 
-    def forecast(
-        self, metric: Metric, outputs: Outputs, model: Any, expect: float | None, folds: int
-    ) -> Forecast:
+    def forecast(self, metric: Metric, outputs: Outputs, model: Any, expect: float | None, folds: int) -> Forecast:
         """The best forecast that public facts give: the owner's, held-out predictions, or the prior."""
         sides = self.sides
         if expect is not None:
@@ -219,9 +213,7 @@ class ModelActs:
             choice = held.acts.choose(
                 [one.label for one in candidates],
                 lambda place: self.sides.private_value(metric, candidates[place].outputs.mine),
-                choice_weights(
-                    [_known(one) for one in waiting], rows, self._noise(metric), sign
-                ),
+                choice_weights([_known(one) for one in waiting], rows, self._noise(metric), sign),
                 by=metric.name,
                 generation=generation,
             )

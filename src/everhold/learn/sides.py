@@ -100,8 +100,7 @@ class Sides:
             for place in range(len(parts))
         ]
         return [
-            question(*self.values(part, outputs, pairs=metric.pairs), name)
-            for part, name in zip(parts, names, strict=True)
+            question(*self.values(part, outputs, pairs=metric.pairs), name) for part, name in zip(parts, names, strict=True)
         ]
 
     def difference(self, metric: Metric, first: Outputs, second: Outputs) -> Values:
