@@ -46,7 +46,8 @@ if TYPE_CHECKING:
         ServerError as ServerError,
         SettingError as SettingError,
     )
-    from everhold.learn.score import Score as Score, Verdict as Verdict
+    from everhold.learn.entries import Entry as Entry, Winner as Winner
+    from everhold.learn.score import ModelComparison as ModelComparison, Score as Score, Verdict as Verdict
     from everhold.learn.scorer import Scorer as Scorer, SearchStopped as SearchStopped
     from everhold.learn.testset import TestSet as TestSet
     from everhold.ledger.audit import Audit as Audit
@@ -115,7 +116,8 @@ _PLACES = {
         "ServerError",
         "SettingError",
     ),
-    "learn.score": ("Score", "Verdict"),
+    "learn.entries": ("Entry", "Winner"),
+    "learn.score": ("ModelComparison", "Score", "Verdict"),
     "learn.scorer": ("Scorer", "SearchStopped"),
     "learn.testset": ("TestSet",),
     "ledger.audit": ("Audit",),

@@ -45,6 +45,7 @@ __all__ = [
     "ReplayError",
     "RequestConflict",
     "SchemaWarning",
+    "SearchWarning",
     "ServerError",
     "SettingError",
     "did_you_mean",
@@ -135,6 +136,10 @@ class SchemaWarning(UserWarning):
 
 class ReferenceWarning(UserWarning):
     """The reference is much smaller than the private side, so that asks are far wider than they could be."""
+
+
+class SearchWarning(UserWarning):
+    """Scores that a search is led by do not tell its candidates apart."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -52,8 +52,8 @@ class Forecast:
 
 def held_out_forecast(
     model: Any, metric: Metric, context: MetricContext, X: Any, y: NDArray[Any] | None, folds: int
-) -> Forecast | None:
-    """A model's score on labelled public rows that it was not fitted to; None where that cannot be had.
+) -> tuple[Forecast, NDArray[Any]] | None:
+    """A model's score on labelled public rows that it was not fitted to, and its output there; None where there is none.
 
     Out-of-bag predictions where the model keeps them, otherwise cross-validation of an unfitted copy.
     """
@@ -62,11 +62,13 @@ def held_out_forecast(
     for source, predict in (("out of bag", _out_of_bag), ("cross-validated", _cross_validated)):
         out = predict(model, metric.output, context, X, y, folds)
         if out is not None:
-            return Forecast(measured(metric, context, out, y), len(y), source)  # type: ignore[arg-type]
+            return Forecast(measured(metric, context, out, y), len(y), source), out  # type: ignore[arg-type]
     return None
 
 
-def _out_of_bag(model: Any, output: Output, context: MetricContext, X: Any, y: NDArray[Any], _: int) -> NDArray[Any] | None:
+def _out_of_bag(
+    model: Any, output: Output, context: MetricContext, X: Any, _y: NDArray[Any], _folds: int
+) -> NDArray[Any] | None:
     """What a forest keeps of the rows that each tree did not see."""
     values = getattr(model, "oob_prediction_", None)
     if output == "values" and values is not None and np.shape(values) == (length(X),):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -188,11 +189,8 @@ def part_of(features: Any, start: int, stop: int, step: int = 1) -> Any:
 
 def predicted(model: Any, features: Any, output: str, classes: NDArray[Any], positive: Any) -> Any:
     """A model's output: labels or values, probabilities in the order of the classes, or scores of the positive class."""
-    if type(model).__name__ == "Booster" and type(model).__module__.split(".")[0] == "xgboost":
-        raise QuestionError(
-            "an xgboost.Booster takes a DMatrix, not rows. Expected a model with predict(X): xgboost.XGBClassifier or "
-            "XGBRegressor; or a function such as lambda X: booster.predict(xgboost.DMatrix(X)) > 0.5. Nothing was charged."
-        )
+    if _is_booster(model):
+        return _boosted(model, features, output, classes, positive)
     if not hasattr(model, "predict"):
         if not callable(model):
             raise QuestionError(
@@ -223,6 +221,31 @@ def predicted(model: Any, features: Any, output: str, classes: NDArray[Any], pos
         if len(place):
             ordered[:, k] = table[:, place[0]]
     return ordered[:, np.flatnonzero(classes == positive)[0]] if output == "scores" else ordered
+
+
+def _is_booster(model: Any) -> bool:
+    """Whether a model is a Booster of xgboost or lightgbm, which predicts numbers only."""
+    kind = type(model)
+    return kind.__name__ == "Booster" and kind.__module__.split(".")[0] in ("xgboost", "lightgbm")
+
+
+def _boosted(model: Any, features: Any, output: str, classes: NDArray[Any], positive: Any) -> Any:
+    """A Booster's output: values, or probabilities of the second class or of every class, as it was trained."""
+    if type(model).__module__.split(".")[0] == "xgboost":
+        features = sys.modules["xgboost"].DMatrix(features)
+    found = np.asarray(model.predict(features), dtype=np.float64)
+    if output == "values":
+        return found
+    if found.ndim == 1 and len(classes) == 2 and bool(((found >= 0.0) & (found <= 1.0)).all()):
+        found = np.stack([1.0 - found, found], axis=1)
+    if found.ndim != 2 or found.shape[1] != len(classes):
+        raise QuestionError(
+            f"the Booster returned shape {found.shape} for {len(classes)} classes. Expected probabilities: train it with an "
+            "objective such as 'binary:logistic' or 'multi:softprob', or pass a function of X. Nothing was charged."
+        )
+    if output == "labels":
+        return classes[np.argmax(found, axis=1)]
+    return found[:, np.flatnonzero(classes == positive)[0]] if output == "scores" else found
 
 
 def predicted_in_private(predict: Callable[[Any], Any], features: Any, like: NDArray[Any]) -> NDArray[Any]:

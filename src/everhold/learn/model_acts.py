@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.bounds import derived
-from everhold.errors import PrecisionExhausted, QuestionError, SettingError
+from everhold.errors import QuestionError, SettingError
 from everhold.learn.entries import Entries, Entry, SealedEntry, Winner
 from everhold.learn.forecasts import Forecast, choice_weights, held_out_forecast, shrunk
 from everhold.learn.metrics import MetricValue, finished
-from everhold.learn.score import Comparison, Score, Verdict
+from everhold.learn.score import ModelComparison, Score, Verdict
 from everhold.learn.sides import Outputs, Sides, question, share_of
 from everhold.queries.answer import Answer
 
@@ -138,7 +138,7 @@ class ModelActs:
             by=metric.name,
         )
 
-    def compare(self, held: Holdout, metric: Metric, first: Outputs, second: Outputs) -> Comparison:
+    def compare(self, held: Holdout, metric: Metric, first: Outputs, second: Outputs) -> ModelComparison:
         """Whether the first model is better in the population, certified."""
         loss = _loss(metric, self.sides)
         better: Any = None
@@ -147,7 +147,7 @@ class ModelActs:
             better = held.compare(question(*ones, None), question(*others, None))
         else:
             better = held.acts.compare_difference(self.sides.difference(metric, first, second))
-        return Comparison.of(better, metric.name, metric.larger_is_better)
+        return ModelComparison.of(better, metric.name, metric.larger_is_better)
 
     def _coins(self) -> bool:
         """Whether McNemar's test is proved: identically distributed rows, or two classes."""
@@ -179,23 +179,27 @@ class ModelActs:
         same = self.entries.same_as(outputs, metric.name)
         if same is not None:
             return same.entry
-        forecast = self.forecast(metric, outputs, model, expect, folds)
+        forecast, held_out = self._forecast(metric, outputs, model, expect, folds)
+        if held_out is not None and len(self.sides.theirs.index) == len(held_out):  # the pool has the rows' own labels
+            outputs = Outputs(outputs.mine, held_out, outputs.name)
         params = _params(model)
         entry = Entry(len(self.entries) + 1, name or _name(model, params), metric.name, forecast, params)
         self.entries.add(SealedEntry(entry, metric.output, outputs))
         return entry
 
-    def forecast(self, metric: Metric, outputs: Outputs, model: Any, expect: float | None, folds: int) -> Forecast:
+    def _forecast(
+        self, metric: Metric, outputs: Outputs, model: Any, expect: float | None, folds: int
+    ) -> tuple[Forecast, NDArray[Any] | None]:
         """The best forecast that public facts give: the owner's, held-out predictions, or the prior."""
         sides = self.sides
+        found = held_out_forecast(model, metric, sides.context, sides.public, sides.known, folds if expect is None else 0)
         if expect is not None:
-            return Forecast(float(expect), 0, "expected")
-        found = held_out_forecast(model, metric, sides.context, sides.public, sides.known, folds)
+            return Forecast(float(expect), 0, "expected"), None if found is None else found[1]
         if found is not None:
             return found
         if metric.pairs and not self._pairs:
-            return Forecast(0.5, 0, "prior")
-        return Forecast(sides.prior_value(metric, outputs.theirs), 0, "prior")
+            return Forecast(0.5, 0, "prior"), None
+        return Forecast(sides.prior_value(metric, outputs.theirs), 0, "prior"), None
 
     def winner(self, held: Holdout, metric: Metric, *, read: bool) -> Winner:
         """Choose among what was entered since the last choice and the champion; then read it."""
@@ -236,7 +240,7 @@ class ModelActs:
             if None in numbers:
                 continue
             judged |= {one for one in numbers if one is not None}
-            champion, generation = numbers[done.outcome], generation + 1
+            champion, generation = numbers[int(done.outcome or 0)], generation + 1
         return judged, champion, generation
 
     def _rows_behind(self) -> float:

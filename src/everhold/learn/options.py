@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TestSetOptions", "checked_labels"]
 
+_ROOM = 0.25  # of the public labels' range, on both sides of it
 _BINS = 16  # labels of a regression that the prior supposes
 
 
@@ -38,7 +39,7 @@ class TestSetOptions:
     __test__ = False  # not a class of tests, whatever its name begins with
 
     task: Task = "classification"
-    prior: LabelPrior = "uniform"
+    prior: LabelPrior | None = None
     path: Path | None = None
     classes: tuple[Any, ...] | None = None
     low: float | None = None
@@ -56,15 +57,36 @@ class TestSetOptions:
     def __post_init__(self) -> None:
         if self.task not in get_args(Task):
             raise SettingError(f"task is {self.task!r}. Expected 'classification' or 'regression'.")
-        if self.prior not in get_args(LabelPrior):
+        if self.prior is not None and self.prior not in get_args(LabelPrior):
             raise SettingError(f"prior is {self.prior!r}. Expected one of {', '.join(get_args(LabelPrior))}.")
         if not 0.0 < self.least_probability < 0.5:
             raise SettingError(f"least_probability is {self.least_probability!r}. Expected a number between 0 and 0.5.")
-        if self.task == "regression" and (self.low is None or self.high is None or not self.low < self.high):
+        both = self.low is not None and self.high is not None
+        if self.task == "regression" and (both != (self.low is not None or self.high is not None) or not self._ordered):
             raise SettingError(
                 f"the declared range of the labels is low={self.low!r}, high={self.high!r}. A regression needs both, the "
                 "smaller first."
             )
+
+    @property
+    def _ordered(self) -> bool:
+        return self.low is None or self.high is None or self.low < self.high
+
+    def completed(self, known: NDArray[Any] | None) -> TestSetOptions:
+        """With what was left out, from public labels: the prior, and the range of a regression's labels with room."""
+        prior: LabelPrior = "labelled" if self.task == "regression" and known is not None else "uniform"
+        found = replace(self, prior=self.prior or prior)
+        if self.task == "classification" or self.low is not None:
+            return found
+        if known is None:
+            raise SettingError(
+                "a regression needs the range of its labels. Expected low=… and high=…, or reference=(X_train, y_train), "
+                "from which a range with room is taken."
+            )
+        labels = np.asarray(known, dtype=np.float64)
+        least, most = float(labels.min()), float(labels.max())
+        room = max(_ROOM * (most - least), 1e-9 * max(abs(least), abs(most), 1.0))
+        return replace(found, low=least - room, high=most + room)
 
     def with_seed(self) -> TestSetOptions:
         """The same with a seed: the one that was given, that of the study that is there already, or a new one."""
@@ -92,7 +114,10 @@ class TestSetOptions:
             return MetricContext(classes, self._positive(classes), 0.0, 1.0, self.least_probability)
         low, high = float(self.low or 0.0), float(self.high or 0.0)
         edges = np.linspace(low, high, _BINS + 1)
-        return MetricContext(0.5 * (edges[1:] + edges[:-1]), None, low, high, self.least_probability)
+        centre = 0.5
+        if known is not None:
+            centre = min(max((float(np.mean(np.asarray(known, dtype=np.float64))) - low) / (high - low), 0.0), 1.0)
+        return MetricContext(0.5 * (edges[1:] + edges[:-1]), None, low, high, self.least_probability, centre)
 
     def _possible(self, known: NDArray[Any] | None) -> NDArray[Any]:
         if self.classes is not None:

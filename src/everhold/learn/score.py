@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.queries.answer import Answer
-from everhold.queries.result import ends_from, interval_html, number_or_null
+from everhold.queries.result import JsonResult, ends_from, interval_html, number_or_null
 from everhold.statistics.finding import Finding
 
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["Score", "Verdict"]
+    from everhold.queries.disclosed import Judgement
+
+__all__ = ["ModelComparison", "Score", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -77,12 +79,12 @@ class Verdict(Score):
     larger_is_better: bool = True
 
     @property
-    def verdict(self) -> Literal["better", "worse", "cannot tell yet"]:
+    def verdict(self) -> Literal["better", "worse", "cannot tell"]:
         """Whether the first model is better than the second."""
         low, high = (self.low, self.high) if self.larger_is_better else (-self.high, -self.low)
         if low > 0.0:
             return "better"
-        return "worse" if high < 0.0 else "cannot tell yet"
+        return "worse" if high < 0.0 else "cannot tell"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
@@ -96,3 +98,46 @@ class Verdict(Score):
 
     def __str__(self) -> str:
         return f"{self.verdict}: {Score.__str__(self)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelComparison(JsonResult):
+    """Which of two models is better in the population, certified. Valid at the same time as every interval.
+
+    Attributes:
+        metric: by which.
+        verdict: of the first model: 'better', 'worse', or 'cannot tell' where the private rows do not show it.
+        spent: the price in nats that it was judged at.
+    """
+
+    metric: str
+    verdict: Literal["better", "worse", "cannot tell"]
+    spent: float
+
+    @classmethod
+    def of(cls, larger: Judgement, metric: str, larger_is_better: bool) -> ModelComparison:
+        """From which value is larger."""
+        first: Literal["first", "second"] = "first" if larger_is_better else "second"
+        if larger.outcome == "neither":
+            return cls(metric, "cannot tell", larger.spent)
+        return cls(metric, "better" if larger.outcome == first else "worse", larger.spent)
+
+    def __str__(self) -> str:
+        said = {
+            "better": "the first model is better",
+            "worse": "the first model is worse",
+            "cannot tell": "cannot tell: the private rows do not show which is better",
+        }[self.verdict]
+        return f"{said} ({self.metric}, judged at {self.spent:.1f} nats)"
+
+    def __repr__(self) -> str:
+        return f"ModelComparison({self})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {"kind": "comparison", "metric": self.metric, "verdict": self.verdict, "spent": self.spent}
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> ModelComparison:
+        """The same again, equal to the bit."""
+        return cls(given["metric"], given["verdict"], float(given["spent"]))

@@ -21,22 +21,29 @@ class SearchStopped(BaseException):
 
 
 class Scorer:
-    """Scores a fitted estimator on the test set: `scorer(estimator, X, y)`, where X and y play no part.
+    """Enters a fitted estimator and returns its public forecast: `scorer(estimator, X, y)`, where X and y play no part.
+
+    What is returned is not a score: `test.winner()` names the best of all entries and reads it. With `generation` it is
+    asked which entry is best so far after every so many.
 
     Larger is better, as scikit-learn wants it: losses are negated. It can be sent to other processes where the test set is
     durable. What is sent is the name of the study's file; the rows wait in a file beside it that only its owner can read,
-    and each process takes its turn, and pauses between scores.
+    and each process takes its turn, and pauses between entries.
     """
 
-    def __init__(self, test: TestSet, metric: str) -> None:
+    def __init__(self, test: TestSet, metric: str, *, folds: int = 5, generation: int | None = None) -> None:
         self._test = test
         self.metric = metric
+        self._folds, self._generation = folds, generation
         self._sign = 1.0 if METRICS[metric].larger_is_better else -1.0
 
     def __call__(self, estimator: Any, X: Any = None, y: Any = None, **_: Any) -> float:
-        """The score's value, for a search to rank by."""
+        """The forecast's value, for a search to go by."""
         try:
-            return self._sign * float(self._test.score(estimator, self.metric))
+            entry = self._test.enter(estimator, self.metric, folds=self._folds)
+            if self._generation is not None and entry.number % self._generation == 0:
+                self._test.winner(self.metric, read=False)
+            return self._sign * float(entry)
         except EverholdError as refusal:
             raise SearchStopped(f"the search stops here: {refusal}") from refusal
 
@@ -52,7 +59,7 @@ class Scorer:
                 "n_jobs=1."
             )
         test.share()
-        return _again, (str(test.path), self.metric)
+        return _again, (str(test.path), self.metric, self._folds, self._generation)
 
     def __repr__(self) -> str:
         return f"Scorer({self.metric}, {self._test!r})"
@@ -73,7 +80,7 @@ def save_rows(path: Path, kept: dict[str, Any]) -> None:
     write_atomic(rows_file(path), pickle.dumps({"rows": _VERSION, **kept}), private=True)
 
 
-def _again(path: str, metric: str) -> Scorer:
+def _again(path: str, metric: str, folds: int, generation: int | None) -> Scorer:
     from everhold.learn.testset import TestSet
 
     if path not in _here:
@@ -87,4 +94,4 @@ def _again(path: str, metric: str) -> Scorer:
                 f"the rows of {path} are not here: a scorer works on the machine and for the owner of its test set."
             ) from None
         _here[path] = TestSet.shared(kept)
-    return Scorer(_here[path], metric)
+    return Scorer(_here[path], metric, folds=folds, generation=generation)

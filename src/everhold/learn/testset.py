@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
+from math import inf
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from everhold.bounds import derived
 from everhold.data.overlap import require_independent
 from everhold.data.sample import Sample
 from everhold.data.schema import Schema
@@ -25,10 +26,11 @@ from everhold.errors import (
     PriorError,
     QuestionError,
     ReplayError,
+    SearchWarning,
     SettingError,
 )
-from everhold.learn.checks import checked_predictions, made_with, reference_parts, require_rows_alone
-from everhold.learn.identity import digest_of, model_digest
+from everhold.learn.checks import made_with, reference_parts
+from everhold.learn.entries import Entries, Entry, Winner
 from everhold.learn.label_model import label_chances
 from everhold.learn.layout import (
     LabelPrior,
@@ -36,32 +38,33 @@ from everhold.learn.layout import (
     length,
     paired,
     pool_of,
-    predicted,
-    predicted_in_private,
     private_layout,
     public_layout,
     row_digests,
 )
-from everhold.learn.metrics import Metric, Part, Task, find
+from everhold.learn.metrics import Metric, Task, find
+from everhold.learn.model_acts import ModelActs, outputs_of
 from everhold.learn.options import TestSetOptions, checked_labels
-from everhold.learn.score import Score, Verdict
+from everhold.learn.score import ModelComparison, Score, Verdict
 from everhold.learn.scorer import Scorer, rows_file, save_rows
+from everhold.learn.sides import Sides, question
 from everhold.priors.fixed import FixedPrior
-from everhold.queries.answer import Answer
 from everhold.queries.expression import expression
 from everhold.queries.expression.program import Batch, Columns
-from everhold.queries.query import Values
 from everhold.session.holdout import Holdout
 from everhold.session.settings import OverlapRule
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.queries.disclosed import Choice
+
 __all__ = ["TestSet"]
 
 T = TypeVar("T")
 
 _DIGEST = "row digest"
+_MANY = 20  # scores that overlap before that is worth a warning
 _PATIENCE = 600.0  # seconds that a search waits for its turn at a durable test set
 
 
@@ -83,14 +86,15 @@ class TestSet:
             features themselves are public and only labels are hidden, as in a contest; intervals are then about labels
             drawn anew for these features.
         task: 'classification' or 'regression'.
-        prior: what is supposed of labels: 'uniform' (every label equally likely: the default), 'baseline' (a baseline
-            model's cross-validated probabilities on the reference), 'labelled' (the reference's own labels, which models
-            have seen and overfitted: more surprises).
+        prior: what is supposed of labels: 'uniform' (every label equally likely: the default of a classification),
+            'baseline' (a baseline model's cross-validated probabilities on the reference), 'labelled' (the reference's own
+            labels: the default of a regression with a labelled reference).
         path: of a durable study; opened again if it exists. Searches with several processes need one. While it is open no
             other process can ask; `release` gives it up.
         classes: the possible labels, in the order that tables of probabilities have; those of the reference, sorted, when
             left out. They are there as `test.classes`.
-        low, high: the declared range of a regression's labels, needed there. Predictions are cut to it.
+        low, high: the declared range of a regression's labels; that of the reference's labels, with a quarter more on both
+            sides, when left out. Predictions are cut to it.
         positive: the class that precision, recall, F1 and AUC are about; left out, the second of two; for more classes the
             mean over all, and none for AUC.
         least_probability: probabilities count as at least this much in the log loss, which bounds it.
@@ -118,7 +122,7 @@ class TestSet:
         *,
         reference: Any = None,
         task: Task = "classification",
-        prior: LabelPrior = "uniform",
+        prior: LabelPrior | None = None,
         path: str | Path | None = None,
         classes: Any = None,
         low: float | None = None,
@@ -172,21 +176,25 @@ class TestSet:
                 "made for them."
             )
         public, known = reference_parts(reference)
+        given = given.completed(known)
         if given.prior != "uniform" and known is None:
             raise PriorError(f"prior={given.prior!r} needs labelled public rows: reference=(X_train, y_train).")
         self._context = given.context(known)
         labels = checked_labels(y, length(X), given.task, self._context)
         self._options = options = given.with_seed()
         self._given = {"X": X, "y": y, "reference": reference, "options": options}
-        self._X, self._transductive = X, reference is None
-        self._public = X if self._transductive else public
+        transductive = reference is None
+        public = X if transductive else public
         self.task: Task = options.task
         seed = int(options.holdout_settings["seed"])
-        values, size = self._context.classes, length(self._public)
-        chances = label_chances(self._public, known, self._context, self.task) if options.prior == "baseline" else None
+        values, size = self._context.classes, length(public)
+        chances = label_chances(public, known, self._context, self.task) if options.prior == "baseline" else None
         own = known if options.prior == "labelled" else None
-        self._theirs = public_layout(size, own, values, chances, pairs=options.pairs, seed=seed)
-        self._mine = private_layout(labels, pairs=options.pairs, seed=seed)
+        theirs = public_layout(size, own, values, chances, pairs=options.pairs, seed=seed)
+        mine = private_layout(labels, pairs=options.pairs, seed=seed)
+        self.sides = Sides(X, labels, public, known, transductive, self._context, mine, theirs)
+        self._acts = ModelActs(self.sides, Entries(options.path), pairs=options.pairs)
+        self._overlap: dict[str, tuple[float, float, int]] = {}
         self.prior = self._described(size)
         self._held: Holdout | None = None
         self._shared = False
@@ -197,30 +205,30 @@ class TestSet:
 
     def _described(self, size: int) -> str:
         """The prior in words."""
-        what = "test features" if self._transductive else "public features"
+        what = "test features" if self.sides.transductive else "public features"
         labels = {
             "uniform": f"× {len(self._context.classes)} equally likely labels",
             "baseline": "× a baseline model's label probabilities",
             "labelled": "with their own labels",
-        }[self._options.prior]
+        }[self._options.prior or "uniform"]
         return f"{size:,} {what} {labels}{', in pairs' if self._options.pairs else ''}"
 
     def _sides(self, labels: NDArray[Any]) -> tuple[Table, FixedPrior]:
-        mine, theirs = columns_of(self._X, "X"), columns_of(self._public, "the reference")
+        mine, theirs = columns_of(self.sides.X, "X"), columns_of(self.sides.public, "the reference")
         both = {name: mine[name] for name in mine if name in theirs}
         label = self._options.label
         if label in both:
             raise DataError(f"X has a column {label!r} already. Name the label's column otherwise: label='target'.")
         shared = {name: theirs[name] for name in both}
         if len(both) < len(mine) or not both:  # what tells these rows from others, where columns do not
-            both[_DIGEST], shared[_DIGEST] = row_digests(self._X), row_digests(self._public)
-        if not self._transductive and self._options.overlap == "refuse":
+            both[_DIGEST], shared[_DIGEST] = row_digests(self.sides.X), row_digests(self.sides.public)
+        if not self.sides.transductive and self._options.overlap == "refuse":
             require_independent(Sample(Table(both)), Table(shared))
         uniform = self._options.prior == "uniform" and self.task == "classification"
         density = 1.0 / len(self._context.classes) if uniform else None
-        laid = FixedPrior(pool_of(shared, self._theirs, label), density, self.prior, compared=True)
+        laid = FixedPrior(pool_of(shared, self.sides.theirs, label), density, self.prior, compared=True)
         if self._options.pairs:
-            return Table(paired(both, self._mine), what="the test rows"), laid
+            return Table(paired(both, self.sides.mine), what="the test rows"), laid
         return Table({**both, label: labels}, what="the test rows"), laid
 
     @property
@@ -326,31 +334,40 @@ class TestSet:
 
     # scores --------------------------------------------------------------------------------------------------------
 
-    def score(self, model: Any, metric: str | None = None, *, given: str | None = None) -> Score:
-        """A model's score for the population.
+    def score(
+        self, model: Any, metric: str | None = None, *, given: str | None = None, expect: float | None = None
+    ) -> Score:
+        """A model's score for the population, as an ask: the forecast, where the private rows agree with it.
+
+        Scores are wide, and while nothing surprises they follow the prior. To find the best of many models use `enter` and
+        `winner`, or `best_of`; for a narrow interval use `read`.
 
         Args:
-            model: fitted; it is asked for predictions on the test rows and on the public ones.
+            model: fitted, with predict(X), or a function of X; it is asked about the test rows and the public ones.
             metric: 'accuracy', 'error', 'balanced_accuracy', 'precision', 'recall', 'f1', 'brier', 'log_loss', 'auc'; or
                 'mean_absolute_error', 'mean_squared_error', 'r2'. The first of its task when left out.
             given: only rows for which this is true, as text: "region = 'north'".
+            expect: what you foresee, from public facts: a cross-validated score. For metrics that are plain means.
         """
         found = self._metric(metric)
-        self._require_pairs(found)
-        before = self._digest(model)
-        mine, theirs = self._outputs(model, found)
-        return self._score(found, mine, theirs, given, self._known(before, theirs))
+        self._acts.require_pairs(found)
+        outputs = self.sides.outputs(model, found)
+        return self._told_apart(
+            self._turned(lambda held: self._acts.ask(held, found, outputs, self._groups(held, given), expect))
+        )
 
-    def _digest(self, model: Any) -> str | None:
-        """A model's own, taken before it sees a private row; empty where its predictions are all that matters."""
-        return "" if self._transductive else model_digest(model)
+    def read(self, model: Any, metric: str | None = None, *, given: str | None = None, expect: float | None = None) -> Score:
+        """A model's score on the private rows, with a narrow interval for the population.
 
-    def _known(self, digest: str | None, public: NDArray[Any]) -> str | None:
-        """What a model's question is called, so that scoring it again returns the recorded answer; None: asked anew.
+        Every later interval is a little wider. The same model again returns the same reading, for nothing.
 
-        Where the test features are public, its predictions are all that matters.
+        Args:
+            model, metric, given, expect: as for `score`.
         """
-        return None if digest is None else digest_of(digest, public, self._context)
+        found = self._metric(metric)
+        self._acts.require_pairs(found)
+        outputs = self.sides.outputs(model, found)
+        return self._turned(lambda held: self._acts.read(held, found, outputs, self._groups(held, given), expect))
 
     def score_predictions(
         self, y_pred: Any, metric: str | None = None, *, reference: Any = None, given: str | None = None
@@ -364,128 +381,149 @@ class TestSet:
             reference: predictions of the same model for the public rows; not needed where the test features are public.
         """
         found = self._metric(metric)
-        self._require_pairs(found)
-        if reference is None and not self._transductive:
+        self._acts.require_pairs(found)
+        if reference is None and not self.sides.transductive:
             raise QuestionError(
-                f"the prior has {length(self._public):,} public rows of its own, and the model's predictions for them are "
-                "needed too: score_predictions(y_pred, reference=model.predict(X_reference)). A test set made without "
+                f"the prior has {length(self.sides.public):,} public rows of its own, and the model's predictions for them "
+                "are needed too: score_predictions(y_pred, reference=model.predict(X_reference)). A test set made without "
                 "reference= needs none."
             )
-        mine = self._checked(y_pred, length(self._X), found, "y_pred")
-        theirs = mine if reference is None else self._checked(reference, length(self._public), found, "reference")
-        # A caller with predictions for both sides knows whether they are the same as before.
-        known = digest_of("", mine, self._context) if self._transductive else digest_of(mine, theirs, self._context)
-        return self._score(found, mine, theirs, given, known)
+        outputs = self.sides.given(y_pred, reference, found)
+        return self._turned(lambda held: self._acts.ask(held, found, outputs, self._groups(held, given), None))
 
     def score_named(self, held: Holdout, metric: Metric, predictions: NDArray[Any], name: str, who: str) -> Score:
         """For a contest, in its turn: one question about public features, known by its name. A repeat costs nothing."""
-        if metric.loss is None or not self._transductive:
+        if metric.loss is None or not self.sides.transductive:
             raise SettingError(f"{metric.name} cannot be asked by one question about public features.")
-        part = metric.loss(self._context)
-        output = self._checked(predictions, length(self._X), metric, "the submission")
-        mine, theirs = (layout.evaluate(part, output, pairs=False) for layout in (self._mine, self._theirs))
-        return Score.of_share(_share(held, mine, theirs, name=name, who=who), metric.name, metric.span(self._context))
+        outputs = self.sides.given(predictions, None, metric)
+        asked = question(*self.sides.values(metric.loss(self.sides.context), outputs, pairs=False), None)
+        answer = held.ask(asked, name=name, who=who)
+        answer = answer if answer.scale == "share" else answer.as_share()
+        return Score.of_share(answer, metric.name, metric.span(self.sides.context))
 
-    def compare(self, first: Any, second: Any, metric: str | None = None, *, given: str | None = None) -> Verdict:
-        """Is the first model better than the second? One question about the difference on the same rows.
+    # choices, verdicts, the last act -------------------------------------------------------------------------------
+
+    def best_of(self, models: Iterable[Any], metric: str | None = None, *, weights: Sequence[float] | None = None) -> Choice:
+        """Which of several models is best on the private rows: `.index`, and nothing else. Then `read` that one.
+
+        It costs later intervals the logarithm of the number of models.
+
+        Args:
+            models: fitted.
+            metric: any of them, 'auc' and 'f1' too: only the index is disclosed.
+            weights: how probable it is, by what is publicly known, that each is best; they sum to 1.
+        """
+        found = self._metric(metric)
+        candidates = outputs_of(self.sides, found, models)
+        return self._turned(lambda held: self._acts.best_of(held, found, candidates, weights))
+
+    def compare(self, first: Any, second: Any, metric: str | None = None) -> ModelComparison:
+        """Is the first model better than the second in the population? Certified: 'better', 'worse' or 'cannot tell'.
+
+        By the rows on which they differ. For an interval of the difference there is `difference`.
 
         Args:
             first, second: fitted models.
             metric: one that is a plain mean: accuracy, error, brier, log_loss, mean_absolute_error, mean_squared_error.
-            given: only rows for which this is true.
         """
         found = self._metric(metric)
-        if found.loss is None:
-            raise SettingError(
-                f"{found.name} is not a mean over rows, so one question cannot compare two models. Expected 'accuracy', "
-                "'error', 'brier', 'log_loss', 'mean_absolute_error' or 'mean_squared_error'."
-            )
-        loss = found.loss(self._context)
-        digests = [self._digest(model) for model in (first, second)]
-        ones, others = self._outputs(first, found), self._outputs(second, found)
+        one, other = outputs_of(self.sides, found, [first, second])
+        return self._turned(lambda held: self._acts.compare(held, found, one, other))
 
-        def half(a: Any, b: Any) -> Any:
-            def part(place: Any, y: Any) -> Any:
-                left, right = (np.asarray(loss(out[place], y), dtype=np.float64) for out in (a, b))
-                return 0.5 * (1.0 + left - right)
+    def difference(self, first: Any, second: Any, metric: str | None = None) -> Verdict:
+        """How much better the first model is than the second: a reading of the difference on the same rows.
 
-            return part
+        Args:
+            first, second, metric: as for `compare`.
+        """
+        found = self._metric(metric)
+        one, other = outputs_of(self.sides, found, [first, second])
+        return self._turned(lambda held: self._acts.difference(held, found, one, other))
 
-        places = np.arange(length(self._X)), np.arange(length(self._public))
-        parts = half(ones[0], others[0]), half(ones[1], others[1])
-        with self.turn() as held:
-            known = [self._known(one, public) for one, public in zip(digests, (ones[1], others[1]), strict=True)]
-            name = None if None in known else f"{found.name} of {known[0]} minus {known[1]}"
-            answer = self._asked(held, parts[0], parts[1], places[0], places[1], given, pairs=False, name=name)
-        worth = found.span(self._context)
-        value, low, high = (worth * (2.0 * x - 1.0) for x in (answer.value, answer.low, answer.high))
-        return Verdict(
-            found.name,
-            value,
-            low,
-            high,
-            (answer,),
-            bottom=-worth,
-            top=worth,
-            larger_is_better=found.larger_is_better,
-        )
+    def close(self, models: Iterable[Any], metric: str | None = None) -> list[Score]:
+        """The last act: read any number of models at once, as narrow as can be. The test set cannot be used afterwards.
 
-    def _require_pairs(self, metric: Metric) -> None:
-        if metric.pairs and (not self._options.pairs or self._context.positive is None):
-            raise SettingError(
-                f"{metric.name} is about pairs of rows, one of them positive: make the test set with pairs=True"
-                f"{'' if self._context.positive is not None else ' and positive=…'}."
-            )
+        Args:
+            models, metric: as for `best_of`; metrics of pairs need pairs=True.
+        """
+        found = self._metric(metric)
+        self._acts.require_pairs(found)
+        candidates = outputs_of(self.sides, found, models)
+        return self._turned(lambda held: self._acts.close(held, found, candidates))
 
-    def _score(self, metric: Metric, mine: Any, theirs: Any, given: str | None, known: str | None) -> Score:
-        parts: list[Answer] = []
-        program = metric.program(self._context)
+    # searches ------------------------------------------------------------------------------------------------------
+
+    def enter(
+        self,
+        model: Any,
+        metric: str | None = None,
+        *,
+        name: str | None = None,
+        expect: float | None = None,
+        folds: int = 5,
+    ) -> Entry:
+        """Enter a candidate. Its private predictions are kept sealed, and only a public forecast is returned.
+
+        Entering costs nothing, however many there are. `winner` names the best of all entries.
+
+        Args:
+            model: fitted, as for `score`.
+            metric: that it will be judged by.
+            name: what to call it; its parameters when left out.
+            expect: the forecast, where you have one. Otherwise it is the out-of-bag score of a forest, or a cross-validated
+                one where the reference has labels, or what the prior supposes.
+            folds: of the cross-validation; 0 for none.
+        """
+        found = self._metric(metric)
+        outputs = self.sides.outputs(model, found)
+        return self._turned(lambda _: self._acts.enter(found, outputs, model, name, expect, folds))
+
+    def winner(self, metric: str | None = None, *, read: bool = True) -> Winner:
+        """The best of all entries on the private rows, and its score with an interval for the population.
+
+        Only which one it is and its score are disclosed. Entries that come later are another generation: `winner` then
+        chooses among them and the champion so far, which costs little if the champion stays.
+
+        Args:
+            metric: that the entries were made for.
+            read: whether to read its score. AUC is read only with pairs=True.
+        """
+        found = self._metric(metric)
+        return self._turned(lambda held: self._acts.winner(held, found, read=read))
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All candidates that were entered."""
+        with self._lock:
+            return [one.entry for one in self._acts.entries]
+
+    def _turned(self, work: Callable[[Holdout], T]) -> T:
+        """Do something in a turn, and remember a refusal."""
         with self.turn() as held:
             try:
-                part = next(program)
-                while True:
-                    name = None if known is None else f"{metric.name} of model {known}, part {len(parts) + 1}"
-                    answer = self._asked(held, part, part, mine, theirs, given, pairs=metric.pairs, name=name)
-                    parts.append(answer)
-                    part = program.send(answer)
-            except StopIteration as done:
-                found = done.value
-        return Score(metric.name, found.value, found.low, found.high, tuple(parts), bottom=found.bottom, top=found.top)
+                return work(held)
+            except PrecisionExhausted as refusal:
+                self.exhausted = refusal
+                raise
 
-    def _asked(
-        self,
-        held: Holdout,
-        mine: Part,
-        theirs: Part,
-        out: Any,
-        public: Any,
-        given: str | None,
-        *,
-        pairs: bool,
-        name: str | None,
-    ) -> Answer:
-        """One mean of numbers in [0, 1], as a share; within a group, from two."""
-        values = [
-            layout.evaluate(part, output, pairs=pairs)
-            for layout, part, output in ((self._mine, mine, out), (self._theirs, theirs, public))
-        ]
-        try:
-            if given is None:
-                return _share(held, values[0], values[1], name=name)
-            groups = self._groups(held, given)
-            part = [np.where(group, value, 0.0) for value, group in zip(values, groups, strict=True)]
-            left = [np.where(group, 1.0 - value, 0.0) for value, group in zip(values, groups, strict=True)]
-            names = [None if name is None else f"{name}, {side} given {given}" for side in ("of", "the rest")]
-            inside, rest = _share(held, *part, name=names[0]), _share(held, *left, name=names[1])
-        except PrecisionExhausted as refusal:
-            self.exhausted = refusal
-            raise
-        low, high = derived.ratio((inside.low, inside.high), (rest.low, rest.high))
-        whole = inside.value + rest.value
-        value = min(max(inside.value / whole if whole > 0.0 else 0.5, low), high)
-        return Answer(value, low, high, inside.surprise or rest.surprise, rest.round, rest.spent, "share")
+    def _told_apart(self, score: Score) -> Score:
+        """Say once where many scores cannot be told apart."""
+        low, high, count = self._overlap.get(score.metric, (-inf, inf, 0))
+        low, high, count = max(low, score.low), min(high, score.high), count + 1
+        self._overlap[score.metric] = low, high, count
+        if count == _MANY and low <= high:
+            warnings.warn(
+                f"all {count} intervals overlap, so these scores do not tell the models apart. To find the best of many, "
+                "enter them with test.enter(model) and ask test.winner().",
+                SearchWarning,
+                stacklevel=3,
+            )
+        return score
 
-    def _groups(self, held: Holdout, given: str) -> list[NDArray[np.bool_]]:
+    def _groups(self, held: Holdout, given: str | None) -> list[NDArray[np.bool_]] | None:
+        """Which draws of both sides are in a group."""
+        if given is None:
+            return None
         public = held.session.public_rows
         if self._options.pairs or public is None:
             raise QuestionError("subgroups (given=…) need features as columns, and single rows, not pairs.")
@@ -499,40 +537,30 @@ class TestSet:
     def _metric(self, name: str | None) -> Metric:
         return find(name or ("accuracy" if self.task == "classification" else "mean_absolute_error"), self.task)
 
-    def _outputs(self, model: Any, metric: Metric) -> tuple[Any, Any]:
-        """Predictions for both sides: on public rows every error is raised, on private ones none."""
-
-        def predict(rows: Any) -> Any:
-            return predicted(model, rows, metric.output, self._context.classes, self._context.positive)
-
-        theirs = self._checked(predict(self._public), length(self._public), metric, "the model")
-        if self._transductive:
-            return theirs, theirs
-        require_rows_alone(predict, self._public, theirs)
-        return predicted_in_private(predict, self._X, theirs), theirs
-
-    def _checked(self, given: Any, size: int, metric: Metric, what: str) -> NDArray[Any]:
-        return checked_predictions(given, size, metric, self._context, what)
-
     # scikit-learn --------------------------------------------------------------------------------------------------
 
-    def scorer(self, metric: str | None = None) -> Scorer:
-        """A scorer for `GridSearchCV`, `RandomizedSearchCV`, `cross_validate`: it ignores the rows it is given, and asks.
+    def scorer(self, metric: str | None = None, *, folds: int = 5, generation: int | None = None) -> Scorer:
+        """A scorer for `GridSearchCV`, `RandomizedSearchCV` and `HalvingGridSearchCV`: it enters every candidate.
 
-        With several processes (`n_jobs=2`) the test set must be durable (`path=`): the scorer is then a handle to the
-        study's file, and every process waits for its turn.
+        The search goes by public forecasts, and `winner` says which candidate is best on the private rows. With several
+        processes (`n_jobs=2`) the test set must be durable (`path=`): the scorer is then a handle to the study's file, and
+        every process waits for its turn.
+
+        Args:
+            metric, folds: as for `enter`.
+            generation: choose the best so far after every so many entries, without reading it; None: only in `winner`.
         """
-        return Scorer(self, self._metric(metric).name)
+        return Scorer(self, self._metric(metric).name, folds=folds, generation=generation)
 
     def cv(self, X: Any, y: Any = None) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """A single split that trains on all rows, so that a search asks once a candidate: `cv=test.cv(X_train)`.
+        """A single split that trains on all rows, so that a search enters a candidate once: `cv=test.cv(X_train)`.
 
-        (Twice with `return_train_score=True`, which asks for what it already has.)
+        The scorer makes its own forecast, so what is held out plays no part.
         """
         size = length(X)
         if size < 1:
             raise DataError("X has no rows. Expected the training rows: cv=test.cv(X_train).")
-        return [(np.arange(size), np.arange(1))]
+        return [(np.arange(size), np.arange(size))]
 
     def optuna_callback(self) -> Callable[[Any, Any], None]:
         """For `study.optimize(…, callbacks=[…], catch=(eh.PrecisionExhausted,))`: ends the search when nothing is left."""
@@ -547,13 +575,13 @@ class TestSet:
         draws = "pairs" if self._options.pairs else "rows"
         held = self._held
         asked = "" if held is None else f", rounds: {held.rounds:,}, surprises: {held.surprises:,}, {held.spent:.1f} nats"
-        return f"TestSet({self.task}, {len(self._mine.index):,} private {draws}{asked}; prior: {self.prior})"
+        return f"TestSet({self.task}, {len(self.sides.mine.index):,} private {draws}{asked}; prior: {self.prior})"
 
     def _repr_html_(self) -> str:
         held = self._held
         facts = {
             "task": self.task,
-            "private": f"{len(self._mine.index):,} {'pairs' if self._options.pairs else 'rows'}",
+            "private": f"{len(self.sides.mine.index):,} {'pairs' if self._options.pairs else 'rows'}",
             "prior": self.prior,
             "confidence": f"{self._options.confidence:g}",
         }
@@ -575,13 +603,3 @@ def _patiently(work: Callable[[], T]) -> T:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.005)
-
-
-def _share(
-    held: Holdout, sample: NDArray[Any], reference: NDArray[Any], *, name: str | None = None, who: str | None = None
-) -> Answer:
-    """Ask for a mean of numbers in [0, 1], as a share."""
-    if sample.dtype == np.bool_ and reference.dtype == np.bool_:
-        return held.ask(Values(sample=sample, reference=reference), name=name, who=who)
-    mine, theirs = (np.clip(2.0 * np.asarray(v, dtype=np.float64) - 1.0, -1.0, 1.0) for v in (sample, reference))
-    return held.ask(Values(sample=mine, reference=theirs), name=name, who=who).as_share()
