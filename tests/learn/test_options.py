@@ -37,7 +37,7 @@ def test_they_are_pickled_as_one_and_do_not_change():
         ({"task": "ranking"}, "task is 'ranking'. Expected 'classification'"),
         ({"prior": "hope"}, "prior is 'hope'. Expected one of uniform"),
         ({"least_probability": 0.5}, r"least_probability is 0\.5\. Expected a number between"),
-        ({"task": "regression"}, "low=None, high=None. A regression needs both"),
+        ({"task": "regression", "low": 1.0}, r"low=1\.0, high=None. A regression needs both"),
         ({"task": "regression", "low": 2.0, "high": 1.0}, r"low=2\.0, high=1\.0"),
     ],
 )
@@ -101,3 +101,15 @@ def test_a_contest_s_rules_are_options():
     assert [getattr(options, name) for name in shared] == [getattr(rules, name) for name in shared]
     assert options.classes is None
     assert options.path == Path("c.everhold").absolute()
+
+
+def test_what_is_left_out_follows_from_public_labels():
+    known = np.array([10.0, 30.0])
+    found = TestSetOptions(task="regression").completed(known)
+    assert (found.low, found.high, found.prior) == (5.0, 35.0, "labelled")
+    assert TestSetOptions().completed(None).prior == "uniform"
+    assert TestSetOptions(prior="baseline").completed(known).prior == "baseline"
+    kept = TestSetOptions(task="regression", low=0.0, high=100.0).completed(known)
+    assert (kept.low, kept.high) == (0.0, 100.0)
+    with pytest.raises(eh.SettingError, match="or reference="):
+        TestSetOptions(task="regression").completed(None)

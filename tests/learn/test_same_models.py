@@ -48,8 +48,10 @@ def test_groups_and_comparisons_too(test_set):
     assert (test_set.score(one, given="x0 > 0"), test_set.compare(one, other)) == told
     assert test_set.holdout.rounds == asked
     assert test_set.score(one, given="x0 > 1") != told[0]
+    acts = len(test_set.holdout.session.journal.acts)
     test_set.compare(other, one)
-    assert test_set.holdout.rounds == asked + 3
+    assert len(test_set.holdout.session.journal.acts) == acts + 1
+    assert test_set.holdout.rounds == asked + 2
 
 
 def test_predictions_too():
@@ -208,10 +210,29 @@ class TestThingsThatPredict:
     def test_what_cannot_predict_is_a_sentence(self, test_set):
         with pytest.raises(eh.QuestionError, match=r"a dict cannot predict.*Nothing was charged"):
             test_set.score({})
-        booster = type("Booster", (), {"predict": lambda self, X: X, "__module__": "xgboost.core"})()
-        with pytest.raises(eh.QuestionError, match=r"takes a DMatrix.*XGBClassifier.*Nothing was charged"):
-            test_set.score(booster)
         assert test_set.holdout.rounds == 0
+
+    @pytest.mark.parametrize("package", ["xgboost", "lightgbm"])
+    def test_boosters_give_probabilities(self, test_set, monkeypatch, package):
+        """Stand-ins with the packages' interfaces: xgboost wants a DMatrix, both return the second class's probability."""
+
+        class DMatrix:
+            def __init__(self, rows):
+                self.rows = rows
+
+        def predict(_, X):
+            rows = X.rows if package == "xgboost" else X
+            return 1.0 / (1.0 + np.exp(-rows[:, 0]))
+
+        monkeypatch.setitem(sys.modules, "xgboost", type(sys)("xgboost"))
+        monkeypatch.setattr(sys.modules["xgboost"], "DMatrix", DMatrix, raising=False)
+        booster = type("Booster", (), {"predict": predict, "__module__": f"{package}.core"})()
+        own = [(test_set.sides.X[:, 0] > 0) == test_set.sides.labels]
+        assert np.mean(own) in test_set.read(booster).interval
+        assert test_set.read(booster, "log_loss").value > 0.0
+        margins = type("Booster", (), {"predict": lambda _, X: 3.0 * predict(_, X), "__module__": f"{package}.core"})()
+        with pytest.raises(eh.QuestionError, match=r"Expected probabilities.*Nothing was charged"):
+            test_set.score(margins)
 
 
 class TestContestFiles:

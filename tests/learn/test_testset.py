@@ -256,20 +256,24 @@ class TestMetrics:
 
 
 class TestCompare:
-    def test_better_worse_and_cannot_tell_yet(self, binary):
+    def test_better_worse_and_cannot_tell(self, binary):
         good, bad = LogisticRegression().fit(*binary[1]), DecisionTreeClassifier(max_depth=1, random_state=0)
         bad.fit(binary[1][0][:, 1:], binary[1][1])
         worse = Fixed(lambda x: bad.predict(x[:, 1:]))
         test = make(binary)
         assert test.compare(good, worse).verdict == "better"
         assert test.compare(worse, good).verdict == "worse"
-        assert test.compare(good, good).verdict == "cannot tell yet"
+        assert test.compare(good, good).verdict == "cannot tell"
         assert test.compare(good, worse, "error").verdict == "better"
-        assert str(test.compare(good, worse)).startswith("better: accuracy")
+        found = test.compare(good, worse)
+        assert str(found).startswith("the first model is better (accuracy")
+        assert eh.ModelComparison.from_json(found.to_json()) == found
+        assert test.difference(good, worse).verdict == "better"
+        assert test.difference(good, good).verdict == "cannot tell"
         difference = np.mean(good.predict(binary[0][0]) == binary[0][1]) - np.mean(
             worse.predict(binary[0][0]) == binary[0][1]
         )
-        assert difference in test.compare(good, worse).interval
+        assert difference in test.difference(good, worse).interval
 
     def test_metrics_that_are_no_means_cannot_be_compared(self, binary):
         model = LogisticRegression().fit(*binary[1])
@@ -335,7 +339,7 @@ class TestPriors:
             ({"task": "ranking"}, "classification"),
             ({"prior": "hope"}, "uniform"),
             ({"positive": 7}, "not among"),
-            ({"task": "regression"}, "declared range"),
+            ({"task": "regression", "low": 3.0}, "declared range"),
             ({"least_probability": 0.7}, "least_probability"),
             ({"classes": [0]}, "at least two"),
             ({"classes": [0, 1, 1]}, "classes has 1 more than once"),
@@ -367,8 +371,8 @@ def processes():
 
 class TestSearches:
     @pytest.mark.usefixtures("processes")
-    def test_a_grid_with_two_processes_asks_once_a_candidate(self, binary, tmp_path):
-        """Exactly one ledger round a candidate, none lost, none outside."""
+    def test_a_grid_with_two_processes_enters_every_candidate_once(self, binary, tmp_path):
+        """Exactly one entry a candidate, none lost; nothing is disclosed before the choice."""
         path = tmp_path / "test.everhold"
         test = make(binary, path=path)
         grid = {"max_depth": [1, 2, 3, 4, 5], "min_samples_leaf": [1, 50]}
@@ -376,12 +380,19 @@ class TestSearches:
             DecisionTreeClassifier(random_state=0), grid, scoring=test.scorer(), cv=test.cv(binary[1][0]), n_jobs=2
         )
         search.fit(*binary[1])
-        assert test.holdout.rounds == 10
-        recorded = sorted(record.answer.value for record in test.holdout.journal)
-        assert sorted(search.cv_results_["mean_test_score"]) == pytest.approx(recorded)
+        assert test.holdout.rounds == 0
+        assert sorted(entry.number for entry in test.entries) == list(range(1, 11))
+        assert sorted(search.cv_results_["mean_test_score"]) == pytest.approx(sorted(map(float, test.entries)))
+        assert {path.stat().st_mode & 0o077 for path in (tmp_path / "test.everhold.entries").iterdir()} == {0}
+        winner = test.winner()
+        model = DecisionTreeClassifier(**winner.params).fit(*binary[1])
+        own = [
+            np.mean(DecisionTreeClassifier(**entry.params).fit(*binary[1]).predict(binary[0][0]) == binary[0][1])
+            for entry in test.entries
+        ]
+        assert own[winner.index] == max(own)
+        assert np.mean(model.predict(binary[2][0]) == binary[2][1]) in winner.score.interval
         assert test.holdout.audit().ok
-        fresh = np.mean(search.best_estimator_.predict(binary[2][0]) == binary[2][1])
-        assert fresh in test.score(search.best_estimator_).interval
 
     def test_random_search_and_cross_validate(self, binary):
         test = make(binary)
@@ -390,10 +401,11 @@ class TestSearches:
             scoring=test.scorer("error"), cv=test.cv(binary[1][0]),
         )  # fmt: skip
         search.fit(*binary[1])
-        assert test.holdout.rounds == 3
+        assert len(test.entries) == 3
         assert (search.cv_results_["mean_test_score"] <= 0).all(), "losses are negated"
         found = cross_validate(GaussianNB(), *binary[1], scoring=test.scorer(), cv=test.cv(binary[1][0]))
-        assert test.holdout.rounds == 4
+        assert len(test.entries) == 4
+        assert test.holdout.rounds == 0
         assert len(found["test_score"]) == 1
 
     def test_a_test_set_in_memory_belongs_to_one_process(self, binary, monkeypatch):
@@ -412,19 +424,28 @@ class TestSearches:
         with pytest.raises(eh.LedgerError, match="path="):
             pickle.dumps(make(binary).scorer())
 
-    def test_an_exhausted_test_set_stops_the_search(self, binary):
+    def test_a_test_set_that_was_closed_stops_the_search(self, binary):
         """Not NaN, and no warning: the search ends with the reason."""
-        (x, y), reference, _ = binary
-        test = eh.TestSet(x[:1500], y[:1500], reference=(reference[0][:1500], reference[1][:1500]), half_width=0.15, seed=1)
-        rng = np.random.default_rng(0)
+        _, reference, _ = binary
+        test = make(binary)
+        test.close([GaussianNB().fit(*reference)])
         search = GridSearchCV(
-            DecisionTreeClassifier(), {"random_state": rng.integers(0, 1000, 60).tolist(), "max_depth": [1, 2, 4, 8]},
-            scoring=test.scorer(), cv=test.cv(reference[0][:1500]),
-        )  # fmt: skip
+            DecisionTreeClassifier(),
+            {"max_depth": [1, 2, 4, 8]},
+            scoring=test.scorer(generation=2),
+            cv=test.cv(reference[0]),
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            with pytest.raises(SearchStopped, match="cannot be kept"):
-                search.fit(reference[0][:1500], reference[1][:1500])
+            with pytest.raises(SearchStopped, match="closed by its last act"):
+                search.fit(*reference)
+
+    def test_an_exhausted_test_set_says_so(self, binary):
+        (x, y), reference, _ = binary
+        test = eh.TestSet(x[:1500], y[:1500], reference=(reference[0][:1500], reference[1][:1500]), half_width=0.15, seed=1)
+        trees = (DecisionTreeClassifier(max_depth=1 + i % 8, random_state=i).fit(*reference) for i in range(400))
+        with pytest.raises(eh.PrecisionExhausted, match="cannot be kept"):
+            list(map(test.score, trees))
         assert test.exhausted is not None
         assert test.holdout.rounds >= 2, "some were answered before"
 
@@ -488,8 +509,9 @@ class TestSearches:
         assert len(sent) < 1000
         assert os.stat(tmp_path / "t.everhold.rows").st_mode & 0o077 == 0
         model = LogisticRegression().fit(*binary[1])
-        assert pickle.loads(sent)(model) == float(test.score(model))
-        assert test.holdout.rounds == 1
+        assert pickle.loads(sent)(model) == float(test.enter(model))
+        assert len(test.entries) == 1
+        assert test.holdout.rounds == 0
         test.release()
 
     def test_threads_take_turns(self, binary, tmp_path):

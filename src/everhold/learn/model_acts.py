@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,12 +25,18 @@ if TYPE_CHECKING:
     from everhold.queries.query import Values
     from everhold.session.holdout import Holdout
 
-__all__ = ["ModelActs"]
+__all__ = ["Group", "ModelActs", "outputs_of"]
 
 Way = Callable[[list["Values"]], "list[Answer]"]
 """Asks or reads questions, in order."""
-Groups = Sequence["NDArray[np.bool_]"]
-"""Which draws of the private and of the public side are in a group."""
+
+
+class Group(NamedTuple):
+    """A group of draws: its text, and which draws of the private and of the public side are in it."""
+
+    text: str
+    mine: NDArray[np.bool_]
+    theirs: NDArray[np.bool_]
 
 
 class ModelActs:
@@ -59,17 +65,17 @@ class ModelActs:
 
     # scores and readings -------------------------------------------------------------------------------------------
 
-    def ask(self, held: Holdout, metric: Metric, outputs: Outputs, groups: Groups | None, expect: float | None) -> Score:
+    def ask(self, held: Holdout, metric: Metric, outputs: Outputs, group: Group | None, expect: float | None) -> Score:
         """A score as an ask: the forecast, where the private rows agree with it."""
         guess = self._guess(metric, expect)
-        return self._score(metric, outputs, groups, lambda asked: [held.ask(one, expect=guess) for one in asked])
+        return self._score(metric, outputs, group, lambda asked: [held.ask(one, expect=guess) for one in asked])
 
-    def read(self, held: Holdout, metric: Metric, outputs: Outputs, groups: Groups | None, expect: float | None) -> Score:
+    def read(self, held: Holdout, metric: Metric, outputs: Outputs, group: Group | None, expect: float | None) -> Score:
         """A score as a reading."""
         guess = self._guess(metric, expect)
-        if guess is not None and groups is None:
+        if guess is not None and group is None:
             return self._score(metric, outputs, None, lambda asked: [held.read(one, expect=guess) for one in asked])
-        return self._score(metric, outputs, groups, held.read_many)
+        return self._score(metric, outputs, group, held.read_many)
 
     def close(self, held: Holdout, metric: Metric, models: Sequence[Outputs]) -> list[Score]:
         """All scores in the last act."""
@@ -95,26 +101,26 @@ class ModelActs:
         share = min(max(expect / metric.span(self.sides.context), 0.0), 1.0)
         return share if metric.name in ("accuracy", "error") and not self._pairs else 2.0 * share - 1.0
 
-    def _score(self, metric: Metric, outputs: Outputs, groups: Groups | None, way: Way) -> Score:
+    def _score(self, metric: Metric, outputs: Outputs, group: Group | None, way: Way) -> Score:
         self.require_pairs(metric)
         program = metric.program(self.sides.context)
         wanted = next(program)
-        if groups is None:
+        if group is None:
             parts = [share_of(one) for one in way(self.sides.questions(metric, wanted, outputs))]
         else:
-            parts = self._within(metric, wanted, outputs, groups, way)
+            parts = self._within(metric, wanted, outputs, group, way)
         return _score_of(metric, finished(program, parts), parts)
 
-    def _within(self, metric: Metric, wanted: Sequence[Part], outputs: Outputs, groups: Groups, way: Way) -> list[Answer]:
+    def _within(self, metric: Metric, wanted: Sequence[Part], outputs: Outputs, group: Group, way: Way) -> list[Answer]:
         """Means over the rows of a group, each from two questions."""
         asked = []
         for number, part in enumerate(wanted, 1):
             values = self.sides.values(part, outputs, pairs=False)
             for side, some in (("of", values), ("the rest", [1.0 - np.asarray(one, np.float64) for one in values])):
-                inside = [np.where(group, one, 0.0) for one, group in zip(some, groups, strict=True)]
+                inside = [np.where(mask, one, 0.0) for one, mask in zip(some, (group.mine, group.theirs), strict=True)]
                 name = None
                 if outputs.name is not None:
-                    name = f"{metric.name} of model {outputs.name}, part {number}, {side} group {_digest(groups)}"
+                    name = f"{metric.name} of model {outputs.name}, part {number}, {side} given {group.text}"
                 asked.append(question(inside[0], inside[1], name))
         answers = [share_of(one) for one in way(asked)]
         return [_mean_within(answers[place], answers[place + 1]) for place in range(0, len(answers), 2)]
@@ -141,13 +147,14 @@ class ModelActs:
     def compare(self, held: Holdout, metric: Metric, first: Outputs, second: Outputs) -> ModelComparison:
         """Whether the first model is better in the population, certified."""
         loss = _loss(metric, self.sides)
-        better: Any = None
+        known = first.name is not None and second.name is not None
+        again = f"{metric.name} of {first.name} against {second.name}" if known else None
         if metric.name in ("accuracy", "error") and not self._pairs and self._coins():
             ones, others = (self.sides.values(loss, one, pairs=False) for one in (first, second))
-            better = held.compare(question(*ones, None), question(*others, None))
+            larger = held.compare(question(*ones, None), question(*others, None), request_id=again)
         else:
-            better = held.acts.compare_difference(self.sides.difference(metric, first, second))
-        return ModelComparison.of(better, metric.name, metric.larger_is_better)
+            larger = held.acts.compare_difference(self.sides.difference(metric, first, second), again)
+        return ModelComparison.of(larger, metric.name, metric.larger_is_better)
 
     def _coins(self) -> bool:
         """Whether McNemar's test is proved: identically distributed rows, or two classes."""
@@ -300,12 +307,6 @@ def _loss(metric: Metric, sides: Sides) -> Part:
             "'error', 'brier', 'log_loss', 'mean_absolute_error' or 'mean_squared_error'."
         )
     return metric.loss(sides.context)
-
-
-def _digest(groups: Groups) -> str:
-    from everhold.learn.identity import digest_of
-
-    return digest_of(*(np.asarray(one) for one in groups[1:]))
 
 
 def _params(model: Any) -> dict[str, Any] | None:

@@ -43,7 +43,7 @@ from everhold.learn.layout import (
     row_digests,
 )
 from everhold.learn.metrics import Metric, Task, find
-from everhold.learn.model_acts import ModelActs, outputs_of
+from everhold.learn.model_acts import Group, ModelActs, outputs_of
 from everhold.learn.options import TestSetOptions, checked_labels
 from everhold.learn.score import ModelComparison, Score, Verdict
 from everhold.learn.scorer import Scorer, rows_file, save_rows
@@ -353,7 +353,7 @@ class TestSet:
         self._acts.require_pairs(found)
         outputs = self.sides.outputs(model, found)
         return self._told_apart(
-            self._turned(lambda held: self._acts.ask(held, found, outputs, self._groups(held, given), expect))
+            self._turned(lambda held: self._acts.ask(held, found, outputs, self._group(held, given), expect))
         )
 
     def read(self, model: Any, metric: str | None = None, *, given: str | None = None, expect: float | None = None) -> Score:
@@ -367,7 +367,7 @@ class TestSet:
         found = self._metric(metric)
         self._acts.require_pairs(found)
         outputs = self.sides.outputs(model, found)
-        return self._turned(lambda held: self._acts.read(held, found, outputs, self._groups(held, given), expect))
+        return self._turned(lambda held: self._acts.read(held, found, outputs, self._group(held, given), expect))
 
     def score_predictions(
         self, y_pred: Any, metric: str | None = None, *, reference: Any = None, given: str | None = None
@@ -389,7 +389,7 @@ class TestSet:
                 "reference= needs none."
             )
         outputs = self.sides.given(y_pred, reference, found)
-        return self._turned(lambda held: self._acts.ask(held, found, outputs, self._groups(held, given), None))
+        return self._turned(lambda held: self._acts.ask(held, found, outputs, self._group(held, given), None))
 
     def score_named(self, held: Holdout, metric: Metric, predictions: NDArray[Any], name: str, who: str) -> Score:
         """For a contest, in its turn: one question about public features, known by its name. A repeat costs nothing."""
@@ -520,19 +520,20 @@ class TestSet:
             )
         return score
 
-    def _groups(self, held: Holdout, given: str | None) -> list[NDArray[np.bool_]] | None:
+    def _group(self, held: Holdout, given: str | None) -> Group | None:
         """Which draws of both sides are in a group."""
         if given is None:
             return None
         public = held.session.public_rows
         if self._options.pairs or public is None:
             raise QuestionError("subgroups (given=…) need features as columns, and single rows, not pairs.")
-        question = expression(given, held.schema.kinds, held.schema.words)
+        asked = expression(given, held.schema.kinds, held.schema.words)
         table = held.schema.conform(self._rows, what="the test rows")
-        return [
-            np.unpackbits(Batch([question], Columns(rows)).values(rows.row_count)[0], count=rows.row_count).view(np.bool_)
+        masks = [
+            np.unpackbits(Batch([asked], Columns(rows)).values(rows.row_count)[0], count=rows.row_count).view(np.bool_)
             for rows in (table, public)
         ]
+        return Group(given, masks[0], masks[1])
 
     def _metric(self, name: str | None) -> Metric:
         return find(name or ("accuracy" if self.task == "classification" else "mean_absolute_error"), self.task)

@@ -349,7 +349,7 @@ class Acts:
         begun = ActStart("compare", _described(things), options)
         return Judgement.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
 
-    def compare_difference(self, difference: Values) -> Judgement:
+    def compare_difference(self, difference: Values, request_id: str | None) -> Judgement:
         """Whether a difference in [-1, 1], row by row, is above or below 0 in the population, certified."""
         begun = ActStart(
             "compare",
@@ -357,7 +357,7 @@ class Acts:
             {"method": "intervals", "parts": 1, "sides": 2, "share": None, "given": None},
         )
         decide = self._by_intervals([self._session.query(difference)], Act("close"))
-        return Judgement.from_dict(self._session.perform(begun, decide, request_id=None, who=None))
+        return Judgement.from_dict(self._session.perform(begun, decide, request_id=request_id, who=None))
 
     def _pair(self, things: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
         """Two yes/no questions about the same rows, and both at once; None where rows are not coins."""
