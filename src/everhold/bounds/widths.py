@@ -23,7 +23,8 @@ __all__ = ["Table", "Way", "advice", "ways"]
 GROUP = 10
 """The second column is about a group of one row in so many."""
 
-_FINEST, _BATCH = Fraction(1, 32), Fraction(1, 4)  # cells of the last act and of a large batch, in deviations
+_FINEST, _BATCH = Fraction(1, 32), Fraction(1, 4)  # cells of the last act, of a large batch and after a choice
+_AFTER_A_CHOICE = 2.0
 _LARGE_BATCH = 8
 _WIDEST = 2.5
 _MARGIN, _START = 1.05, 1.03  # of the foreseen distance, of an ask and of a reading
@@ -178,7 +179,8 @@ def _contained(table: Table, nats: float, noise: float) -> float:
 
 def _read(table: Table, before: Budget, number: int, name: str, purpose: Purpose = "read", call: str = "read(q)") -> Way:
     """A reading, the `number`-th of its session."""
-    return _measured(table, before.claim_price(), _fine(number), name, call, purpose)
+    fine = _BATCH if number == 1 and before.nats > _AFTER_A_CHOICE else _fine(number)
+    return _measured(table, before.claim_price(), fine, name, call, purpose)
 
 
 def _one_by_one(table: Table, start: Budget, reads: int, purpose: Purpose) -> Way:
