@@ -209,6 +209,8 @@ class StudyWriter:
                     await self._do(partial(self._holdout.acts.require_narrower, wanted.round, share), caller)
                 read = how_read(wanted, parts)
                 results, nats = ([], []) if read is None else await self._as_read(caller, acts.things(wanted), read)
+        if isinstance(wanted, acts.Certify):
+            await self._wait_for_round(wanted.round)
         budget = self.progress.budget
         return Prospect(tuple(results), budget.claim_price(), prices_after(wanted, budget, nats))
 

@@ -17,6 +17,7 @@ from starlette.responses import RedirectResponse, Response
 
 from everhold.acts import ACTS, AnyAct, Certify, as_body, things
 from everhold.errors import EverholdError
+from everhold.ledger.reader import LoggedRound
 from everhold.queries.disclosed import Choice
 from everhold.server.act_forms import (
     ActForm,
@@ -139,11 +140,17 @@ async def _preview(server: ServerState, study: StudyWriter, signin: SignIn, requ
     )
 
 
+def _round(study: StudyWriter, wanted: AnyAct) -> LoggedRound | None:
+    """The earlier round that an act is about, if it has left."""
+    number = wanted.round if isinstance(wanted, Certify) else 0
+    return next(iter(study.file().rounds[number - 1 : number]), None) if number else None
+
+
 def _said(study: StudyWriter, wanted: AnyAct, prospect: Prospect) -> tuple[str, ...]:
     """A preview in sentences."""
     said = []
-    if isinstance(wanted, Certify):
-        one, price = study.file().rounds[wanted.round - 1], study.progress.budget.claim_price(as_share(wanted.share))
+    if isinstance(wanted, Certify) and (one := _round(study, wanted)) is not None:
+        price = study.progress.budget.claim_price(as_share(wanted.share))
         said.append(
             f"Round {one.round:,}, {one.question}: {one.value_text} in {one.interval_text}, computed at "
             f"{one.answer.spent:.1f} nats. Certified at {price:.1f} nats, the interval is narrower."
@@ -153,7 +160,8 @@ def _said(study: StudyWriter, wanted: AnyAct, prospect: Prospect) -> tuple[str, 
         read = "Nothing is read" if not many else "1 question is read" if many == 1 else f"{many:,} questions are read"
         said.append(f"{read}, then the study is closed: nothing private is read again.")
     if cost := prospect.cost_text:
-        said.append(f"{cost[:1].upper()}{cost[1:]}.")
+        more = " if the forecasts fit, wider if they are off" if prospect.results else ""
+        said.append(f"{cost[:1].upper()}{cost[1:]}{more}.")
     return tuple(said)
 
 
@@ -179,7 +187,8 @@ async def _done(
         found = await study.act(caller, wanted)
     except EverholdError as error:
         return _Shown(fault=PageFault.of(error))
-    question = study.file().rounds[wanted.round - 1].question if isinstance(wanted, Certify) else ""
+    past = _round(study, wanted)
+    question = "" if past is None else past.question
     chosen = things(wanted)[found.index] if isinstance(found, Choice) else None
     cards = tuple(act_cards(wanted, found, question))
     return _Shown(cards=cards, next=chosen if isinstance(chosen, str) else "")
