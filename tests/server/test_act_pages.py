@@ -149,7 +149,7 @@ def _shows(page, sent):
     if sent["kind"] == "decision":
         return f"{'Yes' if sent['yes'] else 'No'}, on the private rows." in page
     if sent["kind"] == "choice":
-        return f"Line {sent['index'] + 1} of {sent['candidates']}." in page
+        return f"Line {sent['index'] + 1} of {sent['candidates']} (number {sent['index']} in the record)." in page
     return 'class="value"' in page and "For the population: between" in page
 
 

@@ -160,7 +160,7 @@ def _said(study: StudyWriter, wanted: AnyAct, prospect: Prospect) -> tuple[str, 
         read = "Nothing is read" if not many else "1 question is read" if many == 1 else f"{many:,} questions are read"
         said.append(f"{read}, then the study is closed: nothing private is read again.")
     if cost := prospect.cost_text:
-        more = " if the forecasts fit, wider if they are off" if prospect.results else ""
+        more = ", if the forecasts fit; wider if they are off" if prospect.results else ""
         said.append(f"{cost[:1].upper()}{cost[1:]}{more}.")
     return tuple(said)
 
