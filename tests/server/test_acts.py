@@ -346,7 +346,10 @@ def test_nothing_is_shown_before_it_leaves(tmp_path, act):
         def seen():
             made.state._audits.clear()
             shown = [made.get(f"/v1/studies/patients/{path}", "aud").json() for path in paths]
-            pages = [made.http.get(f"/studies/patients{path}").text for path in ("", "/history", "/history.json")]
+            pages = [
+                made.http.get(f"/studies/patients{path}").text
+                for path in ("", "/acts", "/acts/read", "/history", "/history.json")
+            ]
             return shown, pages
 
         before, records = seen(), read_study(study).head.records

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import everhold as eh
+from everhold.acts import ACTS
 from tests.server.serving import Process, as_csv, make_contest, make_study, wait_for
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -33,11 +34,13 @@ def labels(folder):
 
 @pytest.fixture(scope="module")
 def process(folder, labels):
-    studies = [make_study(folder), make_study(folder, "strict", half_width=0.1), make_study(folder, "fresh")]
+    studies = [make_study(folder), make_study(folder, "strict", half_width=0.1)]
+    studies += [make_study(folder, name) for name in ("fresh", "early", "last-light", "last-dark")]
     with Process(folder, *studies, folder / "coins.everhold", grid_ms=20) as made:
         made.secret = made.tokens.create("ann", "custodian")[0]
         with eh.connect(made.url, made.secret) as server:  # some history to look at
             server.study("patients").ask_many(["age > 41", "city = 'Hull'", "bmi > 30", "city = 'York' AND age > 50"])
+            server.study("early").ask_many(["age > 41", "bmi > 30"])
         yield made
 
 
@@ -254,6 +257,119 @@ def test_acts_in_the_history(page, process):
     _shot(page, "history-acts")
 
 
+def test_an_act_is_previewed_while_it_is_typed(page, process):
+    """The button that does it comes with the preview; the result, the price and the list below follow."""
+    _open(page, process, "/studies/patients/acts/read_many")
+    assert page.locator("#do").count() == 0
+    limit = 33 if page.theme == "light" else 34
+    page.focus("#questions")
+    page.keyboard.type("smo")
+    page.wait_for_selector("#questions-words li")
+    page.keyboard.press("ArrowDown")
+    assert page.get_attribute("#questions", "aria-activedescendant") == "questions-word-0"
+    page.keyboard.press("Enter")
+    page.keyboard.type(f" AND age > {limit}\nbmi > {limit}")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(f"#preview code:has-text('bmi > {limit}')")
+    assert page.locator("#preview tbody tr").count() == 2
+    assert "instead of" in page.inner_text("#preview")
+    _shot(page, "act-preview")
+    before = page.inner_text("#width")
+    page.click("#do")
+    page.wait_for_selector("#answer h2:has-text('2 results')")
+    assert page.locator("#answer svg .bar").count() == 2
+    assert "Intervals from here on: " in page.inner_text("#answer")
+    assert page.inner_text("#width") != before
+    assert page.inner_text("#preview") == ""
+    assert "reading" in page.locator("#recent tbody tr >> nth=0").inner_text()
+    _shot(page, "act")
+
+
+def test_what_is_wrong_with_an_act_is_said_beside_it(page, process):
+    _open(page, process, "/studies/patients/acts/compare")
+    page.fill("#first", "smoker")
+    page.wait_for_timeout(700)
+    assert page.inner_text("#preview") == ""  # half a form is not an error
+    page.fill("#second", "agge > 80")
+    page.wait_for_selector("#preview .wrong")
+    assert "Did you mean 'age'" in page.inner_text("#preview")
+    _shot(page, "act-wrong")
+    page.fill("#second", "age > 80")
+    page.wait_for_selector("#do")
+    page.click("#do")
+    page.wait_for_selector("#answer .verdict:has-text('Yes')")
+    assert "Certified verdict." in page.inner_text("#answer")
+
+
+def test_the_best_is_chosen_and_read_by_the_keyboard(page, process):
+    _open(page, process, "/studies/patients/acts/best_of")
+    page.focus("#questions")
+    page.keyboard.type("bmi > 39\nage > 20")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("#do")
+    page.focus("#do")
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#answer .value:has-text('age > 20')")
+    page.click("text=Read it")
+    assert page.input_value("#question") == "age > 20"
+    page.wait_for_selector("#do")
+
+
+def test_an_answer_is_certified_from_the_history(page, process):
+    _open(page, process, "/studies/early/history")
+    page.click("tbody tr >> nth=0 >> text=Certify")
+    page.wait_for_selector("#do")
+    assert "the interval is narrower" in page.inner_text("#preview")
+    _shot(page, "certify")
+    if page.theme == "dark":
+        page.click("#do")
+        page.wait_for_selector("#answer .value")
+        assert "Certificate: a narrower interval" in page.inner_text("#answer")
+
+
+def test_closing_is_confirmed(page, process):
+    study = f"last-{page.theme}"
+    _open(page, process, f"/studies/{study}/acts/close")
+    page.fill("#questions", "smoker\nbmi > 30")
+    page.wait_for_selector("#do")
+    assert "nothing private is read again" in page.inner_text("#preview")
+    page.click("#do")
+    page.wait_for_selector("#unsure")
+    assert page.input_value("#questions") == "smoker\nbmi > 30"
+    _shot(page, "close")
+    page.check("#sure")
+    page.click("#do")
+    page.wait_for_selector("#answer h2:has-text('2 results')")
+    assert page.locator("#act").count() == 0
+    _shot(page, "closed")
+    _open(page, process, f"/studies/{study}")
+    assert page.locator("textarea").count() == 0
+    assert "Closed:" in page.inner_text("#width")
+
+
+def test_acts_without_scripts(chromium, process):
+    context = chromium.new_context(java_script_enabled=False, viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    page.set_default_timeout(10_000)
+    _sign_in(page, process)
+    for name, fields in (
+        ("read_many", {"questions": "bmi > 35\nage > 70"}),
+        ("best_of", {"questions": "bmi > 35\nage > 70"}),
+        ("is_better", {"first": "bmi > 35", "second": "age > 70"}),
+        ("compare", {"first": "bmi > 35", "second": "age > 70"}),
+    ):
+        _open(page, process, f"/studies/patients/acts/{name}")
+        for field, text in fields.items():
+            page.fill(f"#{field}", text)
+        page.click("#try")
+        page.click("#do")
+        page.wait_for_selector("#answer .answer")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    context.close()
+
+
 def test_certificate(page, process):
     _open(page, process, "/studies/patients/certificate")
     page.wait_for_selector("#audited .ok")
@@ -307,12 +423,14 @@ def test_signing_out(page, process):
 
 
 @pytest.mark.parametrize("path", ["/", "/studies/patients", "/studies/patients/history", "/contests/coins", "/tokens",
-                                  "/studies/strict", "/studies/patients/certificate"])  # fmt: skip
+                                  "/studies/strict", "/studies/patients/certificate", "/studies/patients/acts",
+                                  "/studies/patients/acts/compare", "/studies/early/acts/certify?round=1",
+                                  "/studies/fresh/acts/close?questions=smoker"])  # fmt: skip
 def test_narrow_screens_do_not_scroll_sideways(page, process, path):
     page.set_viewport_size({"width": 360, "height": 740})
     _open(page, process, path)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    _shot(page, "narrow" + path.replace("/", "-"))
+    _shot(page, "narrow" + path.partition("?")[0].replace("/", "-"))
 
 
 _CONTRAST = """() => {
@@ -349,7 +467,9 @@ _CONTRAST = """() => {
 }"""
 
 
-@pytest.mark.parametrize("path", ["/", "/studies/fresh", "/studies/patients/history", "/contests/coins", "/tokens"])
+@pytest.mark.parametrize("path", ["/", "/studies/fresh", "/studies/patients/history", "/contests/coins", "/tokens",
+                                  "/studies/patients/acts", "/studies/early/acts/certify?round=1",
+                                  "/studies/fresh/acts/close?questions=smoker"])  # fmt: skip
 def test_contrast_is_aa(page, process, path):
     """WCAG 2.2 AA: 4.5 to 1 for text, 3 to 1 for large text; and the check finds grey on grey."""
     _open(page, process, path)
@@ -364,7 +484,9 @@ def test_contrast_is_aa(page, process, path):
     assert len(page.evaluate(_CONTRAST)) == 1
 
 
-@pytest.mark.parametrize("path", ["/", "/studies/patients", "/studies/patients/history", "/contests/coins", "/tokens"])
+@pytest.mark.parametrize("path", ["/", "/studies/patients", "/studies/patients/history", "/contests/coins", "/tokens",
+                                  "/studies/patients/acts", *(f"/studies/fresh/acts/{name}" for name in ACTS),
+                                  "/studies/fresh/acts/close?questions=smoker"])  # fmt: skip
 def test_everything_has_a_name_for_those_who_hear_the_page(page, process, path):
     _open(page, process, path)
     unnamed = page.evaluate(

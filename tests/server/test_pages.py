@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
+from everhold.acts import ACTS
 from everhold.server.forms import AnswerCard
 from tests.server.serving import as_csv, make_contest, make_study, save, site
 
@@ -45,7 +46,8 @@ def _ask(here, csrf, question, study="patients", **more):
     return here.http.post(f"/studies/{study}/ask", data=given)
 
 
-PAGES = ["/", "/docs", "/tokens", "/studies/patients", "/studies/patients/history", "/studies/patients/history.csv",
+PAGES = ["/", "/docs", "/tokens", "/studies/patients", "/studies/patients/acts",
+         *(f"/studies/patients/acts/{name}" for name in ACTS), "/studies/patients/history", "/studies/patients/history.csv",
          "/studies/patients/history.json", "/studies/patients/check?question=smoker", "/studies/patients/certificate",
          "/studies/patients/certificate/audited", "/studies/patients/certificate/page",
          "/studies/patients/certificate.json", "/contests/coins"]  # fmt: skip
@@ -122,6 +124,7 @@ def test_signing_in_leads_nowhere_else(here, to):
 
 CHANGES = [
     ("/studies/patients/ask", {"question": "age > 77"}),
+    *((f"/studies/patients/acts/{name}", {"do": "yes", "sure": "yes", "questions": "smoker"}) for name in ACTS),
     ("/tokens", {"name": "eve", "scope": "custodian"}),
     ("/tokens/abcd/revoke", {}),
     ("/contests/coins/submissions", {}),

@@ -15,6 +15,7 @@ import pytest
 import everhold as eh
 from everhold.data.sample import Sample
 from tests.server.serving import as_csv, people, save, site
+from tests.server.test_act_pages import step_of
 from tests.server.test_api import BODIES
 
 _QUESTIONS = ["age > 40", "smoker", "age > 40 AND smoker", "smokr", "city = 'York'", "bmi > 1e308", "age / 0 > 1", "("]
@@ -36,6 +37,17 @@ _ACTS = [
     ("try_out", {"question": _MEAN, "both": True}),
 ]
 """Acts that disclose the same of both, and some that cannot be done."""
+_FORMS = [
+    ("read", {"question": "smoker"}),
+    ("read_many", {"questions": "NOT smoker\nsmoker"}),
+    ("best_of", {"questions": "smoker\nage > 80"}),
+    ("is_better", {"first": "smoker", "second": "age > 80", "by": "0.05"}),
+    ("compare", {"first": "smoker", "second": "age > 80"}),
+    ("certify", {"round": "1"}),
+    ("read", {"question": "bmi > 1e308"}),
+    ("best_of", {"questions": "age / 0 > 1\nbmi / 0 > 1"}),
+]
+"""The same on the page."""
 
 
 def _rows(twin: bool) -> dict[str, np.ndarray]:
@@ -124,6 +136,14 @@ def _everything(folder, twin):
         for text in _QUESTIONS:
             for part in ({}, {"HX-Request": "true"}):
                 keep(made.http.post("/studies/patients/ask", data={"csrf": csrf, "question": text}, headers=part))
+        for name, form in _FORMS:
+            for part in ({}, {"HX-Request": "true"}):
+                tried = made.http.post(f"/studies/patients/acts/{name}", data={"csrf": csrf, **form}, headers=part)
+                keep(tried)
+                step = {"csrf": csrf, **form, **step_of(tried.text)}
+                keep(made.http.post(f"/studies/patients/acts/{name}", data=step, headers=part))
+        for path in ("/acts", "/acts/certify?round=1", "/acts/close?questions=smoker"):
+            keep(made.http.get(f"/studies/patients{path}"))
         files = {"predictions": ("x.csv", as_csv(np.zeros(300, int)).encode(), "text/csv")}
         keep(made.http.post("/contests/coins/submissions", data={"csrf": csrf}, files=files))
         for path in ("/", "/tokens", "/docs", "/openapi.json"):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from everhold.ledger.rounds import RecordedAct
     from everhold.queries.interval import Interval
 
-__all__ = ["LoggedAct", "in_order", "kind_word", "logged_act"]
+__all__ = ["LoggedAct", "in_order", "kind_of_act", "kind_word", "logged_act"]
 
 _LEADS = ("question", "first", "second")
 _KINDS = {
@@ -43,6 +43,11 @@ _WORDS = {
 def kind_word(act: str) -> str:
     """What an act returns, in a word or two."""
     return _WORDS[act]
+
+
+def kind_of_act(act: str) -> str:
+    """The same in a few words."""
+    return _KINDS.get(act, act.replace("_", " "))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ class LoggedAct(JsonResult):
     @property
     def kind_text(self) -> str:
         """What it is, in words."""
-        return "interrupted: charged, and nothing was returned" if self.result is None else _KINDS[self.act]
+        return "interrupted: charged, and nothing was returned" if self.result is None else kind_of_act(self.act)
 
     @property
     def kind_word(self) -> str:

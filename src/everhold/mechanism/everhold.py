@@ -31,7 +31,7 @@ from everhold.mechanism.measures.tolerances import CountTolerance, MeanTolerance
 from everhold.mechanism.rules.rule import Constraint, check_fit
 from everhold.mechanism.sketch import Sketch, unchanged
 from everhold.mechanism.tolerance import Anytime, ToleranceInputs
-from everhold.queries.act import ASK, Act
+from everhold.queries.act import ASK, READ, Act
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.expression.groups import GROUPED, GroupDifference, GroupMean, GroupShare, PairedShares, SpreadOf
 from everhold.queries.grid import VALUE_ONE, GridValues
@@ -462,19 +462,19 @@ class Everhold:
 
     # the public side -----------------------------------------------------------------------------------------------
 
-    def preview(self, query: Query, *, parts: int = 1) -> Preview:
+    def preview(self, query: Query, *, read: Act = READ) -> Preview:
         """What the public side alone predicts for a question, free of charge: of an ask, and of a reading.
 
-        `parts`: how many would be read together.
+        `read`: how it would be read: with how many others, for which part of δ, in the last act or before.
         """
         offer = self._offer(query, ASK, "preview")
         quiet = self.answer(offer, QUIET)
         grouped = isinstance(query, GROUPED)
         prior = offer.reading.value if grouped else self._estimator.prior(query)
         share = quiet.scale == "share"
-        read = self._offer(query, Act("read", parts=parts), "preview")
-        centre: Outcome = 0 if isinstance(read.measure, CountCells) else (0, 0)
-        as_read = self.answer(read, centre)
+        reading = self._offer(query, read, "preview")
+        centre: Outcome = 0 if isinstance(reading.measure, CountCells) else (0, 0)
+        as_read = self.answer(reading, centre)
         code = self._state.budget.code
         costs = [code.surprised(offer.measure.nats(cell)).nats - code.quiet().nats for cell in _nearest_cells(offer.measure)]
         return Preview(
@@ -488,8 +488,8 @@ class Everhold:
             surprise_costs=min(costs, default=0.0),
             read_low=as_read.low,
             read_high=as_read.high,
-            read_spent=read.nats,
-            read_costs=code.disclosed(read.measure.nats(centre)).nats - code.nats,
+            read_spent=reading.nats,
+            read_costs=code.disclosed(reading.measure.nats(centre)).nats - code.nats,
         )
 
 

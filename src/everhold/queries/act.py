@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-__all__ = ["ASK", "Act", "ActKind"]
+__all__ = ["ASK", "READ", "Act", "ActKind"]
 
 ActKind = Literal["ask", "read", "close"]
 
@@ -32,3 +32,5 @@ class Act:
 
 ASK = Act()
 """A plain question."""
+READ = Act("read")
+"""A plain reading."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from everhold.queries.act import ASK, Act
+from everhold.queries.act import ASK, READ, Act
 
 if TYPE_CHECKING:
     import numpy as np
@@ -173,8 +173,8 @@ class ActingMechanism(Protocol):
     def pay(self, budget: Budget) -> None:
         """Take over the budget after an act that is not made of rounds."""
 
-    def preview(self, query: Query, *, parts: int = 1) -> Preview:
-        """What the public side alone predicts for a question; `parts`: how many would be read together."""
+    def preview(self, query: Query, *, read: Act = READ) -> Preview:
+        """What the public side alone predicts for a question; `read`: how it would be read."""
 
     def shut(self) -> None:
         """Make the last act: nothing private is read again."""

@@ -160,8 +160,11 @@ class AnswerCard:
     kind: str
 
     @classmethod
-    def of(cls, found: Result, asked: Statistic[Any], question: str) -> AnswerCard:
-        """From what was found, the statistic that was asked for, and the question as it was typed."""
+    def of(cls, found: Result, asked: Statistic[Any], question: str, *, small: bool = False) -> AnswerCard:
+        """From what was found, the statistic that was asked for, and the question as it was typed.
+
+        `small`: drawn for a row of a table.
+        """
         if isinstance(found, Shares):
             return cls._table(found)
         percent = isinstance(asked, Share)
@@ -191,7 +194,7 @@ class AnswerCard:
             title=title,
             value=value,
             sentence=sentence,
-            drawn=Markup("") if _is_date(found) else _drawn(found, percent),
+            drawn=Markup("") if _is_date(found) else _drawn(found, percent, small),
             verdict=verdict,
             what="",
             cells=[],
@@ -199,6 +202,11 @@ class AnswerCard:
             surprise=found.surprise,
             kind=_kind(found if isinstance(found, Answer) else found.parts[-1]),
         )
+
+    @property
+    def between(self) -> str:
+        """The interval in words."""
+        return self.sentence.removeprefix("For the population: ").removesuffix(".")
 
     @classmethod
     def _table(cls, found: Shares) -> AnswerCard:
@@ -228,7 +236,7 @@ def _is_date(found: Answer | Finding) -> bool:
     return isinstance(found, Finding) and found.unit == "date"
 
 
-def _drawn(found: Answer | Finding, percent: bool) -> Markup:
+def _drawn(found: Answer | Finding, percent: bool, small: bool) -> Markup:
     bottom, top = 0.0, 1.0
     if not percent:
         reach = max(found.high - found.low, 1e-9)
@@ -237,9 +245,9 @@ def _drawn(found: Answer | Finding, percent: bool) -> Markup:
             bottom, top = min(bottom, -0.1 * reach), max(top, 0.1 * reach)
         elif found.low >= 0.0:
             bottom = max(bottom, 0.0)
-    ticks = 5 if percent else 3
+    ticks, wide = (0, 120.0) if small else (5 if percent else 3, 560.0)
     bottom, top = (float(f"{end:.3g}") for end in (bottom, top))
-    return Markup(interval_svg(found.value, found.low, found.high, bottom=bottom, top=top, wide=560.0, ticks=ticks))
+    return Markup(interval_svg(found.value, found.low, found.high, bottom=bottom, top=top, wide=wide, ticks=ticks))
 
 
 def bar(one: LoggedQuestion | LoggedAct | LoggedRound) -> Markup:

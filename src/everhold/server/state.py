@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import IO, Any
 
+from everhold.acts import AnyAct, things
 from everhold.errors import EverholdError, SettingError, did_you_mean
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import StudyFile
@@ -118,6 +119,12 @@ class ServerState:
 
         name = None if request_id is None else f"{token.id}:{kind}:{request_id}"
         return Caller(token.id, token.name, name, state.time, state.started, permit)
+
+    def require_few(self, act: AnyAct) -> None:
+        """Refuse an act with too many questions."""
+        if (many := len(things(act))) > self.config.most_questions:
+            most = self.config.most_questions
+            raise HTTPRefusal(413, "too_large", f"there are {many:,} questions; an act may have {most:,}.")
 
     def find(self, name: str, token: Token, what: str) -> Served:
         """A study or contest that the token allows to 'ask', 'read', 'audit' or 'manage'."""

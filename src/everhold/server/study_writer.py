@@ -23,15 +23,18 @@ from everhold.ledger.logged_act import LoggedAct, logged_act
 from everhold.ledger.reader import LoggedFinding, LoggedRound, StudyFile, logged_finding, logged_round, read_study
 from everhold.ledger.store import Head
 from everhold.mechanism.tolerance import FixedPrecision
+from everhold.queries.act import Act
 from everhold.queries.expression.question import size_of_query
 from everhold.queries.request import Request
 from everhold.server.writer import Job, ReleasedView, Writer
+from everhold.session.acts import as_share
 from everhold.session.holdout import Holdout
+from everhold.session.prospect import Prospect, how_read, prices_after
 from everhold.session.settings import Settings
 from everhold.statistics.declared import DeclaredColumns
 from everhold.statistics.rehearsal import as_answer
 from everhold.statistics.statistic import Batch, Statistic, arun
-from everhold.trial import Previews, Trial, as_statistic
+from everhold.trial import Previews, Trial, as_reading, as_statistic
 
 if TYPE_CHECKING:
     from everhold.acts import AnyAct
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from everhold.queries.query import Query
     from everhold.server.grid import Grid
     from everhold.server.limits import Slots
+    from everhold.statistics.finding import Result
 
 __all__ = ["Caller", "Progress", "StudyWriter"]
 
@@ -194,16 +198,52 @@ class StudyWriter:
         await self._wait_until(lambda: self.progress.records >= records)
         return found
 
-    async def _check(self, caller: Caller, wanted: AnyAct) -> None:
-        """Count the questions of an act, and try them on the public side. A closed study returns what is recorded."""
+    async def try_act(self, caller: Caller, wanted: AnyAct) -> Prospect:
+        """What an act would show and cost. No private row is read, and nothing is charged."""
+        async with self._grid.release(caller.arrived):
+            with self._slots.room(caller.key):
+                self._holdout.session.acting_mechanism().require_open()
+                parts = await self._check(caller, wanted)
+                if isinstance(wanted, acts.Certify):
+                    share = as_share(wanted.share)
+                    await self._do(partial(self._holdout.acts.require_narrower, wanted.round, share), caller)
+                read = how_read(wanted, parts)
+                results, nats = ([], []) if read is None else await self._as_read(caller, acts.things(wanted), read)
+        if isinstance(wanted, acts.Certify):
+            await self._wait_for_round(wanted.round)
+        budget = self.progress.budget
+        return Prospect(tuple(results), budget.claim_price(), prices_after(wanted, budget, nats))
+
+    async def _as_read(self, caller: Caller, things: Sequence[object], read: Act) -> tuple[list[Result], list[float]]:
+        """What a reading would show if it found the forecasts, and what each of its parts would disclose."""
+        nats: list[float] = []
+
+        async def tried(batch: Sequence[Query]) -> list[Answer]:
+            found: list[Preview] = []
+            for start in range(0, len(batch), _PREVIEWS):
+                some = await self._prepared(caller, batch[start : start + _PREVIEWS])
+                found += await self._do(partial(_tried, self._holdout, some, read), caller)
+            nats.extend(one.read_costs for one in found)
+            return [as_reading(one) for one in found]
+
+        texts = await tried(await self._ready(caller, [one for one in things if isinstance(one, str)]))
+        answers = iter(texts)
+        return [
+            next(answers) if isinstance(one, str) else await arun(as_statistic(one).steps(self._declared), tried)
+            for one in things
+        ], nats
+
+    async def _check(self, caller: Caller, wanted: AnyAct) -> int:
+        """Count the parts of an act, and try them on the public side. A closed study returns what is recorded."""
         tried = acts.tried(wanted)
         if self._holdout.session.acting_mechanism().closed:
             caller.permit(max(1, len(tried)))
-            return
-        work = 0
+            return 0
+        parts, work = 0, 0
 
         def count(queries: Sequence[Query]) -> None:
-            nonlocal work
+            nonlocal parts, work
+            parts += len(queries)
             work += sum(size_of_query(query) for query in queries) * self.study.rows
             if work > _MOST_WORK:
                 raise QuestionError(
@@ -221,6 +261,7 @@ class StudyWriter:
         for one in tried:
             if not isinstance(one, str):
                 await arun(as_statistic(one).steps(self._declared), previews)
+        return parts
 
     def _perform(self, wanted: AnyAct, caller: Caller) -> tuple[Any, int]:
         """In the writer's thread: the result, and how many records there are with it; 0 where there is no new one."""
@@ -264,8 +305,9 @@ class StudyWriter:
             caller.permit(len(new))
             for start in range(0, len(new), _PREVIEWS):
                 some = await self._prepared(caller, new[start : start + _PREVIEWS])
-                work = partial(_tried, self._holdout, some, len(batch))
-                previews.known |= await self._do(work, caller)
+                work = partial(_tried, self._holdout, some, Act("read", parts=len(batch)))
+                found = await self._do(work, caller)
+                previews.known |= {query.name: one for query, one in zip(some, found, strict=True)}
             return answers(batch)
 
         async with self._grid.release(caller.arrived):
@@ -481,8 +523,8 @@ def _previewed(held: Holdout, queries: Sequence[Query]) -> list[Answer]:
     return [as_answer(held.try_out(query)) for query in queries]
 
 
-def _tried(held: Holdout, queries: Sequence[Query], parts: int) -> dict[str | None, Preview]:
-    return {query.name: held.session.try_out(query, parts=parts) for query in queries}
+def _tried(held: Holdout, queries: Sequence[Query], read: Act) -> list[Preview]:
+    return [held.session.try_out(query, read=read) for query in queries]
 
 
 def _with_paid_parts(refusal: EverholdError, paid: list[Answer]) -> EverholdError:

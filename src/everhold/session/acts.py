@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from everhold.statistics.declared import DeclaredColumns
     from everhold.statistics.statistic import Batch, Statistic
 
-__all__ = ["Acts", "as_share", "lockstep"]
+__all__ = ["Acts", "as_share", "candidate_weights", "lockstep"]
 
 
 def as_share(share: object) -> Fraction | None:
@@ -173,7 +173,7 @@ class Acts:
         things = self.things(asked)
         if not things:
             raise QuestionError("best_of needs at least one question.")
-        shares = _weights(weights, len(things))
+        shares = candidate_weights(weights, len(things))
         self._check(things, request_id)
         begun = ActStart("best_of", _described(things), {"weights": [str(share) for share in shares]})
 
@@ -443,22 +443,25 @@ class Acts:
     def certify(self, number: int, share: object, request_id: str | None, who: str | None) -> Answer:
         """An earlier answer with an interval at the price of a claim now."""
         session, part = self._session, as_share(share)
-        known = session.journal.requested_act(request_id) is not None  # what is recorded is returned
-        if not known:
-            self._mechanism.require_open()
-        if not 1 <= number <= len(session.journal):
-            raise QuestionError(f"there are rounds 1 to {len(session.journal)}, not {number}.")
+        if session.journal.requested_act(request_id) is None:  # what is recorded is returned
+            self.require_narrower(number, part)
         begun = ActStart("certify", ({"kind": "round", "round": number},), {"share": None if part is None else str(part)})
-        nats = self._mechanism.budget.claim_price(part)
-        if not known and narrowed_answer(self._mechanism, session.journal[number], nats) is None:
-            raise QuestionError(
-                f"the interval of round {number} was computed at {session.journal[number].answer.spent:.1f} nats, and a "
-                f"claim now costs {nats:.1f}: it would not be narrower. Read the question instead. Nothing was charged."
-            )
         return Answer.from_dict(session.perform(begun, lambda: None, request_id=request_id, who=who))
 
+    def require_narrower(self, number: int, share: Fraction | None) -> None:
+        """Refuse to certify a round that does not exist, or whose interval would not become narrower."""
+        self._mechanism.require_open()
+        journal, nats = self._session.journal, self._mechanism.budget.claim_price(share)
+        if not 1 <= number <= len(journal):
+            raise QuestionError(f"there are rounds 1 to {len(journal)}, not {number}.")
+        if narrowed_answer(self._mechanism, journal[number], nats) is None:
+            raise QuestionError(
+                f"the interval of round {number} was computed at {journal[number].answer.spent:.1f} nats, and a "
+                f"claim now costs {nats:.1f}: it would not be narrower. Read the question instead. Nothing was charged."
+            )
 
-def _weights(given: Sequence[float] | None, count: int) -> list[Fraction]:
+
+def candidate_weights(given: Sequence[float] | None, count: int) -> list[Fraction]:
     """Public forecasts of which is best, on a grid and with a sum of at most 1; even when left out."""
     if given is None:
         return [Fraction(1, count)] * count

@@ -22,7 +22,7 @@ from everhold.ledger.journal import Journal
 from everhold.ledger.replay import Analyst, replay
 from everhold.ledger.rounds import ActStart, RecordedFinding
 from everhold.ledger.walk import propose
-from everhold.queries.act import ASK, Act
+from everhold.queries.act import ASK, READ, Act
 from everhold.queries.answer import Answer
 from everhold.queries.expression import expression
 from everhold.queries.expression.groups import GROUPED
@@ -474,14 +474,15 @@ class Session(Generic[P]):
 
     # the public side, and the past ---------------------------------------------------------------------------------
 
-    def try_out(self, question: object, *, parts: int = 1) -> Preview:
+    def try_out(self, question: object, *, read: Act = READ) -> Preview:
         """What the public side alone says of a question: costs nothing, reads no private row, shows errors in full.
 
-        `parts`: how many would be read together.
+        `read`: how it would be read.
         """
         with self._recorder.turn():
             query = self.query(question)
-            preview = self.mechanism.preview(query) if parts == 1 else self.acting_mechanism().preview(query, parts=parts)
+            plain = read == READ
+            preview = self.mechanism.preview(query) if plain else self.acting_mechanism().preview(query, read=read)
             return preview.as_share() if query.yes_no else preview
 
     def audit(self) -> Audit:

@@ -7,9 +7,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from everhold.acts import ACTS, AnyAct, as_body, things, to_result
+from everhold.acts import ACTS, AnyAct, as_body, to_result
 from everhold.server.dependencies import Server, StudyFor, TokenOf
-from everhold.server.errors import HTTPRefusal
 from everhold.server.request_schemas import ActBody, act_body
 from everhold.server.response_schemas import act_schema
 from everhold.server.study_writer import StudyWriter
@@ -21,9 +20,8 @@ router = APIRouter(tags=["acts"])
 
 def _add(kind: type[AnyAct]) -> None:
     async def act(study: StudyWriter, token: TokenOf, server: Server, body: ActBody, request: Request) -> Response:
-        wanted, most = body.act(kind.name), server.config.most_questions
-        if (many := len(things(wanted))) > most:
-            raise HTTPRefusal(413, "too_large", f"there are {many:,} questions; an act may have {most:,}.")
+        wanted = body.act(kind.name)
+        server.require_few(wanted)
         request.state.note = {"act": kind.name, **as_body(wanted)}
         caller = server.caller(request.state, token, f"act_{kind.name}", body.request_id)
         return JSONResponse(to_result(await study.act(caller, wanted)))

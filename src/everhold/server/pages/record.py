@@ -12,10 +12,12 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import StudyFile
 from everhold.report.certificate import certificate_html, certificate_json, cite
+from everhold.server.act_forms import round_links
 from everhold.server.dependencies import Record, Server, SignedIn
 from everhold.server.log import LogFilter, as_csv
 from everhold.server.pages.rendering import render
 from everhold.server.state import Served, ServerState
+from everhold.server.study_writer import StudyWriter
 from everhold.server.tokens import Token
 
 __all__ = ["router"]
@@ -37,7 +39,7 @@ def _download(name: str) -> dict[str, str]:
 @router.get("/studies/{name}/history")
 def history(served: Record, signin: SignedIn, server: Server, request: Request, page: int = 1) -> Response:
     """What was asked, the latest first, with parts underneath."""
-    asked, wanted = served.file().log, _filter(request)
+    asked, wanted, token = served.file().log, _filter(request), signin.token
     found = wanted.all(asked)
     found.reverse()
     pages = max(1, -(-len(found) // _PAGE))
@@ -48,7 +50,8 @@ def history(served: Record, signin: SignedIn, server: Server, request: Request, 
         "history.html",
         session=signin,
         here="studies",
-        status=server.status(served, signin.token),
+        status=(status := server.status(served, signin.token)),
+        round_acts=() if status["closed"] or not isinstance(served, StudyWriter) else round_links(token, served.name),
         wanted=wanted,
         questions=found[(page - 1) * _PAGE : page * _PAGE],
         count=len(found),

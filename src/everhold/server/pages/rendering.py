@@ -76,7 +76,7 @@ class PageFault:
 
 def render(template: str, /, *, code: int = 200, **values: Any) -> HTMLResponse:
     """A page, or a part of one."""
-    values = {"session": None, "here": "", "fault": None, "oob": False, **values}
+    values = {"session": None, "here": "", "fault": None, "oob": False, "round_acts": (), **values}
     return HTMLResponse(_templates.get_template(template).render(**values), status_code=code)
 
 

@@ -15,6 +15,7 @@ from everhold.acts import Read
 from everhold.errors import EverholdError
 from everhold.queries.disclosed import width_factor
 from everhold.report.figure import session_svg
+from everhold.server.act_forms import act_links, round_links
 from everhold.server.dependencies import ServedFor, Server, SignedIn, StudyFor
 from everhold.server.forms import FIELDS, KINDS, AnswerCard, QuestionForm, described, example, vocabulary
 from everhold.server.pages.rendering import PageFault, form_of, render
@@ -24,7 +25,7 @@ from everhold.server.study_writer import StudyWriter
 from everhold.statistics.statistic import Statistic
 from everhold.trial import Trial
 
-__all__ = ["router"]
+__all__ = ["about_study", "router"]
 
 router = APIRouter()
 
@@ -32,7 +33,7 @@ _RECENT = 8
 _DRAWN = 400
 
 
-def _about(server: ServerState, study: StudyWriter, signin: SignIn, request: Request) -> dict[str, Any]:
+def about_study(server: ServerState, study: StudyWriter, signin: SignIn, request: Request) -> dict[str, Any]:
     """What a study's page shows beside the answer."""
     status, file, schema = server.status(study, signin.token), study.file(), study.schema
     columns = [
@@ -52,6 +53,8 @@ def _about(server: ServerState, study: StudyWriter, signin: SignIn, request: Req
         "kinds": KINDS,
         "fields": list(FIELDS.values()),
         "may_ask": signin.token.allows("ask", study.name),
+        "acts": act_links(signin.token, study.name),
+        "round_acts": () if status["closed"] else round_links(signin.token, study.name),
         "url": public.rstrip("/") if public is not None else str(request.base_url).rstrip("/"),
     }
 
@@ -64,7 +67,7 @@ def study(
     if not isinstance(served, StudyWriter):
         return RedirectResponse(f"/contests/{quote(served.name, safe='')}", status_code=303)
     form = QuestionForm(kind if kind in KINDS else "share", question)
-    return render("study.html", **_about(server, served, signin, request), form=form, found=None)
+    return render("study.html", **about_study(server, served, signin, request), form=form, found=None)
 
 
 @router.get("/studies/{name}/check")
@@ -95,7 +98,7 @@ async def ask(study: StudyFor.ASK, signin: SignedIn, server: Server, request: Re
         found = AnswerCard.of(result, wanted, form.question)
     except EverholdError as error:
         fault = _paid(PageFault.of(error), len(caller.paid))
-    about = await run_in_threadpool(_about, server, study, signin, request)
+    about = await run_in_threadpool(about_study, server, study, signin, request)
     template = "answered.html" if request.headers.get("hx-request") else "study.html"
     return render(template, code=200 if fault is None else fault.status, **about, form=form, found=found, fault=fault)
 
@@ -115,15 +118,11 @@ def _previewed(trial: Trial, asked: Statistic[Any], question: str) -> list[str]:
         first = f"Can be asked: {len(ask.cells)} shares. Ask: {ask.cells[0][0]} {ask.cells[0][2]}, …, if nothing surprises"
         second = f"Read: {read.cells[0][0]} {read.cells[0][2]}, …"
     else:
-        first = f"Can be asked. Ask: {ask.value}, {_between(ask)} if nothing surprises"
-        second = f"Read: about {_between(read)}"
+        first = f"Can be asked. Ask: {ask.value}, {ask.between} if nothing surprises"
+        second = f"Read: about {read.between}"
     now, then = width_factor(trial.spent), width_factor(trial.spent + trial.read_costs)
     return [
         f"{first}; almost free (a surprise costs at least {trial.surprise_costs:.1f} nats).",
         f"{second}; later asks are then {then:.2f} instead of {now:.2f} times a plain 95 % interval "
         f"({trial.read_costs:.1f} nats).",
     ]
-
-
-def _between(card: AnswerCard) -> str:
-    return card.sentence.removeprefix("For the population: ").removesuffix(".")

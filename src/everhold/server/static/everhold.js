@@ -52,11 +52,17 @@
   });
 
   // completion
-  const box = byId("question");
-  const list = byId("words");
   const vocabulary = byId("vocabulary");
-  if (!box || !list || !vocabulary) return;
+  if (!vocabulary) return;
   const words = JSON.parse(vocabulary.textContent);
+  for (const box of document.querySelectorAll("textarea[aria-controls]")) {
+    complete(box, byId(box.getAttribute("aria-controls")), words);
+  }
+})();
+
+// words that fit what is being typed in a box
+function complete(box, list, words) {
+  const name = list.id.replace(/s$/, "");
   let found = [];
   let at = -1;
 
@@ -84,7 +90,7 @@
     list.replaceChildren(
       ...found.map((word, index) => {
         const item = document.createElement("li");
-        item.id = `word-${index}`;
+        item.id = `${name}-${index}`;
         item.setAttribute("role", "option");
         const text = document.createElement("code");
         text.textContent = word.text;
@@ -130,4 +136,4 @@
       close();
     }
   });
-})();
+}

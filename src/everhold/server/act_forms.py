@@ -1,0 +1,262 @@
+"""The form of an act, made from its description; and what an act returned, as the page shows it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from typing import Any
+
+from markupsafe import Markup
+from pydantic import ValidationError
+
+from everhold.acts import ACTS, AnyAct, Field, Form, as_body, as_sent, fields_of, sent_question, things
+from everhold.errors import EverholdError, QuestionError
+from everhold.ledger.logged_act import kind_of_act
+from everhold.queries.answer import Answer
+from everhold.queries.disclosed import Choice, Decision, Judgement
+from everhold.server.forms import FIELDS, AnswerCard, FormField, QuestionForm
+from everhold.server.request_schemas import ActBody, act_body
+from everhold.server.tokens import Token
+from everhold.statistics.finding import Finding, Shares
+from everhold.statistics.means import Mean, Share
+from everhold.trial import as_statistic
+
+__all__ = [
+    "ACT_BODIES",
+    "ActForm",
+    "act_cards",
+    "act_links",
+    "fingerprint",
+    "is_final",
+    "round_links",
+    "shown_fields",
+    "statistic_fields",
+    "takes_questions",
+]
+
+ACT_BODIES: dict[str, type[ActBody]] = {name: act_body(kind) for name, kind in ACTS.items()}
+"""What a program would send for each act: a form is checked as that is."""
+PLAIN = "share"
+"""The kind of question that is sent as text."""
+_OF = "of_"  # before the names of a statistic's own fields: acts have fields of the same names
+_QUESTIONS: tuple[Form, ...] = ("question", "questions")
+
+
+def takes_questions(kind: type[AnyAct]) -> bool:
+    """Whether an act is about questions, which may be statistics."""
+    return any(one.form in _QUESTIONS for one in fields_of(kind))
+
+
+def act_links(token: Token, study: str) -> list[dict[str, Any]]:
+    """Every act, and whether a token allows it."""
+    return [
+        {
+            "name": name,
+            "title": kind.title,
+            "about": kind.__doc__,
+            "when": kind.when,
+            "costs": kind.costs,
+            "allowed": token.allows(kind.needs, study),
+            "final": is_final(kind),
+        }
+        for name, kind in ACTS.items()
+    ]
+
+
+def is_final(kind: type[AnyAct]) -> bool:
+    """Whether an act has to be confirmed: what only custodians may do cannot be undone."""
+    return kind.needs == "manage"
+
+
+def round_links(token: Token, study: str) -> list[tuple[str, str, str]]:
+    """Acts about an earlier round that a token allows: name, title, and the field that names the round."""
+    return [
+        (name, kind.title, one.name)
+        for name, kind in ACTS.items()
+        for one in fields_of(kind)
+        if one.form == "round" and token.allows(kind.needs, study)
+    ]
+
+
+def label_of(one: Field) -> str:
+    """Beside a field of an act."""
+    return one.name.replace("_", " ").capitalize()
+
+
+def shown_fields(kind: type[AnyAct]) -> list[dict[str, Any]]:
+    """The fields of an act, for its form."""
+    return [
+        {"name": one.name, "label": label_of(one), "about": one.about, "form": one.form, "required": one.required}
+        for one in fields_of(kind)
+    ]
+
+
+def statistic_fields(kind: type[AnyAct]) -> list[FormField]:
+    """Fields of the statistics that an act may be about; what the act asks itself is not asked twice."""
+    if not takes_questions(kind):
+        return []
+    own = {one.name for one in fields_of(kind) if one.form not in _QUESTIONS}
+    found = []
+    for one in FIELDS.values():
+        kinds = tuple(each for each in one.kinds if not (each == PLAIN and one.name in own))
+        found.append(replace(one, name=_OF + one.name, kinds=kinds))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ActForm:
+    """The form of an act, as it was filled in.
+
+    Attributes:
+        kind: the act.
+        texts: what stands in its fields.
+        what: the statistic of its questions.
+        more: what stands in the fields of that statistic.
+    """
+
+    kind: type[AnyAct]
+    texts: Mapping[str, str] = field(default_factory=dict)
+    what: str = PLAIN
+    more: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, kind: type[AnyAct], given: Mapping[str, Any]) -> ActForm:
+        """From what a browser sent; files and unknown fields do not count."""
+        sent = {name: value.strip() for name, value in given.items() if isinstance(value, str)}
+        texts = {one.name: sent[one.name] for one in fields_of(kind) if sent.get(one.name)}
+        more = {one.name: sent[one.name] for one in statistic_fields(kind) if sent.get(one.name)}
+        return cls(kind, texts, sent.get("what") or PLAIN, more)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every field that is needed has something in it."""
+        return all(one.name in self.texts for one in fields_of(self.kind) if one.required and one.least)
+
+    def act(self, request_id: str | None = None) -> tuple[AnyAct, str | None]:
+        """The act, checked as if a program had sent it, and its request id."""
+        body: dict[str, Any] = {}
+        for one in fields_of(self.kind):
+            text = self.texts.get(one.name, "")
+            if text or (one.form == "questions" and one.required):
+                body[one.name] = self._value(one, text)
+            elif one.required:
+                raise QuestionError(f"the field {label_of(one)!r} is empty. {one.about}")
+        if request_id is not None:
+            body["request_id"] = request_id
+        try:
+            checked = ACT_BODIES[self.kind.name].model_validate_json(json.dumps(body))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"][:2])
+            raise QuestionError(f"{where}: {first['msg']}. Nothing was charged.") from None
+        return checked.act(self.kind.name), checked.request_id
+
+    def _value(self, one: Field, text: str) -> Any:
+        if one.form == "question":
+            return as_sent(self._thing(text))
+        if one.form == "questions":
+            lines = [line.strip() for line in text.splitlines() if line.strip()]
+            if len(lines) < one.least:
+                raise QuestionError(f"the field {label_of(one)!r} is empty. {one.about} Type one per line.")
+            return [as_sent(self._thing(line)) for line in lines]
+        if one.form == "reals":
+            return [_number(part, one) for part in text.replace(",", " ").split()]
+        if one.form == "round":
+            if not text.isascii() or not text.isdigit() or len(text) > 15:
+                raise QuestionError(f"{label_of(one)} is {text[:40]!r}. Expected a whole number, as the history shows it.")
+            return int(text)
+        return _number(text, one) if one.form == "real" else text
+
+    def _thing(self, text: str) -> Any:
+        """A question, or a statistic: by its fields, or as JSON."""
+        if text.startswith("{"):
+            try:
+                return sent_question(json.loads(text))
+            except (ValueError, RecursionError) as error:
+                if isinstance(error, EverholdError):
+                    raise
+                raise QuestionError(
+                    f"{text[:60]!r} is not JSON. A statistic is written as "
+                    '{"statistic": "mean", "arguments": {"question": "bmi"}}.'
+                ) from None
+        more = {name.removeprefix(_OF): value for name, value in self.more.items()}
+        asked = QuestionForm(self.what, text, more).statistic()
+        return text if isinstance(asked, Share) and asked.given is None else asked
+
+
+def _number(text: str, one: Field) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not isfinite(number):
+        raise QuestionError(f"{label_of(one)} is {text[:40]!r}. Expected a number. {one.about}")
+    return number
+
+
+def fingerprint(act: AnyAct) -> str:
+    """Tells whether an act is the one that was previewed."""
+    sent = json.dumps([act.name, as_body(act)], sort_keys=True)
+    return hashlib.sha256(sent.encode()).hexdigest()[:32]
+
+
+def title_of(thing: object) -> str:
+    """A question or a statistic in a line."""
+    sent = as_sent(thing)
+    if isinstance(sent, str):
+        return sent
+    given = sent["arguments"]
+    return f"{sent['statistic']}({', '.join(str(value) for value in given.values())})"
+
+
+def act_cards(act: AnyAct, found: Any, question: str = "") -> list[AnswerCard]:
+    """What an act returned. `question`: of the earlier answer, where the act is about one."""
+    if isinstance(found, list):
+        return [_result(one, thing, small=True) for one, thing in zip(found, things(act), strict=True)]
+    asked = things(act)
+    if isinstance(found, Answer | Finding | Shares) and asked:
+        return [_result(found, asked[0])]
+    if isinstance(found, Answer):
+        card = AnswerCard.of(found, Share("") if found.scale == "share" else Mean(""), question)
+        return [replace(card, kind=_said(kind_of_act(act.name)), surprise=False)]
+    return [_disclosed(act, found, asked)]
+
+
+def _result(found: Any, thing: object, *, small: bool = False) -> AnswerCard:
+    return AnswerCard.of(found, as_statistic(thing), title_of(thing), small=small)
+
+
+def _disclosed(act: AnyAct, found: Any, asked: Sequence[object]) -> AnswerCard:
+    """A choice, a bit or a verdict; of an act that is new here, what it says of itself."""
+    title, value, verdict, sentence, rounds = " or ".join(title_of(one) for one in asked), "", "", "", ""
+    if isinstance(found, Choice):
+        title = f"The largest of {found.candidates:,}"
+        value = title_of(asked[found.index])
+        sentence = (
+            f"Line {found.index + 1:,} of {found.candidates:,} (number {found.index:,} in the record). Nothing else was "
+            "disclosed, not even its value."
+        )
+    elif isinstance(found, Decision):
+        verdict = f"{'Yes' if found.yes else 'No'}, on the private rows."
+        sentence = "This is one bit about these rows, not a claim about the population."
+    elif isinstance(found, Judgement):
+        verdict, _, sentence = _said(str(found).rpartition(" (")[0]).partition(": ")
+        sentence = f"In the population {sentence}." if found.outcome != "neither" else f"{_said(sentence)}."
+        rounds = f"Judged at {found.spent:.1f} nats."
+    else:
+        verdict = str(found)
+    if isinstance(found, Choice | Decision):
+        rounds = f"{found.spent:.1f} nats disclosed so far."
+    if isinstance(found, Decision | Judgement) and len(asked) == 2:
+        by = getattr(act, "by", 0.0)
+        title = f"Is {title_of(asked[0])} larger than {title_of(asked[1])}{f' by more than {by:g}' if by else ''}"
+        title += f" given {given}?" if (given := getattr(act, "given", None)) else "?"
+    kind = _said(kind_of_act(act.name))
+    return AnswerCard(title, value, sentence, Markup(""), verdict, "", [], rounds, False, kind)
+
+
+def _said(text: str) -> str:
+    return text[:1].upper() + text[1:]

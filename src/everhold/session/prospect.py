@@ -1,0 +1,85 @@
+"""What an act would show and cost, before it is done: from the budget and the public side, without a private row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from everhold.acts import BestOf, Certify, Close, Compare, IsBetter, Read, ReadMany
+from everhold.queries.act import Act
+from everhold.queries.disclosed import width_factor
+from everhold.session.acts import as_share, candidate_weights
+
+if TYPE_CHECKING:
+    from everhold.acts import AnyAct
+    from everhold.bounds.budget import Budget
+    from everhold.statistics.finding import Result
+
+__all__ = ["Prospect", "how_read", "prices_after"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """What an act would show and cost.
+
+    Attributes:
+        results: what would be read if the private rows agreed with the forecasts; empty where no value is read.
+        now: the price in nats of the next reading's interval.
+        after: the same after the act, for each outcome that it may have; empty where it is not known, or after the last.
+    """
+
+    results: tuple[Result, ...]
+    now: float
+    after: tuple[float, ...]
+
+    @property
+    def cost_text(self) -> str:
+        """What it costs later intervals, in words; empty where that is not known.
+
+        >>> Prospect((), 3.689, (11.4,)).cost_text
+        'intervals from here on: 2.2 times a plain 95 % interval, instead of 1.0 times'
+        """
+        if not self.after:
+            return ""
+        low, high = (f"{width_factor(end(self.after)):.1f}" for end in (min, max))
+        then = high if low == high else f"{low} to {high}"
+        return f"intervals from here on: {then} times a plain 95 % interval, instead of {width_factor(self.now):.1f} times"
+
+
+def how_read(act: AnyAct, parts: int) -> Act | None:
+    """How an act reads its questions, in so many parts; None where it discloses no values.
+
+    >>> how_read(ReadMany(["smoker", "age > 40"]), 2)
+    Act(kind='read', parts=2, place=1, share=None, expect=None)
+    """
+    if isinstance(act, Read):
+        return Act("read", parts=parts, share=as_share(act.share), expect=act.expect)
+    if isinstance(act, ReadMany):
+        return Act("read", parts=parts, share=as_share(act.share))
+    return Act("close", parts=parts, share=Fraction(1)) if isinstance(act, Close) and parts else None
+
+
+def prices_after(act: AnyAct, budget: Budget, read_nats: Sequence[float] = ()) -> tuple[float, ...]:
+    """The price of the next reading after an act, for each of its outcomes; none where it is not known.
+
+    `read_nats`: what each part of a reading would disclose, if it found the forecast.
+
+    >>> from everhold.bounds.budget import Budget
+    >>> [round(price, 1) for price in prices_after(Compare("smoker", "age > 80"), Budget(0.05))]
+    [7.0, 6.3]
+    """
+    after: list[Budget] = []
+    if isinstance(act, Read | ReadMany):
+        after = [budget.disclosed(sum(read_nats)).claimed(as_share(act.share))]
+    elif isinstance(act, BestOf):
+        weights = candidate_weights(act.weights, len(act.questions))
+        after = [budget.chosen(weight) for weight in (max(weights), min(weights))]
+    elif isinstance(act, IsBetter):
+        after = [budget.answered(yes) for yes in (True, False)]
+    elif isinstance(act, Compare):
+        after = [budget.judged(verdict, as_share(act.share)) for verdict in ("first", "neither")]
+    elif isinstance(act, Certify):
+        after = [budget.claimed(as_share(act.share))]
+    return tuple(one.claim_price() for one in after)
