@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -159,8 +160,9 @@ def board(
     study: ContestPath,
     out: Annotated[Path | None, typer.Option(help="Write the board as a page.")] = None,
     as_json: AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the lines as CSV.")] = False,
 ) -> None:
-    """Where everybody stands. Needs neither labels nor key.
+    """Where everybody stands, with the ranks that are possible for each. Needs neither labels nor key.
 
     Example:
 
@@ -170,11 +172,10 @@ def board(
     if out is not None:
         out.write_text(board_html(found), encoding="utf-8")
         say(f"Wrote {out}")
+    elif as_csv:
+        typer.echo(found.to_csv(), nl=False)
     elif as_json:
-        places = [
-            {key: getattr(place, key) for key in ("rank", "entrant", "value", "low", "high", "round", "submissions")}
-            for place in found.places
-        ]
+        places = [{key: value for key, value in asdict(place).items() if key != "when"} for place in found.places]
         unranked = [{"entrant": entrant, "reason": reason} for entrant, reason in found.unranked]
         typer.echo(json.dumps({"title": found.rules.title, "places": places, "unranked": unranked, "head": found.head}))
     else:

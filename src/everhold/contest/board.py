@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import csv
+import io
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from everhold.errors import SettingError
 from everhold.learn.metrics import METRICS, MetricContext, Task
 from everhold.learn.options import TestSetOptions
 from everhold.learn.score import Score
 from everhold.queries.interval import Interval
 from everhold.queries.result import JsonResult
 
-__all__ = ["Board", "Place", "Rules", "State", "Submission"]
+if TYPE_CHECKING:
+    from everhold.contest.ranks import Standing
+
+__all__ = ["RANKS_SAY", "Board", "Place", "Rules", "State", "Submission"]
+
+RANKS_SAY = (
+    'A rank such as "2-5" is a set: with the confidence below, every true rank lies in its set, all at the same time. '
+    "Entrants whose sets overlap are tied: the rows do not show who is better."
+)
+"""What the ranks on a board mean."""
 
 State = Literal["scored", "repeated", "malformed", "too large", "too soon", "closed"]
 
@@ -78,8 +90,8 @@ class Rules:
     def reveals(self) -> str:
         """What the intervals are about."""
         return (
-            f"With probability {self.confidence:g} all intervals on this board are valid at the same time, whatever was "
-            "submitted: each interval covers the expected score over a fresh draw of labels for these rows."
+            f"With probability {self.confidence:g} all intervals and ranks on this board are valid at the same time, "
+            "whatever was submitted: each interval covers the expected score over a fresh draw of labels for these rows."
         )
 
 
@@ -120,9 +132,25 @@ class Submission(JsonResult):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A line of the board: an entrant's best submission."""
+    """A line of the board: an entrant's best submission.
+
+    Attributes:
+        rank: where it is listed; entrants that share a rank are tied.
+        best_rank, worst_rank: the rank set. With the confidence of the board, all true ranks lie in their sets.
+        beats: how many others it is certified to be better than.
+        others: how many others there are.
+        entrant: who sent it.
+        value, low, high: its score, with an interval.
+        round: when it was scored.
+        submissions: how many the entrant has sent.
+        when: the time of this one.
+    """
 
     rank: int
+    best_rank: int
+    worst_rank: int
+    beats: int
+    others: int
     entrant: str
     value: float
     low: float
@@ -131,10 +159,27 @@ class Place:
     submissions: int
     when: str
 
+    @classmethod
+    def of(cls, standing: Standing, score: Score, others: int, submissions: int, when: str) -> Place:
+        """A line from where an entry stands and what it scored."""
+        ranks = (standing.rank, standing.best, standing.worst, standing.beats, others)
+        return cls(*ranks, standing.name, score.value, score.low, score.high, score.round, submissions, when)
+
+    @property
+    def rank_text(self) -> str:
+        """The rank set in short: '2' or '2-5'."""
+        return str(self.best_rank) if self.best_rank == self.worst_rank else f"{self.best_rank}-{self.worst_rank}"
+
+    @property
+    def standing_text(self) -> str:
+        """The rank set in words: 'rank 2-5; certified better than 11 of 40 others'."""
+        others = f"{self.others:,} other{'' if self.others == 1 else 's'}"
+        return f"rank {self.rank_text}; certified better than {self.beats:,} of {others}"
+
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """Where everybody stands. A rank is one more than the number of entrants who are better beyond doubt."""
+    """Where everybody stands. All rank sets and intervals are valid at the same time."""
 
     rules: Rules
     places: tuple[Place, ...]
@@ -155,18 +200,36 @@ class Board:
             "spent": self.spent if whole else None,
         }
 
+    def to_csv(self) -> str:
+        """The lines of the board as CSV, best first."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        names = [field.name for field in fields(Place)]
+        writer.writerow(names)
+        writer.writerows([getattr(place, name) for name in names] for place in self.places)
+        return out.getvalue()
+
+    def to_frame(self) -> Any:
+        """The lines of the board as a pandas frame; needs pandas."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise SettingError("to_frame needs pandas. Install it (pip install pandas), or use to_csv().") from None
+        return pd.DataFrame([asdict(place) for place in self.places], columns=[field.name for field in fields(Place)])
+
     def __str__(self) -> str:
         lines = [
             f"{self.rules.title} ({self.rules.metric})",
             "",
-            f"{'rank':>4}  {'entrant':<24} {'score':>8}  interval",
+            f"{'rank':>9}  {'entrant':<24} {'score':>8}  {'interval':<18} certified better than",
         ]
         lines += [
-            f"{place.rank:>4}  {place.entrant[:24]:<24} {place.value:>8.4g}  {Interval(place.low, place.high)}  "
-            f"{place.submissions:,} submission{'' if place.submissions == 1 else 's'}"
+            f"{place.rank_text:>9}  {place.entrant[:24]:<24} {place.value:>8.4g}  {Interval(place.low, place.high)!s:<18} "
+            f"{place.beats:,} of {place.others:,}; {place.submissions:,} "
+            f"submission{'' if place.submissions == 1 else 's'}"
             for place in self.places
         ]
-        lines += [f"   –  {entrant[:24]:<24} {reason}" for entrant, reason in self.unranked]
-        return "\n".join([*lines, "", self.rules.reveals])
+        lines += [f"{'–':>9}  {entrant[:24]:<24} {reason}" for entrant, reason in self.unranked]
+        return "\n".join([*lines, "", RANKS_SAY, self.rules.reveals])
 
     __repr__ = __str__

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from everhold.contest.board import RANKS_SAY
 from everhold.queries.interval import Interval
 from everhold.report.interval_svg import interval_svg
 
@@ -29,20 +30,21 @@ def board_table(board: Board) -> str:
     low = min((place.low for place in places), default=0.0)
     high = max((place.high for place in places), default=1.0)
     rows = "".join(
-        f"<tr><td class='n'>{place.rank}</td><td>{escape(place.entrant)}</td><td class='n'>{place.value:.4g}</td>"
+        f"<tr><td class='n'>{place.rank_text}</td><td>{escape(place.entrant)}</td><td class='n'>{place.value:.4g}</td>"
         f"<td>{Interval(place.low, place.high)}</td>"
         f"<td>{interval_svg(place.value, place.low, place.high, bottom=low, top=high)}</td>"
-        f"<td class='n'>{place.submissions:,}</td></tr>"
+        f"<td class='n'>{place.beats:,} of {place.others:,}</td><td class='n'>{place.submissions:,}</td></tr>"
         for place in places
     )
     rest = "".join(
-        f"<tr><td class='n'>–</td><td>{escape(entrant)}</td><td colspan='4'>{escape(reason)}</td></tr>"
+        f"<tr><td class='n'>–</td><td>{escape(entrant)}</td><td colspan='5'>{escape(reason)}</td></tr>"
         for entrant, reason in board.unranked
     )
-    empty = "" if rows or rest else "<tr><td colspan='6'>Nobody has submitted anything yet.</td></tr>"
+    empty = "" if rows or rest else "<tr><td colspan='7'>Nobody has submitted anything yet.</td></tr>"
     return (
         "<table><thead><tr><th class='n'>rank</th><th>entrant</th><th class='n'>score</th>"
-        f"<th>interval</th><th></th><th class='n'>submissions</th></tr></thead><tbody>{rows}{rest}{empty}</tbody></table>"
+        "<th>interval</th><th></th><th class='n'>certified better than</th><th class='n'>submissions</th></tr></thead>"
+        f"<tbody>{rows}{rest}{empty}</tbody></table>"
     )
 
 
@@ -52,8 +54,8 @@ def board_html(board: Board) -> str:
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
         f"<title>{escape(board.rules.title)}</title><style>{_STYLE}</style></head><body><h1>{escape(board.rules.title)}</h1>"
         f"<p class='note'>Scored by {escape(board.rules.metric)}, "
-        f"{'larger' if board.rules.larger_is_better else 'smaller'} is better. A rank is one more "
-        f"than the number of entrants who are better beyond doubt.</p><div class='wide'>{board_table(board)}</div>"
+        f"{'larger' if board.rules.larger_is_better else 'smaller'} is better. {escape(RANKS_SAY)}</p>"
+        f"<div class='wide'>{board_table(board)}</div>"
         f"<p class='note'>{escape(board.rules.reveals)}</p>"
         f"<p class='note'>Ledger head {escape(board.head)}, {board.spent:.1f} nats spent.</p></body></html>\n"
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from everhold.contest.board import Place
+from everhold.contest.ranks import Entry, standings
 from everhold.learn.score import Score
 
 if TYPE_CHECKING:
@@ -69,25 +69,16 @@ class Tally:
                     mine.best = score, one.time
 
     def places(self) -> list[Place]:
-        """The board's lines: a rank is one more than the number of entrants who are better beyond doubt."""
+        """The board's lines, with rank sets from the intervals."""
         best = {name: one.best for name, one in self.entrants.items() if one.best is not None}
-        if self.sign > 0:
-            ends = sorted(score.low for score, _ in best.values())
-            ahead = {name: len(ends) - bisect_right(ends, score.high) for name, (score, _) in best.items()}
-        else:
-            ends = sorted(score.high for score, _ in best.values())
-            ahead = {name: bisect_left(ends, score.low) for name, (score, _) in best.items()}
-        places = [
-            Place(
-                1 + ahead[name],
-                name,
-                score.value,
-                score.low,
-                score.high,
-                score.round,
-                self.entrants[name].sent,
-                when,
+        entries = [Entry(name, score.value, score.low, score.high, score.round) for name, (score, _) in best.items()]
+        return [
+            Place.of(
+                standing,
+                best[standing.name][0],
+                len(best) - 1,
+                self.entrants[standing.name].sent,
+                best[standing.name][1],
             )
-            for name, (score, when) in best.items()
+            for standing in standings(entries, larger_is_better=self._rules.larger_is_better)
         ]
-        return sorted(places, key=lambda place: (place.rank, -self.sign * place.value, place.round))

@@ -322,7 +322,11 @@ class AuditOut(BaseModel):
 class PlaceOut(BaseModel):
     """A line of the board."""
 
-    rank: int
+    rank: int = Field(description="Where it is listed. Entrants that share a rank are tied.")
+    best_rank: int = Field(description="The rank set: the best rank that is possible.")
+    worst_rank: int = Field(description="The rank set: the worst rank that is possible.")
+    beats: int = Field(description="How many others it is certified to be better than.")
+    others: int = Field(description="How many others there are.")
     entrant: str
     value: float
     low: float

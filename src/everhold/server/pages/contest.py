@@ -10,6 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from markupsafe import Markup
 from starlette.responses import Response
 
+from everhold.contest.board import RANKS_SAY
 from everhold.contest.board_html import board_table
 from everhold.errors import EverholdError
 from everhold.report.interval_svg import interval_svg
@@ -33,6 +34,7 @@ def _about(server: ServerState, contest: ContestWriter, signin: SignIn) -> dict[
         "here": "studies",
         "name": contest.name,
         "board": board,
+        "ranks_say": RANKS_SAY,
         "table": Markup(board_table(board)),
         "may_ask": signin.token.allows("ask", contest.name),
         "may_audit": signin.token.allows("audit", contest.name),

@@ -1,0 +1,96 @@
+"""Where entries stand: rank sets from certified comparisons, and an order in which a wider interval gains nothing."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.bounds.ranks import closure, rank_sets
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Entry", "Standing", "standings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is ranked: a score with its interval, and when it came."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where an entry stands.
+
+    Attributes:
+        name: of the entry.
+        rank: as it is listed; entries that share a rank are tied. It lies in the rank set, and never falls down the list.
+        best, worst: the rank set. All sets are valid at the same time, with the confidence of the board.
+        beats: how many others it is certified to be better than.
+    """
+
+    name: str
+    rank: int
+    best: int
+    worst: int
+    beats: int
+
+
+def standings(
+    entries: Sequence[Entry], *, larger_is_better: bool, duels: NDArray[np.bool_] | None = None
+) -> list[Standing]:
+    """Rank sets, in the order of the board.
+
+    One entry is certified better than another if their intervals do not overlap, if a duel says so, or if both follow
+    from these. The list keeps that order. Else the better value comes first; at the same value the narrower interval, then
+    the earlier submission. An entry counts as valued no worse than what it is certified to beat.
+
+    Args:
+        entries: scores whose intervals are valid at the same time.
+        larger_is_better: which way the scores point.
+        duels: `duels[i, j]`: entry i is certified better than entry j; valid at the same time as the intervals.
+    """
+    sign = 1.0 if larger_is_better else -1.0
+    own = [(-sign * one.value, one.high - one.low, one.round) for one in entries]
+    if duels is None or not duels.any():
+        sets = _interval_sets(entries, larger_is_better)
+        order = sorted(range(len(entries)), key=lambda place: own[place])
+    else:
+        apart = _apart(entries, larger_is_better)
+        better = closure(apart | duels)
+        sets = rank_sets(better)
+        keys = [min([own[place], *(own[j] for j in np.flatnonzero(better[place]))]) for place in range(len(entries))]
+        order = sorted(range(len(entries)), key=lambda place: (keys[place], sets[place][0], own[place]))
+    found, rank = [], 1
+    for place in order:
+        best, worst = sets[place]
+        rank = max(rank, best)
+        found.append(Standing(entries[place].name, rank, best, worst, len(entries) - worst))
+    return found
+
+
+def _apart(entries: Sequence[Entry], larger_is_better: bool) -> NDArray[np.bool_]:
+    low, high = (np.array([getattr(one, end) for one in entries]) for end in ("low", "high"))
+    found: NDArray[np.bool_] = low[:, None] > high if larger_is_better else high[:, None] < low
+    return found
+
+
+def _interval_sets(entries: Sequence[Entry], larger_is_better: bool) -> list[tuple[int, int]]:
+    """The same as `rank_sets` where only intervals are compared, for many entries: two sorted lists."""
+    lows, highs = (sorted(getattr(one, end) for one in entries) for end in ("low", "high"))
+    count = len(entries)
+    above = [count - bisect_right(lows, one.high) for one in entries]
+    below = [bisect_left(highs, one.low) for one in entries]
+    if not larger_is_better:
+        above, below = below, above
+    return [(1 + up, count - down) for up, down in zip(above, below, strict=True)]
