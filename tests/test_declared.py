@@ -15,6 +15,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS_OF_ROOM = {
     "cli": {"cli", "demo"},
     "client": {"client"},
+    "contest": {"frames"},
     "learn": {"learn"},
     "mcp.py": {"mcp"},
     "server": {"serve"},

@@ -17,6 +17,7 @@ EverholdError
 
 SchemaWarning (UserWarning)        a point of a proposed schema that its owner should check
 ReferenceWarning (UserWarning)     the reference is much smaller than the private side
+SearchWarning (UserWarning)        scores do not tell the models of a search apart
 
 A message says what is wrong, what was expected and what to do next. It carries public values only, never a private row.
 """

@@ -157,7 +157,7 @@ def plan(
     True
     >>> print(plan(rows=20_000, rounds=100, candidates=1000).advice)
     An interval with every adaptive question: ask, the last of 100 declared, ±0.0299, by Holdout(rounds=100); ask(q).
-    One narrow interval after the asks: the first reading after 100 asks, ±0.00947, by read(q).
+    One narrow interval after the asks: the first reading after 100 asks, ±0.0101, by read(q).
     Questions that are fixed together, as the last act: the last act, one question, ±0.00718, by close([...]).
     The best of many candidates, with one interval for it: choose on one half, one interval on the other, ±0.00988. With all
     rows in one holdout: the best of 1,000, then close, ±0.0145; the best of 1,000, then read, ±0.0156.

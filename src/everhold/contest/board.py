@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from everhold.errors import SettingError
+from everhold.errors import MissingExtra
 from everhold.learn.metrics import METRICS, MetricContext, Task
 from everhold.learn.options import TestSetOptions
 from everhold.learn.score import Score
@@ -214,7 +214,7 @@ class Board:
         try:
             import pandas as pd
         except ImportError:
-            raise SettingError("to_frame needs pandas. Install it (pip install pandas), or use to_csv().") from None
+            raise MissingExtra("to_frame", "frames") from None
         return pd.DataFrame([asdict(place) for place in self.places], columns=[field.name for field in fields(Place)])
 
     def __str__(self) -> str:

@@ -46,9 +46,7 @@ class Standing:
     beats: int
 
 
-def standings(
-    entries: Sequence[Entry], *, larger_is_better: bool, duels: NDArray[np.bool_] | None = None
-) -> list[Standing]:
+def standings(entries: Sequence[Entry], *, larger_is_better: bool, duels: NDArray[np.bool_] | None = None) -> list[Standing]:
     """Rank sets, in the order of the board.
 
     One entry is certified better than another if their intervals do not overlap, if a duel says so, or if both follow
