@@ -157,10 +157,11 @@ def test_the_demo_runs_and_draws(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "ROWS", 1500)
     monkeypatch.setattr(demo, "FEATURES", 200)
     monkeypatch.setattr(demo, "CHECK_EVERY", 50)
-    monkeypatch.setattr(demo, "SIGNALS", (3, 50, 90, 130))
+    monkeypatch.setattr(demo, "TEST_ROWS", 400)
+    monkeypatch.setattr(demo, "MODELS", 60)
     path = tmp_path / "demo.png"
     demo.main(["--out", str(path), "--seed", "3"])
     shown = capsys.readouterr().out
     assert path.stat().st_size > 20_000
-    assert "without the private rows: 204" in " ".join(shown.split())
-    assert "0 differ" in " ".join(shown.split())
+    assert "without the private rows: 204 answers, 0 differ" in " ".join(shown.split())
+    assert "the best of 60 models on 400 test rows" in " ".join(shown.split())

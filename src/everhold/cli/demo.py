@@ -1,4 +1,4 @@
-"""The demo: thousands of adaptive questions on pure noise, then on real signal, then a replay without the data.
+"""The demo: an analyst overfits a plain holdout and not everhold; then the best of 1,000 models, found and read.
 
 Run it with `make demo` or `python -m everhold.cli.demo`. It writes its figure to `out/demo.png`.
 """
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import everhold as eh
+from everhold.bounds.binomial import binomial_interval
+from everhold.bounds.elementary import ln
 from everhold.cli.demo_study import make_demo_study
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 try:
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MultipleLocator
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.table import Table
@@ -29,87 +32,64 @@ except ImportError as error:
     raise eh.MissingExtra("the demo (a progress bar and a figure)", "demo") from error
 
 ROWS, FEATURES, CHECK_EVERY = 10_000, 2_000, 200
-SIGNALS = (40, 130, 300, 520, 760, 1010, 1300, 1600)
+TEST_ROWS, MODELS = 1_000, 1_000
+_PLAIN, _TRUTH, _OURS = "#c2410c", "#111827", "#15803d"
+
+
+# the first scene: labels are noise, and an analyst collects what looks useful -------------------------------------------
 
 
 @dataclass
 class Trace:
-    """The reported and the true accuracy at each model check of an analyst."""
+    """What an analyst is shown at each check of the model, whose true accuracy is one half."""
 
     rounds: list[int] = field(default_factory=list)
-    reported: list[float] = field(default_factory=list)
-    low: list[float] = field(default_factory=list)
-    high: list[float] = field(default_factory=list)
-    truth: list[float] = field(default_factory=list)
-    spent: list[tuple[int, float]] = field(default_factory=list)
-    surprises: list[tuple[int, float]] = field(default_factory=list)
+    answers: list[eh.Answer] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Scene:
-    """Private rows, the analyst's own training rows, and the truth about a voting model."""
+class Noise:
+    """Private rows of coin flips, and the analyst's own training rows."""
 
-    name: str
     x: NDArray[np.int8]
     y: NDArray[np.int8]
     train_x: NDArray[np.int8]
     leans: NDArray[np.float64]
     """How often each feature agrees with the label among the training rows, minus one half."""
-    fresh: NDArray[np.int8]
-    fresh_y: NDArray[np.int8]
-
-    def accuracy(self, votes: NDArray[np.float32]) -> float:
-        """Population accuracy of sign(x·votes): one half for noise, otherwise from 40,000 fresh rows."""
-        if self.name == "noise":
-            return 0.5
-        used = np.flatnonzero(votes)
-        scores = self.fresh[:, used].astype(np.float32) @ votes[used]
-        return float(np.mean((scores > 0) == (self.fresh_y > 0)))
 
 
-def _coins(rng: np.random.Generator, rows: int, columns: int) -> NDArray[np.int8]:
-    bits = np.frombuffer(rng.bytes(rows * columns), np.int8).reshape(rows, columns)
-    return (bits & np.int8(1)) * np.int8(2) - np.int8(1)
-
-
-def make_scene(name: str, seed: int) -> Scene:
-    """Coin-flip features; labels are coin flips too ("noise"), or depend on eight of the features ("signal")."""
+def make_noise(seed: int) -> Noise:
+    """Features and labels without any connection."""
     rng = np.random.default_rng(seed)
 
-    def rows(size: int) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
-        x = _coins(rng, size, FEATURES)
-        if name == "noise":
-            return x, _coins(rng, size, 1)[:, 0]
-        score = x[:, list(SIGNALS)].sum(axis=1) + 2.0 * rng.standard_normal(size)
-        return x, np.where(score > 0, 1, -1).astype(np.int8)
+    def coins(rows: int, columns: int) -> NDArray[np.int8]:
+        bits = np.frombuffer(rng.bytes(rows * columns), np.int8).reshape(rows, columns)
+        return (bits & np.int8(1)) * np.int8(2) - np.int8(1)
 
-    (x, y), (train_x, train_y) = rows(ROWS), rows(ROWS)
-    fresh, fresh_y = rows(40_000 if name == "signal" else 1)
+    x, y, train_x, train_y = coins(ROWS, FEATURES), coins(ROWS, 1)[:, 0], coins(ROWS, FEATURES), coins(ROWS, 1)[:, 0]
     leans = 0.5 * (train_x.T.astype(np.float32) @ train_y.astype(np.float32)) / ROWS
-    return Scene(name, x, y, train_x, leans.astype(np.float64), fresh, fresh_y)
+    return Noise(x, y, train_x, leans.astype(np.float64))
 
 
-def analyst(scene: Scene) -> Generator[Any, eh.Answer, None]:
-    """Asks how often every feature agrees with the label, and every hundred questions how accurate the vote is.
+def analyst(noise: Noise) -> Generator[Any, eh.Answer, None]:
+    """Asks how often every feature agrees with the label, and every so often how accurate the vote of the features is.
 
-    On noise, every feature joins the vote unless its answer contradicts the training rows, as in Freedman's paradox; on
-    signal, only features whose interval excludes one half.
+    Every feature joins the vote unless its answer contradicts the training rows, as in Freedman's paradox.
     """
     votes = np.zeros(FEATURES, dtype=np.float32)
     for j in range(FEATURES):
         answer = yield lambda rows, j=j: rows["x"][:, j] == rows["y"]
         lean = answer.value - 0.5
-        believed = 0.5 not in answer.interval if scene.name == "signal" else lean * scene.leans[j] >= 0.0
-        if believed:
-            votes[j] = lean + scene.leans[j]
+        if lean * noise.leans[j] >= 0.0:
+            votes[j] = lean + noise.leans[j]
         if (j + 1) % CHECK_EVERY == 0 and votes.any():
             now, used = votes.copy(), np.flatnonzero(votes)
             yield lambda rows, now=now, used=used: (rows["x"][:, used] @ now[used] > 0) == (rows["y"] > 0)
 
 
-def run(scene: Scene, ask: Callable[[object], eh.Answer], tick: Callable[[], None]) -> Trace:
+def run(noise: Noise, ask: Callable[[object], eh.Answer], tick: Callable[[], None]) -> Trace:
     """Run the analyst and record every model check."""
-    trace, program = Trace(), analyst(scene)
+    trace, program = Trace(), analyst(noise)
     question = next(program)
     number = 0
     try:
@@ -117,33 +97,26 @@ def run(scene: Scene, ask: Callable[[object], eh.Answer], tick: Callable[[], Non
             answer = ask(question)
             number += 1
             tick()
-            trace.spent.append((number, answer.spent))
-            now = question.__defaults__[0] if question.__defaults__ else None
-            if answer.surprise:
-                trace.surprises.append((number, answer.value))
-            if isinstance(now, np.ndarray):
+            if question.__defaults__ and isinstance(question.__defaults__[0], np.ndarray):
                 trace.rounds.append(number)
-                trace.reported.append(answer.value)
-                trace.low.append(answer.low)
-                trace.high.append(answer.high)
-                trace.truth.append(scene.accuracy(now))
+                trace.answers.append(answer)
             question = program.send(answer)
     except StopIteration:
         return trace
 
 
-def last_check(scene: Scene, answers: list[eh.Answer]) -> Any:
+def last_check(noise: Noise, answers: list[eh.Answer]) -> Any:
     """The last model check of a session: the analyst's program, run again on recorded answers."""
-    program = analyst(scene)
+    program = analyst(noise)
     question = next(program)
     for answer in answers[:-1]:
         question = program.send(answer)
     return question
 
 
-def plain_holdout(scene: Scene) -> Callable[[object], eh.Answer]:
+def plain_holdout(noise: Noise) -> Callable[[object], eh.Answer]:
     """The common practice: the mean over the holdout rows with the usual 95 % interval, for every question."""
-    rows = {"x": scene.x, "y": scene.y}
+    rows = {"x": noise.x, "y": noise.y}
 
     def ask(question: Any) -> eh.Answer:
         share = float(np.mean(question(rows)))
@@ -153,144 +126,228 @@ def plain_holdout(scene: Scene) -> Callable[[object], eh.Answer]:
     return ask
 
 
-def draw(traces: dict[str, tuple[Trace, Trace]], readings: dict[str, eh.Answer], path: Path) -> None:
-    """The figure: model checks against the truth, the last model read, and the price, for noise and for signal."""
-    figure = Figure(figsize=(11, 6.2), layout="constrained", facecolor="white")
-    axes: Any = figure.subplots(2, 2, sharex="col", sharey="row", height_ratios=[3, 1])
-    dearest = 1.05 * max(price for _, held in traces.values() for _, price in held.spent)
-    for column, (name, (plain, held)) in enumerate(traces.items()):
-        top, bottom = axes[0][column], axes[1][column]
-        top.plot(plain.rounds, plain.reported, color="#b45309", lw=2, label="plain holdout: reported")
-        top.plot(plain.rounds, plain.truth, color="#b45309", ls="--", lw=1.4, label="plain holdout: truth of that model")
-        middle = np.array(held.reported)
-        top.errorbar(
-            held.rounds,
-            middle,
-            yerr=[middle - np.array(held.low), np.array(held.high) - middle],
-            color="#1d4ed8",
-            fmt="o",
-            ms=4,
-            lw=1.2,
-            capsize=2,
-            label="everhold: answer and interval",
-        )
-        top.plot(held.rounds, held.truth, color="black", lw=1.4, label="everhold: truth of that model")
-        read, at = readings[name], 1.03 * held.rounds[-1]
-        top.errorbar(
-            [at],
-            [read.value],
-            yerr=[[read.value - read.low], [read.high - read.value]],
-            color="#15803d",
-            fmt="D",
-            ms=5,
-            lw=2.2,
-            capsize=4,
-            label="everhold: the last model, read",
-        )
-        marks = np.array(held.surprises)
-        if len(marks):
-            top.plot(marks[:, 0], marks[:, 1], "x", color="#dc2626", ms=6, mew=1.8, label="surprises, at the answer")
-        top.set_ylim(0.35, 1.0)
-        titles = {
-            "noise": "Labels are pure noise: the truth is 50 %",
-            "signal": f"{len(SIGNALS)} of {FEATURES:,} features matter",
-        }
-        top.set_title(titles[name], fontsize=11)
-        top.grid(alpha=0.25)
-        price = np.array(held.spent)
-        bottom.step(price[:, 0], price[:, 1], color="#1d4ed8", lw=1.6, where="post")
-        bottom.set_ylim(0, dearest)
-        bottom.set_xlabel("questions asked")
-        bottom.grid(alpha=0.25)
-    axes[0][0].set_ylabel("accuracy of the model so far\n(crosses: single features)")
-    axes[1][0].set_ylabel("price paid (nats)")
-    axes[0][0].legend(fontsize=8, loc="upper left")
-    axes[0][1].legend(fontsize=8, loc="lower right")
+# the second scene: 1,000 models on one test set ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Search:
+    """Models on one test set: the plain score and the truth of the best so far, and everhold's winner.
+
+    Attributes:
+        scores, truths: of all models, in the order in which they were tried.
+        winner: its place.
+        score: its accuracy, read.
+        fixed: the interval of the winner if all models had been fixed in advance.
+    """
+
+    scores: NDArray[np.float64]
+    truths: NDArray[np.float64]
+    winner: int
+    score: eh.Answer
+    fixed: tuple[float, float]
+
+
+def search_models(seed: int) -> Search:
+    """Linear models on random features, trained on a few rows; 40 of 200 features matter."""
+    rng = np.random.default_rng(seed)
+    weights = np.zeros(200)
+    weights[:40] = 1.0
+
+    def rows(size: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        x = rng.standard_normal((size, 200), dtype=np.float32)
+        return x, x @ weights + 6.0 * rng.standard_normal(size) > 0
+
+    (train_x, train_y), (x, y), (fresh_x, fresh_y) = rows(600), rows(TEST_ROWS), rows(40_000)
+    models = np.zeros((200, MODELS), dtype=np.float32)
+    for place in range(MODELS):
+        used, seen = rng.random(200) < 0.7, rng.random(600) < 0.7
+        models[used, place] = (train_x[seen][:, used].T @ (2.0 * train_y[seen] - 1.0)) / seen.sum()
+    right, public, fresh = (
+        (one @ models > 0) == label[:, None] for one, label in ((x, y), (train_x, train_y), (fresh_x, fresh_y))
+    )
+    test = eh.Holdout(TEST_ROWS, prior=eh.Reference(600), seed=seed)
+    asked = [eh.Values(sample=right[:, place], reference=public[:, place]) for place in range(MODELS)]
+    winner = test.best_of(asked).index
+    count = int(right[:, winner].sum())
+    fixed = binomial_interval(count, count, TEST_ROWS, ln(2.0 * MODELS / 0.05))
+    return Search(right.mean(axis=0), fresh.mean(axis=0), winner, test.read(asked[winner]), fixed)
+
+
+# what is shown --------------------------------------------------------------------------------------------------------
+
+
+def draw(plain: Trace, read: eh.Answer, found: Search, path: Path) -> None:
+    """The figure: what is reported against the truth."""
+    figure = Figure(figsize=(11, 4.6), layout="constrained", facecolor="white")
+    left, right = figure.subplots(1, 2)
+    _draw_noise(left, plain, read)
+    _draw_search(right, found)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.yaxis.set_major_locator(MultipleLocator(0.02))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+        axes.grid(axis="y", alpha=0.25)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 
 
+def _interval(axes: Any, at: float, answer: eh.Answer, said: str, *, above: bool) -> None:
+    ends = [[answer.value - answer.low], [answer.high - answer.value]]
+    axes.errorbar([at], [answer.value], yerr=ends, color=_OURS, fmt="D", ms=6, lw=3, capsize=6, zorder=5)
+    axes.annotate(
+        said,
+        (at, answer.high if above else answer.low),
+        (0, 8 if above else -8),
+        textcoords="offset points",
+        ha="right",
+        va="bottom" if above else "top",
+        color=_OURS,
+        fontsize=11,
+        fontweight="bold",
+    )
+
+
+def _draw_noise(axes: Any, plain: Trace, read: eh.Answer) -> None:
+    values = [one.value for one in plain.answers]
+    end = plain.rounds[-1]
+    axes.set_title(f"{FEATURES:,} questions about pure noise", fontsize=12, loc="left")
+    axes.axhline(0.5, color=_TRUTH, ls="--", lw=1.4)
+    axes.text(plain.rounds[0], 0.503, "truth: 50 %", color=_TRUTH, fontsize=11, va="bottom")
+    axes.plot([0, *plain.rounds], [0.5, *values], color=_PLAIN, lw=3)
+    axes.annotate(
+        f"a plain holdout says {100 * values[-1]:.0f} %",
+        (end, values[-1]),
+        (0, 8),
+        textcoords="offset points",
+        ha="right",
+        color=_PLAIN,
+        fontsize=11,
+        fontweight="bold",
+    )
+    half = 50 * (read.high - read.low)
+    _interval(axes, end * 1.02, read, f"everhold says {100 * read.value:.1f} % ± {half:.1f}", above=False)
+    axes.set_ylim(0.44, max(values) + 0.03)
+    axes.set_xlabel("questions asked, each chosen after the last answer")
+    axes.set_ylabel("accuracy of the model")
+
+
+def _draw_search(axes: Any, found: Search) -> None:
+    best = np.maximum.accumulate(found.scores)
+    places = np.array([int(np.argmax(found.scores[: place + 1])) for place in range(len(best))])
+    tried = np.arange(1, len(best) + 1)
+    axes.set_title(f"the best of {len(best):,} models on {TEST_ROWS:,} test rows", fontsize=12, loc="left")
+    axes.plot(tried, best, color=_PLAIN, lw=3)
+    axes.plot(tried, found.truths[places], color=_TRUTH, ls="--", lw=1.4)
+    axes.annotate(
+        f"its plain test score: {100 * best[-1]:.1f} %",
+        (tried[-1] * 0.5, best[-1]),
+        (0, 8),
+        textcoords="offset points",
+        ha="right",
+        color=_PLAIN,
+        fontsize=11,
+        fontweight="bold",
+    )
+    axes.annotate(
+        f"truth: {100 * found.truths[places[-1]]:.1f} %",
+        (tried[-1] * 0.5, found.truths[places[-1]]),
+        (0, -6),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        color=_TRUTH,
+        fontsize=11,
+    )
+    said = f"everhold: {100 * found.score.low:.1f} to {100 * found.score.high:.1f} %"
+    _interval(axes, tried[-1] * 1.25, found.score, said, above=False)
+    axes.plot([tried[-1] * 1.7] * 2, found.fixed, color="#9ca3af", lw=3, solid_capstyle="butt")
+    axes.annotate(
+        "if all models had been\nfixed in advance",
+        (tried[-1] * 1.7, found.fixed[1]),
+        (0, 8),
+        textcoords="offset points",
+        ha="right",
+        color="#6b7280",
+        fontsize=9,
+    )
+    axes.set_xscale("log")
+    axes.set_ylim(min(found.score.low, found.fixed[0]) - 0.03, max(found.score.high, found.fixed[1]) + 0.03)
+    axes.set_xlabel("models tried")
+    axes.set_ylabel("accuracy of the best so far")
+
+
 def main(argv: list[str] | None = None) -> None:
-    """Run both scenes, print and draw the results, and replay them."""
+    """Run both scenes, print and draw the results, and replay the first."""
     parser = argparse.ArgumentParser(prog="everhold demo", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("out/demo.png"), help="file for the figure")
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args(argv)
     console = Console(highlight=False)
     console.print(
-        f"[bold]everhold demo[/bold]: {ROWS:,} private rows, {FEATURES:,} features, an analyst who asks about each of them "
-        "and builds a model from the answers. On noise it keeps every feature that the answers do not contradict, as people "
-        "do; on signal only those whose interval excludes one half.\n"
+        f"[bold]everhold demo[/bold]. First, {ROWS:,} private rows whose labels are coin flips. An analyst asks about "
+        f"{FEATURES:,} features and builds a model from those that look useful. Its accuracy is 50 %, whatever is in it.\n"
     )
     started = time.perf_counter()
-    traces: dict[str, tuple[Trace, Trace]] = {}
-    scenes: dict[str, Scene] = {}
-    holdouts: dict[str, tuple[eh.Holdout, list[eh.Answer]]] = {}
-    columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    noise = make_noise(given.seed)
+    total = FEATURES + FEATURES // CHECK_EVERY
+    columns = (TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    holdout = eh.Holdout(
+        {"x": noise.x, "y": noise.y},
+        prior=eh.Labels({"x": noise.train_x}, classes=np.array([-1, 1], dtype=np.int8)),
+        seed=given.seed,
+    )
+    answers: list[eh.Answer] = []
+
+    def ask(question: object) -> eh.Answer:
+        answers.append(holdout.ask(question))
+        return answers[-1]
+
     with Progress(*columns, console=console) as progress:
-        for name in ("noise", "signal"):
-            scene = make_scene(name, given.seed)
-            scenes[name] = scene
-            total = FEATURES + FEATURES // CHECK_EVERY
-            task = progress.add_task(f"{name}: plain holdout", total=total)
-            plain = run(scene, plain_holdout(scene), lambda task=task: progress.advance(task))  # type: ignore[misc]
+        traces = []
+        for name, way in (("plain holdout", plain_holdout(noise)), ("everhold", ask)):
+            task = progress.add_task(name, total=total)
+            traces.append(run(noise, way, lambda task=task: progress.advance(task)))  # type: ignore[misc]
             progress.update(task, completed=total)
-            holdout = eh.Holdout(
-                {"x": scene.x, "y": scene.y},
-                prior=eh.Labels({"x": scene.train_x}, classes=np.array([-1, 1], dtype=np.int8)),
-                seed=given.seed,
-            )
-            task = progress.add_task(f"{name}: everhold", total=total)
-            answers: list[eh.Answer] = []
+    again = holdout.replay(lambda: analyst(noise))
+    differing = sum(a != b for a, b in zip(answers, again, strict=True))
+    read = holdout.read(last_check(noise, answers))
 
-            def ask(question: object, holdout: eh.Holdout = holdout, answers: list[eh.Answer] = answers) -> eh.Answer:
-                answers.append(holdout.ask(question))
-                return answers[-1]
+    console.print(f"\nThen the best of {MODELS:,} models on {TEST_ROWS:,} test rows: chosen, and read.")
+    found = search_models(given.seed)
+    first = int(np.argmax(found.scores))
 
-            held = run(scene, ask, lambda task=task: progress.advance(task))  # type: ignore[misc]
-            progress.update(task, completed=total)
-            traces[name] = plain, held
-            holdouts[name] = holdout, answers
-
-    table = Table(title="The last model check of each session", title_justify="left")
-    for heading in ("labels", "asked through", "reported", "interval", "truth", ""):
+    table = Table(title="What is said of the last model, and what is true", title_justify="left")
+    for heading in ("", "by", "reported", "interval", "truth", ""):
         table.add_column(heading, justify="right" if heading in ("reported", "truth") else "left")
-    for name, (plain, held) in traces.items():
-        for who, trace in (("plain holdout", plain), ("everhold", held)):
-            inside = trace.low[-1] <= trace.truth[-1] <= trace.high[-1]
-            verdict = "[green]covers the truth[/green]" if inside else "[red]misses the truth[/red]"
-            table.add_row(
-                name,
-                who,
-                f"{100 * trace.reported[-1]:.1f} %",
-                f"{100 * trace.low[-1]:.1f} to {100 * trace.high[-1]:.1f} %",
-                f"{100 * trace.truth[-1]:.1f} %",
-                verdict,
-            )
+    plain = traces[0].answers[-1]
+    half = 1.96 * float(found.scores[first] * (1 - found.scores[first]) / TEST_ROWS) ** 0.5
+    score = float(found.scores[first])
+    lines = [
+        ("noise", "a plain holdout", plain.value, plain.low, plain.high, 0.5),
+        ("noise", "everhold, asked", answers[-1].value, answers[-1].low, answers[-1].high, 0.5),
+        ("noise", "everhold, read", read.value, read.low, read.high, 0.5),
+        (f"best of {MODELS:,}", "a plain holdout", score, score - half, score + half, float(found.truths[first])),
+        (
+            f"best of {MODELS:,}",
+            "everhold, read",
+            found.score.value,
+            found.score.low,
+            found.score.high,
+            float(found.truths[found.winner]),
+        ),
+    ]
+    for scene, who, value, low, high, truth in lines:
+        verdict = "[green]covers the truth[/green]" if low <= truth <= high else "[red]misses the truth[/red]"
+        ends = f"{100 * low:.1f} to {100 * high:.1f} %"
+        table.add_row(scene, who, f"{100 * value:.1f} %", ends, f"{100 * truth:.1f} %", verdict)
     console.print(table)
-
-    console.print("\nReplaying both sessions without the private rows …")
-    for name, (holdout, answers) in holdouts.items():
-        again = holdout.replay(lambda name=name: analyst(scenes[name]))  # type: ignore[misc]
-        differing = sum(a != b for a, b in zip(answers, again, strict=True))
-        console.print(
-            f"Replay of {name}, from {holdout.surprises} recorded surprises and without the private rows: {len(again):,} "
-            f"answers, {differing} differ."
-        )
-        if differing:
-            raise SystemExit(1)
-
-    console.print("\nReading the last model of each session: the private rows' own value, with a narrow interval.")
-    readings: dict[str, eh.Answer] = {}
-    for name, (holdout, answers) in holdouts.items():
-        read, truth = holdout.read(last_check(scenes[name], answers)), traces[name][1].truth[-1]
-        readings[name] = read
-        verdict = "[green]covers the truth[/green]" if truth in read.interval else "[red]misses the truth[/red]"
-        console.print(
-            f"  {name}: {100 * read.value:.1f} % in {100 * read.low:.1f} to {100 * read.high:.1f} % (asked: "
-            f"{100 * answers[-1].low:.1f} to {100 * answers[-1].high:.1f} %), truth {100 * truth:.1f} %, {verdict}"
-        )
-    draw(traces, readings, given.out)
+    console.print(
+        f"\nReplay from {holdout.surprises} recorded surprises, without the private rows: {len(again):,} answers, "
+        f"{differing} differ."
+    )
+    if differing:
+        raise SystemExit(1)
+    draw(traces[0], read, found, given.out)
     console.print(f"\nFigure: [bold]{given.out}[/bold]")
     study = given.out.with_name("demo.everhold")
     made = "Created" if make_demo_study(study) else "Found"
