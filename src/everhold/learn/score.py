@@ -58,8 +58,13 @@ class Score(Finding):
 
     def __str__(self) -> str:
         asked = "" if len(self.parts) == 1 else f"{len(self.parts)} questions, "
-        mark = ", surprise" if self.surprise else ""
-        return f"{self.metric} {self.value:.4g} in {self.interval} ({asked}round {self.round}{mark}, {self.spent:.1f} nats)"
+        kind = "private reading" if self.read else "surprise" if self.surprise else "forecast"
+        return f"{self.metric} {self.value:.4g} in {self.interval} ({asked}round {self.round}, {kind}, {self.spent:.1f} nats)"
+
+    @property
+    def read(self) -> bool:
+        """Whether it was read from the private rows; otherwise it is a forecast, or a surprise."""
+        return all(part.act != "ask" for part in self.parts)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
