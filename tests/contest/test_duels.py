@@ -167,7 +167,7 @@ def _acts(path):
 
 class TestSealed:
     def test_scores_do_not_depend_on_sealed_labels_and_the_last_ranking_on_nothing_else(self, tmp_path, labels):
-        sealed = made(tmp_path, labels, sealed=0.5)._sealed
+        sealed = made(tmp_path, labels, sealed=0.5).sealed_rows
         assert sealed.sum() == 500
         boards = []
         for number, flipped in enumerate((labels, np.where(sealed, 1 - labels, labels))):
@@ -203,7 +203,7 @@ class TestSealed:
         contest.close()
         place = tmp_path / "c.everhold.labels"
         kept = json.loads(place.read_text())
-        kept["labels"] = np.where(contest._sealed, 1 - labels, labels).tolist()
+        kept["labels"] = np.where(contest.sealed_rows, 1 - labels, labels).tolist()
         place.write_text(json.dumps(kept))
         with pytest.raises(eh.LedgerError, match="other labels than the contest was made with"):
             Contest(contest.path).submit("ann", right(labels, 0.7, 2))

@@ -64,8 +64,10 @@ _LAST_SHARE = 7 / 8
 class Contest:
     """A contest in a study's file.
 
-    Beside `path` lie the study's key, `<path>.contest.json` (the rules, public), `<path>.labels` (the hidden labels, for the
-    owner alone) and `<path>.submissions.jsonl` (what was sent, and what became of it).
+    `sealed_rows` says which rows only the last ranking uses; it is public.
+    Beside `path` lie the study's key, `<path>.contest.json` (the rules, public), `<path>.labels` (the hidden labels) and
+    `<path>.predictions` (what was scored), both for the owner alone, and `<path>.submissions.jsonl` (what was sent, and what
+    became of it).
 
     >>> import tempfile
     >>> rng = np.random.default_rng(0)
@@ -98,7 +100,7 @@ class Contest:
         self.last_stamps: FileStamps = ((0, 0), (0, 0))
         self._log = SubmissionLog(self._beside("submissions.jsonl"))
         self._reader = PredictionReader(self.rules, self.ids)
-        self._sealed = _sealed_rows(len(self.ids), self.rules.sealed, self.rules.seed)
+        self.sealed_rows = _sealed_rows(len(self.ids), self.rules.sealed, self.rules.seed)
         self._kept = PredictionStore(self._beside("predictions"))
         self._lock = RLock()
 
@@ -212,7 +214,7 @@ class Contest:
 
     def _test_set(self, labels: NDArray[Any]) -> TestSet:
         """Of the features only the rows' order matters: submissions say what they say of each."""
-        open_labels = labels[~self._sealed]
+        open_labels = labels[~self.sealed_rows]
         places = np.arange(len(open_labels), dtype=np.float64)[:, None]
         return TestSet.from_options(places, open_labels, self.rules.options(self.path))
 
@@ -240,7 +242,7 @@ class Contest:
             ) from None
         fits = len(labels) == len(self.ids)
         if self.rules.sealed_digest is not None and fits:
-            fits = _sealed_digest(kept.get("salt", ""), labels[self._sealed]) == self.rules.sealed_digest
+            fits = _sealed_digest(kept.get("salt", ""), labels[self.sealed_rows]) == self.rules.sealed_digest
         if not fits:
             raise LedgerError(
                 f"{self._beside('labels')} has other labels than the contest was made with. Restore it from a backup."
@@ -321,7 +323,7 @@ class Contest:
                     self._require_turn(entrant)
                 self._kept.keep(digest, values)  # before it is scored: whatever has a score can be in a duel
                 metric = find(self.rules.metric, self.rules.task)
-                score = test.score_named(held, metric, values[~self._sealed], name, entrant)
+                score = test.score_named(held, metric, values[~self.sealed_rows], name, entrant)
             except SubmissionRefused as refusal:
                 return self._log_submission(Submission(entrant, refusal.state, str(refusal)))
             except HoldoutClosed:
@@ -407,7 +409,7 @@ class Contest:
 
     def _rank(self, held: Holdout, entries: list[Entry], share: float, *, last: bool) -> dict[str, Any]:
         """Fix everything by public facts, record it, read the labels, record what is disclosed."""
-        rows = self._sealed if self.rules.sealed else np.ones(len(self.ids), dtype=bool)
+        rows = self.sealed_rows if self.rules.sealed else np.ones(len(self.ids), dtype=bool)
         names = {number: name for name, number in self._tally.names.items()}
         predictions = [self._kept.read(names[one.round].removeprefix(f"{MARK} "), one.name)[rows] for one in entries]
         span = self.rules.span
