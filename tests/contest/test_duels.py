@@ -7,13 +7,18 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 from typer.testing import CliRunner
 
 import everhold as eh
 from everhold.cli.main import app
+from everhold.contest.board import Rules
+from everhold.contest.board_html import board_html
 from everhold.contest.contest import Contest
 from everhold.contest.duels import Duels, duel_method
 from everhold.ledger.audit import audit
@@ -95,6 +100,7 @@ class TestFinish:
     def test_the_last_ranking(self, contest, labels):
         board = contest.finish()
         assert board.final
+        assert "Final ranks." in board_html(board)
         assert [place.entrant for place in board.places] == ["ann", "bob", "cid"]
         assert sets(board) == {"ann": (1, 1), "bob": (2, 2), "cid": (3, 3)}
         assert board.places[0].value == np.mean(right(labels, 0.80, 1) == labels), "the score itself: nothing follows"
@@ -265,10 +271,23 @@ class TestKilled:
         assert eh.Holdout.audit_file(contest.path).ok
 
 
+@pytest.mark.parametrize("metric", ["mean_absolute_error", "mean_squared_error"])
+@given(data=st.data())
+def test_no_lead_exceeds_the_public_reach(metric, data):
+    """Fan's bound needs it, and whatever the labels are the test must not fail on them."""
+    values = st.lists(st.floats(-2.0, 12.0), min_size=5, max_size=5).map(np.array)
+    first, second, labels = (data.draw(values) for _ in range(3))
+    rules = Rules("t", "regression", metric, [], 0.0, 10.0, "id", "prediction", 1, None, False, 1, 0.95, None)
+    plan = RankingPlan((1, 2), "fan", 5, Fraction(1, 2), False, True)
+    duels = Duels(plan, rules, [first, second], [0.9, 0.8], 8.0)
+    points = duels._points(labels.clip(0.0, 10.0), Path("x"))
+    reach, _ = duels._fan_settings(0, 1)
+    assert np.abs(points[0] - points[1]).max() <= reach
+    assert set(json.loads(duels.decide(labels.clip(0.0, 10.0), Path("x")))) == {"better", "sums"}
+
+
 class TestRecord:
     def plan(self, **more):
-        from fractions import Fraction
-
         return replace(RankingPlan((1, 2, 3), "mcnemar", 100, Fraction(7, 8), False, True), **more)
 
     def test_it_reads_back(self):
