@@ -19,6 +19,7 @@ NAMES = (
     "thresholdout",
     "tolerance",
     "searches",
+    "boards",
     "analyst",
     "server",
 )

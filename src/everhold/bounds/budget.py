@@ -39,6 +39,8 @@ class Budget:
     failure_probability: float
     code: Code = field(default_factory=Code)
     spending: Spending = field(default_factory=Spending)
+    sealed: Code = field(default_factory=Code)
+    """What was disclosed of sealed rows, which no ask or reading uses. They are independent of all others."""
 
     @property
     def nats(self) -> float:
@@ -58,7 +60,7 @@ class Budget:
 
     def quiet(self, asks: int = 1) -> Budget:
         """After quiet asks."""
-        return Budget(self.failure_probability, self.code.quiet(asks), self.spending)
+        return Budget(self.failure_probability, self.code.quiet(asks), self.spending, self.sealed)
 
     def surprised(self, nats: float) -> Budget:
         """After an ask that was a surprise, whose content costs so much."""
@@ -87,6 +89,18 @@ class Budget:
     def answered(self, yes: bool) -> Budget:
         """After one bit."""
         return replace(self, code=self.code.disclosed(ANSWERED_NATS).bit(yes))
+
+    def ranking_price(self, share: Fraction | None, *, sealed: bool) -> float:
+        """C of all one-sided verdicts of a ranking together; of sealed rows only what was disclosed of them counts."""
+        code = self.sealed if sealed else self.code
+        price = claim_price(self.failure_probability, code, self.spending.next(share), sides=1)
+        return min(price, _MOST_NATS)
+
+    def ranked(self, nats: float, share: Fraction | None, *, sealed: bool) -> Budget:
+        """After a ranking whose outcome costs so much. Its part of δ is spent, whatever it shows."""
+        if sealed:
+            return replace(self, sealed=self.sealed.disclosed(nats)).claimed(share)
+        return self.disclosed(nats).claimed(share)
 
     def judged(self, verdict: Literal["first", "second", "neither"], share: Fraction | None) -> Budget:
         """After a verdict. Its part of δ is spent, given or not."""

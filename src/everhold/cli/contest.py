@@ -56,6 +56,9 @@ def create(
     confidence: Annotated[float, typer.Option(help="Probability that all intervals are valid at the same time.")] = 0.95,
     half_width: Annotated[float | None, typer.Option(help="Promise this precision, and close when it is used up.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of the coins; drawn when left out.")] = None,
+    sealed: Annotated[
+        float, typer.Option(help="The part of the rows that only `contest finish` uses, for example 0.5.")
+    ] = 0.0,
 ) -> None:
     """Start a contest.
 
@@ -93,6 +96,7 @@ def create(
         confidence=confidence,
         half_width=half_width,
         seed=seed,
+        sealed=sealed,
         **settings,
     )
     say(f"Created {study}: {made.rules.title}, {len(ids):,} rows, scored by {made.rules.metric}.")
@@ -178,6 +182,43 @@ def board(
         places = [{key: value for key, value in asdict(place).items() if key != "when"} for place in found.places]
         unranked = [{"entrant": entrant, "reason": reason} for entrant, reason in found.unranked]
         typer.echo(json.dumps({"title": found.rules.title, "places": places, "unranked": unranked, "head": found.head}))
+    else:
+        say(str(found))
+
+
+@contest.command("duel")
+@guarded
+def duel(
+    study: ContestPath,
+    first: Annotated[str, typer.Argument(help="An entrant; who is first must not be chosen by the hidden labels.")],
+    second: Annotated[str, typer.Argument(help="Another entrant.")],
+    as_json: AsJson = False,
+) -> None:
+    """Certify that one entrant is better than another, by the rows on which they differ. Costs 0.7 nats either way.
+
+    Example:
+
+        everhold contest duel digits.everhold ann bob
+    """
+    found = Contest(study).duel(first, second)
+    if as_json:
+        typer.echo(json.dumps({"first": first, "second": second, "better": found}))
+    else:
+        say(f"{first} is certified better than {second}." if found else "Cannot tell: the rows do not show it.")
+
+
+@contest.command("finish")
+@guarded
+def finish(study: ContestPath, as_json: AsJson = False) -> None:
+    """End a contest: duels of all entrants at once, final ranks and scores. Nothing can be submitted afterwards.
+
+    Example:
+
+        everhold contest finish digits.everhold
+    """
+    found = Contest(study).finish()
+    if as_json:
+        typer.echo(json.dumps(found.to_dict()))
     else:
         say(str(found))
 

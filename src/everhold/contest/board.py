@@ -18,7 +18,7 @@ from everhold.queries.interval import Interval
 from everhold.queries.result import JsonResult
 
 if TYPE_CHECKING:
-    from everhold.contest.ranks import Standing
+    from everhold.contest.ranks import Entry, Standing
 
 __all__ = ["RANKS_SAY", "Board", "Place", "Rules", "State", "Submission"]
 
@@ -45,6 +45,8 @@ class Rules:
         max_per_day: submissions of one entrant within 24 hours; None: any number.
         ladder: show an entrant only what is clearly better than its best so far.
         seed, confidence, half_width: as for `eh.Holdout`.
+        sealed: the part of the rows that nothing is disclosed about before the last ranking.
+        sealed_digest: of their labels, with a salt, so that they cannot be exchanged.
     """
 
     title: str
@@ -61,6 +63,8 @@ class Rules:
     seed: int
     confidence: float
     half_width: float | None
+    sealed: float = 0.0
+    sealed_digest: str | None = None
 
     @property
     def larger_is_better(self) -> bool:
@@ -92,6 +96,7 @@ class Rules:
         return (
             f"With probability {self.confidence:g} all intervals and ranks on this board are valid at the same time, "
             "whatever was submitted: each interval covers the expected score over a fresh draw of labels for these rows."
+            + ("" if not self.sealed else f" {self.sealed:.0%} of the rows are sealed: only the final ranking uses them.")
         )
 
 
@@ -160,7 +165,7 @@ class Place:
     when: str
 
     @classmethod
-    def of(cls, standing: Standing, score: Score, others: int, submissions: int, when: str) -> Place:
+    def of(cls, standing: Standing, score: Entry, others: int, submissions: int, when: str) -> Place:
         """A line from where an entry stands and what it scored."""
         ranks = (standing.rank, standing.best, standing.worst, standing.beats, others)
         return cls(*ranks, standing.name, score.value, score.low, score.high, score.round, submissions, when)
@@ -186,6 +191,8 @@ class Board:
     unranked: tuple[tuple[str, str], ...]
     head: str
     spent: float
+    final: bool = False
+    """Whether the contest has ended with its last ranking."""
 
     def to_dict(self, *, whole: bool = True) -> dict[str, Any]:
         """Everything, ready for JSON; not whole: without what would reveal submissions that the ladder does not show."""
@@ -196,12 +203,13 @@ class Board:
             "places": [asdict(place) for place in self.places],
             "unranked": [{"entrant": entrant, "reason": reason} for entrant, reason in self.unranked],
             "reveals": self.rules.reveals,
+            "final": self.final,
             "head": self.head if whole else None,
             "spent": self.spent if whole else None,
         }
 
     def to_csv(self) -> str:
-        """The lines of the board as CSV, best first."""
+        """The lines of the board as CSV, best first. A data frame takes `board.to_dict()["places"]`."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         names = [field.name for field in fields(Place)]
@@ -219,7 +227,7 @@ class Board:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.rules.title} ({self.rules.metric})",
+            f"{self.rules.title} ({self.rules.metric}){', final' if self.final else ''}",
             "",
             f"{'rank':>9}  {'entrant':<24} {'score':>8}  {'interval':<18} certified better than",
         ]

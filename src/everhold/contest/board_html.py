@@ -53,7 +53,7 @@ def board_html(board: Board) -> str:
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
         f"<title>{escape(board.rules.title)}</title><style>{_STYLE}</style></head><body><h1>{escape(board.rules.title)}</h1>"
-        f"<p class='note'>Scored by {escape(board.rules.metric)}, "
+        f"<p class='note'>{'Final ranks. ' if board.final else ''}Scored by {escape(board.rules.metric)}, "
         f"{'larger' if board.rules.larger_is_better else 'smaller'} is better. {escape(RANKS_SAY)}</p>"
         f"<div class='wide'>{board_table(board)}</div>"
         f"<p class='note'>{escape(board.rules.reveals)}</p>"

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -20,19 +22,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.contest.board import Board, Place, Rules, Submission
+from everhold.contest.duels import Duels, duel_method
 from everhold.contest.predictions import MalformedPredictions, PredictionReader, SubmissionRefused
+from everhold.contest.predictions_store import PredictionStore, digest_of
 from everhold.contest.submissions import SubmissionLog
 from everhold.contest.tally import MARK, Entrant, Tally, beyond_doubt
-from everhold.errors import DataError, LedgerError, PrecisionExhausted, QuestionError, SettingError
+from everhold.errors import (
+    DataError,
+    HoldoutClosed,
+    LedgerError,
+    PrecisionExhausted,
+    QuestionError,
+    SettingError,
+    did_you_mean,
+)
 from everhold.learn.metrics import Task, find
 from everhold.learn.testset import TestSet
 from everhold.ledger.files import write_atomic
+from everhold.ledger.ranking import RankingPlan
 from everhold.ledger.reader import logged_round, read_study
-from everhold.queries.rng import fresh_seed
+from everhold.ledger.rounds import ActStart
+from everhold.queries.rng import fresh_seed, stream_rng
+from everhold.session.acts import as_share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.contest.ranks import Entry
     from everhold.learn.score import Score
     from everhold.session.holdout import Holdout
 
@@ -41,12 +57,17 @@ __all__ = ["Board", "Contest", "FileStamps", "MalformedPredictions", "Place", "R
 FileStamps = tuple[tuple[int, int], tuple[int, int]]
 """Time of change and size of a contest's study and of its log."""
 
+_LAST_SHARE = 7 / 8
+"""Of what is left of the failure probability: the rest is for a last ranking that was interrupted and is made again."""
+
 
 class Contest:
     """A contest in a study's file.
 
-    Beside `path` lie the study's key, `<path>.contest.json` (the rules, public), `<path>.labels` (the hidden labels, for the
-    owner alone) and `<path>.submissions.jsonl` (what was sent, and what became of it).
+    `sealed_rows` says which rows only the last ranking uses; it is public.
+    Beside `path` lie the study's key, `<path>.contest.json` (the rules, public), `<path>.labels` (the hidden labels) and
+    `<path>.predictions` (what was scored), both for the owner alone, and `<path>.submissions.jsonl` (what was sent, and what
+    became of it).
 
     >>> import tempfile
     >>> rng = np.random.default_rng(0)
@@ -79,6 +100,8 @@ class Contest:
         self.last_stamps: FileStamps = ((0, 0), (0, 0))
         self._log = SubmissionLog(self._beside("submissions.jsonl"))
         self._reader = PredictionReader(self.rules, self.ids)
+        self.sealed_rows = _sealed_rows(len(self.ids), self.rules.sealed, self.rules.seed)
+        self._kept = PredictionStore(self._beside("predictions"))
         self._lock = RLock()
 
     def _beside(self, what: str) -> Path:
@@ -105,6 +128,7 @@ class Contest:
         confidence: float = 0.95,
         half_width: float | None = None,
         seed: int | None = None,
+        sealed: float = 0.0,
     ) -> Contest:
         """Start a contest. The features are public: publish them beside it, with the same ids.
 
@@ -120,6 +144,8 @@ class Contest:
             most_bytes, max_per_day: limits.
             ladder: show an entrant only what is clearly better than its best so far (Blum and Hardt 2015).
             confidence, half_width, seed: as for `eh.Holdout`.
+            sealed: the part of the rows, drawn at random, that is kept for the last ranking (`finish`). Scores before it
+                are about the other rows. 0.5 makes final ranks independent of what the contest disclosed.
         """
         found = find(metric or ("accuracy" if task == "classification" else "mean_absolute_error"), task)
         if found.loss is None or found.output == "probabilities":
@@ -131,6 +157,8 @@ class Contest:
             raise SettingError(f"most_bytes is {most_bytes!r}. Expected at least 1: the bytes that a submission may have.")
         if max_per_day is not None and max_per_day < 1:
             raise SettingError(f"max_per_day is {max_per_day!r}. Expected at least 1, or None for any number.")
+        if not 0.0 <= sealed <= 0.9:
+            raise SettingError(f"sealed is {sealed!r}. Expected a part of the rows between 0 and 0.9, for example 0.5.")
         place = Path(path)
         if place.exists() or _beside(place, "contest.json").exists():
             raise LedgerError(f"{place} exists already. Choose another name, or open it with Contest({str(place)!r}).")
@@ -143,6 +171,8 @@ class Contest:
                 f"there are {len(labels):,} labels and {len(names):,} ids, {len(set(names)):,} of them different. Expected "
                 "as many ids as labels, each once."
             )
+        salt = os.urandom(16).hex()
+        drawn = fresh_seed() if seed is None else seed
         rules = Rules(
             title=title,
             task=task,
@@ -155,12 +185,14 @@ class Contest:
             most_bytes=most_bytes,
             max_per_day=max_per_day,
             ladder=ladder,
-            seed=fresh_seed() if seed is None else seed,
+            seed=drawn,
             confidence=confidence,
             half_width=half_width,
+            sealed=float(sealed),
+            sealed_digest=_sealed_digest(salt, labels[_sealed_rows(len(labels), sealed, drawn)]) if sealed else None,
         )
         try:
-            hidden = json.dumps({"labels": labels.tolist()})
+            hidden = json.dumps({"labels": labels.tolist(), "salt": salt})
             shown = json.dumps({**asdict(rules), "ids": names}, ensure_ascii=False)
         except TypeError:
             raise SettingError(
@@ -180,8 +212,9 @@ class Contest:
 
     def _test_set(self, labels: NDArray[Any]) -> TestSet:
         """Of the features only the rows' order matters: submissions say what they say of each."""
-        places = np.arange(len(labels), dtype=np.float64)[:, None]
-        return TestSet.from_options(places, labels, self.rules.options(self.path))
+        open_labels = labels[~self.sealed_rows]
+        places = np.arange(len(open_labels), dtype=np.float64)[:, None]
+        return TestSet.from_options(places, open_labels, self.rules.options(self.path))
 
     def open(self) -> None:
         """Find out whether the hidden labels are there and fit the study. Submissions do so by themselves."""
@@ -190,17 +223,29 @@ class Contest:
 
     def _opened(self) -> TestSet:
         if self._test is None:
-            try:
-                labels = np.array(json.loads(self._beside("labels").read_text(encoding="utf-8"))["labels"])
-            except (ValueError, KeyError, TypeError):
-                raise LedgerError(f"{self._beside('labels')} cannot be read as this contest's labels.") from None
-            except FileNotFoundError:
-                raise LedgerError(
-                    f"{self._beside('labels')} is missing: only the owner of the contest can score. The board can be read "
-                    "without it."
-                ) from None
-            self._test = self._test_set(labels)
+            self._test = self._test_set(self._labels())
         return self._test
+
+    def _labels(self) -> NDArray[Any]:
+        """The hidden labels; sealed ones are those that the contest was made with."""
+        try:
+            kept = json.loads(self._beside("labels").read_text(encoding="utf-8"))
+            labels = np.array(kept["labels"])
+        except (ValueError, KeyError, TypeError):
+            raise LedgerError(f"{self._beside('labels')} cannot be read as this contest's labels.") from None
+        except FileNotFoundError:
+            raise LedgerError(
+                f"{self._beside('labels')} is missing: only the owner of the contest can score. The board can be read "
+                "without it."
+            ) from None
+        fits = len(labels) == len(self.ids)
+        if self.rules.sealed_digest is not None and fits:
+            fits = _sealed_digest(kept.get("salt", ""), labels[self.sealed_rows]) == self.rules.sealed_digest
+        if not fits:
+            raise LedgerError(
+                f"{self._beside('labels')} has other labels than the contest was made with. Restore it from a backup."
+            )
+        return labels
 
     @contextmanager
     def _turn(self) -> Iterator[tuple[TestSet, Holdout]]:
@@ -233,6 +278,7 @@ class Contest:
         journal = held.journal
         new = range(self._tally.rounds + 1, len(journal) + 1)
         self._tally.add(logged_round(journal[number], journal.asked_by(number)) for number in new)
+        self._tally.add_rankings(act.done.result or None for act, _ in journal.acts if act.begun.kind == "rank")
         self._log.read()
         if self._log.highest > len(journal):
             raise LedgerError(
@@ -264,16 +310,21 @@ class Contest:
             return self._log_submission(Submission(entrant, "malformed", str(error), row=error.row, column=error.column))
         except SubmissionRefused as refusal:
             return self._log_submission(Submission(entrant, refusal.state, str(refusal)))
-        digest = hashlib.sha256(json.dumps([str(one) for one in values.tolist()]).encode()).hexdigest()
+        digest = digest_of(values)
         name = f"{MARK} {digest}"
         with self._turn() as (test, held):
             repeated = name in self._tally.names
             try:
                 if not repeated:  # what was scored before is returned again at any time
                     self._require_turn(entrant)
-                score = test.score_named(held, find(self.rules.metric, self.rules.task), values, name, entrant)
+                self._kept.keep(digest, values)  # before it is scored: whatever has a score can be in a duel
+                metric = find(self.rules.metric, self.rules.task)
+                score = test.score_named(held, metric, values[~self.sealed_rows], name, entrant)
             except SubmissionRefused as refusal:
                 return self._log_submission(Submission(entrant, refusal.state, str(refusal)))
+            except HoldoutClosed:
+                said = "the contest has ended, and its final ranks are on the board."
+                return self._log_submission(Submission(entrant, "closed", said))
             except PrecisionExhausted as refusal:
                 return self._log_submission(Submission(entrant, "closed", f"the contest has ended: {refusal}"))
             found = self._judge(entrant, score, repeated=repeated)
@@ -314,6 +365,65 @@ class Contest:
         self._log.add(submission.entrant, submission.state, submission.reason, number)
         return submission
 
+    # duels ---------------------------------------------------------------------------------------------------------
+
+    def duel(self, first: str, second: str, *, share: float = 1 / 16) -> bool:
+        """Whether the first entrant's best is certified to be better than the second's, by the rows on which they differ.
+
+        It costs all later intervals 0.7 nats, whatever comes out, and a part of the failure probability. With sealed rows
+        there are no duels before the last ranking.
+
+        Args:
+            first, second: entrants on the board. Choose who is first by public facts.
+            share: of what is left of the failure probability.
+        """
+        if self.rules.sealed:
+            raise SettingError("this contest has sealed rows, which are judged once, by contest.finish().")
+        with self._turn() as (_, held):
+            entries = {one.name: one for one in self._tally.entries()}
+            for name in (first, second):
+                if name not in entries:
+                    raise QuestionError(f"there is no entrant {name!r} on the board.{did_you_mean(name, entries)}")
+            if first == second:
+                raise QuestionError("a duel is between two entrants. Expected two names.")
+            result = self._rank(held, [entries[first], entries[second]], share, last=False)
+            return bool(result["beaten"][0])
+
+    def finish(self) -> Board:
+        """End the contest: one last ranking by duels of all entrants, and everybody's score on the rows that are judged.
+
+        Nothing is disclosed afterwards, so all duels share one price: that of all pairs, and of what the contest has
+        disclosed of these rows before. Of sealed rows that is nothing. Later submissions are refused.
+        """
+        with self._turn() as (_, held):
+            if self._tally.final is None:
+                entries = self._tally.entries()
+                if not entries:
+                    raise QuestionError("nobody is on the board yet, so there is nothing to rank.")
+                self._rank(held, entries, _LAST_SHARE, last=True)
+        return self.board()
+
+    def _rank(self, held: Holdout, entries: list[Entry], share: float, *, last: bool) -> dict[str, Any]:
+        """Fix everything by public facts, record it, read the labels, record what is disclosed."""
+        rows = self.sealed_rows if self.rules.sealed else np.ones(len(self.ids), dtype=bool)
+        names = {number: name for name, number in self._tally.names.items()}
+        predictions = [self._kept.read(names[one.round].removeprefix(f"{MARK} "), one.name)[rows] for one in entries]
+        span = self.rules.span
+        shares = [one.value / span if self.rules.larger_is_better else 1.0 - one.value / span for one in entries]
+        part = as_share(share) or Fraction(1, 16)
+        numbers = tuple(one.round for one in entries)
+        method = duel_method(self.rules)
+        plan = RankingPlan(numbers, method, int(rows.sum()), part, bool(self.rules.sealed), last)
+        labels = self._labels()[rows]
+
+        def decide() -> str:
+            return Duels(plan, self.rules, predictions, shares, plan.price(held.budget)).decide(labels, self.path)
+
+        start = ActStart("rank", plan.asked, plan.options)
+        result = held.session.perform(start, decide, request_id=None, who=None)
+        self._count(held)
+        return result
+
     # the board -----------------------------------------------------------------------------------------------------
 
     def log(self) -> list[dict[str, Any]]:
@@ -325,6 +435,7 @@ class Contest:
         file = read_study(self.path)
         tally = Tally(self.rules)
         tally.add(file.rounds)
+        tally.add_rankings(act.result for act in file.acts if act.act == "rank")
         return self._board(tally, str(file.head), file.spent)
 
     def standing(self) -> tuple[Board, Holdout]:
@@ -339,11 +450,23 @@ class Contest:
     def _board(self, tally: Tally, head: str, spent: float) -> Board:
         self._log.read()
         silent = {who: said for who, said in self._log.last_outcome.items() if who not in tally.entrants}
-        return Board(self.rules, tuple(tally.places()), tuple(silent.items()), head, spent)
+        final = tally.final is not None
+        return Board(self.rules, tuple(tally.places()), tuple(silent.items()), head, spent, final)
 
 
 def _beside(place: Path, what: str) -> Path:
     return place.with_name(f"{place.name}.{what}")
+
+
+def _sealed_rows(count: int, sealed: float, seed: int) -> NDArray[np.bool_]:
+    """Which rows are sealed: drawn at random, whatever their labels are."""
+    rows = np.zeros(count, dtype=bool)
+    rows[stream_rng(seed, "sealed").permutation(count)[: round(sealed * count)]] = True
+    return rows
+
+
+def _sealed_digest(salt: str, labels: NDArray[Any]) -> str:
+    return hashlib.sha256(json.dumps([salt, labels.tolist()]).encode()).hexdigest()
 
 
 def _file_stamp(place: Path) -> tuple[int, int]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from everhold.contest.board import Place
-from everhold.contest.ranks import Entry, standings
+from everhold.contest.ranks import Entry, Standing, standings
 from everhold.learn.score import Score
 
 if TYPE_CHECKING:
@@ -50,6 +52,16 @@ class Tally:
         self.entrants: dict[str, Entrant] = {}
         self.names: dict[str, int] = {}
         self.rounds = 0
+        self.rankings: list[dict[str, Any]] = []
+
+    @property
+    def final(self) -> dict[str, Any] | None:
+        """The last ranking, if the contest has ended with one."""
+        return next((one for one in self.rankings if one["last"]), None)
+
+    def add_rankings(self, results: Iterable[dict[str, Any] | None]) -> None:
+        """Take over what rankings returned, all of them; None where one was interrupted."""
+        self.rankings = [one for one in results if one is not None]
 
     def add(self, rounds: Iterable[LoggedRound]) -> None:
         """Count the rounds that follow."""
@@ -68,17 +80,44 @@ class Tally:
                 if mine.best is None or self.sign * score.value > self.sign * mine.best[0].value:
                     mine.best = score, one.time
 
+    def entries(self) -> list[Entry]:
+        """What is ranked now, in the order of the board: every entrant's best that is shown."""
+        found = {one.name: one for one in self._entries()}
+        return [found[standing.name] for standing in self._standings(list(found.values()))]
+
+    def _entries(self) -> list[Entry]:
+        best = [(name, one.best[0]) for name, one in self.entrants.items() if one.best is not None]
+        final = self.final
+        if final is None:
+            return [Entry(name, one.value, one.low, one.high, one.round) for name, one in best]
+        scores = dict(zip(final["rounds"], final["scores"], strict=True))
+        return [Entry(name, *self._in_metric(*scores[one.round]), one.round) for name, one in best]
+
+    def _in_metric(self, value: float, low: float, high: float) -> tuple[float, float, float]:
+        """Points as shares, in the metric's own units."""
+        span = self._rules.span
+        if self.sign < 0:
+            value, low, high = 1.0 - value, 1.0 - high, 1.0 - low
+        return span * value, span * low, span * high
+
+    def _standings(self, entries: list[Entry]) -> list[Standing]:
+        place = {one.round: number for number, one in enumerate(entries)}
+        duels = np.zeros((len(entries), len(entries)), dtype=bool) if self.rankings else None
+        for ranking in self.rankings if duels is not None else ():
+            if self.final is not None and self.final["sealed"] and not ranking["last"]:
+                continue  # about other rows
+            for first, beaten in zip(ranking["rounds"], ranking["beaten"], strict=True):
+                for second in beaten:
+                    if duels is not None and first in place and second in place:
+                        duels[place[first], place[second]] = True
+        return standings(entries, larger_is_better=self._rules.larger_is_better, duels=duels)
+
     def places(self) -> list[Place]:
-        """The board's lines, with rank sets from the intervals."""
-        best = {name: one.best for name, one in self.entrants.items() if one.best is not None}
-        entries = [Entry(name, score.value, score.low, score.high, score.round) for name, (score, _) in best.items()]
-        return [
-            Place.of(
-                standing,
-                best[standing.name][0],
-                len(best) - 1,
-                self.entrants[standing.name].sent,
-                best[standing.name][1],
-            )
-            for standing in standings(entries, larger_is_better=self._rules.larger_is_better)
-        ]
+        """The board's lines, with rank sets from intervals and duels."""
+        found = {one.name: one for one in self._entries()}
+        lines = []
+        for standing in self._standings(list(found.values())):
+            one, entrant = found[standing.name], self.entrants[standing.name]
+            when = "" if entrant.best is None else entrant.best[1]
+            lines.append(Place.of(standing, one, len(found) - 1, entrant.sent, when))
+        return lines

@@ -59,7 +59,9 @@ class Score(Finding):
     def __str__(self) -> str:
         asked = "" if len(self.parts) == 1 else f"{len(self.parts)} questions, "
         kind = "private reading" if self.read else "surprise" if self.surprise else "forecast"
-        return f"{self.metric} {self.value:.4g} in {self.interval} ({asked}round {self.round}, {kind}, {self.spent:.1f} nats)"
+        return (
+            f"{self.metric} {self.value:.4g} in {self.interval} ({asked}round {self.round}, {kind}, {self.spent:.1f} nats)"
+        )
 
     @property
     def read(self) -> bool:

@@ -23,6 +23,7 @@ _KINDS = {
     "best_of": "choice: the largest on the private rows",
     "is_better": "one bit: larger on the private rows",
     "compare": "certified verdict",
+    "rank": "certified ranking",
     "certify": "certificate: a narrower interval of an earlier answer",
     "close": "the last act",
     "read": "private reading",
@@ -36,6 +37,7 @@ _WORDS = {
     "best_of": "choice",
     "is_better": "one bit",
     "compare": "verdict",
+    "rank": "ranking",
     "certify": "certificate",
 }
 
@@ -56,7 +58,8 @@ class LoggedAct(JsonResult):
 
     Attributes:
         number: its place in the log, the first being 1.
-        act: 'best_of', 'is_better', 'compare' or 'certify'; 'close' where nothing was read; 'read' where it was interrupted.
+        act: 'best_of', 'is_better', 'compare', 'rank' or 'certify'; 'close' where nothing was read; 'read' where it was
+            interrupted.
         question: what was asked, in words.
         result: what was returned, as JSON; None where the act was interrupted, which is charged.
         after: how many rounds there were before it.
@@ -118,6 +121,9 @@ class LoggedAct(JsonResult):
             return "yes" if self.result["yes"] else "no"
         if self.act == "compare":
             return Judgement.from_dict(self.result).verdict
+        if self.act == "rank":
+            pairs = len(self.result["rounds"]) * (len(self.result["rounds"]) - 1) // 2
+            return f"{sum(map(len, self.result['beaten'])):,} of {pairs:,} duels decided"
         return "" if self._certified is None else f"{self._certified.value:.4g}"
 
     @property
@@ -166,6 +172,8 @@ def _said(past: RecordedAct) -> str:
     asked = [_question(one) for one in begun.asked]
     if begun.kind == "best_of":
         return f"the largest of: {'; '.join(asked)}"
+    if begun.kind == "rank":
+        return f"duels between the entries of {', '.join(asked)}"
     if begun.kind == "certify":
         return f"a certificate for {asked[0]}"
     if begun.kind in ("is_better", "compare") and len(asked) == 2:
@@ -182,7 +190,7 @@ def _question(asked: dict[str, Any]) -> str:
         leads = [str(given[name]) for name in _LEADS if name in given]
         others = [f"{name} {value}" for name, value in sorted(given.items()) if name not in _LEADS]
         return f"{asked['name']}({', '.join([*leads, *others])})"
-    if kind == "round":
+    if kind in ("round", "entry"):
         return f"round {asked['round']:,}"
     if "text" not in asked:
         return asked.get("name") or "values given as arrays"

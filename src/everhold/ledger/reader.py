@@ -15,7 +15,7 @@ from everhold.ledger.logged_act import LoggedAct, in_order, kind_word, logged_ac
 from everhold.ledger.rounds import RecordedAct
 from everhold.ledger.store import Head, Store
 from everhold.ledger.study import Study
-from everhold.ledger.walk import price_act
+from everhold.ledger.walk import is_last, price_act
 from everhold.queries.answer import Answer
 from everhold.queries.interval import Interval
 from everhold.queries.result import JsonResult, ends_from, number_or_null
@@ -387,7 +387,7 @@ def read_study(path: str | Path) -> StudyFile:
                     raise LedgerError("an act in the ledger ends that never began.")
                 _, budget = price_act(budget, begun[0], entry.done.outcome, interrupted=entry.done.interrupted)
                 acts.append(logged_act(RecordedAct(begun[0], entry.done, len(rounds)), begun[1]))
-                closed = closed or begun[0].kind == "close"
+                closed = closed or (is_last(begun[0]) and (begun[0].kind == "close" or not entry.done.interrupted))
                 continue
             rounds.append(logged_round(entry.round, entry.asked_by))
             budget = _after(budget, entry.round)

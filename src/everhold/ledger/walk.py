@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic
 
 from everhold.errors import QuestionError, ReplayError, SettingError
+from everhold.ledger.ranking import RankingPlan
 from everhold.ledger.rounds import ActStart, Digest, RecordedAct, Round
 from everhold.queries.act import ASK
 from everhold.queries.disclosed import Choice, Decision, Judgement
@@ -29,6 +30,7 @@ __all__ = [
     "RoundMissing",
     "Step",
     "act_result",
+    "is_last",
     "narrowed_answer",
     "price_act",
     "propose",
@@ -124,8 +126,13 @@ def replay_act(mechanism: Mechanism[Any], past: RecordedAct, rounds: Sequence[Ro
     if result != done.result:
         raise ReplayError(f"the act {begun.kind!r} after round {past.after} replays as {result}, recorded was {done.result}")
     mechanism.pay(budget)
-    if begun.kind == "close" and not done.interrupted:
+    if is_last(begun) and not done.interrupted:
         mechanism.shut()
+
+
+def is_last(begun: ActStart) -> bool:
+    """Whether no private row is read after it."""
+    return begun.kind == "close" or (begun.kind == "rank" and begun.options.get("last") is True)
 
 
 def act_result(
@@ -138,6 +145,11 @@ def act_result(
         return Decision(outcome, price).to_dict()
     if begun.kind == "compare":
         return Judgement(outcome, price).to_dict()
+    if begun.kind == "rank":
+        plan = RankingPlan.read(begun)
+        if not all(1 <= number <= len(rounds) for number in plan.rounds):
+            raise ValueError("a round that is not there")
+        return plan.result(outcome, price)
     if begun.kind == "certify":
         number = begun.asked[0]["round"]
         if not 1 <= number <= len(rounds):
@@ -185,6 +197,9 @@ def price_act(budget: Budget, begun: ActStart, outcome: object, *, interrupted: 
         if outcome not in ("first", "second", "neither"):
             raise ValueError("a verdict that is not known")
         return price, budget.judged(outcome, share)
+    if begun.kind == "rank":
+        plan = RankingPlan.read(begun)
+        return plan.price(budget), plan.charge(budget, outcome, interrupted=interrupted)
     if begun.kind == "certify":
         return budget.claim_price(share), budget.claimed(share)
     if begun.kind == "close" and not begun.asked:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.contest.contest import Contest, FileStamps
 from everhold.errors import EverholdError, LedgerError
+from everhold.ledger.logged_act import logged_act
 from everhold.ledger.reader import LoggedRound, StudyFile, logged_round, read_study
 from everhold.ledger.store import Head
 from everhold.server.study_writer import Progress
@@ -103,9 +104,12 @@ class ContestWriter:
         for number in range(len(self._rounds) + 1, len(journal) + 1):
             self._rounds.append(logged_round(journal[number], journal.asked_by(number)))
         count, head, budget = len(journal), Head.parse(held.head), held.budget
+        acts = tuple(logged_act(act, at) for act, at in journal.acts)
 
         def file_so_far() -> StudyFile:
-            return StudyFile(self.path, self.study, tuple(self._rounds[:count]), (), head, budget)
+            return StudyFile(
+                self.path, self.study, tuple(self._rounds[:count]), (), head, budget, acts=acts, closed=board.final
+            )
 
         return _View(board, file_so_far, stamps)
 

@@ -350,6 +350,7 @@ class BoardOut(BaseModel):
     places: list[PlaceOut]
     unranked: list[_Unranked]
     reveals: str
+    final: bool = Field(description="Whether the contest has ended with its last ranking.")
     head: str | None = Field(description="Null where a contest keeps it from entrants.")
     spent: float | None
 
@@ -371,6 +372,8 @@ class ContestOut(BaseModel):
     ladder: bool
     confidence: float
     half_width: float | None
+    sealed: float = Field(description="The part of the rows that only the last ranking uses.")
+    sealed_digest: str | None
     reveals: str
     ids: list[str]
 

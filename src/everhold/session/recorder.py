@@ -27,7 +27,7 @@ from everhold.ledger.codec import (
     read_entry,
 )
 from everhold.ledger.rounds import ActEnd, ActStart, RecordedAct, RecordedFinding, Round, to_record
-from everhold.ledger.walk import act_result, price_act, propose, walk
+from everhold.ledger.walk import act_result, is_last, price_act, propose, walk
 from everhold.queries.act import Act
 from everhold.queries.protocol import NOTHING, ActingMechanism, P
 from everhold.session.names import identity
@@ -263,7 +263,7 @@ class Recorder(Generic[P]):
             price, budget = price_act(mechanism.budget, start, outcome)
             result = act_result(mechanism, start, outcome, price, list(self.journal))
             mechanism.pay(budget)
-            if start.kind == "close":
+            if is_last(start):
                 mechanism.shut()
             self.journal.end(ActEnd(outcome, result), at)
             self.journal.flush()
