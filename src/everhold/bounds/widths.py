@@ -23,10 +23,9 @@ __all__ = ["Table", "Way", "advice", "ways"]
 GROUP = 10
 """The second column is about a group of one row in so many."""
 
-_FINEST, _BATCH = Fraction(1, 32), Fraction(1, 4)  # cells of the last act, of a large batch and after a choice
-_AFTER_A_CHOICE = 2.0
+_FINEST, _BATCH = Fraction(1, 32), Fraction(1, 4)  # cells of the last act and of a large batch, in deviations
 _LARGE_BATCH = 8
-_WIDEST = 2.5
+_WIDEST, _WIDEST_CHOSEN = 2.5, 0.4  # cells, and those of the first reading after a choice, in the private rows' deviations
 _MARGIN, _START = 1.05, 1.03  # of the foreseen distance, of an ask and of a reading
 _MOST_READS = 1000
 _SAYS_NOTHING = 0.45
@@ -177,10 +176,9 @@ def _contained(table: Table, nats: float, noise: float) -> float:
     return min(noise * _spread(table) + _exact(table.rows, nats) * more, 0.5)
 
 
-def _read(table: Table, before: Budget, number: int, name: str, purpose: Purpose = "read", call: str = "read(q)") -> Way:
+def _read(table: Table, before: Budget, number: int, name: str, purpose: Purpose = "read") -> Way:
     """A reading, the `number`-th of its session."""
-    fine = _BATCH if number == 1 and before.nats > _AFTER_A_CHOICE else _fine(number)
-    return _measured(table, before.claim_price(), fine, name, call, purpose)
+    return _measured(table, before.claim_price(), _fine(number), name, "read(q)", purpose)
 
 
 def _one_by_one(table: Table, start: Budget, reads: int, purpose: Purpose) -> Way:
@@ -204,16 +202,19 @@ def _chosen(table: Table, start: Budget, candidates: int, generations: int) -> l
     said = f"the best of {candidates:,}" + (f" in {generations:,} generations" if generations > 1 else "")
     price, call = budget.claim_price(Fraction(1)), "best_of([...]); close([...])"
     last = _measured(table, price, _FINEST, f"{said}, then close", call, "best")
-    return [_read(table, budget, 1, f"{said}, then read", "best", "best_of([...]); read(q)"), last]
+    price, call, name = budget.claim_price(), "best_of([...]); read(q)", f"{said}, then read"
+    return [_measured(table, price, _fine(1), name, call, "best", _WIDEST_CHOSEN), last]
 
 
-def _measured(table: Table, nats: float, fine: Fraction, name: str, call: str, purpose: Purpose) -> Way:
+def _measured(
+    table: Table, nats: float, fine: Fraction, name: str, call: str, purpose: Purpose, widest: float = _WIDEST
+) -> Way:
     """A private value to its cell, with the interval of the cell."""
     group = table.part(GROUP)
-    n, cell = table.rows, _cell(table, fine)
+    n, cell = table.rows, _cell(table, fine, widest)
     low, high = binomial_interval(max(ceil(n * (0.5 - cell / 2)), 0), max(ceil(n * (0.5 + cell / 2)) - 1, 0), n, nats)
     more = 2.0 ** (1 / 64) if fine == _FINEST else _START
-    within = min(_cell(group, fine) / 2 + more * _exact(group.rows, nats), 0.5)
+    within = min(_cell(group, fine, widest) / 2 + more * _exact(group.rows, nats), 0.5)
     return Way(name, call, nats, 0.5 * (high - low), within, purpose)
 
 
@@ -241,8 +242,8 @@ def _fine(number: int) -> Fraction:
     return Fraction(min(number, 3), 2)
 
 
-def _cell(table: Table, fine: Fraction) -> float:
-    return min(float(fine) * _spread(table), _WIDEST * _radius(0.5 / table.rows))
+def _cell(table: Table, fine: Fraction, widest: float = _WIDEST) -> float:
+    return min(float(fine) * _spread(table), widest * _radius(0.5 / table.rows))
 
 
 def _spread(table: Table) -> float:

@@ -114,7 +114,7 @@ class Winner(JsonResult):
         return self.entry.params
 
     def __str__(self) -> str:
-        among = f"entry {self.entry.number} of {self.entries:,}, {self.entry.name}"
+        among = f"entry {self.entry.number}, the best of {self.entries:,}, {self.entry.name}"
         return f"{among}: {'not read' if self.score is None else self.score}"
 
     def __repr__(self) -> str:

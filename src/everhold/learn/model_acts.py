@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Group", "ModelActs", "outputs_of"]
 
+_LEAD = 2.0  # standard errors of the difference by which a champion must be beaten
+
 Way = Callable[[list["Values"]], "list[Answer]"]
 """Asks or reads questions, in order."""
 
@@ -218,12 +220,13 @@ class ModelActs:
                 "scoring=test.scorer() in a search."
             )
         if waiting:
-            candidates = waiting if champion is None else [*waiting, self.entries[champion]]
+            before = None if champion is None else self.entries[champion]
+            candidates = waiting if before is None else [*waiting, before]
             rows = self._rows_behind()
             sign = 1.0 if metric.larger_is_better else -1.0
             choice = held.acts.choose(
                 [one.label for one in candidates],
-                lambda place: self.sides.private_value(metric, candidates[place].outputs.mine),
+                lambda place: self._goodness(metric, candidates[place], before),
                 choice_weights([_known(one) for one in waiting], rows, self._noise(metric), sign),
                 by=metric.name,
                 generation=generation,
@@ -234,6 +237,18 @@ class ModelActs:
         if read and not (metric.pairs and not self._pairs):
             score = self.read(held, metric, _named(best), None, self._foreseen(metric, best))
         return Winner(best.entry, len(judged) + len(waiting), generation, score)
+
+    def _goodness(self, metric: Metric, candidate: SealedEntry, champion: SealedEntry | None) -> float:
+        """On the private rows. Whoever is to follow a champion must be better by more than luck would be.
+
+        Of 200 neighbours of a champion, some are better on the same rows by luck. To name one of them discloses much, and
+        finds nothing: on fresh rows it is no better.
+        """
+        mine = candidate.outputs.mine
+        value = self.sides.private_value(metric, mine)
+        if champion is None or candidate is champion:
+            return value
+        return value - _LEAD * self.sides.private_error(metric, mine, champion.outputs.mine)
 
     def _so_far(self, held: Holdout, metric: Metric) -> tuple[set[int], int | None, int]:
         """By the record: entries that were judged, the champion, and how many choices there were."""

@@ -39,6 +39,11 @@ class Score(Finding):
         """Which metric."""
         return self.what
 
+    @property
+    def is_forecast(self) -> bool:
+        """Whether it is nothing but a forecast that the private rows do not contradict: it does not rank models."""
+        return bool(self.parts) and all(part.act == "ask" and not part.surprise for part in self.parts)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
         ends = {"bottom": number_or_null(self.bottom), "top": number_or_null(self.top)}
@@ -58,22 +63,18 @@ class Score(Finding):
 
     def __str__(self) -> str:
         asked = "" if len(self.parts) == 1 else f"{len(self.parts)} questions, "
-        kind = "private reading" if self.read else "surprise" if self.surprise else "forecast"
-        return (
-            f"{self.metric} {self.value:.4g} in {self.interval} ({asked}round {self.round}, {kind}, {self.spent:.1f} nats)"
+        read = bool(self.parts) and all(part.act != "ask" for part in self.parts)
+        mark = (
+            ", surprise" if self.surprise else ", private reading" if read else ", forecast only" if self.is_forecast else ""
         )
-
-    @property
-    def read(self) -> bool:
-        """Whether it was read from the private rows; otherwise it is a forecast, or a surprise."""
-        return all(part.act != "ask" for part in self.parts)
+        return f"{self.metric} {self.value:.4g} in {self.interval} ({asked}round {self.round}{mark}, {self.spent:.1f} nats)"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
 
     def _repr_html_(self) -> str:
         low = self.bottom if self.bottom > -1e300 else max(self.low, self.value - 1.0)
-        notes = f"round {self.round:,} · {self.spent:.1f} nats"
+        notes = f"round {self.round:,} · {self.spent:.1f} nats{' · forecast only' if self.is_forecast else ''}"
         return interval_html(
             f"{self.metric} ", self.value, self.interval, bottom=low, top=self.top, surprise=self.surprise, notes=notes
         )

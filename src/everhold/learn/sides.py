@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Outputs", "Sides", "question", "share_of"]
 
+_BLOCKS = 10  # parts of the rows that show how much a metric varies
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outputs:
@@ -118,6 +120,19 @@ class Sides:
         """A metric on the private rows themselves, the larger the better. Only for choices, which disclose an index."""
         value = measured(metric, self.context, mine, self.labels)
         return value if metric.larger_is_better else -value
+
+    def private_error(self, metric: Metric, mine: NDArray[Any], other: NDArray[Any]) -> float:
+        """The standard error of a difference of two models on the private rows. Only for choices, like `private_value`."""
+        if metric.loss is not None:
+            ones, others = (np.asarray(metric.loss(self.context)(out, self.labels), np.float64) for out in (mine, other))
+            worth, apart = metric.span(self.context), ones - others
+        else:  # a metric of several means: by its differences on parts of the rows
+            parts = [slice(start, None, _BLOCKS) for start in range(min(_BLOCKS, len(self.labels)))]
+            values = [
+                [measured(metric, self.context, out[part], self.labels[part]) for part in parts] for out in (mine, other)
+            ]
+            worth, apart = 1.0, np.subtract(values[0], values[1])
+        return float(worth * np.std(apart) / np.sqrt(len(apart)))
 
     def prior_value(self, metric: Metric, theirs: NDArray[Any]) -> float:
         """The same under the prior: what the public side supposes of labels."""

@@ -54,11 +54,10 @@ the rows of one unit."""
 _SURPRISE = Precision(Fraction(1))
 _EXACT = Precision(Fraction(1, 32), 64, Fraction(1, 2))
 _BATCH = Precision(Fraction(1, 4), 16, Fraction(103, 100))
+_CHOSEN = Precision(Fraction(1, 2), 16, Fraction(103, 100), widest=Fraction(2, 5))
 _LARGE_BATCH = 8
-_AFTER_A_CHOICE = 2.0  # nats: more than quiet asks disclose
 _MOST_TAUGHT = 32  # questions of one batch that the sketch learns
 _LEAST_GROUP = 2.0**-20
-_MOST_NATS = 2.0**40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -318,9 +317,10 @@ class Everhold:
             return nats, _EXACT
         if act.parts >= _LARGE_BATCH:
             return nats, _BATCH
-        fine = Fraction(min(state.budget.spending.claims + 1, 3), 2)
-        if state.budget.spending.claims == 0 and state.budget.nats > _AFTER_A_CHOICE:  # the reading that all was for
-            fine = Fraction(1, 4)
+        claims, code = state.budget.spending.claims, state.budget.code
+        if not claims and not code.surprises and code.other_nats > 0.0:  # after a choice: often the only reading
+            return nats, _CHOSEN
+        fine = Fraction(min(claims + 1, 3), 2)
         return nats, Precision(fine, start=Fraction(103 if state.misfit < 1.5 else 105, 100))
 
     def needs(self, proposal: Offer) -> tuple[Query, ...]:

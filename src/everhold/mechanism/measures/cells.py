@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Cells", "InCells", "PrivateEstimate", "Within", "down", "up"]
 
-_WIDEST = 2.5  # standard deviations of the private rows' own mean
-
-
 _MARGIN = 1.05  # of the foreseen distance, before the first step
 
 
@@ -41,7 +38,8 @@ class Cells(NamedTuple):
         Where forecasts have been off by more than that, the code expects it.
         """
         spread = max(spread, 2.0**-31)
-        half = max(round(min(spread * float(at.precision.fine), _WIDEST * sqrt(at.misfit) * alone) * PLACE_ONE / 2), 1)
+        widest = float(at.precision.widest) * sqrt(at.misfit) * alone
+        half = max(round(min(spread * float(at.precision.fine), widest) * PLACE_ONE / 2), 1)
         scale = max(round(1.35 * at.misfit * spread * PLACE_ONE / (2 * half) * 1024), 1)
         return cls(round(place * PLACE_ONE), 2 * half, min(scale, 2**40), spread)
 

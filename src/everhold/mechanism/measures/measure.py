@@ -62,11 +62,13 @@ class Precision(NamedTuple):
         fine: the width of a cell in standard deviations of what the forecast may be off by.
         ladder: steps from one distance of the ladder to its double.
         start: the first distance, as a multiple of the foreseen one.
+        widest: the largest width of a cell in standard deviations of the private rows' own mean.
     """
 
     fine: Fraction
     ladder: int = 8
     start: Fraction = Fraction(21, 20)
+    widest: Fraction = Fraction(5, 2)
 
 
 class Foreseen(NamedTuple):

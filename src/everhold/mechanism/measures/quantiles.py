@@ -12,7 +12,7 @@ import numpy as np
 
 from everhold.bounds.binomial import tail_refutes
 from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS, reading_nats, step_nats
-from everhold.mechanism.measures.cells import _MARGIN, _WIDEST
+from everhold.mechanism.measures.cells import _MARGIN
 from everhold.mechanism.measures.measure import STEPS, Foreseen, Lesson, cell_and_step, count_of, share_spread
 from everhold.mechanism.tolerance import share_radius
 from everhold.queries.grid import VALUE_ONE, GridValues
@@ -64,7 +64,8 @@ class QuantileCells:
         rows, draws = max(at.others * reading.group, 1.0), max(reading.draws, 1.0)
         sampling = share_radius(q, at.nats / rows)
         spread = max(share_spread(q, rows, draws), 1e-9)
-        fine = min(float(at.precision.fine) * spread, _WIDEST * sqrt(at.misfit) * share_radius(q, 0.5 / rows))
+        widest = float(at.precision.widest) * sqrt(at.misfit) * share_radius(q, 0.5 / rows)
+        fine = min(float(at.precision.fine) * spread, widest)
         noise = at.noise or 0.0
         most = (6.0 + 6.0 * at.misfit + noise) * spread + 1.5 * sampling
         levels, z, width = [q], 0.0, fine
