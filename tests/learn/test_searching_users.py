@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -180,6 +182,17 @@ class TestOptuna:
         trial = study.trials[int(told.name.split()[1])]
         assert told.params["alpha"] == trial.params["alpha"]
         assert told.score.low < 46 < told.score.high
+
+    def test_the_page_s_own_words(self):
+        """The block of docs/howto/tune.md, which the other tests of that page cannot run without Optuna."""
+        optuna = pytest.importorskip("optuna")
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        page = (Path(__file__).parents[2] / "docs" / "howto" / "tune.md").read_text(encoding="utf-8")
+        (block,) = [one for one in re.findall(r"```python\n(.*?)```", page, flags=re.S) if one.startswith("import optuna")]
+        names = {"eh": eh, "load_diabetes": load_diabetes, "train_test_split": train_test_split}
+        exec(compile(block, "tune.md", "exec"), names)
+        assert names["winner"].entries == 30
+        assert names["winner"].score.interval.half_width < 25
 
 
 def coins(rows, seed):
