@@ -22,6 +22,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, RandomizedSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 TREE = DecisionTreeClassifier(random_state=0)
@@ -164,6 +165,17 @@ class TestModels:
         told = test.winner("auc")
         assert told.score is None
         assert "not read" in str(told)
+
+    @pytest.mark.parametrize("positive", [0, 1])
+    def test_scores_without_probabilities_are_foreseen_too(self, cancer, positive):
+        test = made(cancer, positive=positive)
+        entry = test.enter(LinearSVC(dual=False).fit(cancer[0], cancer[2]), "auc", folds=2)
+        assert entry.forecast.source == "cross-validated"
+        assert float(entry) > 0.9
+
+    def test_numbers_without_their_task(self, diabetes):
+        with pytest.raises(eh.DataError, match="use task='regression'"):
+            made(diabetes)
 
 
 class TestOptuna:
