@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, RandomizedSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 TREE = DecisionTreeClassifier(random_state=0)
@@ -163,6 +166,17 @@ class TestModels:
         assert told.score is None
         assert "not read" in str(told)
 
+    @pytest.mark.parametrize("positive", [0, 1])
+    def test_scores_without_probabilities_are_foreseen_too(self, cancer, positive):
+        test = made(cancer, positive=positive)
+        entry = test.enter(LinearSVC(dual=False).fit(cancer[0], cancer[2]), "auc", folds=2)
+        assert entry.forecast.source == "cross-validated"
+        assert float(entry) > 0.9
+
+    def test_numbers_without_their_task(self, diabetes):
+        with pytest.raises(eh.DataError, match="use task='regression'"):
+            made(diabetes)
+
 
 class TestOptuna:
     def test_trials_are_led_by_forecasts(self, diabetes):
@@ -180,6 +194,17 @@ class TestOptuna:
         trial = study.trials[int(told.name.split()[1])]
         assert told.params["alpha"] == trial.params["alpha"]
         assert told.score.low < 46 < told.score.high
+
+    def test_the_page_s_own_words(self):
+        """The block of docs/howto/tune.md, which the other tests of that page cannot run without Optuna."""
+        optuna = pytest.importorskip("optuna")
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        page = (Path(__file__).parents[2] / "docs" / "howto" / "tune.md").read_text(encoding="utf-8")
+        (block,) = [one for one in re.findall(r"```python\n(.*?)```", page, flags=re.S) if one.startswith("import optuna")]
+        names = {"eh": eh, "load_diabetes": load_diabetes, "train_test_split": train_test_split}
+        exec(compile(block, "tune.md", "exec"), names)
+        assert names["winner"].entries == 30
+        assert names["winner"].score.interval.half_width < 25
 
 
 def coins(rows, seed):

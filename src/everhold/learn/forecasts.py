@@ -92,6 +92,8 @@ def _cross_validated(
     except ImportError:
         return None
     method = "predict" if output in ("labels", "values") else "predict_proba"
+    if output == "scores" and not hasattr(model, method):
+        method = "decision_function"
     if not hasattr(model, method):
         return None
     split: Any = KFold(folds, shuffle=True, random_state=0)
@@ -108,6 +110,8 @@ def _cross_validated(
         return None
     if method == "predict":
         return out if out.shape == y.shape else None
+    if out.ndim == 1:  # one number for two classes, of the second
+        out = np.stack([-out, out], axis=1)
     return _as_output(np.asarray(out, dtype=np.float64), np.unique(y), output, context)
 
 

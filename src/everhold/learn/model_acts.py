@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Group", "ModelActs", "outputs_of"]
 
-_LEAD = 2.0  # standard errors of the difference by which a champion must be beaten
+_LEAD = 1.5  # standard errors of the difference by which a champion must be beaten
 
 Way = Callable[[list["Values"]], "list[Answer]"]
 """Asks or reads questions, in order."""
@@ -239,10 +239,10 @@ class ModelActs:
         return Winner(best.entry, len(judged) + len(waiting), generation, score)
 
     def _goodness(self, metric: Metric, candidate: SealedEntry, champion: SealedEntry | None) -> float:
-        """On the private rows. Whoever is to follow a champion must be better by more than luck would be.
+        """On the private rows. Who follows a champion must be better by more than a margin.
 
-        Of 200 neighbours of a champion, some are better on the same rows by luck. To name one of them discloses much, and
-        finds nothing: on fresh rows it is no better.
+        Of 200 neighbours of a champion, some are better on the same rows by luck. To name one of them discloses much and
+        gains little. A wider margin makes narrower intervals and slightly worse winners (`benchmarks/searches.py`).
         """
         mine = candidate.outputs.mine
         value = self.sides.private_value(metric, mine)

@@ -482,8 +482,8 @@ class TestSet:
         """The best of all entries on the private rows, and its score with an interval for the population.
 
         Only which one it is and its score are disclosed. Entries that come later are another generation: `winner` then
-        chooses among them and the champion so far. The champion stays unless one of them is better by more than two
-        standard errors of the difference, and then the choice costs little.
+        chooses among them and the champion so far. The champion stays unless one of them is better by more than one
+        and a half standard errors of the difference, and then the choice costs little.
 
         Args:
             metric: that the entries were made for.
