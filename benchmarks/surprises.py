@@ -244,8 +244,8 @@ def run(worlds: tuple[World, ...] = WORLDS) -> list[Line]:
                 rounds = session(world, pool, contract=THEN)[2]
                 lines.append(
                     Line(
-                        f"rounds until surprise {SURPRISES} over those with fits whose cost has no bound, {world.name}, at the "
-                        "tolerance of then",
+                        f"rounds until surprise {SURPRISES} over those with fits whose cost has no bound, {world.name}, at "
+                        "the tolerance of then",
                         f"{rounds / world.rounds:.3f} ({rounds} and {world.rounds})",
                         f"at least {LEAST_ROUNDS:g}",
                         rounds >= LEAST_ROUNDS * world.rounds,
