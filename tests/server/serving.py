@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -205,6 +206,14 @@ class Process:
 def access_log(folder: Path) -> list[dict[str, object]]:
     """What the server noted."""
     return [json.loads(line) for line in (folder / "access.jsonl").read_text().splitlines()]
+
+
+def let_time_pass(clock: Clock, *threads: threading.Thread) -> None:
+    """Until all threads have ended. A response may find its place on the grid only after the clock was moved."""
+    while any(one.is_alive() for one in threads):
+        clock.now += 0.1
+        for one in threads:
+            one.join(0.01)
 
 
 def wait_for(true, seconds: float = 600.0) -> None:

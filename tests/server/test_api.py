@@ -12,7 +12,7 @@ import pytest
 import everhold as eh
 from everhold.acts import ACTS
 from everhold.statistics import STATISTICS, statistic
-from tests.server.serving import Clock, access_log, as_csv, make_contest, make_study, site, wait_for
+from tests.server.serving import Clock, access_log, as_csv, let_time_pass, make_contest, make_study, site, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -440,7 +440,7 @@ def test_answers_leave_on_the_grid(tmp_path):
             wait_for(lambda: waiting)
             assert not done.is_set(), kind
             clock.now += 0.002
-            thread.join()
+            let_time_pass(clock, thread)
 
 
 def test_clients_read_their_own_writes(tmp_path):

@@ -25,6 +25,7 @@ from tests.server.serving import (
     Process,
     access_log,
     as_csv,
+    let_time_pass,
     make_contest,
     make_study,
     site,
@@ -144,7 +145,7 @@ def test_readers_see_a_round_when_its_answer_leaves(tmp_path):
         assert [counts() for _ in range(5)] == [(0, 0)] * 5
         assert not answered.is_set()
         clock.now += 0.002
-        thread.join()
+        let_time_pass(clock, thread)
         assert counts() == (1, 1)
 
 
@@ -548,8 +549,7 @@ def test_a_board_and_a_file_move_when_answers_leave(tmp_path):
             assert made.get("/v1/contests/coins/board").json()["places"] == []
         assert not fetched
         clock.now += 0.002
-        for one in (*asking, fetching):
-            one.join()
+        let_time_pass(clock, *asking, fetching)
         assert b"smoker" in fetched[0]
         assert made.get("/v1/studies/coins/status").json()["rounds"] == 1
         assert len(made.get("/v1/contests/coins/board").json()["places"]) == 1

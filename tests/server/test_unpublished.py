@@ -7,7 +7,7 @@ import numpy as np
 from everhold.ledger.reader import read_study
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.study_writer import StudyWriter
-from tests.server.serving import Clock, as_csv, make_contest, make_study, site, wait_for
+from tests.server.serving import Clock, as_csv, let_time_pass, make_contest, make_study, site, wait_for
 
 
 def _later(work):
@@ -30,7 +30,7 @@ def test_an_audit_says_nothing_of_what_has_not_left(tmp_path):
         made.state._audits.clear()
         assert made.get("/v1/studies/coins/audit", "aud").json() == known
         clock.now += 5.0
-        thread.join()
+        let_time_pass(clock, thread)
         assert made.get("/v1/studies/coins/audit", "aud").json()["rounds"] == 1
 
 
