@@ -29,7 +29,7 @@ def test_the_decision_is_exact(n, data):
     ones = data.draw(st.integers(0, 64))
     offer = held.propose(eh.Values(reference=np.arange(64) < ones))
     total = data.draw(st.integers(-n * VALUE_ONE, n * VALUE_ONE))
-    u = Fraction(offer.reading.numerator, offer.reading.denominator)
+    u = Fraction(offer.forecast.numerator, offer.forecast.denominator)
     assert u == Fraction(2 * ones - 64, 64)
     v = Fraction(total, n * VALUE_ONE)
     tau, delta = Fraction(offer.measure.limits.tau, TOLERANCE_ONE), Fraction(offer.measure.limits.cell, TOLERANCE_ONE)

@@ -65,7 +65,7 @@ class BaselineProposal:
         guess: the policy's answer without the private rows, on the [-1, 1] scale.
         memory: the policy's state before the round.
         context: the context of the policy.
-        query, values: the question and its values on the public rows; None if a recorded reading replaces them.
+        query, values: the question and its values on the public rows; None if a recorded forecast replaces them.
         nats: the price used for the answer's interval, for policies that have one.
     """
 
@@ -80,7 +80,7 @@ class BaselineProposal:
     tolerance: float
 
     @property
-    def reading(self) -> SketchValue:
+    def forecast(self) -> SketchValue:
         """The guess, in the form that records store."""
         return SketchValue(self.scale, self.guess.numerator, self.guess.denominator, self.context.public.draws)
 

@@ -148,7 +148,7 @@ def load(record: Record) -> dict[str, Any]:
 
 def round_record(round: Round, at: AskedBy) -> Record:  # noqa: A002
     """A round, ready to be written."""
-    answer, reading = round.answer, round.reading
+    answer, forecast = round.answer, round.forecast
     asked, blob = _question(round.question)
     body = {
         "round": answer.round,
@@ -167,12 +167,12 @@ def round_record(round: Round, at: AskedBy) -> Record:  # noqa: A002
         "counts": None if round.counts is None else list(round.counts),
         "fit": None if round.fit is None else list(round.fit),
         "reading": [
-            reading.scale,
-            str(reading.numerator),
-            str(reading.denominator),
-            reading.draws,
-            reading.second,
-            reading.group,
+            forecast.scale,
+            str(forecast.numerator),
+            str(forecast.denominator),
+            forecast.draws,
+            forecast.second,
+            forecast.group,
         ],
         **_when(at),
     }

@@ -108,7 +108,7 @@ def walk(
         kept = past.question
         if past.cell is not None and isinstance(kept, Digest):
             raise ReplayError(f"round {past.number} disclosed something, but its question was not kept.")
-        question = past.reading if isinstance(kept, Digest) else kept
+        question = past.forecast if isinstance(kept, Digest) else kept
         yield past, step(mechanism, question, past.cell, past.fit, past.act)
 
 

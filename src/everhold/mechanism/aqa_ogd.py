@@ -57,7 +57,7 @@ class PaperOffer:
 
     round: int
     query: Query | None
-    reading: SketchValue
+    forecast: SketchValue
     values: GridValues | None
     tolerance: float
     nats: float
@@ -147,7 +147,7 @@ class AqaOgd:
 
     @property
     def fit(self) -> tuple[int, ...]:
-        """Empty: G follows from the rounds, cells and readings."""
+        """Empty: G follows from the rounds, cells and forecasts."""
         return ()
 
     def prepare(self, query: Query) -> Query:
@@ -205,8 +205,8 @@ class AqaOgd:
         tolerance = float(self._accuracy) / 2
         if isinstance(query, SketchValue):
             return PaperOffer(t, None, query, None, tolerance, self.spent)
-        reading, values = self._estimate(query, t, "aqa-ogd")
-        return PaperOffer(t, query, reading, values, tolerance, self.spent)
+        forecast, values = self._estimate(query, t, "aqa-ogd")
+        return PaperOffer(t, query, forecast, values, tolerance, self.spent)
 
     def part(self, proposal: PaperOffer) -> None:
         """None: the total is over all rows."""
@@ -220,7 +220,7 @@ class AqaOgd:
         if self.exhausted:
             return QUIET
         v = Fraction(sums[0].first, VALUE_ONE * self._n)
-        u = Fraction(proposal.reading.numerator, proposal.reading.denominator)
+        u = Fraction(proposal.forecast.numerator, proposal.forecast.denominator)
         if abs(u - v) <= self._accuracy / 2:
             return QUIET
         return floor(v / (self._accuracy / 2) + Fraction(1, 2))
@@ -239,7 +239,7 @@ class AqaOgd:
             query = proposal.query
             if query is None:
                 raise ReplayError(f"round {proposal.round} was a surprise, but its question was not recorded.")
-            u = Fraction(proposal.reading.numerator, proposal.reading.denominator)
+            u = Fraction(proposal.forecast.numerator, proposal.forecast.denominator)
             sign = 1 if u > cell * self._accuracy / 2 else -1
             self._gradients[query] = self._gradients.get(query, 0) - sign
             self._updates += 1
@@ -263,7 +263,7 @@ class AqaOgd:
     def answer(self, proposal: PaperOffer, cell: Outcome) -> Answer:
         """û/λ, or v rounded to a multiple of ε/2; the interval by everhold's price."""
         if cell is QUIET:
-            centre, slack = proposal.reading.value, float(self._accuracy) / 2
+            centre, slack = proposal.forecast.value, float(self._accuracy) / 2
         else:
             centre, slack = float(_whole(cell) * self._accuracy / 2), float(self._accuracy) / 4
         if self.exhausted and cell is QUIET:
@@ -284,9 +284,9 @@ class AqaOgd:
 
     def preview(self, query: Query) -> Preview:
         """What the public side alone predicts for a question, free of charge."""
-        reading, values = self._estimate(query, self._round + 1, "preview")
+        forecast, values = self._estimate(query, self._round + 1, "preview")
         tolerance = float(self._accuracy) / 2
-        quiet = self.answer(PaperOffer(self._round + 1, query, reading, values, tolerance, self.spent), QUIET)
+        quiet = self.answer(PaperOffer(self._round + 1, query, forecast, values, tolerance, self.spent), QUIET)
         prior = float(np.mean(values.array))
         costs = self._code.surprised(ln(float(self._cells))).nats - self._code.quiet().nats
         return Preview(prior, quiet.value, quiet.low, quiet.high, tolerance / 2, "share", self.spent, costs)

@@ -66,7 +66,7 @@ class Offer:
 
     round: int
     query: Query | None
-    reading: SketchValue
+    forecast: SketchValue
     values: GridValues | None
     measure: Measure
     nats: float
@@ -252,54 +252,54 @@ class Everhold:
                 raise QuestionError(
                     "this holdout measures groups by linear questions. Ask for a statistic, such as eh.Mean(...)."
                 )
-            reading = _expected(_group_reading(look.values, look, query), act.expect)
-            return Offer(t, query, reading, None, self._group_measure(query, reading, look, at), nats, act, 0.0)
+            forecast = _expected(_group_forecast(look.values, look, query), act.expect)
+            return Offer(t, query, forecast, None, self._group_measure(query, forecast, look, at), nats, act, 0.0)
         if isinstance(query, SketchValue):
-            linear, reading, values = None, query, None
+            linear, forecast, values = None, query, None
         else:
             estimate = self._estimator.estimate(state.sketch, query, t, purpose)
-            linear, reading, values = query, _expected(estimate.reading, act.expect), estimate.values
-        return self._linear_offer(linear, reading, values, at, act)
+            linear, forecast, values = query, _expected(estimate.forecast, act.expect), estimate.values
+        return self._linear_offer(linear, forecast, values, at, act)
 
     def _noise(self, code: Code) -> float:
         return self._contract.noise_at(code.asks + 1, code.horizon) if isinstance(self._contract, Anytime) else 0.0
 
     def _linear_offer(
-        self, query: Query | None, reading: SketchValue, values: GridValues | None, at: Foreseen, act: Act
+        self, query: Query | None, forecast: SketchValue, values: GridValues | None, at: Foreseen, act: Act
     ) -> Offer:
         t = self._state.round + 1
         asked = query if query is not None else _REPLAYED
         measure: Measure
-        if act.kind == "ask" and (reading.scale == "share" or not self._adaptive):
+        if act.kind == "ask" and (forecast.scale == "share" or not self._adaptive):
             known = 2.0 * self._known / (self._n - self._known)
             code = self._state.budget.code
             limits = self._contract.tolerance(
                 ToleranceInputs(
-                    reading.value, at.nats, self._n - self._known, reading.draws, known, code.asks + 1, code.horizon
+                    forecast.value, at.nats, self._n - self._known, forecast.draws, known, code.asks + 1, code.horizon
                 )
             )
-            kind = CountTolerance if reading.scale == "share" else MeanTolerance
-            return Offer(t, query, reading, values, kind(asked, reading, limits, at), at.nats, act, limits.width)
-        if reading.scale == "share":
-            measure = CountCells(asked, reading, at)
-            return Offer(t, query, reading, values, measure, at.nats, act)
-        found = MeanCells(asked, reading, at)
-        return Offer(t, query, reading, values, found, at.nats, act, 2.0 * found.within.off)
+            kind = CountTolerance if forecast.scale == "share" else MeanTolerance
+            return Offer(t, query, forecast, values, kind(asked, forecast, limits, at), at.nats, act, limits.width)
+        if forecast.scale == "share":
+            measure = CountCells(asked, forecast, at)
+            return Offer(t, query, forecast, values, measure, at.nats, act)
+        found = MeanCells(asked, forecast, at)
+        return Offer(t, query, forecast, values, found, at.nats, act, 2.0 * found.within.off)
 
-    def _group_measure(self, query: Grouped, reading: SketchValue, look: Look, at: Foreseen) -> Measure:
+    def _group_measure(self, query: Grouped, forecast: SketchValue, look: Look, at: Foreseen) -> Measure:
         values = (look.values[0], look.values[1])
         if isinstance(query, GroupDifference):
-            first, second = (_side_reading(look.values[i : i + 2], look, query.low is not None) for i in (0, 2))
-            return DifferenceCells(query, reading, (first, second), look.values, at)
+            first, second = (_side_forecast(look.values[i : i + 2], look, query.low is not None) for i in (0, 2))
+            return DifferenceCells(query, forecast, (first, second), look.values, at)
         if isinstance(query, SpreadOf):
-            return SpreadCells(query, reading, _means(look.values, look), at)
+            return SpreadCells(query, forecast, _means(look.values, look), at)
         if isinstance(query, PairedShares):
-            return PairedCells(query, reading, _shares(look), look.values, at)
+            return PairedCells(query, forecast, _shares(look), look.values, at)
         if isinstance(query, GroupShare):
-            return GroupShareCells(query, reading, values, at)
+            return GroupShareCells(query, forecast, values, at)
         if isinstance(query, GroupMean):
-            return GroupMeanCells(query, reading, values, at)
-        return QuantileCells.foreseen(query, reading, values, look.masses.values, at)
+            return GroupMeanCells(query, forecast, values, at)
+        return QuantileCells.foreseen(query, forecast, values, look.masses.values, at)
 
     def _price(self, act: Act) -> tuple[float, Precision]:
         """The price of a round's interval, and how finely it discloses."""
@@ -414,7 +414,7 @@ class Everhold:
     def answer(self, proposal: Offer, outcome: Outcome) -> Answer:
         """Value and interval: a function of the proposal and the outcome."""
         value, low, high = proposal.measure.ends(outcome)
-        scale = proposal.reading.scale
+        scale = proposal.forecast.scale
         if scale == "mean":
             value, low, high = 2.0 * value - 1.0, 2.0 * low - 1.0, 2.0 * high - 1.0
         return Answer(
@@ -470,7 +470,7 @@ class Everhold:
         offer = self._offer(query, ASK, "preview")
         quiet = self.answer(offer, QUIET)
         grouped = isinstance(query, GROUPED)
-        prior = offer.reading.value if grouped else self._estimator.prior(query)
+        prior = offer.forecast.value if grouped else self._estimator.prior(query)
         share = quiet.scale == "share"
         reading = self._offer(query, read, "preview")
         centre: Outcome = 0 if isinstance(reading.measure, CountCells) else (0, 0)
@@ -497,22 +497,22 @@ def _nearest_cells(measure: Measure) -> list[Outcome]:
     """The nearest outcomes of an ask that are surprises."""
     if not isinstance(measure, CountTolerance | MeanTolerance):
         return [(1, 0)]
-    up, down = room_beyond(measure.reading, measure.limits)
+    up, down = room_beyond(measure.forecast, measure.limits)
     return [cell for cell, room in ((1, up), (-1, down)) if room > 0]
 
 
-def _expected(reading: SketchValue, expect: float | None) -> SketchValue:
+def _expected(forecast: SketchValue, expect: float | None) -> SketchValue:
     """The forecast that somebody gives in place of the sketch's, on the answer's scale."""
     if expect is None:
-        return reading
-    u = Fraction(expect) * 2 - 1 if reading.scale == "share" else Fraction(expect)
+        return forecast
+    u = Fraction(expect) * 2 - 1 if forecast.scale == "share" else Fraction(expect)
     u = min(max(u, Fraction(-1)), Fraction(1))
-    off = float(u) - reading.value
-    second = reading.second + round(off * off * VALUE_ONE * VALUE_ONE)
-    return replace(reading, numerator=u.numerator, denominator=u.denominator, second=second)
+    off = float(u) - forecast.value
+    second = forecast.second + round(off * off * VALUE_ONE * VALUE_ONE)
+    return replace(forecast, numerator=u.numerator, denominator=u.denominator, second=second)
 
 
-def _group_reading(values: Sequence[GridValues], look: Look, query: Grouped) -> SketchValue:
+def _group_forecast(values: Sequence[GridValues], look: Look, query: Grouped) -> SketchValue:
     """What the sketch foresees: the value, the size of the group and its second moment."""
     if isinstance(query, PairedShares):
         up, down = (_steps_of(one, look) for one in values)
@@ -524,21 +524,21 @@ def _group_reading(values: Sequence[GridValues], look: Look, query: Grouped) -> 
         value = Fraction(combined(query, places)[0]) * 2 - 1
         return SketchValue("mean", value.numerator, value.denominator, means[0].draws, 0, means[0].group)
     if isinstance(query, GroupDifference):
-        one, other = (_side_reading(values[i : i + 2], look, query.low is not None) for i in (0, 2))
+        one, other = (_side_forecast(values[i : i + 2], look, query.low is not None) for i in (0, 2))
         d = Fraction(one.numerator, 2 * one.denominator) - Fraction(other.numerator, 2 * other.denominator)
         return SketchValue("mean", d.numerator, d.denominator, min(one.draws, other.draws))
-    return replace(_side_reading(values, look, isinstance(query, GroupMean)), scale=_scale(query))
+    return replace(_side_forecast(values, look, isinstance(query, GroupMean)), scale=_scale(query))
 
 
 def _means(values: Sequence[GridValues], look: Look) -> tuple[SketchValue, ...]:
     """Every mean of a variance or correlation, over the rows of its group."""
     down, first, *rest = values
-    found = [_side_reading((first, down), look, True)]
+    found = [_side_forecast((first, down), look, True)]
     member = first.array + down.array + STEPS == STEPS
     count = np.where(member, float(VALUE_ONE), -float(VALUE_ONE))
     for one in rest:
         other = GridValues("mean", np.where(member, -one.array, count))
-        found.append(_side_reading((one, other), look, True))
+        found.append(_side_forecast((one, other), look, True))
     return tuple(found)
 
 
@@ -553,7 +553,7 @@ def _shares(look: Look) -> tuple[float, float]:
     return min(one, 1.0), min(other, 1.0)
 
 
-def _side_reading(values: Sequence[GridValues], look: Look, number: bool) -> SketchValue:
+def _side_forecast(values: Sequence[GridValues], look: Look, number: bool) -> SketchValue:
     """The mean of one group by its two questions."""
     masses = look.masses
     up, down = (_steps_of(one, look) for one in values)

@@ -71,12 +71,12 @@ class Proposal(Protocol):
         """The number of the round, starting at 1."""
 
     @property
-    def reading(self) -> SketchValue:
+    def forecast(self) -> SketchValue:
         """The sketch's answer."""
 
     @property
     def values(self) -> GridValues | None:
-        """The question's values on the public rows; None if a recorded reading replaces them."""
+        """The question's values on the public rows; None if a recorded forecast replaces them."""
 
     @property
     def tolerance(self) -> float:
@@ -115,7 +115,7 @@ class Mechanism(Protocol[P]):
     def propose(self, query: Query | SketchValue) -> P:
         """Evaluate the question on the public side. Changes no state: proposing twice gives the same proposal.
 
-        An audit may pass the recorded reading of a quiet round instead, if the question itself was not recorded.
+        An audit may pass the recorded forecast of a quiet round instead, if the question itself was not recorded.
         """
 
     def needs(self, proposal: P) -> Sequence[Query]:

@@ -297,7 +297,7 @@ class Acts:
 
     def _exact(self, offer: Offer, sums: Any) -> Answer:
         place = offer.measure.value(sums)
-        scale = offer.reading.scale
+        scale = offer.forecast.scale
         value = float("nan") if place is None else float(place) if scale == "share" else float(2 * place - 1)
         low = value if place is not None else (0.0 if scale == "share" else -1.0)
         answer = Answer(value, low, value if place is not None else 1.0, False, 0, 0.0, scale)
@@ -305,7 +305,7 @@ class Acts:
 
     def _sums(self, offers: Sequence[Offer]) -> list[Any]:
         known = self._session.sums_needed(offers)
-        return [self._session.sums(self._mechanism.needs(offer), offer.reading.scale, None, known) for offer in offers]
+        return [self._session.sums(self._mechanism.needs(offer), offer.forecast.scale, None, known) for offer in offers]
 
     # verdicts ------------------------------------------------------------------------------------------------------
 
@@ -369,7 +369,7 @@ class Acts:
             wanted = ((one.tree,), (other.tree,), (one.tree, other.tree))
             first, second, third = (question_of(conjunction(*trees, *group)) for trees in wanted)
             return first, second, third
-        if any(self._mechanism.propose(thing).reading.scale != "share" for thing in (one, other)):
+        if any(self._mechanism.propose(thing).forecast.scale != "share" for thing in (one, other)):
             return None
         if isinstance(one, Values) and isinstance(other, Values):
             for given_ in (one, other):  # what is wrong with given values is reported, and they are as long as the rows

@@ -172,7 +172,7 @@ class Recorder(Generic[P]):
         """Read the private sums that a proposal needs, and end the round."""
         mechanism = self.mechanism
         named = identity(mechanism, query, proposal)
-        sums = self._scanner.sums(mechanism.needs(proposal), proposal.reading.scale, mechanism.part(proposal), known)
+        sums = self._scanner.sums(mechanism.needs(proposal), proposal.forecast.scale, mechanism.part(proposal), known)
         cell = mechanism.decide(proposal, sums)
         # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
         answer = mechanism.answer(proposal, cell)
@@ -192,7 +192,7 @@ class Recorder(Generic[P]):
                 decided.answer,
                 cell,
                 fit,
-                proposal.reading,
+                proposal.forecast,
                 kept,
                 query.name,
                 decided.identity,
@@ -368,5 +368,5 @@ class Recorder(Generic[P]):
                     yield entry.round
 
         for past, found in walk(self.mechanism, record(), every=False):
-            if found is not None and found.proposal.reading != past.reading:
+            if found is not None and found.proposal.forecast != past.forecast:
                 raise LedgerError(f"round {past.number} of {where} does not replay: audit it.")

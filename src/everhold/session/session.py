@@ -256,7 +256,7 @@ class Session(Generic[P]):
         if self.mechanism.fresh or not query.repeatable:
             proposal = self.mechanism.propose(query)
             if not query.repeatable:
-                self.sample.sums(query, proposal.reading.scale)
+                self.sample.sums(query, proposal.forecast.scale)
         return query
 
     def ask_each(self, requests: Sequence[Request]) -> list[Answer | EverholdError]:
@@ -388,7 +388,7 @@ class Session(Generic[P]):
                 offers = [mechanism.propose(part.query, replace(part.act, place=1)) for part in parts]
                 for part, offer in zip(parts, offers, strict=True):
                     if not part.query.text and not part.query.repeatable:  # what is wrong with given values is reported
-                        self.sample.sums(part.query, offer.reading.scale)
+                        self.sample.sums(part.query, offer.forecast.scale)
                 options = {
                     "share": None if share is None else str(share),
                     "expect": [part.act.expect for part in parts],
@@ -498,8 +498,8 @@ class Session(Generic[P]):
                     "replay takes the questions of a session of plain asks, and this one has other acts. Expected "
                     "holdout.audit(), which replays every act from the record."
                 )
-            readings = [record.reading for record in self._journal]
-            return replay(self.first_state(), self.transcript, questions, readings=readings, read=self.query)
+            forecasts = [record.forecast for record in self._journal]
+            return replay(self.first_state(), self.transcript, questions, forecasts=forecasts, read=self.query)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise LedgerError("a holdout cannot be copied or pickled: two records for the same rows would void the guarantee.")

@@ -37,13 +37,13 @@ class CountCells:
     """A yes/no question read: the cell of the private share."""
 
     query: Query
-    reading: SketchValue
+    forecast: SketchValue
     at: Foreseen
     cells: Cells = field(init=False)
 
     def __post_init__(self) -> None:
-        u = place_of(self.reading)
-        spread = share_spread(float(u), self.at.rows, self.reading.draws)
+        u = place_of(self.forecast)
+        spread = share_spread(float(u), self.at.rows, self.forecast.draws)
         alone = share_spread(float(u), self.at.rows, inf)
         object.__setattr__(self, "cells", Cells.around(u, spread, alone, self.at))
 
@@ -87,7 +87,7 @@ class CountCells:
         if outcome == NOTHING or outcome == 0:
             return None
         low, high = self.cells.edges(cell_in(outcome))
-        return lesson_within(2 * low - 1, 2 * high - 1, self.reading)
+        return lesson_within(2 * low - 1, 2 * high - 1, self.forecast)
 
 
 def count_interval(least: int, most: int, at: Foreseen) -> tuple[float, float]:

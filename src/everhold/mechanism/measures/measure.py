@@ -147,9 +147,9 @@ def in_steps(sums: Sums, rows: int) -> tuple[int, int]:
     return first, sums.second + 2 * VALUE_ONE * sums.first + rows * VALUE_ONE * VALUE_ONE
 
 
-def place_of(reading: SketchValue) -> Fraction:
+def place_of(forecast: SketchValue) -> Fraction:
     """The forecast as a place, on the grid of cells."""
-    u = Fraction(reading.numerator + reading.denominator, 2 * reading.denominator)
+    u = Fraction(forecast.numerator + forecast.denominator, 2 * forecast.denominator)
     return Fraction(round(min(max(u, Fraction(0)), Fraction(1)) * PLACE_ONE), PLACE_ONE)
 
 
@@ -164,11 +164,11 @@ def share_spread(place: float, rows: float, draws: float) -> float:
     return share_radius(place, 0.5 * (1.0 / rows + 1.0 / max(draws, 1.0)))
 
 
-def lesson_within(low: Fraction, high: Fraction, reading: SketchValue) -> Lesson:
+def lesson_within(low: Fraction, high: Fraction, forecast: SketchValue) -> Lesson:
     """The part of a cell inside [-1, 1], which contains the private mean."""
     inside = max(low, Fraction(-1)), min(high, Fraction(1))
     slack = max(0.5 * float(inside[1] - inside[0]), 0.0625 * float(high - low))
-    return Lesson(None, 0.5 * float(inside[0] + inside[1]), slack, reading.value)
+    return Lesson(None, 0.5 * float(inside[0] + inside[1]), slack, forecast.value)
 
 
 def cell_in(outcome: Outcome) -> int:
