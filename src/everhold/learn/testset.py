@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from html import escape
 from math import inf
 from pathlib import Path
@@ -163,9 +164,7 @@ class TestSet:
     @classmethod
     def from_options(cls, X: Any, y: Any, options: TestSetOptions, *, reference: Any = None) -> TestSet:
         """The same, from options as one value."""
-        made = cls.__new__(cls)
-        made._set_up(X, y, reference, options)
-        return made
+        return cls(X, y, reference=reference, **{one.name: getattr(options, one.name) for one in fields(options)})
 
     # making ready --------------------------------------------------------------------------------------------------
 
@@ -265,7 +264,7 @@ class TestSet:
         pool = self._prior.pool(np.random.default_rng(0))
         difference = made_with(held, pool, self._options.holdout_settings)
         if difference is not None:
-            held.close()
+            held.release()
             raise LedgerError(f"{path} was made with {difference}. Expected the same as then, or a new path for other rows.")
         self._held = held
         return held
@@ -290,7 +289,7 @@ class TestSet:
         except LedgerBusy:
             raise
         except (LedgerError, ReplayError):  # not the file it was: the whole of it is read again
-            held.close()
+            held.release()
             return self._open()
         return held
 
@@ -298,7 +297,7 @@ class TestSet:
         """Give up the study's file, so that other processes may ask; the next score opens it again."""
         with self._lock:
             if self._held is not None and self._options.path is not None:
-                self._held.close()
+                self._held.release()
                 self._held = None
 
     def share(self) -> None:
