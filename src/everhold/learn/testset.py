@@ -174,11 +174,11 @@ class TestSet:
                 "pairs=True needs reference=…: where the test features are public, so are the pairs, and a model could be "
                 "made for them."
             )
-        public, known = reference_parts(reference)
-        given = given.completed(known)
-        if given.prior != "uniform" and known is None:
+        public, public_labels = reference_parts(reference)
+        given = given.completed(public_labels)
+        if given.prior != "uniform" and public_labels is None:
             raise PriorError(f"prior={given.prior!r} needs labelled public rows: reference=(X_train, y_train).")
-        self._context = given.context(known)
+        self._context = given.context(public_labels)
         labels = checked_labels(y, length(X), given.task, self._context)
         self._options = options = given.with_seed()
         self._given = {"X": X, "y": y, "reference": reference, "options": options}
@@ -187,11 +187,11 @@ class TestSet:
         self.task: Task = options.task
         seed = int(options.holdout_settings["seed"])
         values, size = self._context.classes, length(public)
-        chances = label_chances(public, known, self._context, self.task) if options.prior == "baseline" else None
-        own = known if options.prior == "labelled" else None
-        theirs = public_layout(size, own, values, chances, pairs=options.pairs, seed=seed)
-        mine = private_layout(labels, pairs=options.pairs, seed=seed)
-        self.sides = Sides(X, labels, public, known, transductive, self._context, mine, theirs)
+        chances = label_chances(public, public_labels, self._context, self.task) if options.prior == "baseline" else None
+        own = public_labels if options.prior == "labelled" else None
+        public_draws = public_layout(size, own, values, chances, pairs=options.pairs, seed=seed)
+        private_draws = private_layout(labels, pairs=options.pairs, seed=seed)
+        self.sides = Sides(X, labels, public, public_labels, transductive, self._context, private_draws, public_draws)
         self._acts = ModelActs(self.sides, Entries(options.path), pairs=options.pairs)
         self._overlap: dict[str, tuple[float, float, int]] = {}
         self.prior = self._described(size)
@@ -213,21 +213,21 @@ class TestSet:
         return f"{size:,} {what} {labels}{', in pairs' if self._options.pairs else ''}"
 
     def _sides(self, labels: NDArray[Any]) -> tuple[Table, FixedPrior]:
-        mine, theirs = columns_of(self.sides.X, "X"), columns_of(self.sides.public, "the reference")
-        both = {name: mine[name] for name in mine if name in theirs}
+        private_columns, public_columns = columns_of(self.sides.X, "X"), columns_of(self.sides.public, "the reference")
+        both = {name: private_columns[name] for name in private_columns if name in public_columns}
         label = self._options.label
         if label in both:
             raise DataError(f"X has a column {label!r} already. Name the label's column otherwise: label='target'.")
-        shared = {name: theirs[name] for name in both}
-        if len(both) < len(mine) or not both:  # what tells these rows from others, where columns do not
+        shared = {name: public_columns[name] for name in both}
+        if len(both) < len(private_columns) or not both:  # what tells these rows from others, where columns do not
             both[_DIGEST], shared[_DIGEST] = row_digests(self.sides.X), row_digests(self.sides.public)
         if not self.sides.transductive and self._options.overlap == "refuse":
             require_independent(Sample(Table(both)), Table(shared))
         uniform = self._options.prior == "uniform" and self.task == "classification"
         density = 1.0 / len(self._context.classes) if uniform else None
-        laid = FixedPrior(pool_of(shared, self.sides.theirs, label), density, self.prior, compared=True)
+        laid = FixedPrior(pool_of(shared, self.sides.public_draws, label), density, self.prior, compared=True)
         if self._options.pairs:
-            return Table(paired(both, self.sides.mine), what="the test rows"), laid
+            return Table(paired(both, self.sides.private_draws), what="the test rows"), laid
         return Table({**both, label: labels}, what="the test rows"), laid
 
     @property
@@ -576,13 +576,13 @@ class TestSet:
         draws = "pairs" if self._options.pairs else "rows"
         held = self._held
         asked = "" if held is None else f", rounds: {held.rounds:,}, surprises: {held.surprises:,}, {held.spent:.1f} nats"
-        return f"TestSet({self.task}, {len(self.sides.mine.index):,} private {draws}{asked}; prior: {self.prior})"
+        return f"TestSet({self.task}, {len(self.sides.private_draws.index):,} private {draws}{asked}; prior: {self.prior})"
 
     def _repr_html_(self) -> str:
         held = self._held
         facts = {
             "task": self.task,
-            "private": f"{len(self.sides.mine.index):,} {'pairs' if self._options.pairs else 'rows'}",
+            "private": f"{len(self.sides.private_draws.index):,} {'pairs' if self._options.pairs else 'rows'}",
             "prior": self.prior,
             "confidence": f"{self._options.confidence:g}",
         }
