@@ -63,7 +63,7 @@ UNEXPORTED = {
     *("ActStart", "AskedBy", "RecordedAct", "RecordedFinding", "Store"),  # what a journal keeps beside rounds
     *("Batch", "GridValues", "Query", "Source", "Sums"),  # between a session, its mechanism and its engine
     *("Option", "Way"),  # lines of a plan
-    *("Draws", "PaperOffer", "Tolerance"),  # steps of the paper's mechanism, and of policies
+    *("Draws", "PaperProposal", "Tolerance"),  # steps of the paper's mechanism, and of policies
     "FileStamps",  # whether a contest's files have changed
 }
 

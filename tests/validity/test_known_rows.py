@@ -40,13 +40,13 @@ def contains(outer, inner):
 
 @pytest.mark.parametrize("act", [Act("close"), Act("read"), Act()], ids=["close", "read", "ask"])
 def test_shares(mechanism, act):
-    offer = mechanism.propose(expression("a", KINDS), act)
-    at, fooled = offer.measure.at, 0
+    proposal = mechanism.propose(expression("a", KINDS), act)
+    at, fooled = proposal.measure.at, 0
     for others in range(OTHERS + 1):
         alone = binomial_interval(others, others, OTHERS, at.nats)
         for known in (0, KNOWN):
-            outcome = mechanism.decide(offer, [Sums.yes_no(others + known, ROWS)])
-            assert contains(offer.measure.ends(outcome)[1:], alone)
+            outcome = mechanism.decide(proposal, [Sums.yes_no(others + known, ROWS)])
+            assert contains(proposal.measure.ends(outcome)[1:], alone)
             count = others + known
             fooled += not contains(count_interval(count, count, at._replace(known=0)), alone)
     assert fooled > OTHERS
@@ -54,8 +54,8 @@ def test_shares(mechanism, act):
 
 def test_paired_shares(mechanism):
     question = paired_shares(*(expression(name, KINDS).tree for name in ("a", "b")))
-    offer = mechanism.propose(question, Act("close"))
-    measure, fooled = offer.measure, 0
+    proposal = mechanism.propose(question, Act("close"))
+    measure, fooled = proposal.measure, 0
     plain = replace(measure, at=measure.at._replace(known=0))
     for first, second in np.random.default_rng(1).integers(0, OTHERS // 2, (200, 2)).tolist():
         alone = paired_interval(first, second, OTHERS, measure.rates, measure.at.nats)

@@ -258,11 +258,11 @@ class BaselineMechanism:
             raise ReplayError(f"round {proposal.round} used the private data, but its question was not recorded.")
         self._state = _State(self.policy.learn(proposal, cell), proposal.round, state.surprises + (cell is not QUIET))
 
-    def cost(self, proposal: BaselineProposal, cell: Outcome) -> float:
+    def cost(self, proposal: BaselineProposal, outcome: Outcome) -> float:
         """0: it keeps its own account."""
         return 0.0
 
-    def counts(self, proposal: BaselineProposal, cell: Outcome) -> None:
+    def counts(self, proposal: BaselineProposal, outcome: Outcome) -> None:
         """None: nothing of it can be certified later."""
 
     def skip(self, rounds: int) -> None:

@@ -46,7 +46,7 @@ class RoundMissing(ReplayError):
 
 @dataclass(frozen=True, slots=True)
 class Step(Generic[P]):
-    """One round again: what the public side proposed, and the answer that follows from the recorded cell."""
+    """One round again: what the public side proposed, and the answer that follows from the recorded outcome."""
 
     proposal: P
     answer: Answer
@@ -57,16 +57,16 @@ class Step(Generic[P]):
 def step(
     mechanism: Mechanism[P],
     question: Query | SketchValue,
-    cell: Outcome,
+    outcome: Outcome,
     fit: tuple[int, ...] | None,
     act: Act = ASK,
 ) -> Step[P]:
     """Propose, answer with the recorded outcome, absorb it with the recorded fit."""
     proposal = propose(mechanism, question, act)
-    answer = mechanism.answer(proposal, cell)
-    cost = mechanism.cost(proposal, cell)
-    mechanism.absorb(proposal, cell, fit)
-    return Step(proposal, answer, cost, mechanism.counts(proposal, cell))
+    answer = mechanism.answer(proposal, outcome)
+    cost = mechanism.cost(proposal, outcome)
+    mechanism.absorb(proposal, outcome, fit)
+    return Step(proposal, answer, cost, mechanism.counts(proposal, outcome))
 
 
 def propose(mechanism: Mechanism[P], question: Query | SketchValue, act: Act) -> P:

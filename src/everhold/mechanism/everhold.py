@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from everhold.queries.protocol import Outcome
     from everhold.queries.query import Query
 
-__all__ = ["Everhold", "Offer", "interval_ends"]
+__all__ = ["Everhold", "EverholdProposal", "interval_ends"]
 
 _QUANTUM = 2.0**-16
 """How far rounding to the grid can move a mean, on the share scale: 2⁻¹⁷ for each row, and the same again for the mean of
@@ -61,7 +61,7 @@ _LEAST_GROUP = 2.0**-20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Offer:
+class EverholdProposal:
     """The public side's proposal for one round: everything that is fixed before the private rows are read."""
 
     round: int
@@ -234,11 +234,11 @@ class Everhold:
 
     # one round -----------------------------------------------------------------------------------------------------
 
-    def propose(self, query: Query | SketchValue, act: Act = ASK) -> Offer:
+    def propose(self, query: Query | SketchValue, act: Act = ASK) -> EverholdProposal:
         """The forecast, and everything else that is fixed before the private rows are read."""
-        return self._offer(query, act, "fresh")
+        return self._propose(query, act, "fresh")
 
-    def _offer(self, query: Query | SketchValue, act: Act, purpose: str) -> Offer:
+    def _propose(self, query: Query | SketchValue, act: Act, purpose: str) -> EverholdProposal:
         state = self._state
         self.require_open()
         t = state.round + 1
@@ -253,20 +253,20 @@ class Everhold:
                     "this holdout measures groups by linear questions. Ask for a statistic, such as eh.Mean(...)."
                 )
             forecast = _expected(_group_forecast(look.values, look, query), act.expect)
-            return Offer(t, query, forecast, None, self._group_measure(query, forecast, look, at), nats, act, 0.0)
+            return EverholdProposal(t, query, forecast, None, self._group_measure(query, forecast, look, at), nats, act, 0.0)
         if isinstance(query, SketchValue):
             linear, forecast, values = None, query, None
         else:
             estimate = self._estimator.estimate(state.sketch, query, t, purpose)
             linear, forecast, values = query, _expected(estimate.forecast, act.expect), estimate.values
-        return self._linear_offer(linear, forecast, values, at, act)
+        return self._linear_proposal(linear, forecast, values, at, act)
 
     def _noise(self, code: Code) -> float:
         return self._contract.noise_at(code.asks + 1, code.horizon) if isinstance(self._contract, Anytime) else 0.0
 
-    def _linear_offer(
+    def _linear_proposal(
         self, query: Query | None, forecast: SketchValue, values: GridValues | None, at: Foreseen, act: Act
-    ) -> Offer:
+    ) -> EverholdProposal:
         t = self._state.round + 1
         asked = query if query is not None else _REPLAYED
         measure: Measure
@@ -279,12 +279,14 @@ class Everhold:
                 )
             )
             kind = CountTolerance if forecast.scale == "share" else MeanTolerance
-            return Offer(t, query, forecast, values, kind(asked, forecast, limits, at), at.nats, act, limits.width)
+            return EverholdProposal(
+                t, query, forecast, values, kind(asked, forecast, limits, at), at.nats, act, limits.width
+            )
         if forecast.scale == "share":
             measure = CountCells(asked, forecast, at)
-            return Offer(t, query, forecast, values, measure, at.nats, act)
+            return EverholdProposal(t, query, forecast, values, measure, at.nats, act)
         found = MeanCells(asked, forecast, at)
-        return Offer(t, query, forecast, values, found, at.nats, act, 2.0 * found.within.off)
+        return EverholdProposal(t, query, forecast, values, found, at.nats, act, 2.0 * found.within.off)
 
     def _group_measure(self, query: Grouped, forecast: SketchValue, look: Look, at: Foreseen) -> Measure:
         values = (look.values[0], look.values[1])
@@ -323,18 +325,18 @@ class Everhold:
         fine = Fraction(min(claims + 1, 3), 2)
         return nats, Precision(fine, start=Fraction(103 if state.misfit < 1.5 else 105, 100))
 
-    def needs(self, proposal: Offer) -> tuple[Query, ...]:
+    def needs(self, proposal: EverholdProposal) -> tuple[Query, ...]:
         """The linear questions whose private sums are wanted."""
         return proposal.measure.needs
 
-    def part(self, proposal: Offer) -> None:
+    def part(self, proposal: EverholdProposal) -> None:
         """None: sums are over all rows."""
 
-    def decide(self, proposal: Offer, sums: Sequence[Sums]) -> Outcome:
+    def decide(self, proposal: EverholdProposal, sums: Sequence[Sums]) -> Outcome:
         """What the private rows disclose."""
         return proposal.measure.decide(sums)
 
-    def absorb(self, proposal: Offer, outcome: Outcome, fit: tuple[int, ...] | None = None) -> None:
+    def absorb(self, proposal: EverholdProposal, outcome: Outcome, fit: tuple[int, ...] | None = None) -> None:
         """End the round: charge for what it disclosed, and teach the sketch, or take the recorded fit.
 
         An outcome is charged even if the refit fails; the sketch then does not change, and that is recorded. Otherwise a
@@ -392,7 +394,7 @@ class Everhold:
         except Exception:
             return self._estimator.learn(sketch, queries, values, unchanged(sketch, len(queries)))
 
-    def _taught(self, before: _Taught, proposal: Offer, outcome: Outcome) -> _Taught:
+    def _taught(self, before: _Taught, proposal: EverholdProposal, outcome: Outcome) -> _Taught:
         """What the round adds to what the sketch is to learn."""
         lesson = proposal.measure.lesson(outcome)
         if lesson is None or proposal.act.kind == "close":
@@ -411,7 +413,7 @@ class Everhold:
         state = self._state
         self._state = state.after_quiet(rounds)
 
-    def answer(self, proposal: Offer, outcome: Outcome) -> Answer:
+    def answer(self, proposal: EverholdProposal, outcome: Outcome) -> Answer:
         """Value and interval: a function of the proposal and the outcome."""
         value, low, high = proposal.measure.ends(outcome)
         scale = proposal.forecast.scale
@@ -443,11 +445,11 @@ class Everhold:
         self.require_open()
         self._state = replace(self._state, budget=budget)
 
-    def cost(self, proposal: Offer, outcome: Outcome) -> float:
+    def cost(self, proposal: EverholdProposal, outcome: Outcome) -> float:
         """What an outcome costs, in nats; a quiet ask is charged by the code of when surprises occur."""
         return 0.0 if outcome is QUIET else proposal.measure.nats(outcome)
 
-    def counts(self, proposal: Offer, outcome: Outcome) -> tuple[int, int] | None:
+    def counts(self, proposal: EverholdProposal, outcome: Outcome) -> tuple[int, int] | None:
         """Of a yes/no question, the least and the largest number of yes with this outcome."""
         measure = proposal.measure
         return measure.counts(outcome) if isinstance(measure, CountTolerance | CountCells) else None
@@ -467,24 +469,26 @@ class Everhold:
 
         `read`: how it would be read: with how many others, for which part of δ, in the last act or before.
         """
-        offer = self._offer(query, ASK, "preview")
-        quiet = self.answer(offer, QUIET)
+        proposal = self._propose(query, ASK, "preview")
+        quiet = self.answer(proposal, QUIET)
         grouped = isinstance(query, GROUPED)
-        prior = offer.forecast.value if grouped else self._estimator.prior(query)
+        prior = proposal.forecast.value if grouped else self._estimator.prior(query)
         share = quiet.scale == "share"
-        reading = self._offer(query, read, "preview")
+        reading = self._propose(query, read, "preview")
         centre: Outcome = 0 if isinstance(reading.measure, CountCells) else (0, 0)
         as_read = self.answer(reading, centre)
         code = self._state.budget.code
-        costs = [code.surprised(offer.measure.nats(cell)).nats - code.quiet().nats for cell in _nearest_cells(offer.measure)]
+        costs = [
+            code.surprised(proposal.measure.nats(cell)).nats - code.quiet().nats for cell in _nearest_cells(proposal.measure)
+        ]
         return Preview(
             prior=0.5 * (1.0 + prior) if share else prior,
             sketch=quiet.value,
             low=quiet.low,
             high=quiet.high,
-            tolerance=offer.tolerance / 2.0 if share else offer.tolerance,
+            tolerance=proposal.tolerance / 2.0 if share else proposal.tolerance,
             scale=quiet.scale,
-            spent=offer.nats,
+            spent=proposal.nats,
             surprise_costs=min(costs, default=0.0),
             read_low=as_read.low,
             read_high=as_read.high,

@@ -127,19 +127,19 @@ class Mechanism(Protocol[P]):
     def decide(self, proposal: P, sums: Sequence[Sums]) -> Outcome:
         """Compare the proposal with the private sums. Returns `QUIET`, or what is disclosed."""
 
-    def absorb(self, proposal: P, cell: Outcome, fit: tuple[int, ...] | None = None) -> None:
+    def absorb(self, proposal: P, outcome: Outcome, fit: tuple[int, ...] | None = None) -> None:
         """End the round. After a surprise, update the sketch, or take the recorded `fit`.
 
         A surprise is charged even if the update fails; the update itself is applied in full or not at all.
         """
 
-    def answer(self, proposal: P, cell: Outcome) -> Answer:
+    def answer(self, proposal: P, outcome: Outcome) -> Answer:
         """The answer to return, a function of public facts and the outcome."""
 
-    def cost(self, proposal: P, cell: Outcome) -> float:
+    def cost(self, proposal: P, outcome: Outcome) -> float:
         """What an outcome costs later claims, in nats, beyond that the round was quiet or not."""
 
-    def counts(self, proposal: P, cell: Outcome) -> tuple[int, int] | None:
+    def counts(self, proposal: P, outcome: Outcome) -> tuple[int, int] | None:
         """Of a yes/no question, the least and the largest number of yes with this outcome; None where there is none."""
 
     def skip(self, rounds: int) -> None:

@@ -30,7 +30,7 @@ from everhold.statistics.parameters import arguments
 
 if TYPE_CHECKING:
     from everhold.ledger.codec import AskedBy
-    from everhold.mechanism.everhold import Offer
+    from everhold.mechanism.everhold import EverholdProposal
     from everhold.queries.expression.tree import Node
     from everhold.queries.query import Query, Rows
     from everhold.session.session import Session
@@ -93,7 +93,7 @@ class Acts:
         declared: the columns, and the public side of statistics.
     """
 
-    def __init__(self, session: Session[Offer], declared: DeclaredColumns) -> None:
+    def __init__(self, session: Session[EverholdProposal], declared: DeclaredColumns) -> None:
         self._session = session
         self._declared = declared
 
@@ -263,8 +263,8 @@ class Acts:
 
     def _as_foreseen(self, query: Any) -> Answer:
         mechanism = self._mechanism
-        offer = mechanism.propose(query)
-        answer = mechanism.answer(offer, None)
+        proposal = mechanism.propose(query)
+        answer = mechanism.answer(proposal, None)
         return answer.as_share() if query.yes_no else answer
 
     def _private_values(self, things: Sequence[Any]) -> list[float]:
@@ -273,8 +273,8 @@ class Acts:
         def exact(batch: Batch) -> list[Answer]:
             if (totals := self._linear_values(batch)) is not None:
                 return totals
-            offers = [self._mechanism.propose(query, Act("close")) for query in batch]
-            return [self._exact(offer, sums) for offer, sums in zip(offers, self._sums(offers), strict=True)]
+            proposals = [self._mechanism.propose(query, Act("close")) for query in batch]
+            return [self._exact(proposal, sums) for proposal, sums in zip(proposals, self._sums(proposals), strict=True)]
 
         try:
             results = lockstep(things, exact, self._declared)
@@ -295,17 +295,20 @@ class Acts:
             found.append(answer.as_share() if query.yes_no else answer)
         return found
 
-    def _exact(self, offer: Offer, sums: Any) -> Answer:
-        place = offer.measure.value(sums)
-        scale = offer.forecast.scale
+    def _exact(self, proposal: EverholdProposal, sums: Any) -> Answer:
+        place = proposal.measure.value(sums)
+        scale = proposal.forecast.scale
         value = float("nan") if place is None else float(place) if scale == "share" else float(2 * place - 1)
         low = value if place is not None else (0.0 if scale == "share" else -1.0)
         answer = Answer(value, low, value if place is not None else 1.0, False, 0, 0.0, scale)
-        return answer.as_share() if offer.query is not None and offer.query.yes_no else answer
+        return answer.as_share() if proposal.query is not None and proposal.query.yes_no else answer
 
-    def _sums(self, offers: Sequence[Offer]) -> list[Any]:
-        known = self._session.sums_needed(offers)
-        return [self._session.sums(self._mechanism.needs(offer), offer.forecast.scale, None, known) for offer in offers]
+    def _sums(self, proposals: Sequence[EverholdProposal]) -> list[Any]:
+        known = self._session.sums_needed(proposals)
+        return [
+            self._session.sums(self._mechanism.needs(proposal), proposal.forecast.scale, None, known)
+            for proposal in proposals
+        ]
 
     # verdicts ------------------------------------------------------------------------------------------------------
 
@@ -419,11 +422,11 @@ class Acts:
 
         def decide() -> str:
             def private(batch: Batch) -> list[Answer]:
-                offers = [self._mechanism.propose(query, act) for query in batch]
+                proposals = [self._mechanism.propose(query, act) for query in batch]
                 found = []
-                for offer, sums in zip(offers, self._sums(offers), strict=True):
-                    answer = self._mechanism.answer(offer, self._mechanism.decide(offer, sums))
-                    found.append(answer.as_share() if offer.query is not None and offer.query.yes_no else answer)
+                for proposal, sums in zip(proposals, self._sums(proposals), strict=True):
+                    answer = self._mechanism.answer(proposal, self._mechanism.decide(proposal, sums))
+                    found.append(answer.as_share() if proposal.query is not None and proposal.query.yes_no else answer)
                 return found
 
             try:

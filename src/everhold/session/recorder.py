@@ -46,11 +46,11 @@ __all__ = ["PlannedReading", "Recorder"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecidedRound(Generic[P]):
-    """A round whose cell is known and which is not yet recorded."""
+    """A round whose outcome is known and which is not yet recorded."""
 
     query: Query
     proposal: P
-    cell: Outcome
+    outcome: Outcome
     identity: str | None
     answer: Answer
     at: AskedBy
@@ -173,32 +173,32 @@ class Recorder(Generic[P]):
         mechanism = self.mechanism
         named = identity(mechanism, query, proposal)
         sums = self._scanner.sums(mechanism.needs(proposal), proposal.forecast.scale, mechanism.part(proposal), known)
-        cell = mechanism.decide(proposal, sums)
+        outcome = mechanism.decide(proposal, sums)
         # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
-        answer = mechanism.answer(proposal, cell)
+        answer = mechanism.answer(proposal, outcome)
         answer = answer.as_share() if query.yes_no else answer
-        self._decided = DecidedRound(query, proposal, cell, named, answer, at, act, len(mechanism.fit))
+        self._decided = DecidedRound(query, proposal, outcome, named, answer, at, act, len(mechanism.fit))
         return self._finish_round(self._decided)
 
     def _finish_round(self, decided: DecidedRound[P]) -> Answer:
         """End the decided round: learn, record, and only then return. Ends it later if it is interrupted on the way."""
-        query, proposal, cell = decided.query, decided.proposal, decided.cell
+        query, proposal, outcome = decided.query, decided.proposal, decided.outcome
         if self.mechanism.rounds < proposal.round:
-            self.mechanism.absorb(proposal, cell)
+            self.mechanism.absorb(proposal, outcome)
         if len(self.journal) < proposal.round:
             fit = self.mechanism.fit if len(self.mechanism.fit) > decided.learnt else None
-            kept = to_record(query, proposal, surprise=cell is not None, whole=self.mechanism.fresh)
+            kept = to_record(query, proposal, surprise=outcome is not None, whole=self.mechanism.fresh)
             done = Round(
                 decided.answer,
-                cell,
+                outcome,
                 fit,
                 proposal.forecast,
                 kept,
                 query.name,
                 decided.identity,
                 decided.act,
-                self.mechanism.cost(proposal, cell),
-                self.mechanism.counts(proposal, cell),
+                self.mechanism.cost(proposal, outcome),
+                self.mechanism.counts(proposal, outcome),
             )
             self.journal.commit(done, decided.at)
         elif self.journal[proposal.round].answer is not decided.answer:

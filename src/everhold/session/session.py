@@ -385,10 +385,10 @@ class Session(Generic[P]):
                     )
                     for number, place in enumerate(wanted, 1)
                 ]
-                offers = [mechanism.propose(part.query, replace(part.act, place=1)) for part in parts]
-                for part, offer in zip(parts, offers, strict=True):
+                proposals = [mechanism.propose(part.query, replace(part.act, place=1)) for part in parts]
+                for part, proposal in zip(parts, proposals, strict=True):
                     if not part.query.text and not part.query.repeatable:  # what is wrong with given values is reported
-                        self.sample.sums(part.query, offer.forecast.scale)
+                        self.sample.sums(part.query, proposal.forecast.scale)
                 options = {
                     "share": None if share is None else str(share),
                     "expect": [part.act.expect for part in parts],
@@ -396,7 +396,7 @@ class Session(Generic[P]):
                 }
                 asked = tuple(question_to_dict(without_values(part.query)) for part in parts)
                 made = {place: len(self._journal) + number for number, place in enumerate(wanted, 1)}
-                self._recorder.read_batch(ActStart(kind, asked, options), at, parts, offers)
+                self._recorder.read_batch(ActStart(kind, asked, options), at, parts, proposals)
             answers: list[Answer] = []
             for place, asked_by in enumerate(ats):
                 past = self._journal[made[place]] if place in made else self._journal.requested(asked_by.request)
