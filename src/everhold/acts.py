@@ -14,9 +14,8 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, cast, get_type_h
 from everhold.errors import QuestionError
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Judgement
-from everhold.statistics import is_statistic, statistic
+from everhold.statistics import is_statistic, means, statistic
 from everhold.statistics.finding import Result, result_from_dict
-from everhold.statistics.means import Compare as Difference
 from everhold.statistics.parameters import arguments, parameters
 
 __all__ = [
@@ -37,11 +36,11 @@ __all__ = [
     "as_sent",
     "do",
     "fields_of",
+    "questions_to_try",
     "result_from",
     "sent_question",
     "things",
     "to_result",
-    "tried",
 ]
 
 Form = Literal["question", "questions", "text", "real", "reals", "round"]
@@ -280,14 +279,14 @@ def things(act: AnyAct) -> list[Thing]:
     return found
 
 
-def tried(act: AnyAct) -> list[Thing]:
+def questions_to_try(act: AnyAct) -> list[Thing]:
     """What to try on the public side before an act: its questions, and two texts that are compared as their comparison.
 
-    >>> tried(Compare("bmi", "age"))
+    >>> questions_to_try(Compare("bmi", "age"))
     [Compare(first='bmi', second='age', low=None, high=None, given=None)]
     """
     if isinstance(act, Compare) and isinstance(act.first, str) and isinstance(act.second, str):
-        return [Difference(act.first, act.second, low=act.low, high=act.high, given=act.given)]
+        return [means.Compare(act.first, act.second, low=act.low, high=act.high, given=act.given)]
     return things(act)
 
 

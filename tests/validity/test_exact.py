@@ -24,7 +24,7 @@ from everhold.mechanism.everhold import Everhold, EverholdProposal
 from everhold.mechanism.measures import cells
 from everhold.mechanism.measures.counts import CountCells
 from everhold.mechanism.measures.groups import GroupMeanCells, GroupShareCells
-from everhold.mechanism.measures.measure import PLACE_ONE, STEPS, Foreseen, Precision
+from everhold.mechanism.measures.measure import PLACE_ONE, STEPS, MeasureInputs, Precision
 from everhold.mechanism.measures.numbers import MeanCells
 from everhold.mechanism.measures.pairs import DifferenceCells, PairedCells
 from everhold.mechanism.measures.quantiles import QuantileCells
@@ -45,7 +45,7 @@ def share(u: Fraction, draws: float = 40.0) -> SketchValue:
 
 
 def seen_from(n: int, *, nats: float = 2.0, noise: float | None = None, known: int = 0, fine=Fraction(1), **more):
-    return Foreseen(nats, n, known, noise, Precision(fine, **more))
+    return MeasureInputs(nats, n, known, noise, Precision(fine, **more))
 
 
 def limits_of(outcomes: list) -> dict:

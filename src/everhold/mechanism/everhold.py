@@ -22,7 +22,7 @@ from everhold.errors import HoldoutClosed, QuestionError, ReplayError, SettingEr
 from everhold.mechanism.estimator import second_moment
 from everhold.mechanism.measures.counts import CountCells, count_interval
 from everhold.mechanism.measures.groups import GroupMeanCells, GroupShareCells
-from everhold.mechanism.measures.measure import STEPS, Foreseen, Measure, Precision, place_of
+from everhold.mechanism.measures.measure import STEPS, Measure, MeasureInputs, Precision, place_of
 from everhold.mechanism.measures.numbers import MeanCells
 from everhold.mechanism.measures.pairs import DifferenceCells, PairedCells
 from everhold.mechanism.measures.quantiles import QuantileCells
@@ -246,7 +246,7 @@ class Everhold:
         noise = None
         if act.kind == "ask":
             noise = self._noise(state.budget.code)
-        at = Foreseen(nats, self._n, self._known, noise, precision, state.misfit, self._quantum)
+        at = MeasureInputs(nats, self._n, self._known, noise, precision, state.misfit, self._quantum)
         if isinstance(query, GROUPED):
             if not self._grouped or (look := self._estimator.look(state.sketch, query.parts)) is None:
                 raise QuestionError(
@@ -265,7 +265,7 @@ class Everhold:
         return self._contract.noise_at(code.asks + 1, code.horizon) if isinstance(self._contract, Anytime) else 0.0
 
     def _linear_proposal(
-        self, query: Query | None, forecast: SketchValue, values: GridValues | None, at: Foreseen, act: Act
+        self, query: Query | None, forecast: SketchValue, values: GridValues | None, at: MeasureInputs, act: Act
     ) -> EverholdProposal:
         t = self._state.round + 1
         asked = query if query is not None else _REPLAYED
@@ -288,7 +288,7 @@ class Everhold:
         found = MeanCells(asked, forecast, at)
         return EverholdProposal(t, query, forecast, values, found, at.nats, act, 2.0 * found.within.off)
 
-    def _group_measure(self, query: Grouped, forecast: SketchValue, look: Look, at: Foreseen) -> Measure:
+    def _group_measure(self, query: Grouped, forecast: SketchValue, look: Look, at: MeasureInputs) -> Measure:
         values = (look.values[0], look.values[1])
         if isinstance(query, GroupDifference):
             first, second = (_side_forecast(look.values[i : i + 2], look, query.low is not None) for i in (0, 2))
@@ -456,7 +456,7 @@ class Everhold:
 
     def count_interval(self, least: int, most: int, nats: float) -> tuple[float, float]:
         """All population shares, at a price, if the number of yes lies in this range."""
-        return count_interval(least, most, Foreseen(nats, self._n, self._known, None, _SURPRISE))
+        return count_interval(least, most, MeasureInputs(nats, self._n, self._known, None, _SURPRISE))
 
     def shut(self) -> None:
         """Make the last act: nothing private is read again."""

@@ -27,9 +27,9 @@ from everhold.queries.act import Act
 from everhold.queries.expression.question import size_of_query
 from everhold.queries.request import Request
 from everhold.server.writer import Job, ReleasedView, Writer
+from everhold.session.act_preview import ActPreview, how_read, prices_after
 from everhold.session.acts import as_share
 from everhold.session.holdout import Holdout
-from everhold.session.prospect import Prospect, how_read, prices_after
 from everhold.session.settings import Settings
 from everhold.statistics.declared import DeclaredColumns
 from everhold.statistics.rehearsal import as_answer
@@ -198,7 +198,7 @@ class StudyWriter:
         await self._wait_until(lambda: self.progress.records >= records)
         return found
 
-    async def try_act(self, caller: Caller, wanted: AnyAct) -> Prospect:
+    async def try_act(self, caller: Caller, wanted: AnyAct) -> ActPreview:
         """What an act would show and cost. No private row is read, and nothing is charged."""
         async with self._grid.release(caller.arrived):
             with self._slots.room(caller.key):
@@ -212,7 +212,7 @@ class StudyWriter:
         if isinstance(wanted, acts.Certify):
             await self._wait_for_round(wanted.round)
         budget = self.progress.budget
-        return Prospect(tuple(results), budget.claim_price(), prices_after(wanted, budget, nats))
+        return ActPreview(tuple(results), budget.claim_price(), prices_after(wanted, budget, nats))
 
     async def _as_read(self, caller: Caller, things: Sequence[object], read: Act) -> tuple[list[Result], list[float]]:
         """What a reading would show if it found the forecasts, and what each of its parts would disclose."""
@@ -235,9 +235,9 @@ class StudyWriter:
 
     async def _check(self, caller: Caller, wanted: AnyAct) -> int:
         """Count the parts of an act, and try them on the public side. A closed study returns what is recorded."""
-        tried = acts.tried(wanted)
+        questions = acts.questions_to_try(wanted)
         if self._holdout.session.acting_mechanism().closed:
-            caller.permit(max(1, len(tried)))
+            caller.permit(max(1, len(questions)))
             return 0
         parts, work = 0, 0
 
@@ -255,10 +255,10 @@ class StudyWriter:
             count(batch)
             return await self._previews(caller, batch)
 
-        texts = [one for one in tried if isinstance(one, str)]
+        texts = [one for one in questions if isinstance(one, str)]
         caller.permit(len(texts))
         count(await self._ready(caller, texts))
-        for one in tried:
+        for one in questions:
             if not isinstance(one, str):
                 await arun(as_statistic(one).steps(self._declared), previews)
         return parts

@@ -12,7 +12,7 @@ from math import ceil, floor, inf, isqrt, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS, reading_nats, step_nats
-from everhold.mechanism.measures.measure import PLACE_ONE, Foreseen, Precision, cell_and_step
+from everhold.mechanism.measures.measure import PLACE_ONE, MeasureInputs, Precision, cell_and_step
 from everhold.queries.protocol import NOTHING, QUIET
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Cells(NamedTuple):
     spread: float
 
     @classmethod
-    def around(cls, place: Fraction, spread: float, alone: float, at: Foreseen) -> Cells:
+    def around(cls, place: Fraction, spread: float, alone: float, at: MeasureInputs) -> Cells:
         """Cells of `fine` times what the forecast may be off by, but not much wider than the private rows' own noise.
 
         Where forecasts have been off by more than that, the code expects it.
@@ -91,7 +91,7 @@ class Within:
 
     @classmethod
     def around(
-        cls, place: Fraction, spread: float, alone: float, radii: tuple[float, float], rows: float, at: Foreseen
+        cls, place: Fraction, spread: float, alone: float, radii: tuple[float, float], rows: float, at: MeasureInputs
     ) -> Within:
         """For a forecast that may be off by `spread`, `alone` because of the private rows, of which there are `rows`."""
         cells = Cells.around(place, spread, alone, at)

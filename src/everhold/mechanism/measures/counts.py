@@ -13,8 +13,8 @@ from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS
 from everhold.mechanism.measures.cells import Cells
 from everhold.mechanism.measures.measure import (
     STEPS,
-    Foreseen,
     Lesson,
+    MeasureInputs,
     cell_in,
     count_of,
     in_steps,
@@ -38,7 +38,7 @@ class CountCells:
 
     query: Query
     forecast: SketchValue
-    at: Foreseen
+    at: MeasureInputs
     cells: Cells = field(init=False)
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class CountCells:
         return lesson_within(2 * low - 1, 2 * high - 1, self.forecast)
 
 
-def count_interval(least: int, most: int, at: Foreseen) -> tuple[float, float]:
+def count_interval(least: int, most: int, at: MeasureInputs) -> tuple[float, float]:
     """All population shares if the count is in [least, most]; of these rows the analyst may know some."""
     if most < least:  # no count has this outcome
         return 0.0, 1.0

@@ -14,8 +14,8 @@ from everhold.bounds.binomial import binomial_interval
 from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within
 from everhold.mechanism.measures.measure import (
     STEPS,
-    Foreseen,
     Lesson,
+    MeasureInputs,
     cell_and_step,
     count_of,
     in_steps,
@@ -45,7 +45,7 @@ class GroupShareCells(InCells):
     query: GroupShare
     forecast: SketchValue
     values: tuple[GridValues, GridValues] | None
-    at: Foreseen
+    at: MeasureInputs
     within: Within = field(init=False)
 
     def __post_init__(self) -> None:
@@ -96,7 +96,7 @@ class GroupMeanCells(InCells):
     query: GroupMean
     forecast: SketchValue
     values: tuple[GridValues, GridValues] | None
-    at: Foreseen
+    at: MeasureInputs
     rates: Rates = field(init=False)
     within: Within = field(init=False)
 

@@ -29,9 +29,9 @@ __all__ = [
     "PLACE_ONE",
     "QUANTUM",
     "STEPS",
-    "Foreseen",
     "Lesson",
     "Measure",
+    "MeasureInputs",
     "Precision",
     "cell_and_step",
     "cell_in",
@@ -71,7 +71,7 @@ class Precision(NamedTuple):
     widest: Fraction = Fraction(5, 2)
 
 
-class Foreseen(NamedTuple):
+class MeasureInputs(NamedTuple):
     """Public facts behind a measure.
 
     Attributes:

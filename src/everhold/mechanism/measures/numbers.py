@@ -13,8 +13,8 @@ from everhold.bounds.fan import fan_interval, fan_radius, fan_rate, fan_reach
 from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within, down, up
 from everhold.mechanism.measures.measure import (
     STEPS,
-    Foreseen,
     Lesson,
+    MeasureInputs,
     cell_and_step,
     in_steps,
     lesson_within,
@@ -93,7 +93,7 @@ class MeanCells(InCells):
 
     query: Query
     forecast: SketchValue
-    at: Foreseen
+    at: MeasureInputs
     rates: Rates = field(init=False)
     within: Within = field(init=False)
 

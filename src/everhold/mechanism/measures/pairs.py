@@ -17,7 +17,7 @@ from everhold.bounds.binomial import bet_rate, paired_interval
 from everhold.bounds.elementary import ln
 from everhold.bounds.fan import fan_group_difference
 from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within
-from everhold.mechanism.measures.measure import STEPS, Foreseen, Lesson, count_of, in_steps, place_of, spread_of
+from everhold.mechanism.measures.measure import STEPS, Lesson, MeasureInputs, count_of, in_steps, place_of, spread_of
 from everhold.mechanism.measures.numbers import Rates
 from everhold.queries.grid import VALUE_ONE, GridValues
 from everhold.queries.protocol import NOTHING, QUIET
@@ -47,7 +47,7 @@ class DifferenceCells(InCells):
     forecast: SketchValue
     groups: tuple[SketchValue, SketchValue]
     values: tuple[GridValues, ...]
-    at: Foreseen
+    at: MeasureInputs
     centres: tuple[int, int] = field(init=False)
     seconds: tuple[float, float] = field(init=False)
     within: Within = field(init=False)
@@ -169,7 +169,7 @@ class PairedCells(InCells):
     forecast: SketchValue
     shares: tuple[float, float]
     values: tuple[GridValues, ...]
-    at: Foreseen
+    at: MeasureInputs
     rates: tuple[int, int] = field(init=False)
     within: Within = field(init=False)
 

@@ -13,7 +13,7 @@ import numpy as np
 from everhold.bounds.binomial import tail_refutes
 from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS, reading_nats, step_nats
 from everhold.mechanism.measures.cells import _MARGIN
-from everhold.mechanism.measures.measure import STEPS, Foreseen, Lesson, cell_and_step, count_of, share_spread
+from everhold.mechanism.measures.measure import STEPS, Lesson, MeasureInputs, cell_and_step, count_of, share_spread
 from everhold.mechanism.tolerance import share_radius
 from everhold.queries.grid import VALUE_ONE, GridValues
 from everhold.queries.protocol import NOTHING, QUIET
@@ -43,7 +43,7 @@ class QuantileCells:
     query: QuantileOf
     forecast: SketchValue
     values: tuple[GridValues, GridValues] | None
-    at: Foreseen
+    at: MeasureInputs
     thresholds: tuple[float, ...]
     forecast_index: int
     reach: tuple[int, int]
@@ -57,7 +57,7 @@ class QuantileCells:
         forecast: SketchValue,
         values: tuple[GridValues, GridValues],
         masses: NDArray[np.float64],
-        at: Foreseen,
+        at: MeasureInputs,
     ) -> QuantileCells:
         """Thresholds where the sketch's distribution function passes levels around the wanted one."""
         q = query.level

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from everhold.bounds.derived import Place, correlation_from, variance_from
 from everhold.bounds.elementary import ln
 from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within
-from everhold.mechanism.measures.measure import PLACE_ONE, STEPS, Foreseen, in_steps, place_of
+from everhold.mechanism.measures.measure import PLACE_ONE, STEPS, MeasureInputs, in_steps, place_of
 from everhold.mechanism.measures.numbers import Rates
 from everhold.queries.protocol import NOTHING
 
@@ -47,7 +47,7 @@ class SpreadCells(InCells):
     query: SpreadOf
     forecast: SketchValue
     means: tuple[SketchValue, ...]
-    at: Foreseen
+    at: MeasureInputs
     rates: tuple[Rates, ...] = field(init=False)
     within: Within = field(init=False)
 

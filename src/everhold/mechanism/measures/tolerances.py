@@ -11,7 +11,7 @@ from everhold.bounds.code import beyond_nats
 from everhold.bounds.concentration import kl_interval, known_rows_range
 from everhold.mechanism.measures.cells import down, up
 from everhold.mechanism.measures.counts import count_interval
-from everhold.mechanism.measures.measure import STEPS, Foreseen, Lesson, cell_in, in_steps, lesson_within
+from everhold.mechanism.measures.measure import STEPS, Lesson, MeasureInputs, cell_in, in_steps, lesson_within
 from everhold.mechanism.tolerance import TOLERANCE_ONE
 from everhold.queries.grid import VALUE_ONE
 from everhold.queries.protocol import QUIET
@@ -32,7 +32,7 @@ class _ToleranceMeasure:
     query: Query
     forecast: SketchValue
     limits: Tolerance
-    at: Foreseen
+    at: MeasureInputs
 
     @property
     def needs(self) -> tuple[Query, ...]:

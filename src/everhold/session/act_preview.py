@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from everhold.bounds.budget import Budget
     from everhold.statistics.finding import Result
 
-__all__ = ["Prospect", "how_read", "prices_after"]
+__all__ = ["ActPreview", "how_read", "prices_after"]
 
 
 @dataclass(frozen=True, slots=True)
-class Prospect:
+class ActPreview:
     """What an act would show and cost.
 
     Attributes:
@@ -38,7 +38,7 @@ class Prospect:
     def cost_text(self) -> str:
         """What it costs later intervals, in words; empty where that is not known.
 
-        >>> Prospect((), 3.689, (11.4,)).cost_text
+        >>> ActPreview((), 3.689, (11.4,)).cost_text
         'intervals from here on: 2.2 times a plain 95 % interval, instead of 1.0 times'
         """
         if not self.after:
