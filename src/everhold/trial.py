@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from everhold.queries.act import Act
+from everhold.queries.act import RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import width_factor
 from everhold.queries.result import JsonResult
@@ -143,7 +143,7 @@ def try_both(study: Any, thing: object) -> Trial:
     def through(answers: Callable[[Batch], Sequence[Answer]]) -> Any:
         def tried(batch: Batch) -> Sequence[Answer]:
             new = previews.missing(batch)
-            previews.known |= {one.name: study.session.try_out(one, read=Act("read", parts=len(batch))) for one in new}
+            previews.known |= {one.name: study.session.try_out(one, read=RoundAct("read", parts=len(batch))) for one in new}
             return answers(batch)
 
         return run(wanted.steps(declared), tried)

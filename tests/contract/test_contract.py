@@ -66,7 +66,7 @@ def test_answers_are_as_close_to_the_sample_as_promised(session):
     for question, answer, record in zip(questions, answers, held.journal, strict=True):
         told = 2.0 * answer.value - 1.0 if answer.scale == "share" else answer.value
         low, high = (2 * answer.low - 1, 2 * answer.high - 1) if answer.scale == "share" else (answer.low, answer.high)
-        part = None if policy is None else policy.part(answer.round, held.mechanism._context)
+        part = None if policy is None else policy.rows_read(answer.round, held.mechanism._context)
         v = sample_mean(private, question, part)
         assert record.answer == answer
         assert low <= v <= high, "the interval always holds the sample's own mean"

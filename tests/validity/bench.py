@@ -21,7 +21,7 @@ from everhold.ledger.walk import price_act
 from everhold.mechanism.estimator import Draws, PoolEstimator
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.rules import Corrective
-from everhold.queries.act import ASK, Act
+from everhold.queries.act import ASK, RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.grid import VALUE_ONE, Sums
 from everhold.queries.protocol import SketchValue
@@ -51,7 +51,7 @@ class Bench:
 
     # acts ----------------------------------------------------------------------------------------------------------
 
-    def round(self, sums: Sums, act: Act, forecast: Fraction, scale="share", second: int = 0):
+    def round(self, sums: Sums, act: RoundAct, forecast: Fraction, scale="share", second: int = 0):
         u = 2 * forecast - 1 if scale == "share" else forecast
         proposal = self.held.propose(SketchValue(scale, u.numerator, u.denominator, DRAWS, second), act)
         outcome = self.held.decide(proposal, [sums])
@@ -67,7 +67,7 @@ class Bench:
         """A reading of the share of True, in a batch of `parts` if that is given."""
         kind = act.pop("kind", "read")
         count = Sums.yes_no(int(bits.sum()), self.n)
-        return self.judge(self.round(count, Act(kind, **act), Fraction(1, 2))[2], truth)
+        return self.judge(self.round(count, RoundAct(kind, **act), Fraction(1, 2))[2], truth)
 
     def last(self, bits: np.ndarray) -> Answer:
         """The last act: as exact as can be, with all that is left of δ."""

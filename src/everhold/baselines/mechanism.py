@@ -137,7 +137,7 @@ class Policy(Protocol):
     def guess(self, memory: Any, values: GridValues, t: int, context: BaselineContext) -> Fraction:
         """The answer from the public rows alone."""
 
-    def part(self, t: int, context: BaselineContext) -> NDArray[np.intp] | None:
+    def rows_read(self, t: int, context: BaselineContext) -> NDArray[np.intp] | None:
         """Indices of the private rows that round t reads; None: all rows."""
 
     def decide(self, proposal: BaselineProposal, mean: Fraction) -> int | None:
@@ -234,9 +234,9 @@ class BaselineMechanism:
         guess = self.policy.guess(state.memory, values, t, context)
         return BaselineProposal(t, values.scale, guess, state.memory, context, query, values, nats, tolerance)
 
-    def part(self, proposal: BaselineProposal) -> NDArray[np.intp] | None:
+    def rows_read(self, proposal: BaselineProposal) -> NDArray[np.intp] | None:
         """Indices of the private rows that the round reads; None: all rows."""
-        return self.policy.part(proposal.round, self._context)
+        return self.policy.rows_read(proposal.round, self._context)
 
     def needs(self, proposal: BaselineProposal) -> tuple[Query, ...]:
         """The question itself."""
@@ -244,8 +244,8 @@ class BaselineMechanism:
 
     def decide(self, proposal: BaselineProposal, sums: Sequence[Sums]) -> int | None:
         """The data-dependent part of the answer as a whole number, or QUIET."""
-        part = self.part(proposal)
-        read = self._context.rows if part is None else len(part)
+        rows_read = self.rows_read(proposal)
+        read = self._context.rows if rows_read is None else len(rows_read)
         return self.policy.decide(proposal, Fraction(sums[0].first, VALUE_ONE * read))
 
     def absorb(self, proposal: BaselineProposal, outcome: Outcome, fit: tuple[int, ...] | None = None) -> None:

@@ -43,7 +43,7 @@ from everhold.ledger.ranking import RankingPlan
 from everhold.ledger.reader import logged_round, read_study
 from everhold.ledger.rounds import ActStart
 from everhold.queries.rng import fresh_seed, stream_rng
-from everhold.session.acts import as_share
+from everhold.session.acts import checked_delta_share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -410,10 +410,10 @@ class Contest:
         predictions = [self._kept.read(names[one.round].removeprefix(f"{MARK} "), one.name)[rows] for one in entries]
         span = self.rules.span
         shares = [one.value / span if self.rules.larger_is_better else 1.0 - one.value / span for one in entries]
-        part = as_share(share) or Fraction(1, 16)
+        delta_share = checked_delta_share(share) or Fraction(1, 16)
         numbers = tuple(one.round for one in entries)
         method = duel_method(self.rules)
-        plan = RankingPlan(numbers, method, int(rows.sum()), part, bool(self.rules.sealed), last)
+        plan = RankingPlan(numbers, method, int(rows.sum()), delta_share, bool(self.rules.sealed), last)
         labels = self._labels()[rows]
 
         def decide() -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from everhold.errors import LedgerError, QuestionError
 from everhold.ledger.rounds import UNPARSED, ActEnd, ActStart, Digest, RecordedFinding, RecordedQuestion, Round
 from everhold.ledger.store import Record
-from everhold.queries.act import ASK, Act, ActKind
+from everhold.queries.act import ASK, ActKind, RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.expression import BoundedMean, Expression, bounded_mean, expression, number
 from everhold.queries.expression.canonical import looks_like_text, text_of
@@ -223,12 +223,12 @@ def question_from_dict(asked: Mapping[str, Any], kinds: Mapping[str, Kind]) -> Q
     return None if isinstance(found, Digest) else found
 
 
-def _act_to_dict(act: Act) -> dict[str, Any]:
+def _act_to_dict(act: RoundAct) -> dict[str, Any]:
     share = None if act.share is None else str(act.share)
     return {"kind": act.kind, "parts": act.parts, "place": act.place, "share": share, "expect": act.expect}
 
 
-def _act_from_dict(kept: Mapping[str, Any] | None) -> Act:
+def _act_from_dict(kept: Mapping[str, Any] | None) -> RoundAct:
     if kept is None:
         return ASK
     require_keys(kept, ("kind", "parts", "place", "share", "expect"), "the act of a round")
@@ -240,7 +240,7 @@ def _act_from_dict(kept: Mapping[str, Any] | None) -> Act:
     if not fine:
         raise ValueError("an act that is not known")
     expect = None if kept["expect"] is None else float(kept["expect"])
-    found = Act(kind, parts, place, share, expect)
+    found = RoundAct(kind, parts, place, share, expect)
     if found == ASK:
         raise ValueError("a plain ask that is written as an act")
     return found

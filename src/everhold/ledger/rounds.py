@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import ReplayError
-from everhold.queries.act import ASK, Act
+from everhold.queries.act import ASK, RoundAct
 from everhold.queries.expression.question import without_values
 from everhold.queries.grid import PackedValues
 from everhold.statistics.finding import Shares
@@ -96,7 +96,7 @@ class Round:
     question: Query | Digest
     name: str | None
     identity: str | None = None
-    act: Act = ASK
+    act: RoundAct = ASK
     nats: float = 0.0
     counts: tuple[int, int] | None = None
 

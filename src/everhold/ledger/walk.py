@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from everhold.bounds.budget import Budget
-    from everhold.queries.act import Act
+    from everhold.queries.act import RoundAct
     from everhold.queries.answer import Answer
     from everhold.queries.protocol import Mechanism, Outcome, SketchValue
     from everhold.queries.query import Query
@@ -59,7 +59,7 @@ def step(
     question: Query | SketchValue,
     outcome: Outcome,
     fit: tuple[int, ...] | None,
-    act: Act = ASK,
+    act: RoundAct = ASK,
 ) -> Step[P]:
     """Propose, answer with the recorded outcome, absorb it with the recorded fit."""
     proposal = propose(mechanism, question, act)
@@ -69,7 +69,7 @@ def step(
     return Step(proposal, answer, cost, mechanism.counts(proposal, outcome))
 
 
-def propose(mechanism: Mechanism[P], question: Query | SketchValue, act: Act) -> P:
+def propose(mechanism: Mechanism[P], question: Query | SketchValue, act: RoundAct) -> P:
     """A proposal for any act; mechanisms other than everhold's own know asks only."""
     if act == ASK:
         return mechanism.propose(question)

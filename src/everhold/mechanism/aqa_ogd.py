@@ -208,7 +208,7 @@ class AqaOgd:
         forecast, values = self._estimate(query, t, "aqa-ogd")
         return PaperProposal(t, query, forecast, values, tolerance, self.spent)
 
-    def part(self, proposal: PaperProposal) -> None:
+    def rows_read(self, proposal: PaperProposal) -> None:
         """None: the total is over all rows."""
 
     def needs(self, proposal: PaperProposal) -> tuple[Query, ...]:

@@ -31,7 +31,7 @@ from everhold.mechanism.measures.tolerances import CountTolerance, MeanTolerance
 from everhold.mechanism.rules.rule import Constraint, check_fit
 from everhold.mechanism.sketch import Sketch, unchanged
 from everhold.mechanism.tolerance import Anytime, ToleranceInputs
-from everhold.queries.act import ASK, READ, Act
+from everhold.queries.act import ASK, READ, RoundAct
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.expression.groups import GROUPED, GroupDifference, GroupMean, GroupShare, PairedShares, SpreadOf
 from everhold.queries.grid import VALUE_ONE, GridValues
@@ -70,7 +70,7 @@ class EverholdProposal:
     values: GridValues | None
     measure: Measure
     nats: float
-    act: Act = ASK
+    act: RoundAct = ASK
     tolerance: float = 0.0
 
 
@@ -234,11 +234,11 @@ class Everhold:
 
     # one round -----------------------------------------------------------------------------------------------------
 
-    def propose(self, query: Query | SketchValue, act: Act = ASK) -> EverholdProposal:
+    def propose(self, query: Query | SketchValue, act: RoundAct = ASK) -> EverholdProposal:
         """The forecast, and everything else that is fixed before the private rows are read."""
         return self._propose(query, act, "fresh")
 
-    def _propose(self, query: Query | SketchValue, act: Act, purpose: str) -> EverholdProposal:
+    def _propose(self, query: Query | SketchValue, act: RoundAct, purpose: str) -> EverholdProposal:
         state = self._state
         self.require_open()
         t = state.round + 1
@@ -265,7 +265,7 @@ class Everhold:
         return self._contract.noise_at(code.asks + 1, code.horizon) if isinstance(self._contract, Anytime) else 0.0
 
     def _linear_proposal(
-        self, query: Query | None, forecast: SketchValue, values: GridValues | None, at: MeasureInputs, act: Act
+        self, query: Query | None, forecast: SketchValue, values: GridValues | None, at: MeasureInputs, act: RoundAct
     ) -> EverholdProposal:
         t = self._state.round + 1
         asked = query if query is not None else _REPLAYED
@@ -303,7 +303,7 @@ class Everhold:
             return GroupMeanCells(query, forecast, values, at)
         return QuantileCells.foreseen(query, forecast, values, look.masses.values, at)
 
-    def _price(self, act: Act) -> tuple[float, Precision]:
+    def _price(self, act: RoundAct) -> tuple[float, Precision]:
         """The price of a round's interval, and how finely it discloses."""
         state = self._state
         if act.kind == "ask":
@@ -329,7 +329,7 @@ class Everhold:
         """The linear questions whose private sums are wanted."""
         return proposal.measure.needs
 
-    def part(self, proposal: EverholdProposal) -> None:
+    def rows_read(self, proposal: EverholdProposal) -> None:
         """None: sums are over all rows."""
 
     def decide(self, proposal: EverholdProposal, sums: Sequence[Sums]) -> Outcome:
@@ -464,7 +464,7 @@ class Everhold:
 
     # the public side -----------------------------------------------------------------------------------------------
 
-    def preview(self, query: Query, *, read: Act = READ) -> Preview:
+    def preview(self, query: Query, *, read: RoundAct = READ) -> Preview:
         """What the public side alone predicts for a question, free of charge: of an ask, and of a reading.
 
         `read`: how it would be read: with how many others, for which part of δ, in the last act or before.

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-__all__ = ["ASK", "READ", "Act", "ActKind"]
+__all__ = ["ASK", "READ", "ActKind", "RoundAct"]
 
 ActKind = Literal["ask", "read", "close"]
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class RoundAct:
     """How a round is asked.
 
     Attributes:
@@ -30,7 +30,7 @@ class Act:
     expect: float | None = None
 
 
-ASK = Act()
+ASK = RoundAct()
 """A plain question."""
-READ = Act("read")
+READ = RoundAct("read")
 """A plain reading."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from everhold.queries.act import ASK, READ, Act
+from everhold.queries.act import ASK, READ, RoundAct
 
 if TYPE_CHECKING:
     import numpy as np
@@ -121,7 +121,7 @@ class Mechanism(Protocol[P]):
     def needs(self, proposal: P) -> Sequence[Query]:
         """The linear questions whose private sums `decide` wants: usually the question itself."""
 
-    def part(self, proposal: P) -> NDArray[np.intp] | None:
+    def rows_read(self, proposal: P) -> NDArray[np.intp] | None:
         """Indices of the private rows to sum over, a function of public facts and coins; None: all rows."""
 
     def decide(self, proposal: P, sums: Sequence[Sums]) -> Outcome:
@@ -167,13 +167,13 @@ class ActingMechanism(Protocol):
     def require_open(self) -> None:
         """Refuse once the last act was made."""
 
-    def propose(self, query: Query | SketchValue, act: Act = ASK) -> Any:
+    def propose(self, query: Query | SketchValue, act: RoundAct = ASK) -> Any:
         """Evaluate the question on the public side, for any act."""
 
     def pay(self, budget: Budget) -> None:
         """Take over the budget after an act that is not made of rounds."""
 
-    def preview(self, query: Query, *, read: Act = READ) -> Preview:
+    def preview(self, query: Query, *, read: RoundAct = READ) -> Preview:
         """What the public side alone predicts for a question; `read`: how it would be read."""
 
     def shut(self) -> None:

@@ -23,12 +23,12 @@ from everhold.ledger.logged_act import LoggedAct, logged_act
 from everhold.ledger.reader import LoggedFinding, LoggedRound, StudyFile, logged_finding, logged_round, read_study
 from everhold.ledger.store import Head
 from everhold.mechanism.tolerance import FixedPrecision
-from everhold.queries.act import Act
+from everhold.queries.act import RoundAct
 from everhold.queries.expression.question import size_of_query
 from everhold.queries.request import Request
 from everhold.server.writer import Job, ReleasedView, Writer
 from everhold.session.act_preview import ActPreview, how_read, prices_after
-from everhold.session.acts import as_share
+from everhold.session.acts import checked_delta_share
 from everhold.session.holdout import Holdout
 from everhold.session.settings import Settings
 from everhold.statistics.declared import DeclaredColumns
@@ -205,7 +205,7 @@ class StudyWriter:
                 self._holdout.session.acting_mechanism().require_open()
                 parts = await self._check(caller, wanted)
                 if isinstance(wanted, acts.Certify):
-                    share = as_share(wanted.share)
+                    share = checked_delta_share(wanted.share)
                     await self._do(partial(self._holdout.acts.require_narrower, wanted.round, share), caller)
                 read = how_read(wanted, parts)
                 results, nats = ([], []) if read is None else await self._as_read(caller, acts.things(wanted), read)
@@ -214,7 +214,7 @@ class StudyWriter:
         budget = self.progress.budget
         return ActPreview(tuple(results), budget.claim_price(), prices_after(wanted, budget, nats))
 
-    async def _as_read(self, caller: Caller, things: Sequence[object], read: Act) -> tuple[list[Result], list[float]]:
+    async def _as_read(self, caller: Caller, things: Sequence[object], read: RoundAct) -> tuple[list[Result], list[float]]:
         """What a reading would show if it found the forecasts, and what each of its parts would disclose."""
         nats: list[float] = []
 
@@ -305,7 +305,7 @@ class StudyWriter:
             caller.permit(len(new))
             for start in range(0, len(new), _PREVIEWS):
                 some = await self._prepared(caller, new[start : start + _PREVIEWS])
-                work = partial(_tried, self._holdout, some, Act("read", parts=len(batch)))
+                work = partial(_tried, self._holdout, some, RoundAct("read", parts=len(batch)))
                 found = await self._do(work, caller)
                 previews.known |= {query.name: one for query, one in zip(some, found, strict=True)}
             return answers(batch)
@@ -523,7 +523,7 @@ def _previewed(held: Holdout, queries: Sequence[Query]) -> list[Answer]:
     return [as_answer(held.try_out(query)) for query in queries]
 
 
-def _tried(held: Holdout, queries: Sequence[Query], read: Act) -> list[Preview]:
+def _tried(held: Holdout, queries: Sequence[Query], read: RoundAct) -> list[Preview]:
     return [held.session.try_out(query, read=read) for query in queries]
 
 

@@ -16,7 +16,7 @@ from everhold.ledger.rounds import ActStart
 from everhold.ledger.walk import narrowed_answer
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.measures.measure import count_of
-from everhold.queries.act import Act
+from everhold.queries.act import RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Judgement
 from everhold.queries.expression import BoundedMean, Expression, conjunction, question_of
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from everhold.statistics.declared import DeclaredColumns
     from everhold.statistics.statistic import Batch, Statistic
 
-__all__ = ["Acts", "as_share", "candidate_weights", "lockstep"]
+__all__ = ["Acts", "candidate_weights", "checked_delta_share", "lockstep"]
 
 
-def as_share(share: object) -> Fraction | None:
+def checked_delta_share(share: object) -> Fraction | None:
     """Which part of what is left of δ a claim spends: between 0 and 1, or None."""
     if share is None:
         return None
@@ -122,9 +122,9 @@ class Acts:
         expects: Sequence[float | None] | None = None,
     ) -> list[Any]:
         """The private rows' own values, at one price; statistics of several steps at one price a step."""
-        part, things = as_share(share), self.things(asked)
+        delta_share, things = checked_delta_share(share), self.things(asked)
         at = self._session.asked_by(request_id, who)
-        results = self._read(things, "read", part, at, expects)
+        results = self._read(things, "read", delta_share, at, expects)
         self._record_findings(things, results, at)
         return results
 
@@ -173,9 +173,9 @@ class Acts:
         things = self.things(asked)
         if not things:
             raise QuestionError("best_of needs at least one question.")
-        shares = candidate_weights(weights, len(things))
+        checked_weights = candidate_weights(weights, len(things))
         self._check(things, request_id)
-        begun = ActStart("best_of", _described(things), {"weights": [str(share) for share in shares]})
+        begun = ActStart("best_of", _described(things), {"weights": [str(weight) for weight in checked_weights]})
 
         def decide() -> int:
             values = self._private_values(things)
@@ -273,7 +273,7 @@ class Acts:
         def exact(batch: Batch) -> list[Answer]:
             if (totals := self._linear_values(batch)) is not None:
                 return totals
-            proposals = [self._mechanism.propose(query, Act("close")) for query in batch]
+            proposals = [self._mechanism.propose(query, RoundAct("close")) for query in batch]
             return [self._exact(proposal, sums) for proposal, sums in zip(proposals, self._sums(proposals), strict=True)]
 
         try:
@@ -325,7 +325,7 @@ class Acts:
 
         `wanted`: low, high and given, for two texts.
         """
-        part = as_share(share)
+        delta_share = checked_delta_share(share)
         texts = isinstance(first, str) and isinstance(second, str)
         if not texts and any(value is not None for value in wanted.values()):
             raise QuestionError("low, high and given are for two questions given as text. Leave them out.")
@@ -339,15 +339,15 @@ class Acts:
             things = self.things([first, second])
         if (pair := self._pair(things, given)) is not None:
             options: dict[str, Any] = {"method": "mcnemar", "parts": 2, "sides": 1}
-            decide = self._mcnemar(pair, part)
+            decide = self._mcnemar(pair, delta_share)
         else:
             known = self._session.journal.requested_act(request_id)  # what is recorded is returned, also after the last act
             if known is None:
                 self.require_one_batch(things)
             parts = self._count(things) if known is None else known.begun.options.get("parts", 0)
             options = {"method": "intervals", "parts": parts, "sides": 2}
-            decide = self._by_intervals(things, Act("close", parts=parts, share=part))
-        options["share"] = None if part is None else str(part)
+            decide = self._by_intervals(things, RoundAct("close", parts=parts, share=delta_share))
+        options["share"] = None if delta_share is None else str(delta_share)
         options["given"] = wanted.get("given")
         begun = ActStart("compare", _described(things), options)
         return Judgement.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
@@ -359,7 +359,7 @@ class Acts:
             _described([difference]),
             {"method": "intervals", "parts": 1, "sides": 2, "share": None, "given": None},
         )
-        decide = self._by_intervals([self._session.query(difference)], Act("close"))
+        decide = self._by_intervals([self._session.query(difference)], RoundAct("close"))
         return Judgement.from_dict(self._session.perform(begun, decide, request_id=request_id, who=None))
 
     def _pair(self, things: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
@@ -417,7 +417,7 @@ class Acts:
                 raise QuestionError("a table has many values. Expected two questions with one value each.")
         return count
 
-    def _by_intervals(self, things: Sequence[Any], act: Act) -> Callable[[], str]:
+    def _by_intervals(self, things: Sequence[Any], act: RoundAct) -> Callable[[], str]:
         """Certain where the private intervals of both, at the price of the claim, do not meet."""
 
         def decide() -> str:
@@ -445,10 +445,12 @@ class Acts:
 
     def certify(self, number: int, share: object, request_id: str | None, who: str | None) -> Answer:
         """An earlier answer with an interval at the price of a claim now."""
-        session, part = self._session, as_share(share)
+        session, delta_share = self._session, checked_delta_share(share)
         if session.journal.requested_act(request_id) is None:  # what is recorded is returned
-            self.require_narrower(number, part)
-        begun = ActStart("certify", ({"kind": "round", "round": number},), {"share": None if part is None else str(part)})
+            self.require_narrower(number, delta_share)
+        begun = ActStart(
+            "certify", ({"kind": "round", "round": number},), {"share": None if delta_share is None else str(delta_share)}
+        )
         return Answer.from_dict(session.perform(begun, lambda: None, request_id=request_id, who=who))
 
     def require_narrower(self, number: int, share: Fraction | None) -> None:
@@ -472,8 +474,8 @@ def candidate_weights(given: Sequence[float] | None, count: int) -> list[Fractio
         raise SettingError(f"weights has {len(given)} entries for {count} candidates. Expected one positive number each.")
     total = sum(Fraction(one) for one in given)
     floor_ = Fraction(1, 8 * count)
-    shares = [Fraction(7, 8) * Fraction(one) / total + floor_ for one in given]
-    return [Fraction(int(share * 2**32), 2**32) for share in shares]
+    weights = [Fraction(7, 8) * Fraction(one) / total + floor_ for one in given]
+    return [Fraction(int(weight * 2**32), 2**32) for weight in weights]
 
 
 def _no_error(criterion: Callable[[int], float], place: int) -> float:

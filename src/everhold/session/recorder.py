@@ -28,7 +28,7 @@ from everhold.ledger.codec import (
 )
 from everhold.ledger.rounds import ActEnd, ActStart, RecordedAct, RecordedFinding, Round, to_record
 from everhold.ledger.walk import act_result, is_last, price_act, propose, walk
-from everhold.queries.act import Act
+from everhold.queries.act import RoundAct
 from everhold.queries.protocol import NOTHING, ActingMechanism, P
 from everhold.session.names import identity
 
@@ -54,7 +54,7 @@ class DecidedRound(Generic[P]):
     identity: str | None
     answer: Answer
     at: AskedBy
-    act: Act
+    act: RoundAct
     learnt: int
 
 
@@ -63,7 +63,7 @@ class PlannedReading:
     """One reading of a batch: fixed and announced before the first of them is made."""
 
     query: Query
-    act: Act
+    act: RoundAct
     at: AskedBy
 
 
@@ -168,11 +168,11 @@ class Recorder(Generic[P]):
 
     # rounds --------------------------------------------------------------------------------------------------------------
 
-    def decide(self, query: Query, proposal: P, at: AskedBy, act: Act, known: SumsByName) -> Answer:
+    def decide(self, query: Query, proposal: P, at: AskedBy, act: RoundAct, known: SumsByName) -> Answer:
         """Read the private sums that a proposal needs, and end the round."""
         mechanism = self.mechanism
         named = identity(mechanism, query, proposal)
-        sums = self._scanner.sums(mechanism.needs(proposal), proposal.forecast.scale, mechanism.part(proposal), known)
+        sums = self._scanner.sums(mechanism.needs(proposal), proposal.forecast.scale, mechanism.rows_read(proposal), known)
         outcome = mechanism.decide(proposal, sums)
         # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
         answer = mechanism.answer(proposal, outcome)
@@ -307,7 +307,7 @@ class Recorder(Generic[P]):
         self._readings = [
             PlannedReading(
                 query,
-                Act(kind, len(queries), place + 1, share, expects[place]),
+                RoundAct(kind, len(queries), place + 1, share, expects[place]),
                 AskedBy(at.time, at.who, requests[place]),
             )
             for place, query in enumerate(queries)

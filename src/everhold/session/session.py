@@ -22,7 +22,7 @@ from everhold.ledger.journal import Journal
 from everhold.ledger.replay import Analyst, replay
 from everhold.ledger.rounds import ActStart, RecordedFinding
 from everhold.ledger.walk import propose
-from everhold.queries.act import ASK, READ, Act
+from everhold.queries.act import ASK, READ, RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.expression import expression
 from everhold.queries.expression.groups import GROUPED
@@ -208,7 +208,7 @@ class Session(Generic[P]):
         """Answer one question: text, a callable over columns, or `eh.Values`. `Holdout.ask` says more."""
         query = self.query(question, name)
         at = self.asked_by(request_id, who)
-        act = ASK if expect is None else Act(expect=require_expect(expect))
+        act = ASK if expect is None else RoundAct(expect=require_expect(expect))
         with self._recorder.turn():
             found = self._answers([(query, at)], act=act)[0]
             if isinstance(found, EverholdError):
@@ -280,7 +280,7 @@ class Session(Generic[P]):
             return error
 
     def _answers(
-        self, asked: Sequence[tuple[Query, AskedBy]], *, stop: bool = False, act: Act = ASK
+        self, asked: Sequence[tuple[Query, AskedBy]], *, stop: bool = False, act: RoundAct = ASK
     ) -> list[Answer | EverholdError]:
         """Answers in order, for a turn, without flushing; a refusal stands in its place, and may be the last."""
         found: list[Answer | EverholdError] = []
@@ -307,7 +307,7 @@ class Session(Generic[P]):
             {query.name: query for query in queries if query.text and self._journal.named(query.name) is None}
         )
 
-    def _answer(self, query: Query, at: AskedBy, known: SumsByName, act: Act = ASK) -> Answer:
+    def _answer(self, query: Query, at: AskedBy, known: SumsByName, act: RoundAct = ASK) -> Answer:
         """Answer one query without flushing. `known`: private sums that a scan of the batch already computed."""
         mechanism = self.mechanism
         if (earlier := self._journal.requested(at.request)) is not None:
@@ -323,9 +323,11 @@ class Session(Generic[P]):
 
     # on both sides -------------------------------------------------------------------------------------------------
 
-    def sums(self, needs: Sequence[Query], scale: Scale, part: Any = None, known: SumsByName | None = None) -> list[Sums]:
+    def sums(
+        self, needs: Sequence[Query], scale: Scale, rows_read: Any = None, known: SumsByName | None = None
+    ) -> list[Sums]:
         """The private sums of linear questions: texts in one scan, where they are not known yet."""
-        return self._scanner.sums(needs, scale, part, known)
+        return self._scanner.sums(needs, scale, rows_read, known)
 
     def sums_needed(self, proposals: Sequence[P]) -> SumsByName:
         """The private sums of all text questions that several proposals need, in one scan."""
@@ -380,7 +382,7 @@ class Session(Generic[P]):
                 parts = [
                     PlannedReading(
                         self.mechanism.prepare(queries[place]),
-                        Act(kind, len(wanted), number, share, guesses[place]),
+                        RoundAct(kind, len(wanted), number, share, guesses[place]),
                         ats[place],
                     )
                     for number, place in enumerate(wanted, 1)
@@ -474,7 +476,7 @@ class Session(Generic[P]):
 
     # the public side, and the past ---------------------------------------------------------------------------------
 
-    def try_out(self, question: object, *, read: Act = READ) -> Preview:
+    def try_out(self, question: object, *, read: RoundAct = READ) -> Preview:
         """What the public side alone says of a question: costs nothing, reads no private row, shows errors in full.
 
         `read`: how it would be read.

@@ -36,7 +36,7 @@ from everhold.server.signins import SignIn
 from everhold.server.state import ServerState
 from everhold.server.study_writer import StudyWriter
 from everhold.session.act_preview import ActPreview
-from everhold.session.acts import as_share
+from everhold.session.acts import checked_delta_share
 
 __all__ = ["router"]
 
@@ -110,9 +110,9 @@ def _add(kind: type[AnyAct]) -> None:
             shown = await _done(server, study, signin, request, form, given)
         return await _page(server, study, signin, request, form, shown)
 
-    needs: dict[str, Any] = {"ask": StudyFor.ASK, "manage": StudyFor.MANAGE}
+    scopes: dict[str, Any] = {"ask": StudyFor.ASK, "manage": StudyFor.MANAGE}
     for route, method in ((show, "GET"), (send, "POST")):
-        route.__annotations__["study"] = needs[kind.needs]
+        route.__annotations__["study"] = scopes[kind.scope]
         router.add_api_route(f"/studies/{{name}}/acts/{kind.name}", route, methods=[method])
 
 
@@ -150,7 +150,7 @@ def _said(study: StudyWriter, wanted: AnyAct, preview: ActPreview) -> tuple[str,
     """A preview in sentences."""
     said = []
     if isinstance(wanted, Certify) and (one := _round(study, wanted)) is not None:
-        price = study.progress.budget.claim_price(as_share(wanted.share))
+        price = study.progress.budget.claim_price(checked_delta_share(wanted.share))
         said.append(
             f"Round {one.round:,}, {one.question}: {one.value_text} in {one.interval_text}, computed at "
             f"{one.answer.spent:.1f} nats. Certified at {price:.1f} nats, the interval is narrower."
