@@ -24,7 +24,7 @@ from everhold.mechanism.everhold import Everhold, EverholdProposal
 from everhold.mechanism.measures import cells
 from everhold.mechanism.measures.counts import CountCells
 from everhold.mechanism.measures.groups import GroupMeanCells, GroupShareCells
-from everhold.mechanism.measures.measure import PLACE_ONE, STEPS, MeasureInputs, Precision
+from everhold.mechanism.measures.measure import PLACE_ONE, MeasureInputs, Precision
 from everhold.mechanism.measures.numbers import MeanCells
 from everhold.mechanism.measures.pairs import DifferenceCells, PairedCells
 from everhold.mechanism.measures.quantiles import QuantileCells
@@ -33,7 +33,7 @@ from everhold.mechanism.measures.tolerances import CountTolerance
 from everhold.mechanism.tolerance import TOLERANCE_ONE, Tolerance
 from everhold.queries.expression import number, question_of
 from everhold.queries.expression.groups import quantile_of
-from everhold.queries.grid import VALUE_ONE, GridValues, Sums
+from everhold.queries.grid import STEPS, VALUE_ONE, GridValues, Sums
 from everhold.queries.protocol import NOTHING, QUIET, SketchValue
 
 FORECASTS = sorted({Fraction(a, d) for d in (3, 7, 10) for a in range(-d, d + 1)})

@@ -41,9 +41,9 @@ def _cross_validated(public: Any, public_labels: Any, context: MetricContext, ta
         present = np.unique(public_labels)
         chances = np.zeros((len(found), k))
         for j, one in enumerate(context.classes):
-            place = np.flatnonzero(present == one)
-            if len(place):
-                chances[:, j] = found[:, place[0]]
+            index = np.flatnonzero(present == one)
+            if len(index):
+                chances[:, j] = found[:, index[0]]
     else:
         values = cross_val_predict(HistGradientBoostingRegressor(max_iter=60, random_state=0), public, public_labels, cv=5)
         spread = max(

@@ -125,13 +125,13 @@ class ModelActs:
                     name = f"{metric.name} of model {outputs.name}, part {number}, {side} given {group.text}"
                 asked.append(question(inside[0], inside[1], name))
         answers = [share_of(one) for one in way(asked)]
-        return [_mean_within(answers[place], answers[place + 1]) for place in range(0, len(answers), 2)]
+        return [_mean_within(answers[index], answers[index + 1]) for index in range(0, len(answers), 2)]
 
     # choices and verdicts ------------------------------------------------------------------------------------------
 
     def best_of(self, held: Holdout, metric: Metric, models: Sequence[Outputs], weights: Sequence[float] | None) -> Choice:
         """Which model is best on the private rows, and nothing else."""
-        names = [f"model {place}" for place in range(1, len(models) + 1)]
+        names = [f"model {index}" for index in range(1, len(models) + 1)]
         given = [Fraction(one) for one in weights] if weights is not None else [Fraction(1, len(models))] * len(models)
         if len(given) != len(models) or min(given) <= 0 or sum(given) > 1 + Fraction(1, 10**9):
             raise QuestionError(
@@ -141,7 +141,7 @@ class ModelActs:
         whole = max(sum(given), Fraction(1))
         return held.acts.choose(
             names,
-            lambda place: self.sides.private_value(metric, models[place].private),
+            lambda index: self.sides.private_value(metric, models[index].private),
             [one / whole for one in given],
             by=metric.name,
         )
@@ -228,7 +228,7 @@ class ModelActs:
             sign = 1.0 if metric.larger_is_better else -1.0
             choice = held.acts.choose(
                 [one.label for one in candidates],
-                lambda place: self._goodness(metric, candidates[place], before),
+                lambda index: self._goodness(metric, candidates[index], before),
                 choice_weights([_known(one) for one in waiting], rows, self._noise(metric), sign),
                 by=metric.name,
                 generation=generation,

@@ -98,8 +98,8 @@ class Sides:
     def questions(self, metric: Metric, parts: Sequence[Part], outputs: Outputs) -> list[Values]:
         """The questions of a metric about one model."""
         names = [
-            None if outputs.name is None else f"{metric.name} of model {outputs.name}, part {place + 1}"
-            for place in range(len(parts))
+            None if outputs.name is None else f"{metric.name} of model {outputs.name}, part {number + 1}"
+            for number in range(len(parts))
         ]
         return [
             question(*self.values(part, outputs, pairs=metric.pairs), name) for part, name in zip(parts, names, strict=True)

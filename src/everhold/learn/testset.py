@@ -51,7 +51,7 @@ from everhold.learn.scorer import Scorer, rows_file, save_rows
 from everhold.learn.sides import Sides, question
 from everhold.priors.fixed import FixedPrior
 from everhold.queries.expression import expression
-from everhold.queries.expression.program import Batch, Columns
+from everhold.queries.expression.program import Columns, CompiledBatch
 from everhold.session.holdout import Holdout
 from everhold.session.settings import OverlapRule
 
@@ -348,11 +348,11 @@ class TestSet:
             given: only rows for which this is true, as text: "region = 'north'".
             expect: what you foresee, from public facts: a cross-validated score. For metrics that are plain means.
         """
-        found = self._metric(metric)
-        self._acts.require_pairs(found)
-        outputs = self.sides.outputs(model, found)
+        chosen_metric = self._metric(metric)
+        self._acts.require_pairs(chosen_metric)
+        outputs = self.sides.outputs(model, chosen_metric)
         return self._told_apart(
-            self._turned(lambda held: self._acts.ask(held, found, outputs, self._group(held, given), expect))
+            self._turned(lambda held: self._acts.ask(held, chosen_metric, outputs, self._group(held, given), expect))
         )
 
     def read(self, model: Any, metric: str | None = None, *, given: str | None = None, expect: float | None = None) -> Score:
@@ -363,10 +363,10 @@ class TestSet:
         Args:
             model, metric, given, expect: as for `score`.
         """
-        found = self._metric(metric)
-        self._acts.require_pairs(found)
-        outputs = self.sides.outputs(model, found)
-        return self._turned(lambda held: self._acts.read(held, found, outputs, self._group(held, given), expect))
+        chosen_metric = self._metric(metric)
+        self._acts.require_pairs(chosen_metric)
+        outputs = self.sides.outputs(model, chosen_metric)
+        return self._turned(lambda held: self._acts.read(held, chosen_metric, outputs, self._group(held, given), expect))
 
     def score_predictions(
         self, y_pred: Any, metric: str | None = None, *, reference: Any = None, given: str | None = None
@@ -379,16 +379,16 @@ class TestSet:
             metric, given: as for `score`.
             reference: predictions of the same model for the public rows; not needed where the test features are public.
         """
-        found = self._metric(metric)
-        self._acts.require_pairs(found)
+        chosen_metric = self._metric(metric)
+        self._acts.require_pairs(chosen_metric)
         if reference is None and not self.sides.transductive:
             raise QuestionError(
                 f"the prior has {length(self.sides.public):,} public rows of its own, and the model's predictions for them "
                 "are needed too: score_predictions(y_pred, reference=model.predict(X_reference)). A test set made without "
                 "reference= needs none."
             )
-        outputs = self.sides.given(y_pred, reference, found)
-        return self._turned(lambda held: self._acts.ask(held, found, outputs, self._group(held, given), None))
+        outputs = self.sides.given(y_pred, reference, chosen_metric)
+        return self._turned(lambda held: self._acts.ask(held, chosen_metric, outputs, self._group(held, given), None))
 
     def score_named(self, held: Holdout, metric: Metric, predictions: NDArray[Any], name: str, who: str) -> Score:
         """For a contest, in its turn: one question about public features, known by its name. A repeat costs nothing."""
@@ -412,9 +412,9 @@ class TestSet:
             metric: any of them, 'auc' and 'f1' too: only the index is disclosed.
             weights: how probable it is, by what is publicly known, that each is best; they sum to 1.
         """
-        found = self._metric(metric)
-        candidates = outputs_of(self.sides, found, models)
-        return self._turned(lambda held: self._acts.best_of(held, found, candidates, weights))
+        chosen_metric = self._metric(metric)
+        candidates = outputs_of(self.sides, chosen_metric, models)
+        return self._turned(lambda held: self._acts.best_of(held, chosen_metric, candidates, weights))
 
     def compare(self, first: Any, second: Any, metric: str | None = None) -> ModelComparison:
         """Is the first model better than the second in the population? Certified: 'better', 'worse' or 'cannot tell'.
@@ -425,9 +425,9 @@ class TestSet:
             first, second: fitted models.
             metric: one that is a plain mean: accuracy, error, brier, log_loss, mean_absolute_error, mean_squared_error.
         """
-        found = self._metric(metric)
-        one, other = outputs_of(self.sides, found, [first, second])
-        return self._turned(lambda held: self._acts.compare(held, found, one, other))
+        chosen_metric = self._metric(metric)
+        one, other = outputs_of(self.sides, chosen_metric, [first, second])
+        return self._turned(lambda held: self._acts.compare(held, chosen_metric, one, other))
 
     def difference(self, first: Any, second: Any, metric: str | None = None) -> Verdict:
         """How much better the first model is than the second: a reading of the difference on the same rows.
@@ -435,9 +435,9 @@ class TestSet:
         Args:
             first, second, metric: as for `compare`.
         """
-        found = self._metric(metric)
-        one, other = outputs_of(self.sides, found, [first, second])
-        return self._turned(lambda held: self._acts.difference(held, found, one, other))
+        chosen_metric = self._metric(metric)
+        one, other = outputs_of(self.sides, chosen_metric, [first, second])
+        return self._turned(lambda held: self._acts.difference(held, chosen_metric, one, other))
 
     def close(self, models: Iterable[Any], metric: str | None = None) -> list[Score]:
         """The last act: read any number of models at once, as narrow as can be. The test set cannot be used afterwards.
@@ -445,10 +445,10 @@ class TestSet:
         Args:
             models, metric: as for `best_of`; metrics of pairs need pairs=True.
         """
-        found = self._metric(metric)
-        self._acts.require_pairs(found)
-        candidates = outputs_of(self.sides, found, models)
-        return self._turned(lambda held: self._acts.close(held, found, candidates))
+        chosen_metric = self._metric(metric)
+        self._acts.require_pairs(chosen_metric)
+        candidates = outputs_of(self.sides, chosen_metric, models)
+        return self._turned(lambda held: self._acts.close(held, chosen_metric, candidates))
 
     # searches ------------------------------------------------------------------------------------------------------
 
@@ -473,9 +473,9 @@ class TestSet:
                 one where the reference has labels, or what the prior supposes.
             folds: of the cross-validation; 0 for none.
         """
-        found = self._metric(metric)
-        outputs = self.sides.outputs(model, found)
-        return self._turned(lambda _: self._acts.enter(found, outputs, model, name, expect, folds))
+        chosen_metric = self._metric(metric)
+        outputs = self.sides.outputs(model, chosen_metric)
+        return self._turned(lambda _: self._acts.enter(chosen_metric, outputs, model, name, expect, folds))
 
     def winner(self, metric: str | None = None, *, read: bool = True) -> Winner:
         """The best of all entries on the private rows, and its score with an interval for the population.
@@ -488,8 +488,8 @@ class TestSet:
             metric: that the entries were made for.
             read: whether to read its score. AUC is read only with pairs=True.
         """
-        found = self._metric(metric)
-        return self._turned(lambda held: self._acts.winner(held, found, read=read))
+        chosen_metric = self._metric(metric)
+        return self._turned(lambda held: self._acts.winner(held, chosen_metric, read=read))
 
     @property
     def entries(self) -> list[Entry]:
@@ -530,7 +530,9 @@ class TestSet:
         asked = expression(given, held.schema.kinds, held.schema.words)
         table = held.schema.conform(self._rows, what="the test rows")
         masks = [
-            np.unpackbits(Batch([asked], Columns(rows)).values(rows.row_count)[0], count=rows.row_count).view(np.bool_)
+            np.unpackbits(CompiledBatch([asked], Columns(rows)).values(rows.row_count)[0], count=rows.row_count).view(
+                np.bool_
+            )
             for rows in (table, public)
         ]
         return Group(given, masks[0], masks[1])

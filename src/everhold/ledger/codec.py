@@ -51,9 +51,9 @@ __all__ = [
     "ActStartEntry",
     "AnyEntry",
     "AskedBy",
-    "Entry",
     "FindingEntry",
     "Repeat",
+    "RoundEntry",
     "question_from_dict",
     "question_to_dict",
     "read_entry",
@@ -74,7 +74,7 @@ class AskedBy:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RoundEntry:
     """A round as it is recorded."""
 
     round: Round
@@ -118,7 +118,7 @@ class ActEndEntry:
     written_by: int
 
 
-AnyEntry = Entry | Repeat | FindingEntry | ActStartEntry | ActEndEntry
+AnyEntry = RoundEntry | Repeat | FindingEntry | ActStartEntry | ActEndEntry
 
 
 def dump(value: Mapping[str, Any]) -> str:
@@ -288,7 +288,7 @@ def read_entry(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all
             else _asked(body["asked"], record.blob, kinds, body["name"])
         )
         _require_name(asked, body["name"], body["identity"])
-        return Entry(
+        return RoundEntry(
             Round(
                 Answer(
                     nan if body["value"] is None else body["value"],

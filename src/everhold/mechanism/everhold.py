@@ -22,7 +22,7 @@ from everhold.errors import HoldoutClosed, QuestionError, ReplayError, SettingEr
 from everhold.mechanism.estimator import second_moment
 from everhold.mechanism.measures.counts import CountCells, count_interval
 from everhold.mechanism.measures.groups import GroupMeanCells, GroupShareCells
-from everhold.mechanism.measures.measure import STEPS, Measure, MeasureInputs, Precision, place_of
+from everhold.mechanism.measures.measure import QUANTUM, Measure, MeasureInputs, Precision, place_of
 from everhold.mechanism.measures.numbers import MeanCells
 from everhold.mechanism.measures.pairs import DifferenceCells, PairedCells
 from everhold.mechanism.measures.quantiles import QuantileCells
@@ -34,7 +34,7 @@ from everhold.mechanism.tolerance import Anytime, ToleranceInputs
 from everhold.queries.act import ASK, READ, RoundAct
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.expression.groups import GROUPED, GroupDifference, GroupMean, GroupShare, PairedShares, SpreadOf
-from everhold.queries.grid import VALUE_ONE, GridValues
+from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
 from everhold.queries.protocol import QUIET, SketchValue
 
 if TYPE_CHECKING:
@@ -46,10 +46,6 @@ if TYPE_CHECKING:
     from everhold.queries.query import Query
 
 __all__ = ["Everhold", "EverholdProposal", "interval_ends"]
-
-_QUANTUM = 2.0**-16
-"""How far rounding to the grid can move a mean, on the share scale: 2⁻¹⁷ for each row, and the same again for the mean of
-the rows of one unit."""
 
 _SURPRISE = Precision(Fraction(1))
 _EXACT = Precision(Fraction(1, 32), 64, Fraction(1, 2))
@@ -97,9 +93,9 @@ class _Taught:
         if len(self.queries) <= most:
             return self
         offs = [abs(one.target - one.sketch) / one.slack for one in self.constraints]
-        kept = sorted(sorted(range(len(offs)), key=lambda place: (-offs[place], place))[:most])
+        kept = sorted(sorted(range(len(offs)), key=lambda index: (-offs[index], index))[:most])
         queries, values, constraints = (
-            tuple(some[place] for place in kept) for some in (self.queries, self.values, self.constraints)
+            tuple(some[index] for index in kept) for some in (self.queries, self.values, self.constraints)
         )
         return _Taught(queries, values, constraints)  # type: ignore[arg-type]
 
@@ -286,7 +282,7 @@ class Everhold:
             measure = CountCells(asked, forecast, at)
             return EverholdProposal(t, query, forecast, values, measure, at.nats, act)
         found = MeanCells(asked, forecast, at)
-        return EverholdProposal(t, query, forecast, values, found, at.nats, act, 2.0 * found.within.off)
+        return EverholdProposal(t, query, forecast, values, found, at.nats, act, 2.0 * found.within.allowed)
 
     def _group_measure(self, query: Grouped, forecast: SketchValue, look: Look, at: MeasureInputs) -> Measure:
         values = (look.values[0], look.values[1])
@@ -361,7 +357,7 @@ class Everhold:
             _, precision = self._price(act)
             batch = _Batch(proposal.nats, left, precision, state.misfit) if left else None
         taught = self._taught(state.taught, proposal, outcome)
-        off = proposal.measure.off(outcome)
+        off = proposal.measure.deviation(outcome)
         offs = state.offs if off is None else (state.offs[0] + 1, state.offs[1] + min(off * off, 400.0))
         closed = act.kind == "close" and batch is None
         after = replace(state, round=proposal.round, budget=budget, batch=batch, taught=taught, closed=closed, offs=offs)
@@ -608,4 +604,4 @@ def interval_ends(
     low, high = kl_interval(low, high, nats / left)
     if scale == "share":
         return low, high
-    return max(2.0 * (low - _QUANTUM) - 1.0, -1.0), min(2.0 * (high + _QUANTUM) - 1.0, 1.0)
+    return max(2.0 * (low - QUANTUM) - 1.0, -1.0), min(2.0 * (high + QUANTUM) - 1.0, 1.0)

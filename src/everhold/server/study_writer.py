@@ -33,7 +33,7 @@ from everhold.session.holdout import Holdout
 from everhold.session.settings import Settings
 from everhold.statistics.declared import DeclaredColumns
 from everhold.statistics.rehearsal import as_answer
-from everhold.statistics.statistic import Batch, Statistic, arun
+from everhold.statistics.statistic import QuestionBatch, Statistic, arun
 from everhold.trial import Previews, Trial, as_reading, as_statistic
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ class StudyWriter:
                     "questions. Nothing was charged."
                 )
 
-        async def previews(batch: Batch) -> list[Answer]:
+        async def previews(batch: QuestionBatch) -> list[Answer]:
             count(batch)
             return await self._previews(caller, batch)
 
@@ -300,7 +300,7 @@ class StudyWriter:
         """What ask and read would show of a question or a statistic."""
         wanted, previews = as_statistic(thing), Previews()
 
-        async def tried(answers: Callable[[Batch], list[Answer]], batch: Batch) -> list[Answer]:
+        async def tried(answers: Callable[[QuestionBatch], list[Answer]], batch: QuestionBatch) -> list[Answer]:
             new = previews.missing(batch)
             caller.permit(len(new))
             for start in range(0, len(new), _PREVIEWS):
@@ -316,7 +316,7 @@ class StudyWriter:
                 read = await arun(wanted.steps(self._declared), partial(tried, previews.read))
         return previews.trial(ask, read)
 
-    async def _parts(self, caller: Caller, batch: Batch) -> list[Answer]:
+    async def _parts(self, caller: Caller, batch: QuestionBatch) -> list[Answer]:
         caller.permit(len(batch))
         queries = await self._prepared(caller, batch)
         requests = [caller.request(query, len(caller.paid) + place) for place, query in enumerate(queries, 1)]
@@ -342,7 +342,7 @@ class StudyWriter:
                 raise
             return error
 
-    async def _previews(self, caller: Caller, batch: Batch) -> list[Answer]:
+    async def _previews(self, caller: Caller, batch: QuestionBatch) -> list[Answer]:
         caller.permit(len(batch))
         found: list[Answer] = []
         for start in range(0, len(batch), _PREVIEWS):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from everhold.queries.query import Query, Rows
     from everhold.session.session import Session
     from everhold.statistics.declared import DeclaredColumns
-    from everhold.statistics.statistic import Batch, Statistic
+    from everhold.statistics.statistic import QuestionBatch, Statistic
 
 __all__ = ["Acts", "candidate_weights", "checked_delta_share", "lockstep"]
 
@@ -49,38 +49,40 @@ def checked_delta_share(share: object) -> Fraction | None:
     return Fraction(share).limit_denominator(2**20) or Fraction(1, 2**20)
 
 
-def lockstep(things: Sequence[Any], answer: Callable[[Batch], Sequence[Answer]], declared: DeclaredColumns) -> list[Any]:
+def lockstep(
+    things: Sequence[Any], answer: Callable[[QuestionBatch], Sequence[Answer]], declared: DeclaredColumns
+) -> list[Any]:
     """Results of questions and statistics whose parts are answered together, batch by batch."""
     steps = [_steps(thing, declared) for thing in things]
-    waiting: dict[int, Batch] = {}
+    waiting: dict[int, QuestionBatch] = {}
     results: list[Any] = [None] * len(things)
 
-    def go_on(place: int, move: Callable[[], Batch]) -> None:
+    def go_on(index: int, move: Callable[[], QuestionBatch]) -> None:
         try:
-            waiting[place] = move()
+            waiting[index] = move()
         except StopIteration as done:
-            waiting.pop(place, None)
-            results[place] = done.value
+            waiting.pop(index, None)
+            results[index] = done.value
 
-    for place, one in enumerate(steps):
-        go_on(place, lambda one=one: next(one))  # type: ignore[misc]
+    for index, one in enumerate(steps):
+        go_on(index, lambda one=one: next(one))  # type: ignore[misc]
     while waiting:
-        places, batches = list(waiting), list(waiting.values())
+        indices, batches = list(waiting), list(waiting.values())
         answers = list(answer([question for batch in batches for question in batch]))
         start = 0
-        for place, batch in zip(places, batches, strict=True):
+        for index, batch in zip(indices, batches, strict=True):
             some, start = answers[start : start + len(batch)], start + len(batch)
-            go_on(place, lambda one=steps[place], some=some: one.send(some))  # type: ignore[misc]
+            go_on(index, lambda one=steps[index], some=some: one.send(some))  # type: ignore[misc]
     return results
 
 
-def _steps(thing: Any, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Any]:
+def _steps(thing: Any, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Any]:
     if is_statistic(thing):
         return cast("Statistic[Any]", thing).steps(declared)
     return _alone(thing)
 
 
-def _alone(query: Any) -> Generator[Batch, Sequence[Answer], Answer]:
+def _alone(query: Any) -> Generator[QuestionBatch, Sequence[Answer], Answer]:
     answers = yield [query]
     return answers[0]
 
@@ -151,7 +153,7 @@ class Acts:
     ) -> list[Any]:
         count = 0
 
-        def parts(batch: Batch) -> list[Answer]:
+        def parts(batch: QuestionBatch) -> list[Answer]:
             nonlocal count
             count += len(batch)
             first = count - len(batch) + 1
@@ -179,7 +181,7 @@ class Acts:
 
         def decide() -> int:
             values = self._private_values(things)
-            return max(range(len(values)), key=lambda place: (values[place], -place))
+            return max(range(len(values)), key=lambda index: (values[index], -index))
 
         return Choice.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
 
@@ -207,11 +209,11 @@ class Acts:
         options = {"weights": [str(weight) for weight in weights], "generation": generation, "by": by}
 
         def decide() -> int:
-            values = [_no_error(criterion, place) for place in range(len(names))]
+            values = [_no_error(criterion, index) for index in range(len(names))]
             if generation:  # the champion stays unless a candidate is better
-                best = max(range(len(names) - 1), key=lambda place: (values[place], -place))
+                best = max(range(len(names) - 1), key=lambda index: (values[index], -index))
                 return best if values[best] > values[-1] else len(names) - 1
-            return max(range(len(names)), key=lambda place: (values[place], -place))
+            return max(range(len(names)), key=lambda index: (values[index], -index))
 
         return Choice.from_dict(self._session.perform(ActStart("best_of", asked, options), decide, request_id=None, who=who))
 
@@ -235,7 +237,7 @@ class Acts:
         if self._session.journal.requested_act(request_id) is not None:
             return  # it was done: what is recorded is returned, also after the last act
 
-        def tried(batch: Batch) -> list[Answer]:
+        def tried(batch: QuestionBatch) -> list[Answer]:
             return [self._as_foreseen(query) for query in batch]
 
         unsure = [thing for thing in things if not isinstance(thing, Expression | BoundedMean)]  # texts were checked
@@ -249,7 +251,7 @@ class Acts:
             return
         batches = 0
 
-        def tried(batch: Batch) -> list[Answer]:
+        def tried(batch: QuestionBatch) -> list[Answer]:
             nonlocal batches
             batches += 1
             return [self._as_foreseen(query) for query in batch]
@@ -270,7 +272,7 @@ class Acts:
     def _private_values(self, things: Sequence[Any]) -> list[float]:
         """Values on the private rows; what has none is smaller than all others."""
 
-        def exact(batch: Batch) -> list[Answer]:
+        def exact(batch: QuestionBatch) -> list[Answer]:
             if (totals := self._linear_values(batch)) is not None:
                 return totals
             proposals = [self._mechanism.propose(query, RoundAct("close")) for query in batch]
@@ -283,7 +285,7 @@ class Acts:
         values = [float("-inf") if one is None else float(one.value) for one in results]
         return [float("-inf") if isnan(value) else value for value in values]
 
-    def _linear_values(self, batch: Batch) -> list[Answer] | None:
+    def _linear_values(self, batch: QuestionBatch) -> list[Answer] | None:
         """The means of linear questions given as text, in one scan; None where there are others."""
         if not all(isinstance(query, Expression | BoundedMean) for query in batch):
             return None
@@ -407,7 +409,7 @@ class Acts:
     def _count(self, things: Sequence[Any]) -> int:
         count = 0
 
-        def tried(batch: Batch) -> list[Answer]:
+        def tried(batch: QuestionBatch) -> list[Answer]:
             nonlocal count
             count += len(batch)
             return [self._as_foreseen(query) for query in batch]
@@ -421,7 +423,7 @@ class Acts:
         """Certain where the private intervals of both, at the price of the claim, do not meet."""
 
         def decide() -> str:
-            def private(batch: Batch) -> list[Answer]:
+            def private(batch: QuestionBatch) -> list[Answer]:
                 proposals = [self._mechanism.propose(query, act) for query in batch]
                 found = []
                 for proposal, sums in zip(proposals, self._sums(proposals), strict=True):
@@ -478,10 +480,10 @@ def candidate_weights(given: Sequence[float] | None, count: int) -> list[Fractio
     return [Fraction(int(weight * 2**32), 2**32) for weight in weights]
 
 
-def _no_error(criterion: Callable[[int], float], place: int) -> float:
+def _no_error(criterion: Callable[[int], float], index: int) -> float:
     """A private value; nothing in the private rows may raise."""
     try:
-        value = float(criterion(place))
+        value = float(criterion(index))
     except Exception:
         return float("-inf")
     return float("-inf") if isnan(value) else value

@@ -36,7 +36,7 @@ from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.rehearsal import Rehearsal, as_answer
 from everhold.statistics.shortcuts import shortcut
 from everhold.statistics.spread import Correlation, Variance
-from everhold.statistics.statistic import Batch, Statistic, run
+from everhold.statistics.statistic import QuestionBatch, Statistic, run
 from everhold.statistics.tables import Histogram, Table
 
 if TYPE_CHECKING:
@@ -354,7 +354,7 @@ class Holdout:
         count = 0
         paid: list[Answer] = []
 
-        def parts(batch: Batch) -> list[Answer]:
+        def parts(batch: QuestionBatch) -> list[Answer]:
             nonlocal count
             count += len(batch)
             first = count - len(batch) + 1

@@ -307,10 +307,10 @@ class Recorder(Generic[P]):
         self._readings = [
             PlannedReading(
                 query,
-                RoundAct(kind, len(queries), place + 1, share, expects[place]),
-                AskedBy(at.time, at.who, requests[place]),
+                RoundAct(kind, len(queries), index + 1, share, expects[index]),
+                AskedBy(at.time, at.who, requests[index]),
             )
-            for place, query in enumerate(queries)
+            for index, query in enumerate(queries)
         ]
         self._read_rest({})
 

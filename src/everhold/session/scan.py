@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.errors import QuestionError
 from everhold.queries.expression import BoundedMean, Expression
 from everhold.queries.expression.groups import GROUPED, QuantileOf
-from everhold.queries.expression.program import Batch, Columns, TooSlow
+from everhold.queries.expression.program import Columns, CompiledBatch, TooSlow
 from everhold.queries.expression.question import Evaluated, size_of_query
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Scanner:
         rows = self.public_rows
         if rows is None:
             raise QuestionError("there are no fixed public rows.")
-        values = Batch(texts, Columns(rows)).values(rows.row_count, until=until)
+        values = CompiledBatch(texts, Columns(rows)).values(rows.row_count, until=until)
         return [
             Evaluated.from_scan(query, found, rows.row_count, rows.units) for query, found in zip(texts, values, strict=True)
         ]

@@ -381,11 +381,11 @@ class Session(Generic[P]):
             if wanted:
                 parts = [
                     PlannedReading(
-                        self.mechanism.prepare(queries[place]),
-                        RoundAct(kind, len(wanted), number, share, guesses[place]),
-                        ats[place],
+                        self.mechanism.prepare(queries[index]),
+                        RoundAct(kind, len(wanted), number, share, guesses[index]),
+                        ats[index],
                     )
-                    for number, place in enumerate(wanted, 1)
+                    for number, index in enumerate(wanted, 1)
                 ]
                 proposals = [mechanism.propose(part.query, replace(part.act, place=1)) for part in parts]
                 for part, proposal in zip(parts, proposals, strict=True):
@@ -397,12 +397,12 @@ class Session(Generic[P]):
                     "requests": [part.at.request for part in parts],
                 }
                 asked = tuple(question_to_dict(without_values(part.query)) for part in parts)
-                made = {place: len(self._journal) + number for number, place in enumerate(wanted, 1)}
+                made = {index: len(self._journal) + number for number, index in enumerate(wanted, 1)}
                 self._recorder.read_batch(ActStart(kind, asked, options), at, parts, proposals)
             answers: list[Answer] = []
-            for place, asked_by in enumerate(ats):
-                past = self._journal[made[place]] if place in made else self._journal.requested(asked_by.request)
-                past = past or self._journal.read_as(queries[place].name)
+            for index, asked_by in enumerate(ats):
+                past = self._journal[made[index]] if index in made else self._journal.requested(asked_by.request)
+                past = past or self._journal.read_as(queries[index].name)
                 if past is None:
                     raise LedgerError("a reading is not where it was recorded. Open the study again.")
                 self._journal.repeat(past.number, asked_by)
@@ -411,17 +411,17 @@ class Session(Generic[P]):
             return answers
 
     def _unread(self, queries: Sequence[Query], ats: Sequence[AskedBy], kind: str) -> list[int]:
-        """The places of questions that have to be read now: each once, and none that was read before."""
+        """The indices of questions that have to be read now: each once, and none that was read before."""
         seen: set[str] = set()
         found: list[int] = []
-        for place, (query, at) in enumerate(zip(queries, ats, strict=True)):
+        for index, (query, at) in enumerate(zip(queries, ats, strict=True)):
             earlier = self._journal.read_as(query.name)
             if earlier is not None:
                 require_same(self.mechanism, query, earlier)
             done = earlier is not None and (kind == "read" or earlier.act.kind == "close")
             if done or self._journal.requested(at.request) is not None or query.name in seen:
                 continue
-            found.append(place)
+            found.append(index)
             if query.name is not None:
                 seen.add(query.name)
         return found

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from everhold.queries.expression.groups import Grouped
     from everhold.statistics.declared import DeclaredColumns
 
-__all__ = ["Batch", "Statistic", "Steps", "arun", "run"]
+__all__ = ["QuestionBatch", "Statistic", "Steps", "arun", "run"]
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
-Batch = Sequence["Expression | BoundedMean | Grouped"]
-Steps = Generator[Batch, "Sequence[Answer]", R]
+QuestionBatch = Sequence["Expression | BoundedMean | Grouped"]
+Steps = Generator[QuestionBatch, "Sequence[Answer]", R]
 
 
 class Statistic(Protocol[R_co]):
@@ -37,11 +37,11 @@ class Statistic(Protocol[R_co]):
     title: ClassVar[str]
     example: ClassVar[Mapping[str, Any]]
 
-    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], R_co]:
+    def steps(self, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], R_co]:
         """Ask for it, given the declared columns."""
 
 
-def run(steps: Steps[R], ask: Callable[[Batch], Sequence[Answer]]) -> R:
+def run(steps: Steps[R], ask: Callable[[QuestionBatch], Sequence[Answer]]) -> R:
     """Ask until the result is there. An error of `ask` is raised where the question was asked."""
     try:
         batch = next(steps)
@@ -57,7 +57,7 @@ def run(steps: Steps[R], ask: Callable[[Batch], Sequence[Answer]]) -> R:
         return result
 
 
-async def arun(steps: Steps[R], ask: Callable[[Batch], Awaitable[Sequence[Answer]]]) -> R:
+async def arun(steps: Steps[R], ask: Callable[[QuestionBatch], Awaitable[Sequence[Answer]]]) -> R:
     """The same where answers are awaited."""
     try:
         batch = next(steps)

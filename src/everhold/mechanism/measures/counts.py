@@ -12,7 +12,6 @@ from everhold.bounds.binomial import binomial_interval
 from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS
 from everhold.mechanism.measures.cells import Cells
 from everhold.mechanism.measures.measure import (
-    STEPS,
     Lesson,
     MeasureInputs,
     cell_in,
@@ -22,6 +21,7 @@ from everhold.mechanism.measures.measure import (
     place_of,
     share_spread,
 )
+from everhold.queries.grid import STEPS
 from everhold.queries.protocol import NOTHING
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ class CountCells:
         """The private mean."""
         return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
 
-    def off(self, outcome: Outcome) -> float | None:
+    def deviation(self, outcome: Outcome) -> float | None:
         """By the cell."""
-        return None if outcome == NOTHING else self.cells.off(cell_in(outcome))
+        return None if outcome == NOTHING else self.cells.deviation(cell_in(outcome))
 
     def nats(self, outcome: Outcome) -> float:
         """The reading's code."""

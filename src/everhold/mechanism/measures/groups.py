@@ -13,7 +13,6 @@ import numpy as np
 from everhold.bounds.binomial import binomial_interval
 from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within
 from everhold.mechanism.measures.measure import (
-    STEPS,
     Lesson,
     MeasureInputs,
     cell_and_step,
@@ -24,7 +23,7 @@ from everhold.mechanism.measures.measure import (
     spread_of,
 )
 from everhold.mechanism.measures.numbers import Rates
-from everhold.queries.grid import VALUE_ONE, GridValues
+from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
 from everhold.queries.protocol import NOTHING, QUIET
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from everhold.mechanism.tolerance import share_radius
-from everhold.queries.grid import VALUE_ONE, GridValues
+from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
 
 if TYPE_CHECKING:
     from everhold.queries.grid import Sums
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = [
     "PLACE_ONE",
     "QUANTUM",
-    "STEPS",
     "Lesson",
     "Measure",
     "MeasureInputs",
@@ -45,10 +44,6 @@ __all__ = [
 
 PLACE_ONE = 2**32
 """Cells and their centres are whole multiples of 1/PLACE_ONE."""
-
-
-STEPS = 2 * VALUE_ONE
-"""A row's place within its range, in steps."""
 
 
 QUANTUM = 2.0**-16
@@ -123,7 +118,7 @@ class Measure(Protocol):
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private value itself, as a place, for acts that disclose something else. None: there is none."""
 
-    def off(self, outcome: Outcome) -> float | None:
+    def deviation(self, outcome: Outcome) -> float | None:
         """How far the private value was from the forecast, in foreseen standard deviations, as far as that was disclosed."""
 
     def nats(self, outcome: Outcome) -> float:

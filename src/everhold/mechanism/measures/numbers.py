@@ -12,7 +12,6 @@ from everhold.bounds.concentration import kl_interval
 from everhold.bounds.fan import fan_interval, fan_radius, fan_rate, fan_reach
 from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within, down, up
 from everhold.mechanism.measures.measure import (
-    STEPS,
     Lesson,
     MeasureInputs,
     cell_and_step,
@@ -21,6 +20,7 @@ from everhold.mechanism.measures.measure import (
     place_of,
     spread_of,
 )
+from everhold.queries.grid import STEPS
 from everhold.queries.protocol import NOTHING, QUIET
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from everhold.bounds.binomial import bet_rate, paired_interval
 from everhold.bounds.elementary import ln
 from everhold.bounds.fan import fan_group_difference
 from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within
-from everhold.mechanism.measures.measure import STEPS, Lesson, MeasureInputs, count_of, in_steps, place_of, spread_of
+from everhold.mechanism.measures.measure import Lesson, MeasureInputs, count_of, in_steps, place_of, spread_of
 from everhold.mechanism.measures.numbers import Rates
-from everhold.queries.grid import VALUE_ONE, GridValues
+from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
 from everhold.queries.protocol import NOTHING, QUIET
 
 if TYPE_CHECKING:

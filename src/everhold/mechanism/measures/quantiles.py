@@ -13,9 +13,9 @@ import numpy as np
 from everhold.bounds.binomial import tail_refutes
 from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS, reading_nats, step_nats
 from everhold.mechanism.measures.cells import _MARGIN
-from everhold.mechanism.measures.measure import STEPS, Lesson, MeasureInputs, cell_and_step, count_of, share_spread
+from everhold.mechanism.measures.measure import Lesson, MeasureInputs, cell_and_step, count_of, share_spread
 from everhold.mechanism.tolerance import share_radius
-from everhold.queries.grid import VALUE_ONE, GridValues
+from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
 from everhold.queries.protocol import NOTHING, QUIET
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class QuantileCells:
         outcome = replace(self, public=None).decide(sums)
         return None if outcome == NOTHING else Fraction(self.ends(outcome)[0])
 
-    def off(self, outcome: Outcome) -> float | None:
+    def deviation(self, outcome: Outcome) -> float | None:
         """By the thresholds in between."""
         return abs(outcome[0]) * 1382.4 * self.at.misfit / self.scale if isinstance(outcome, tuple) else None
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from everhold.bounds.derived import Place, correlation_from, variance_from
 from everhold.bounds.elementary import ln
 from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within
-from everhold.mechanism.measures.measure import PLACE_ONE, STEPS, MeasureInputs, in_steps, place_of
+from everhold.mechanism.measures.measure import PLACE_ONE, MeasureInputs, in_steps, place_of
 from everhold.mechanism.measures.numbers import Rates
+from everhold.queries.grid import STEPS
 from everhold.queries.protocol import NOTHING
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from everhold.bounds.code import beyond_nats
 from everhold.bounds.concentration import kl_interval, known_rows_range
 from everhold.mechanism.measures.cells import down, up
 from everhold.mechanism.measures.counts import count_interval
-from everhold.mechanism.measures.measure import STEPS, Lesson, MeasureInputs, cell_in, in_steps, lesson_within
+from everhold.mechanism.measures.measure import Lesson, MeasureInputs, cell_in, in_steps, lesson_within
 from everhold.mechanism.tolerance import TOLERANCE_ONE
-from everhold.queries.grid import VALUE_ONE
+from everhold.queries.grid import STEPS, VALUE_ONE
 from everhold.queries.protocol import QUIET
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class _ToleranceMeasure:
         """The private mean."""
         return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
 
-    def off(self, outcome: Outcome) -> float | None:
+    def deviation(self, outcome: Outcome) -> float | None:
         """Not known to that precision."""
         return None
 
