@@ -16,8 +16,8 @@ import pytest
 
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.bounds.code import Code
+from everhold.ledger.act_prices import price_act
 from everhold.ledger.rounds import ActStart
-from everhold.ledger.walk import price_act
 from everhold.mechanism.estimator import Draws, PoolEstimator
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.rules import Corrective

@@ -18,8 +18,8 @@ import everhold as eh
 from everhold.bounds.binomial import binomial_interval, tail_refutes
 from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS, Code
 from everhold.bounds.fan import fan_interval
+from everhold.ledger.act_prices import narrowed_answer
 from everhold.ledger.rounds import Digest, Round
-from everhold.ledger.walk import narrowed_answer
 from everhold.mechanism.everhold import Everhold, EverholdProposal
 from everhold.mechanism.measures import cells
 from everhold.mechanism.measures.counts import CountCells

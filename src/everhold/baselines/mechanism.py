@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from everhold.errors import PrecisionExhausted, ReplayError, SettingError, require_whole
 from everhold.mechanism.estimator import Draws, prepared_on
+from everhold.queries.act import ASK, RoundAct, require_ask
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.grid import VALUE_ONE
 from everhold.queries.protocol import QUIET, SketchValue
@@ -182,7 +183,7 @@ class BaselineMechanism:
     True
     """
 
-    fresh = False
+    fresh = closed = False
     fit: tuple[int, ...] = ()
 
     def __init__(self, policy: Policy, *, rows: int, public: Any, failure_probability: float = 0.05) -> None:
@@ -222,8 +223,9 @@ class BaselineMechanism:
         """The digest of the values on the public rows."""
         return self._values(query).pack().digest
 
-    def propose(self, query: Query | SketchValue) -> BaselineProposal:
+    def propose(self, query: Query | SketchValue, act: RoundAct = ASK) -> BaselineProposal:
         """Evaluate the question on the public rows, or raise PrecisionExhausted."""
+        require_ask(act)
         state, context, t = self._state, self._context, self._state.round + 1
         self.policy.allow(state.memory, t, context)
         nats, tolerance = self.spent, self.policy.tolerance(state.memory, context)

@@ -150,8 +150,8 @@ class Contest:
         chosen_metric = find(metric or ("accuracy" if task == "classification" else "mean_absolute_error"), task)
         if chosen_metric.loss is None or chosen_metric.output == "probabilities":
             raise SettingError(
-                f"a contest scores by one question a submission, and {chosen_metric.name} needs more. Expected 'accuracy', 'error', "
-                "'mean_absolute_error' or 'mean_squared_error'."
+                f"a contest scores by one question a submission, and {chosen_metric.name} needs more. Expected 'accuracy', "
+                "'error', 'mean_absolute_error' or 'mean_squared_error'."
             )
         if most_bytes < 1:
             raise SettingError(f"most_bytes is {most_bytes!r}. Expected at least 1: the bytes that a submission may have.")

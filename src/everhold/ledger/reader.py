@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from everhold.bounds.budget import Budget
 from everhold.bounds.code import Code
 from everhold.errors import LedgerError, SettingError
+from everhold.ledger.act_prices import is_last, price_act
 from everhold.ledger.codec import ActEndEntry, ActStartEntry, AskedBy, FindingEntry, Repeat, read_entry
 from everhold.ledger.logged_act import LoggedAct, in_order, kind_word, logged_act
 from everhold.ledger.rounds import RecordedAct
 from everhold.ledger.store import Head, Store
 from everhold.ledger.study import Study
-from everhold.ledger.walk import is_last, price_act
 from everhold.queries.answer import Answer
 from everhold.queries.interval import Interval
 from everhold.queries.result import JsonResult, ends_from, number_or_null

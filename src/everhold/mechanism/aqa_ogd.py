@@ -31,6 +31,7 @@ from everhold.errors import (
 from everhold.mechanism.basis import Basis
 from everhold.mechanism.estimator import Draws, past_values
 from everhold.mechanism.everhold import interval_ends
+from everhold.queries.act import ASK, RoundAct, require_ask
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.grid import VALUE_ONE, GridValues
 from everhold.queries.protocol import QUIET, SketchValue
@@ -146,6 +147,11 @@ class AqaOgd:
         return True
 
     @property
+    def closed(self) -> bool:
+        """False: there is no last act."""
+        return False
+
+    @property
     def fit(self) -> tuple[int, ...]:
         """Empty: G follows from the rounds, cells and forecasts."""
         return ()
@@ -181,8 +187,9 @@ class AqaOgd:
             return self._updates > self._cap
         return self._updates + 1 > self._cap
 
-    def propose(self, query: Query | SketchValue) -> PaperProposal:
+    def propose(self, query: Query | SketchValue, act: RoundAct = ASK) -> PaperProposal:
         """û/λ by Algorithm 2, with seeds drawn only for this round."""
+        require_ask(act)
         if self.exhausted and self._constants == "corrected":
             raise PrecisionExhausted(
                 f"all {self._cap:,} updates that ε = {float(self._accuracy):g} and λ = {self._density:g} allow are used "

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-__all__ = ["ASK", "READ", "ActKind", "RoundAct"]
+from everhold.errors import QuestionError
+
+__all__ = ["ASK", "READ", "ActKind", "RoundAct", "require_ask"]
 
 ActKind = Literal["ask", "read", "close"]
 
@@ -34,3 +36,9 @@ ASK = RoundAct()
 """A plain question."""
 READ = RoundAct("read")
 """A plain reading."""
+
+
+def require_ask(act: RoundAct) -> None:
+    """For mechanisms other than everhold's own: they know plain asks only."""
+    if act != ASK:
+        raise QuestionError(f"this mechanism answers asks only, not {act.kind!r} or expect=.")

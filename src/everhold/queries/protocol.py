@@ -106,15 +106,20 @@ class Mechanism(Protocol[P]):
         """The price in nats used for the interval of the next answer."""
 
     @property
+    def closed(self) -> bool:
+        """Whether the last act was made, so that no private row is read again. Without other acts never."""
+
+    @property
     def fit(self) -> tuple[int, ...]:
         """The sketch's coefficients after the last surprise, on their grid; the ledger records them."""
 
     def prepare(self, query: Query) -> Query:
         """The question with its values on the public rows, evaluated once, where these rows are fixed; else as it is."""
 
-    def propose(self, query: Query | SketchValue) -> P:
+    def propose(self, query: Query | SketchValue, act: RoundAct = ASK) -> P:
         """Evaluate the question on the public side. Changes no state: proposing twice gives the same proposal.
 
+        A mechanism that knows plain asks only refuses any other act (`require_ask`).
         An audit may pass the recorded forecast of a quiet round instead, if the question itself was not recorded.
         """
 

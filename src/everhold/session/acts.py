@@ -11,9 +11,9 @@ import numpy as np
 
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.errors import EverholdError, QuestionError, SettingError, require_number
+from everhold.ledger.act_prices import narrowed_answer
 from everhold.ledger.codec import question_to_dict
 from everhold.ledger.rounds import ActStart
-from everhold.ledger.walk import narrowed_answer
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.measures.measure import count_of
 from everhold.queries.act import RoundAct
@@ -27,6 +27,7 @@ from everhold.statistics import checked_statistic, is_statistic
 from everhold.statistics.finding import Finding
 from everhold.statistics.means import Compare
 from everhold.statistics.parameters import arguments
+from everhold.statistics.statistic import run_together
 
 if TYPE_CHECKING:
     from everhold.ledger.codec import AskedBy
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from everhold.statistics.declared import DeclaredColumns
     from everhold.statistics.statistic import QuestionBatch, Statistic
 
-__all__ = ["Acts", "candidate_weights", "checked_delta_share", "lockstep"]
+__all__ = ["Acts", "candidate_weights", "checked_delta_share"]
 
 
 def checked_delta_share(share: object) -> Fraction | None:
@@ -47,33 +48,6 @@ def checked_delta_share(share: object) -> Fraction | None:
     if isinstance(share, bool) or not isinstance(share, int | float | Fraction) or not 0 < share <= 1:
         raise SettingError(f"share is {share!r}. Expected a number above 0 and up to 1, or None.")
     return Fraction(share).limit_denominator(2**20) or Fraction(1, 2**20)
-
-
-def lockstep(
-    things: Sequence[Any], answer: Callable[[QuestionBatch], Sequence[Answer]], declared: DeclaredColumns
-) -> list[Any]:
-    """Results of questions and statistics whose parts are answered together, batch by batch."""
-    steps = [_steps(thing, declared) for thing in things]
-    waiting: dict[int, QuestionBatch] = {}
-    results: list[Any] = [None] * len(things)
-
-    def go_on(index: int, move: Callable[[], QuestionBatch]) -> None:
-        try:
-            waiting[index] = move()
-        except StopIteration as done:
-            waiting.pop(index, None)
-            results[index] = done.value
-
-    for index, one in enumerate(steps):
-        go_on(index, lambda one=one: next(one))  # type: ignore[misc]
-    while waiting:
-        indices, batches = list(waiting), list(waiting.values())
-        answers = list(answer([question for batch in batches for question in batch]))
-        start = 0
-        for index, batch in zip(indices, batches, strict=True):
-            some, start = answers[start : start + len(batch)], start + len(batch)
-            go_on(index, lambda one=steps[index], some=some: one.send(some))  # type: ignore[misc]
-    return results
 
 
 def _steps(thing: Any, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Any]:
@@ -112,6 +86,10 @@ class Acts:
             checked_statistic(cast("Statistic[Any]", one)) if is_statistic(one) else self._session.query(one)
             for one in asked
         ]
+
+    def _together(self, things: Sequence[Any], answer: Callable[[QuestionBatch], Sequence[Answer]]) -> list[Any]:
+        """Results of questions and statistics whose parts are answered together, batch by batch."""
+        return run_together([_steps(thing, self._declared) for thing in things], answer)
 
     # readings ------------------------------------------------------------------------------------------------------
 
@@ -159,7 +137,7 @@ class Acts:
             first = count - len(batch) + 1
             return self._session.read_parts(batch, at, kind=kind, share=share, expects=expects, first=first)
 
-        return lockstep(things, parts, self._declared)
+        return self._together(things, parts)
 
     def _record_findings(self, things: Sequence[Any], results: Sequence[Any], at: AskedBy) -> None:
         for thing, found in zip(things, results, strict=True):
@@ -241,7 +219,7 @@ class Acts:
             return [self._as_foreseen(query) for query in batch]
 
         unsure = [thing for thing in things if not isinstance(thing, Expression | BoundedMean)]  # texts were checked
-        for result in lockstep(unsure, tried, self._declared):
+        for result in self._together(unsure, tried):
             if not isinstance(result, Answer | Finding):
                 raise QuestionError("a table has many values. Expected questions with one value each.")
 
@@ -256,7 +234,7 @@ class Acts:
             batches += 1
             return [self._as_foreseen(query) for query in batch]
 
-        lockstep(things, tried, self._declared)
+        self._together(things, tried)
         if batches > 1:
             raise QuestionError(
                 "this act reads everything at once, and a statistic here takes several steps (a quantile, with unit= or "
@@ -279,7 +257,7 @@ class Acts:
             return [self._exact(proposal, sums) for proposal, sums in zip(proposals, self._sums(proposals), strict=True)]
 
         try:
-            results = lockstep(things, exact, self._declared)
+            results = self._together(things, exact)
         except (ArithmeticError, EverholdError, ValueError):  # as a function of private rows: nothing may be raised
             results = [None] * len(things)
         values = [float("-inf") if one is None else float(one.value) for one in results]
@@ -414,7 +392,7 @@ class Acts:
             count += len(batch)
             return [self._as_foreseen(query) for query in batch]
 
-        for result in lockstep(things, tried, self._declared):
+        for result in self._together(things, tried):
             if not isinstance(result, Answer | Finding):
                 raise QuestionError("a table has many values. Expected two questions with one value each.")
         return count
@@ -432,7 +410,7 @@ class Acts:
                 return found
 
             try:
-                results = lockstep(things, private, self._declared)
+                results = self._together(things, private)
             except (ArithmeticError, EverholdError, ValueError):
                 return "neither"
             if len(results) == 1:

@@ -1,4 +1,8 @@
-"""The front door: every question, from wherever it comes, enters at `Holdout.ask`."""
+"""The front door: a holdout's acts, for every interface.
+
+Every question and every act, from wherever it comes, passes one of two methods: a round `Recorder.decide`, any other act
+`Recorder.perform`.
+"""
 
 from __future__ import annotations
 

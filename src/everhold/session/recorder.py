@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal
 from weakref import ref
 
 from everhold.errors import EverholdError, LedgerError, QuestionError, RequestConflict
+from everhold.ledger.act_prices import act_result, is_last, price_act
 from everhold.ledger.codec import (
     ActEndEntry,
     ActStartEntry,
@@ -27,7 +28,7 @@ from everhold.ledger.codec import (
     read_entry,
 )
 from everhold.ledger.rounds import ActEnd, ActStart, RecordedAct, RecordedFinding, Round, to_record
-from everhold.ledger.walk import act_result, is_last, price_act, propose, walk
+from everhold.ledger.walk import walk
 from everhold.queries.act import RoundAct
 from everhold.queries.protocol import NOTHING, ActingMechanism, P
 from everhold.session.names import identity
@@ -156,7 +157,7 @@ class Recorder(Generic[P]):
             return
         while self._readings:  # some of the batch was read: the rest ends without a value
             part = self._readings[0]
-            proposal = propose(self.mechanism, part.query, part.act)
+            proposal = self.mechanism.propose(part.query, part.act)
             answer = self.mechanism.answer(proposal, NOTHING)
             answer = answer.as_share() if part.query.yes_no else answer
             named = identity(self.mechanism, part.query, proposal)
@@ -219,7 +220,7 @@ class Recorder(Generic[P]):
         """Read the parts of a batch that are left, and make all of them durable together."""
         while self._readings:
             part = self._readings[0]
-            self.decide(part.query, propose(self.mechanism, part.query, part.act), part.at, part.act, known)
+            self.decide(part.query, self.mechanism.propose(part.query, part.act), part.at, part.act, known)
             self._readings = self._readings[1:]
         self.journal.flush()
 

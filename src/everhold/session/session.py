@@ -21,7 +21,6 @@ from everhold.ledger.codec import (
 from everhold.ledger.journal import Journal
 from everhold.ledger.replay import Analyst, replay
 from everhold.ledger.rounds import ActStart, RecordedFinding
-from everhold.ledger.walk import propose
 from everhold.queries.act import ASK, READ, RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.expression import expression
@@ -301,7 +300,7 @@ class Session(Generic[P]):
 
     def _scan(self, queries: Sequence[Query]) -> tuple[dict[str | None, Query], SumsByName]:
         """The batch's text questions that are new, evaluated on both sides at once; by name."""
-        if getattr(self.mechanism, "closed", False):
+        if self.mechanism.closed:
             return {}, {}
         return self._scanner.scan(
             {query.name: query for query in queries if query.text and self._journal.named(query.name) is None}
@@ -318,7 +317,7 @@ class Session(Generic[P]):
             require_same(mechanism, query, earlier)
             self._journal.repeat(earlier.number, at)
             return earlier.answer
-        proposal = propose(mechanism, query, act)
+        proposal = mechanism.propose(query, act)
         return self._recorder.decide(query, proposal, at, act, known)
 
     # on both sides -------------------------------------------------------------------------------------------------
