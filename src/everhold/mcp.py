@@ -175,7 +175,7 @@ def _returned(wanted: AnyAct, study: Askable) -> dict[str, Any]:
 def _standing(study: Askable) -> dict[str, Any]:
     """Where a study stands, here or behind a server."""
     if isinstance(study, Holdout):
-        acts, closed = len(study.journal.acts), study.session.acting_mechanism().closed
+        acts, closed = len(study.journal.acts), study.session.recorder.acting_mechanism().closed
         more = budget_facts(study.budget, acts=acts, closed=closed)
     else:
         status = study.status()

@@ -202,7 +202,7 @@ class StudyWriter:
         """What an act would show and cost. No private row is read, and nothing is charged."""
         async with self._grid.release(caller.arrived):
             with self._slots.room(caller.key):
-                self._holdout.session.acting_mechanism().require_open()
+                self._holdout.session.recorder.acting_mechanism().require_open()
                 parts = await self._check(caller, wanted)
                 if isinstance(wanted, acts.Certify):
                     share = checked_delta_share(wanted.share)
@@ -236,7 +236,7 @@ class StudyWriter:
     async def _check(self, caller: Caller, wanted: AnyAct) -> int:
         """Count the parts of an act, and try them on the public side. A closed study returns what is recorded."""
         questions = acts.questions_to_try(wanted)
-        if self._holdout.session.acting_mechanism().closed:
+        if self._holdout.session.recorder.acting_mechanism().closed:
             caller.permit(max(1, len(questions)))
             return 0
         parts, work = 0, 0
@@ -371,9 +371,9 @@ class StudyWriter:
 
     async def _prepared(self, caller: Caller, queries: Sequence[Query]) -> list[Query]:
         session = self._holdout.session
-        if session.is_light(queries):
+        if session.scanner.is_light(queries):
             return list(queries)
-        return await self._slots.run(caller.key, lambda: session.prepare(queries, seconds=self._seconds))
+        return await self._slots.run(caller.key, lambda: session.scanner.prepare(queries, seconds=self._seconds))
 
     def _pieces(self, queries: Sequence[Query]) -> list[list[Query]]:
         """A batch cut into pieces of some seconds' work at the most, so that others get their turn in between."""
@@ -450,7 +450,7 @@ class StudyWriter:
 
     def _progress(self) -> Progress:
         held = self._holdout
-        journal, closed = held.journal, held.session.acting_mechanism().closed
+        journal, closed = held.journal, held.session.recorder.acting_mechanism().closed
         counts = (held.rounds, len(journal.findings), held.surprises)
         return Progress(*counts, held.budget, held.head, len(journal.acts), closed)
 

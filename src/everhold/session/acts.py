@@ -75,7 +75,7 @@ class Acts:
 
     @property
     def _mechanism(self) -> Everhold:
-        self._session.acting_mechanism()
+        self._session.recorder.acting_mechanism()
         return cast(Everhold, self._session.mechanism)
 
     def things(self, asked: Iterable[object]) -> list[Any]:
@@ -269,7 +269,7 @@ class Acts:
             return None
         n = self._session.size
         found = []
-        for query, sums in zip(batch, self._session.sums(batch, "mean"), strict=True):
+        for query, sums in zip(batch, self._session.scanner.sums(batch, "mean"), strict=True):
             value = sums.first / (VALUE_ONE * n)
             answer = Answer(value, value, value, False, 0, 0.0, "mean")
             found.append(answer.as_share() if query.yes_no else answer)
@@ -284,9 +284,9 @@ class Acts:
         return answer.as_share() if proposal.query is not None and proposal.query.yes_no else answer
 
     def _sums(self, proposals: Sequence[EverholdProposal]) -> list[Any]:
-        known = self._session.sums_needed(proposals)
+        known = self._session.recorder.sums_needed(proposals)
         return [
-            self._session.sums(self._mechanism.needs(proposal), proposal.forecast.scale, None, known)
+            self._session.scanner.sums(self._mechanism.needs(proposal), proposal.forecast.scale, None, known)
             for proposal in proposals
         ]
 
@@ -377,7 +377,7 @@ class Acts:
 
         def decide() -> str:
             nats = self._mechanism.budget.claim_price(share, parts=2, sides=1)
-            a, b, both = (count_of(one, n) for one in session.sums(pair, "share"))
+            a, b, both = (count_of(one, n) for one in session.scanner.sums(pair, "share"))
             if mcnemar_refutes(max(a - both - known, 0), b - both, nats):
                 return "first"
             return "second" if mcnemar_refutes(max(b - both - known, 0), a - both, nats) else "neither"

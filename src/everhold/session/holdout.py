@@ -200,7 +200,7 @@ class Holdout:
 
     def pause(self) -> None:
         """Let another process ask a durable study, without forgetting anything here; `resume` goes on."""
-        self.session.pause()
+        self.session.recorder.pause()
 
     def resume(self) -> None:
         """Ask again after `pause`: what other processes recorded meanwhile is taken over, and nothing is read twice.
@@ -208,7 +208,7 @@ class Holdout:
         Raises:
             LedgerBusy: another process is asking.
         """
-        self.session.resume()
+        self.session.recorder.resume()
 
     def __enter__(self) -> Holdout:
         return self
@@ -258,7 +258,7 @@ class Holdout:
     @property
     def budget(self) -> Budget:
         """What has been disclosed so far, and what of the failure probability has been spent."""
-        return self.session.acting_mechanism().budget
+        return self.session.recorder.acting_mechanism().budget
 
     @property
     def journal(self) -> Journal:

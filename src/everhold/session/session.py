@@ -26,7 +26,7 @@ from everhold.queries.answer import Answer
 from everhold.queries.expression import expression
 from everhold.queries.expression.groups import GROUPED
 from everhold.queries.expression.question import without_values
-from everhold.queries.protocol import ActingMechanism, P
+from everhold.queries.protocol import P
 from everhold.queries.query import as_query
 from everhold.session.names import (
     require_batch,
@@ -43,12 +43,10 @@ from everhold.statistics import is_statistic
 if TYPE_CHECKING:
     from everhold.data.sample import Sample
     from everhold.data.table import Table
-    from everhold.ledger.codec import AnyEntry
     from everhold.ledger.store import Store
     from everhold.queries.answer import Preview
     from everhold.queries.expression.parser import Words
     from everhold.queries.expression.tree import Kind
-    from everhold.queries.grid import Scale, Sums
     from everhold.queries.protocol import Mechanism, Outcome
     from everhold.queries.query import Query
     from everhold.queries.request import Request
@@ -86,6 +84,8 @@ class Session(Generic[P]):
         mechanism: as it stands now.
         who: a name that is recorded with the following questions, unless they carry one of their own.
         when: the time that is recorded with the following acts; the moment itself where it is None.
+        scanner: evaluates questions on both sides.
+        recorder: turns, charges and the record; also a study's life: pausing, resuming, restoring.
     """
 
     def __init__(
@@ -106,8 +106,8 @@ class Session(Generic[P]):
         self.when: str | None = None
         self._kinds = dict(sample.kinds if kinds is None else kinds)
         self._words = dict(words or {})
-        self._scanner = Scanner(sample, public_rows)
-        self._recorder = Recorder(self.mechanism, Journal() if journal is None else journal, self._scanner, self._kinds)
+        self.scanner = Scanner(sample, public_rows)
+        self.recorder = Recorder(self.mechanism, Journal() if journal is None else journal, self.scanner, self._kinds)
 
     # where it stands -----------------------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class Session(Generic[P]):
 
     @property
     def _journal(self) -> Journal:
-        return self._recorder.journal
+        return self.recorder.journal
 
     @property
     def journal(self) -> Journal:
@@ -158,13 +158,13 @@ class Session(Generic[P]):
     @property
     def broken(self) -> bool:
         """Whether a record could not be written, so that nothing more is returned until the study is opened again."""
-        return self._recorder.broken
+        return self.recorder.broken
 
     @property
     def usable(self) -> bool:
         """Whether it can be asked: in the process that opened it, neither broken nor closed."""
         store = self.store
-        return self._recorder.in_own_process and (store is None or not (store.broken or store.closed))
+        return self.recorder.in_own_process and (store is None or not (store.broken or store.closed))
 
     def _require_sound(self) -> None:
         """A round that was decided and not recorded must not show, not even as a number."""
@@ -208,7 +208,7 @@ class Session(Generic[P]):
         query = self.query(question, name)
         at = self.asked_by(request_id, who)
         act = ASK if expect is None else RoundAct(expect=require_expect(expect))
-        with self._recorder.turn():
+        with self.recorder.turn():
             found = self._answers([(query, at)], act=act)[0]
             if isinstance(found, EverholdError):
                 raise found
@@ -234,7 +234,7 @@ class Session(Generic[P]):
             raise QuestionError("ask_many takes a list of questions; for a single one there is ask.")
         queries = [self.query(question) for question in questions]
         requests = _part_ids(request_id, first, len(queries))
-        with self._recorder.turn():
+        with self.recorder.turn():
             queries = [self._checked(query) for query in queries]
             require_batch(self.mechanism, self._journal, queries, requests)
             asked = [(query, AskedBy(time or now(), who, one)) for query, one in zip(queries, requests, strict=True)]
@@ -265,7 +265,7 @@ class Session(Generic[P]):
         is raised: then nobody gets an answer.
         """
         asked = [self._requested(request) for request in requests]
-        with self._recorder.turn():
+        with self.recorder.turn():
             answers = self._answers([one for one in asked if not isinstance(one, EverholdError)])
             self._journal.flush()
         following = iter(answers)
@@ -291,7 +291,7 @@ class Session(Generic[P]):
                 try:
                     found.append(self._answer(evaluated.get(name, query), at, sums, act))
                 except (QuestionError, RequestConflict, PrecisionExhausted) as refusal:
-                    if self._recorder.has_decided:  # the private sum was seen: this cannot be reported as a refusal
+                    if self.recorder.has_decided:  # the private sum was seen: this cannot be reported as a refusal
                         raise
                     found.append(refusal)
                     if stop:
@@ -302,7 +302,7 @@ class Session(Generic[P]):
         """The batch's text questions that are new, evaluated on both sides at once; by name."""
         if self.mechanism.closed:
             return {}, {}
-        return self._scanner.scan(
+        return self.scanner.scan(
             {query.name: query for query in queries if query.text and self._journal.named(query.name) is None}
         )
 
@@ -318,33 +318,7 @@ class Session(Generic[P]):
             self._journal.repeat(earlier.number, at)
             return earlier.answer
         proposal = mechanism.propose(query, act)
-        return self._recorder.decide(query, proposal, at, act, known)
-
-    # on both sides -------------------------------------------------------------------------------------------------
-
-    def sums(
-        self, needs: Sequence[Query], scale: Scale, rows_read: Any = None, known: SumsByName | None = None
-    ) -> list[Sums]:
-        """The private sums of linear questions: texts in one scan, where they are not known yet."""
-        return self._scanner.sums(needs, scale, rows_read, known)
-
-    def sums_needed(self, proposals: Sequence[P]) -> SumsByName:
-        """The private sums of all text questions that several proposals need, in one scan."""
-        return self._recorder.sums_needed(proposals)
-
-    def prepare(self, queries: Sequence[Query], *, seconds: float) -> list[Query]:
-        """Text questions with their values on the public rows, so that asking them is quick. Any thread may call it.
-
-        Small questions are returned as they are. No private row is read.
-
-        Raises:
-            QuestionError: it takes longer than so many seconds.
-        """
-        return self._scanner.prepare(queries, seconds=seconds)
-
-    def is_light(self, queries: Sequence[Query]) -> bool:
-        """Whether questions are so small together that they need not be prepared: by sizes and the number of public rows."""
-        return self._scanner.is_light(queries)
+        return self.recorder.decide(query, proposal, at, act, known)
 
     # readings ------------------------------------------------------------------------------------------------------
 
@@ -366,8 +340,8 @@ class Session(Generic[P]):
         guesses = [None] * len(queries) if expects is None else [require_expect(one) for one in expects]
         ids = _part_ids(at.request, first, len(queries))
         ats = [AskedBy(at.time, at.who, one) for one in ids]
-        with self._recorder.turn():
-            mechanism = self.acting_mechanism()
+        with self.recorder.turn():
+            mechanism = self.recorder.acting_mechanism()
             require_batch(self.mechanism, self._journal, queries, ids)
             for one in ids:
                 if (earlier := self._journal.requested(one)) is not None and earlier.act.kind == "ask":
@@ -397,7 +371,7 @@ class Session(Generic[P]):
                 }
                 asked = tuple(question_to_dict(without_values(part.query)) for part in parts)
                 made = {index: len(self._journal) + number for number, index in enumerate(wanted, 1)}
-                self._recorder.read_batch(ActStart(kind, asked, options), at, parts, proposals)
+                self.recorder.read_batch(ActStart(kind, asked, options), at, parts, proposals)
             answers: list[Answer] = []
             for index, asked_by in enumerate(ats):
                 past = self._journal[made[index]] if index in made else self._journal.requested(asked_by.request)
@@ -425,10 +399,6 @@ class Session(Generic[P]):
                 seen.add(query.name)
         return found
 
-    def acting_mechanism(self) -> ActingMechanism:
-        """The mechanism, for acts beyond asks."""
-        return self._recorder.acting_mechanism()
-
     # acts that are not made of rounds ------------------------------------------------------------------------------
 
     def perform(
@@ -440,38 +410,12 @@ class Session(Generic[P]):
         who: str | None,
     ) -> dict[str, Any]:
         """Do an act, and return what it discloses when that is recorded. `Recorder.perform` says more."""
-        return self._recorder.perform(start, self.asked_by(request_id, who), decide)
+        return self.recorder.perform(start, self.asked_by(request_id, who), decide)
 
     def record_finding(self, wanted: Statistic[Any], found: Any, at: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
         if not isinstance(found, Answer):
-            self._recorder.note_finding(RecordedFinding.of(wanted, found), at)
-
-    # a study's life ------------------------------------------------------------------------------------------------
-
-    def make_durable(self, journal: Journal) -> None:
-        """Record in this journal from now on. Only before the first question."""
-        self._recorder.make_durable(journal)
-
-    def restore(self, entries: Iterable[AnyEntry], where: object) -> None:
-        """Take over what is recorded. Quiet asks only count; what disclosed something teaches what it taught then."""
-        self._recorder.restore(entries, where)
-
-    def finish_pending(self) -> None:
-        """End an act that was interrupted: what began is read, where its questions are text, and charged in any case."""
-        self._recorder.finish_pending()
-
-    def pause(self) -> None:
-        """Let another process ask; this one goes on after `resume`. Without a file there is nothing to do."""
-        self._recorder.pause()
-
-    def resume(self) -> None:
-        """Ask again here, after taking over what other processes have recorded meanwhile.
-
-        Raises:
-            LedgerBusy: another process is asking.
-        """
-        self._recorder.resume()
+            self.recorder.note_finding(RecordedFinding.of(wanted, found), at)
 
     # the public side, and the past ---------------------------------------------------------------------------------
 
@@ -480,20 +424,20 @@ class Session(Generic[P]):
 
         `read`: how it would be read.
         """
-        with self._recorder.turn():
+        with self.recorder.turn():
             query = self.query(question)
             plain = read == READ
-            preview = self.mechanism.preview(query) if plain else self.acting_mechanism().preview(query, read=read)
+            preview = self.mechanism.preview(query) if plain else self.recorder.acting_mechanism().preview(query, read=read)
             return preview.as_share() if query.yes_no else preview
 
     def audit(self) -> Audit:
         """Replay the record in memory without the private rows, bit for bit."""
-        with self._recorder.turn():
+        with self.recorder.turn():
             return audit(self.first_state(), self._journal.in_order())
 
     def replay(self, questions: Analyst | Iterable[object]) -> list[Answer]:
         """Every answer again from the transcript, the coins and the questions (or the analyst's program), without data."""
-        with self._recorder.turn():
+        with self.recorder.turn():
             if self._journal.acts or any(past.act != ASK for past in self._journal):
                 raise QuestionError(
                     "replay takes the questions of a session of plain asks, and this one has other acts. Expected "

@@ -62,7 +62,7 @@ def create_study(path: Path, setup: Setup, data: object) -> None:
         version=VERSION,
         binding=sample.binding,
     )
-    setup.session.make_durable(Journal(Store.create(path, study.record(), before=lambda: secret.save(path))))
+    setup.session.recorder.make_durable(Journal(Store.create(path, study.record(), before=lambda: secret.save(path))))
 
 
 def open_study(path: Path, data: object, expect_head: str | None, engine: EngineName, memory_limit: str | None) -> Setup:
@@ -72,7 +72,7 @@ def open_study(path: Path, data: object, expect_head: str | None, engine: Engine
         study, settings, records = _begin(store, expect_head)
         sample = _bound_sample(study, settings, Secret.load(store.path), store.path, data, engine, memory_limit)
         setup = _restored(study, settings, sample, records, store, Journal(store))
-        setup.session.finish_pending()
+        setup.session.recorder.finish_pending()
         return setup
     except BaseException:
         store.close()
@@ -102,7 +102,7 @@ def _restored(
     public, prior = _kept_public(study, settings)
     setup = Setup.start(sample, public, settings, prior, study.unit, study.split, journal)
     kinds = public.schema.kinds
-    setup.session.restore((read_entry(record, kinds, parse="surprises") for record in records), store.path)
+    setup.session.recorder.restore((read_entry(record, kinds, parse="surprises") for record in records), store.path)
     return setup
 
 
