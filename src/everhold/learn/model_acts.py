@@ -133,11 +133,12 @@ class ModelActs:
         """Which model is best on the private rows, and nothing else."""
         names = [f"model {index}" for index in range(1, len(models) + 1)]
         given = [Fraction(one) for one in weights] if weights is not None else [Fraction(1, len(models))] * len(models)
-        if len(given) != len(models) or min(given) <= 0 or sum(given) > 1 + Fraction(1, 10**9):
-            raise QuestionError(
-                f"weights has {len(given)} numbers for {len(models)} models. Expected one positive number for each, "
-                "with a sum of at most 1."
-            )
+        if len(given) != len(models):
+            raise QuestionError(f"weights has {len(given)} numbers for {len(models)} models. Expected one for each.")
+        if min(given) <= 0:
+            raise QuestionError(f"weights contains {float(min(given)):g}. Expected a positive number for each model.")
+        if sum(given) > 1 + Fraction(1, 10**9):
+            raise QuestionError(f"weights have the sum {float(sum(given)):g}. Expected at most 1.")
         whole = max(sum(given), Fraction(1))
         return held.acts.choose(
             names,
