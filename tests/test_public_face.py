@@ -61,9 +61,9 @@ UNEXPORTED = {
     ),  # short names of plain types, or of a wrapped call
     *("ActingMechanism", "Acts", "DeclaredColumns", "TestSetOptions"),  # for the other rooms
     *("ActStart", "AskedBy", "RecordedAct", "RecordedFinding", "Store"),  # what a journal keeps beside rounds
-    *("Batch", "GridValues", "Query", "Source", "Sums"),  # between a session, its mechanism and its engine
+    *("QuestionBatch", "GridValues", "Query", "Source", "Sums"),  # between a session, its mechanism and its engine
     *("Option", "Way"),  # lines of a plan
-    *("Draws", "PaperOffer", "Tolerance"),  # steps of the paper's mechanism, and of policies
+    *("Draws", "PaperProposal", "Tolerance"),  # steps of the paper's mechanism, and of policies
     "FileStamps",  # whether a contest's files have changed
 }
 

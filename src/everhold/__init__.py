@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         ReplayError as ReplayError,
         RequestConflict as RequestConflict,
         SchemaWarning as SchemaWarning,
+        SearchWarning as SearchWarning,
         ServerError as ServerError,
         SettingError as SettingError,
     )
@@ -113,6 +114,7 @@ _PLACES = {
         "ReplayError",
         "RequestConflict",
         "SchemaWarning",
+        "SearchWarning",
         "ServerError",
         "SettingError",
     ),

@@ -14,9 +14,8 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, cast, get_type_h
 from everhold.errors import QuestionError
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Judgement
-from everhold.statistics import is_statistic, statistic
+from everhold.statistics import is_statistic, means, statistic
 from everhold.statistics.finding import Result, result_from_dict
-from everhold.statistics.means import Compare as Difference
 from everhold.statistics.parameters import arguments, parameters
 
 __all__ = [
@@ -29,25 +28,25 @@ __all__ = [
     "Field",
     "Form",
     "IsBetter",
-    "Needs",
     "Read",
     "ReadMany",
+    "Scope",
     "act_from",
     "as_body",
     "as_sent",
     "do",
     "fields_of",
+    "questions_to_try",
     "result_from",
     "sent_question",
     "things",
     "to_result",
-    "tried",
 ]
 
 Form = Literal["question", "questions", "text", "real", "reals", "round"]
 """How a parameter is written: a question or a statistic; a list of them; a question that must be text; a number; a list of
 numbers; a round's number."""
-Needs = Literal["ask", "manage"]
+Scope = Literal["ask", "manage"]
 """What a token must allow."""
 Thing = object
 """A question as text, or a statistic."""
@@ -83,7 +82,7 @@ class AnyAct(Protocol):
     Attributes:
         name: what it is called in every interface.
         title: in a word or two, for people.
-        needs: what a token must allow.
+        scope: what a token must allow.
         when: when to use it, for people and agents.
         costs: what it costs later answers.
         example: arguments that show how it is done.
@@ -91,7 +90,7 @@ class AnyAct(Protocol):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    needs: ClassVar[Needs]
+    scope: ClassVar[Scope]
     when: ClassVar[str]
     costs: ClassVar[str]
     example: ClassVar[Mapping[str, Any]]
@@ -103,7 +102,7 @@ class Read:
 
     name: ClassVar[str] = "read"
     title: ClassVar[str] = "Read"
-    needs: ClassVar[Needs] = "ask"
+    scope: ClassVar[Scope] = "ask"
     when: ClassVar[str] = "Use it for the few numbers that you will report, after exploring with ask."
     costs: ClassVar[str] = (
         "It discloses the value to a small cell, so every later interval is wider; try_out says by how much."
@@ -121,7 +120,7 @@ class ReadMany:
 
     name: ClassVar[str] = "read_many"
     title: ClassVar[str] = "Read several"
-    needs: ClassVar[Needs] = "ask"
+    scope: ClassVar[Scope] = "ask"
     when: ClassVar[str] = "Use it when you know all the numbers that you need: they do not widen each other."
     costs: ClassVar[str] = "Each value is disclosed to a small cell, so every later interval is wider."
     example: ClassVar[Mapping[str, Any]] = {
@@ -138,7 +137,7 @@ class BestOf:
 
     name: ClassVar[str] = "best_of"
     title: ClassVar[str] = "Best of several"
-    needs: ClassVar[Needs] = "ask"
+    scope: ClassVar[Scope] = "ask"
     when: ClassVar[str] = "Use it to choose among many candidates; then read the one that was chosen."
     costs: ClassVar[str] = "About the logarithm of the number of candidates, in nats, for all later intervals."
     example: ClassVar[Mapping[str, Any]] = {"questions": ["smoker", "age > 60", "bmi > 30"]}
@@ -156,7 +155,7 @@ class IsBetter:
 
     name: ClassVar[str] = "is_better"
     title: ClassVar[str] = "Is it better"
-    needs: ClassVar[Needs] = "ask"
+    scope: ClassVar[Scope] = "ask"
     when: ClassVar[str] = "Use it for a step of a search. It says nothing certain about the population: compare does."
     costs: ClassVar[str] = "About one bit for all later intervals."
     example: ClassVar[Mapping[str, Any]] = {"first": "smoker", "second": "age > 80", "by": 0.05}
@@ -172,7 +171,7 @@ class Compare:
 
     name: ClassVar[str] = "compare"
     title: ClassVar[str] = "Compare"
-    needs: ClassVar[Needs] = "ask"
+    scope: ClassVar[Scope] = "ask"
     when: ClassVar[str] = (
         "Use it to decide between two for good. Two yes/no questions are compared by the rows on which they differ, which "
         "finds much smaller differences than two intervals do."
@@ -196,7 +195,7 @@ class Certify:
 
     name: ClassVar[str] = "certify"
     title: ClassVar[str] = "Certify"
-    needs: ClassVar[Needs] = "ask"
+    scope: ClassVar[Scope] = "ask"
     when: ClassVar[str] = "Use it to report an answer that you asked earlier, without reading it."
     costs: ClassVar[str] = "It discloses nothing new. It spends a part of the failure probability that is left for claims."
     example: ClassVar[Mapping[str, Any]] = {"round": 1}
@@ -211,7 +210,7 @@ class Close:
 
     name: ClassVar[str] = "close"
     title: ClassVar[str] = "Close"
-    needs: ClassVar[Needs] = "manage"
+    scope: ClassVar[Scope] = "manage"
     when: ClassVar[str] = "Use it once, at the end, for everything that will be reported. It cannot be undone."
     costs: ClassVar[str] = "All of the failure probability that is left. Afterwards nothing can be asked."
     example: ClassVar[Mapping[str, Any]] = {
@@ -280,14 +279,14 @@ def things(act: AnyAct) -> list[Thing]:
     return found
 
 
-def tried(act: AnyAct) -> list[Thing]:
+def questions_to_try(act: AnyAct) -> list[Thing]:
     """What to try on the public side before an act: its questions, and two texts that are compared as their comparison.
 
-    >>> tried(Compare("bmi", "age"))
+    >>> questions_to_try(Compare("bmi", "age"))
     [Compare(first='bmi', second='age', low=None, high=None, given=None)]
     """
     if isinstance(act, Compare) and isinstance(act.first, str) and isinstance(act.second, str):
-        return [Difference(act.first, act.second, low=act.low, high=act.high, given=act.given)]
+        return [means.Compare(act.first, act.second, low=act.low, high=act.high, given=act.given)]
     return things(act)
 
 

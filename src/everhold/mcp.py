@@ -98,9 +98,9 @@ later answers. Costs nothing.
     ends = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
     made = [_strict(_described(ask, {"expect": _EXPECT}), asks), _strict(_described(try_out), reads)]
     made += [
-        _strict(_act_tool(study, kind), ends if kind.needs == "manage" else asks)
+        _strict(_act_tool(study, kind), ends if kind.scope == "manage" else asks)
         for kind in ACTS.values()
-        if closing or kind.needs != "manage"
+        if closing or kind.scope != "manage"
     ]
     made += [_strict(one, reads) for one in (schema, status)]
     return MCPServer("everhold", instructions=_ABOUT, version=VERSION, tools=made, log_level="WARNING")
@@ -175,7 +175,7 @@ def _returned(wanted: AnyAct, study: Askable) -> dict[str, Any]:
 def _standing(study: Askable) -> dict[str, Any]:
     """Where a study stands, here or behind a server."""
     if isinstance(study, Holdout):
-        acts, closed = len(study.journal.acts), study.session.acting_mechanism().closed
+        acts, closed = len(study.journal.acts), study.session.recorder.acting_mechanism().closed
         more = budget_facts(study.budget, acts=acts, closed=closed)
     else:
         status = study.status()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from everhold.queries.act import Act
+from everhold.queries.act import RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import width_factor
 from everhold.queries.result import JsonResult
@@ -19,7 +19,7 @@ from everhold.statistics.statistic import run
 if TYPE_CHECKING:
     from everhold.queries.answer import Preview
     from everhold.statistics.declared import DeclaredColumns
-    from everhold.statistics.statistic import Batch, Statistic
+    from everhold.statistics.statistic import QuestionBatch, Statistic
 
 __all__ = ["Previews", "Trial", "as_reading", "as_statistic", "try_both"]
 
@@ -108,15 +108,15 @@ class Previews:
     def __init__(self) -> None:
         self.known: dict[str | None, Preview] = {}
 
-    def missing(self, batch: Batch) -> Batch:
+    def missing(self, batch: QuestionBatch) -> QuestionBatch:
         """The questions of a batch that were not tried yet."""
         return [query for query in batch if query.name not in self.known]
 
-    def asked(self, batch: Batch) -> list[Answer]:
+    def asked(self, batch: QuestionBatch) -> list[Answer]:
         """As answers."""
         return [as_answer(self.known[query.name]) for query in batch]
 
-    def read(self, batch: Batch) -> list[Answer]:
+    def read(self, batch: QuestionBatch) -> list[Answer]:
         """As readings."""
         return [as_reading(self.known[query.name]) for query in batch]
 
@@ -140,10 +140,10 @@ def try_both(study: Any, thing: object) -> Trial:
     declared: DeclaredColumns = study.declared()
     wanted, previews = as_statistic(thing), Previews()
 
-    def through(answers: Callable[[Batch], Sequence[Answer]]) -> Any:
-        def tried(batch: Batch) -> Sequence[Answer]:
+    def through(answers: Callable[[QuestionBatch], Sequence[Answer]]) -> Any:
+        def tried(batch: QuestionBatch) -> Sequence[Answer]:
             new = previews.missing(batch)
-            previews.known |= {one.name: study.session.try_out(one, read=Act("read", parts=len(batch))) for one in new}
+            previews.known |= {one.name: study.session.try_out(one, read=RoundAct("read", parts=len(batch))) for one in new}
             return answers(batch)
 
         return run(wanted.steps(declared), tried)

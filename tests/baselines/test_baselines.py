@@ -89,7 +89,7 @@ class TestSplitting:
         x, reference = np.arange(4000) < 1200, np.zeros(4000, bool)
         told = [mine.ask("x"), mine.ask(eh.Values(sample=x, reference=reference)), mine.ask(yes)]
         for t, answer in enumerate(told, 1):
-            part = policy.part(t, mine.mechanism._context)
+            part = policy.rows_read(t, mine.mechanism._context)
             assert len(part) == 1000
             assert answer.value == pytest.approx(np.mean(x[part]))
         with pytest.raises(eh.QuestionError):

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, strategies as st
 
 from everhold.bounds.ranks import closure, rank_sets, step_down
-from everhold.contest.ranks import Entry, standings
+from everhold.contest.ranks import RankedScore, standings
 
 
 def entries(draw, count):
@@ -16,7 +16,7 @@ def entries(draw, count):
     values = draw(st.lists(st.integers(0, 8), min_size=count, max_size=count))
     halves = draw(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=count, max_size=count))
     return [
-        Entry(f"e{i}", value / 8, value / 8 - down / 8, value / 8 + up / 8, i)
+        RankedScore(f"e{i}", value / 8, value / 8 - down / 8, value / 8 + up / 8, i)
         for i, (value, (down, up)) in enumerate(zip(values, halves, strict=True))
     ]
 
@@ -73,9 +73,9 @@ def test_a_wider_interval_never_stands_higher(board):
 def test_the_case_that_was_wrong():
     """A rank was one more than the number of entries that are better beyond doubt: the wide one came first."""
     found = [
-        Entry("wide", 0.614, 0.40, 0.81, 1),
-        Entry("narrow", 0.640, 0.55, 0.72, 2),
-        Entry("top", 0.85, 0.76, 0.92, 3),
+        RankedScore("wide", 0.614, 0.40, 0.81, 1),
+        RankedScore("narrow", 0.640, 0.55, 0.72, 2),
+        RankedScore("top", 0.85, 0.76, 0.92, 3),
     ]
     listed = standings(found, larger_is_better=True)
     assert [(one.name, one.rank, one.best, one.worst) for one in listed] == [
@@ -86,7 +86,7 @@ def test_the_case_that_was_wrong():
 
 
 def test_duels_reorder_and_what_follows_is_certified_too():
-    found = [Entry(name, value, 0.0, 1.0, i) for i, (name, value) in enumerate([("a", 0.7), ("b", 0.6), ("c", 0.5)])]
+    found = [RankedScore(name, value, 0.0, 1.0, i) for i, (name, value) in enumerate([("a", 0.7), ("b", 0.6), ("c", 0.5)])]
     duels = np.zeros((3, 3), dtype=bool)
     duels[2, 1] = duels[1, 0] = True  # c beats b, and b beats a
     listed = standings(found, larger_is_better=True, duels=duels)

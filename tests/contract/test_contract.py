@@ -66,7 +66,7 @@ def test_answers_are_as_close_to_the_sample_as_promised(session):
     for question, answer, record in zip(questions, answers, held.journal, strict=True):
         told = 2.0 * answer.value - 1.0 if answer.scale == "share" else answer.value
         low, high = (2 * answer.low - 1, 2 * answer.high - 1) if answer.scale == "share" else (answer.low, answer.high)
-        part = None if policy is None else policy.part(answer.round, held.mechanism._context)
+        part = None if policy is None else policy.rows_read(answer.round, held.mechanism._context)
         v = sample_mean(private, question, part)
         assert record.answer == answer
         assert low <= v <= high, "the interval always holds the sample's own mean"
@@ -100,7 +100,7 @@ def test_proposing_changes_nothing(session, kind):
         assert refusals[0] == refusals[1]
     else:
         first, second = (mechanism.propose(as_query(questions[0])) for _ in range(2))
-        assert first.reading == second.reading
+        assert first.forecast == second.forecast
         assert first.tolerance == second.tolerance
     assert held.rounds == len(questions)
 
@@ -169,7 +169,7 @@ def test_audit_finds_a_changed_record(session):
         lambda r: replace(r, answer=replace(r.answer, value=r.answer.value + 1e-9)),
         lambda r: replace(r, answer=replace(r.answer, low=np.nextafter(r.answer.low, -1))),
         lambda r: replace(r, answer=replace(r.answer, spent=r.answer.spent - 2.0**-20)),
-        lambda r: replace(r, reading=replace(r.reading, numerator=r.reading.numerator + 1)),
+        lambda r: replace(r, forecast=replace(r.forecast, numerator=r.forecast.numerator + 1)),
     ]
     for change in changes:
         for place in (0, len(records) // 4):

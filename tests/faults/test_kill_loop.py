@@ -89,13 +89,13 @@ class TestFailedWrites:
         held = eh.Holdout.open(path, data=PRIVATE)
         journal = held.journal
         flush, journal.flush = journal.flush, lambda: None
-        original = held.session._recorder._finish_round
+        original = held.session.recorder._finish_round
 
         def interrupted(decided):
-            held.session._recorder._finish_round = original
+            held.session.recorder._finish_round = original
             raise KeyboardInterrupt
 
-        held.session._recorder._finish_round = interrupted
+        held.session.recorder._finish_round = interrupted
         with pytest.raises(KeyboardInterrupt):
             held.ask("smoker")
         journal.flush = flush

@@ -195,6 +195,22 @@ def test_forecasts_are_held_out():
     assert "not a score" in str(function)
 
 
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        ([0.5], "weights has 1 numbers for 2 models"),
+        ([0.5, -0.25], "weights contains -0.25"),
+        ([0.75, 0.5], "weights have the sum 1.25"),
+    ],
+)
+def test_wrong_weights_are_named(weights, said):
+    x, y = np.arange(200.0)[:, None], np.arange(200) % 2
+    test = eh.TestSet(x, y, classes=[0, 1], seed=1)
+    models = [lambda rows: np.zeros(len(rows), int), lambda rows: np.ones(len(rows), int)]
+    with pytest.raises(eh.QuestionError, match=said):
+        test.best_of(models, weights=weights)
+
+
 def test_weights_of_candidates_sum_to_at_most_one():
     rng = np.random.default_rng(0)
     for count in (1, 2, 7, 1_000):

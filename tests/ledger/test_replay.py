@@ -175,7 +175,7 @@ class TestWhatIsKept:
         held = eh.Holdout(100, prior=eh.Reference(size), seed=0)
         held.ask(eh.Values(sample=np.arange(100) % 2 == 0, reference=np.arange(size) % 2 == 0))
         record = held.journal[1]
-        forged = replace(record, reading=replace(record.reading, numerator=record.reading.denominator // 3))
+        forged = replace(record, forecast=replace(record.forecast, numerator=record.forecast.denominator // 3))
         assert not audit(held.session.first_state(), [forged]).ok
 
     def test_no_private_value_is_in_the_record(self):

@@ -57,12 +57,12 @@ def batch(estimator, sketch, count):
         asked.append(question)
         values.append(estimate.values)
         truth = at * at if name == "x" else at
-        lessons.append(lesson(2.0 * truth - 1.0, estimate.reading.value))
+        lessons.append(lesson(2.0 * truth - 1.0, estimate.forecast.value))
     return asked, values, lessons
 
 
 def answers(estimator, sketch, asked):
-    return np.array([estimator.estimate(sketch, question, 7, "fresh").reading.value for question in asked])
+    return np.array([estimator.estimate(sketch, question, 7, "fresh").forecast.value for question in asked])
 
 
 @pytest.mark.parametrize("make", [pool, fresh])
@@ -103,7 +103,7 @@ def test_gradient_steps_of_a_batch_are_taken_in_turn(rule):
     together = estimator.fit(start, asked, values, lessons, 1)
     taught = []
     for question, on, item in zip(asked, values, lessons, strict=True):
-        now = lesson(item.target, estimator.estimate(sketch, question, 1, "fresh").reading.value)
+        now = lesson(item.target, estimator.estimate(sketch, question, 1, "fresh").forecast.value)
         taught.append(now)
         fit = estimator.fit(sketch, [question], [on], taught, 1)
         if abs(now.target - now.sketch) <= now.tolerance:

@@ -27,13 +27,13 @@ def test_the_decision_is_exact(n, data):
     """Quiet iff |u - v| ≤ τ; else the private mean lies in the cell that is told. In fractions, at every border."""
     held = mechanism(n)
     ones = data.draw(st.integers(0, 64))
-    offer = held.propose(eh.Values(reference=np.arange(64) < ones))
+    proposal = held.propose(eh.Values(reference=np.arange(64) < ones))
     total = data.draw(st.integers(-n * VALUE_ONE, n * VALUE_ONE))
-    u = Fraction(offer.reading.numerator, offer.reading.denominator)
+    u = Fraction(proposal.forecast.numerator, proposal.forecast.denominator)
     assert u == Fraction(2 * ones - 64, 64)
     v = Fraction(total, n * VALUE_ONE)
-    tau, delta = Fraction(offer.measure.limits.tau, TOLERANCE_ONE), Fraction(offer.measure.limits.cell, TOLERANCE_ONE)
-    cell = held.decide(offer, [Sums(total, 0)])
+    tau, delta = Fraction(proposal.measure.limits.tau, TOLERANCE_ONE), Fraction(proposal.measure.limits.cell, TOLERANCE_ONE)
+    cell = held.decide(proposal, [Sums(total, 0)])
     if cell is QUIET:
         assert abs(v - u) <= tau
     else:
@@ -44,13 +44,13 @@ def test_the_decision_is_exact(n, data):
 
 def test_the_border_itself_is_quiet():
     held = mechanism(TOLERANCE_ONE)  # so many rows that v can meet τ exactly
-    offer = held.propose(eh.Values(reference=np.arange(64) < 32))
-    at = offer.measure.limits.tau * VALUE_ONE
-    assert held.decide(offer, [Sums(at, 0)]) is QUIET
-    assert held.decide(offer, [Sums(at + 1, 0)]) == 1
-    assert held.decide(offer, [Sums(-at - 1, 0)]) == -1
-    assert held.decide(offer, [Sums(at + offer.measure.limits.cell * VALUE_ONE, 0)]) == 1
-    assert held.decide(offer, [Sums(at + offer.measure.limits.cell * VALUE_ONE + 1, 0)]) == 2
+    proposal = held.propose(eh.Values(reference=np.arange(64) < 32))
+    at = proposal.measure.limits.tau * VALUE_ONE
+    assert held.decide(proposal, [Sums(at, 0)]) is QUIET
+    assert held.decide(proposal, [Sums(at + 1, 0)]) == 1
+    assert held.decide(proposal, [Sums(-at - 1, 0)]) == -1
+    assert held.decide(proposal, [Sums(at + proposal.measure.limits.cell * VALUE_ONE, 0)]) == 1
+    assert held.decide(proposal, [Sums(at + proposal.measure.limits.cell * VALUE_ONE + 1, 0)]) == 2
 
 
 class TestIntervals:

@@ -80,10 +80,10 @@ class TestOutsideTheWriter:
         monkeypatch.setattr("everhold.session.scan._LIGHT", 0)
         with eh.Holdout.open(make_study(tmp_path)) as held:
             query = held.session.query("age > 41")
-            ready = held.session.prepare([query], seconds=60.0)
+            ready = held.session.scanner.prepare([query], seconds=60.0)
             assert held.ask(ready[0]) == held.ask("age > 41")
             with pytest.raises(eh.QuestionError, match="takes longer than"):
-                held.session.prepare([held.session.query("age > 42")], seconds=-1.0)
+                held.session.scanner.prepare([held.session.query("age > 42")], seconds=-1.0)
             assert held.rounds == 1
 
     def test_prepared_questions_are_those_that_were_asked(self, tmp_path, monkeypatch):

@@ -16,12 +16,12 @@ import pytest
 
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.bounds.code import Code
+from everhold.ledger.act_prices import price_act
 from everhold.ledger.rounds import ActStart
-from everhold.ledger.walk import price_act
 from everhold.mechanism.estimator import Draws, PoolEstimator
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.rules import Corrective
-from everhold.queries.act import ASK, Act
+from everhold.queries.act import ASK, RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.grid import VALUE_ONE, Sums
 from everhold.queries.protocol import SketchValue
@@ -51,13 +51,13 @@ class Bench:
 
     # acts ----------------------------------------------------------------------------------------------------------
 
-    def round(self, sums: Sums, act: Act, forecast: Fraction, scale="share", second: int = 0):
+    def round(self, sums: Sums, act: RoundAct, forecast: Fraction, scale="share", second: int = 0):
         u = 2 * forecast - 1 if scale == "share" else forecast
-        offer = self.held.propose(SketchValue(scale, u.numerator, u.denominator, DRAWS, second), act)
-        outcome = self.held.decide(offer, [sums])
-        answer = self.held.answer(offer, outcome)
-        self.held.absorb(offer, outcome)
-        return offer, outcome, answer
+        proposal = self.held.propose(SketchValue(scale, u.numerator, u.denominator, DRAWS, second), act)
+        outcome = self.held.decide(proposal, [sums])
+        answer = self.held.answer(proposal, outcome)
+        self.held.absorb(proposal, outcome)
+        return proposal, outcome, answer
 
     def judge(self, answer: Answer, truth: float) -> Answer:
         self.missed |= not answer.low <= truth <= answer.high
@@ -67,7 +67,7 @@ class Bench:
         """A reading of the share of True, in a batch of `parts` if that is given."""
         kind = act.pop("kind", "read")
         count = Sums.yes_no(int(bits.sum()), self.n)
-        return self.judge(self.round(count, Act(kind, **act), Fraction(1, 2))[2], truth)
+        return self.judge(self.round(count, RoundAct(kind, **act), Fraction(1, 2))[2], truth)
 
     def last(self, bits: np.ndarray) -> Answer:
         """The last act: as exact as can be, with all that is left of δ."""
@@ -75,9 +75,9 @@ class Bench:
 
     def ask(self, bits: np.ndarray, forecast: Fraction, *, truth: float = 0.5):
         """An ask with a forecast of the adversary's choice; its interval is a claim too."""
-        offer, outcome, answer = self.round(Sums.yes_no(int(bits.sum()), self.n), ASK, forecast)
+        proposal, outcome, answer = self.round(Sums.yes_no(int(bits.sum()), self.n), ASK, forecast)
         self.judge(answer, truth)
-        return offer, outcome
+        return proposal, outcome
 
     def best_of(self, candidates: np.ndarray) -> int:
         """Which column has the most True; `candidates` has a column for each."""
@@ -110,10 +110,10 @@ class Bench:
         self.missed |= verdict not in ("neither", truth)
         return verdict
 
-    def certify(self, offer, outcome, truth: float = 0.5) -> tuple[float, float]:
+    def certify(self, proposal, outcome, truth: float = 0.5) -> tuple[float, float]:
         """An earlier answer at the price of now."""
         price, budget = price_act(self.held.budget, ActStart("certify", (), {"share": None}), None)
-        least, most = self.held.counts(offer, outcome)
+        least, most = self.held.counts(proposal, outcome)
         ends = self.held.count_interval(least, most, price)
         self.held.pay(budget)
         self.missed |= not ends[0] <= truth <= ends[1]

@@ -18,13 +18,13 @@ import everhold as eh
 from everhold.bounds.binomial import binomial_interval, tail_refutes
 from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS, Code
 from everhold.bounds.fan import fan_interval
+from everhold.ledger.act_prices import narrowed_answer
 from everhold.ledger.rounds import Digest, Round
-from everhold.ledger.walk import narrowed_answer
-from everhold.mechanism.everhold import Everhold, Offer
+from everhold.mechanism.everhold import Everhold, EverholdProposal
 from everhold.mechanism.measures import cells
 from everhold.mechanism.measures.counts import CountCells
 from everhold.mechanism.measures.groups import GroupMeanCells, GroupShareCells
-from everhold.mechanism.measures.measure import PLACE_ONE, STEPS, Foreseen, Precision
+from everhold.mechanism.measures.measure import PLACE_ONE, MeasureInputs, Precision
 from everhold.mechanism.measures.numbers import MeanCells
 from everhold.mechanism.measures.pairs import DifferenceCells, PairedCells
 from everhold.mechanism.measures.quantiles import QuantileCells
@@ -33,7 +33,7 @@ from everhold.mechanism.measures.tolerances import CountTolerance
 from everhold.mechanism.tolerance import TOLERANCE_ONE, Tolerance
 from everhold.queries.expression import number, question_of
 from everhold.queries.expression.groups import quantile_of
-from everhold.queries.grid import VALUE_ONE, GridValues, Sums
+from everhold.queries.grid import STEPS, VALUE_ONE, GridValues, Sums
 from everhold.queries.protocol import NOTHING, QUIET, SketchValue
 
 FORECASTS = sorted({Fraction(a, d) for d in (3, 7, 10) for a in range(-d, d + 1)})
@@ -45,7 +45,7 @@ def share(u: Fraction, draws: float = 40.0) -> SketchValue:
 
 
 def seen_from(n: int, *, nats: float = 2.0, noise: float | None = None, known: int = 0, fine=Fraction(1), **more):
-    return Foreseen(nats, n, known, noise, Precision(fine, **more))
+    return MeasureInputs(nats, n, known, noise, Precision(fine, **more))
 
 
 def limits_of(outcomes: list) -> dict:
@@ -99,8 +99,8 @@ def masses(measure, outcomes) -> float:
 
 
 def shares_of_group(n: int, u: Fraction, *, group: float = 0.4, draws: float = 12.0, **more) -> GroupShareCells:
-    reading = SketchValue("share", u.numerator, u.denominator, draws, 0, group)
-    return GroupShareCells(_Group(), reading, None, seen_from(n, **more))
+    forecast = SketchValue("share", u.numerator, u.denominator, draws, 0, group)
+    return GroupShareCells(_Group(), forecast, None, seen_from(n, **more))
 
 
 class _Group:
@@ -137,8 +137,8 @@ def test_every_outcome_of_a_mean_weighs_at_most_one():
     """All samples of 3 rows with 9 values each, with a forecast of the spread that is right, or far too small."""
     values = np.rint(np.linspace(-VALUE_ONE, VALUE_ONE, 9))
     for second, u, noise in product((2**28, 1), (Fraction(0), Fraction(9, 10)), (None, 2.5)):
-        reading = SketchValue("mean", u.numerator, u.denominator, 20.0, second)
-        measure = MeanCells(None, reading, seen_from(3, noise=noise))
+        forecast = SketchValue("mean", u.numerator, u.denominator, 20.0, second)
+        measure = MeanCells(None, forecast, seen_from(3, noise=noise))
         outcomes = {measure.decide([Sums.of(np.array(rows))]) for rows in product(values, repeat=3)}
         assert len(outcomes) > 5 or noise, "nothing is disclosed: this tests nothing"
         assert masses(measure, outcomes) <= 1.0 + 1e-12
@@ -216,8 +216,8 @@ def test_a_means_printed_interval_contains_the_private_one(known):
 
 def test_everything_chosen_is_chosen_before_the_rows_are_read():
     """λ, reach, centre, cells and ladder of a mean are functions of the forecast: equal for all samples, and frozen."""
-    at, reading = seen_from(50, noise=2.5), SketchValue("mean", 1, 10, 40.0, 2**26)
-    before = MeanCells(None, reading, at)
+    at, forecast = seen_from(50, noise=2.5), SketchValue("mean", 1, 10, 40.0, 2**26)
+    before = MeanCells(None, forecast, at)
     facts = repr((before.rates, before.within))
     for seed in range(20):
         before.decide([Sums.of(np.rint(np.random.default_rng(seed).uniform(-VALUE_ONE, VALUE_ONE, 50)))])
@@ -376,7 +376,7 @@ def test_a_certificate_of_a_quiet_share_is_never_narrower_than_valid():
     forecast = share(Fraction(1, 5))
     asked = CountTolerance(None, forecast, Tolerance(TOLERANCE_ONE // 4, TOLERANCE_ONE // 16), seen_from(30))
     least, most = limits_of([asked.decide([Sums.yes_no(k, 30)]) for k in range(31)])[QUIET]
-    counts = held.counts(Offer(1, None, forecast, None, asked, 2.0), QUIET)
+    counts = held.counts(EverholdProposal(1, None, forecast, None, asked, 2.0), QUIET)
     too_often = 0
     for nats in (1.0, 2.0, 5.0, 9.0):
         low, high = held.count_interval(counts[0], counts[1], nats)
@@ -394,10 +394,10 @@ def test_a_certificate_of_a_quiet_group_share_is_never_narrower_than_valid():
     n, nats = 30, 2.5
     held = _mechanism(n)
     measure = shares_of_group(n, Fraction(1, 3), nats=nats, noise=1.0)
-    offer = Offer(1, None, measure.reading, None, measure, nats)
-    assert held.counts(offer, QUIET) is None, "only a bit is known of k and m"
-    answer = held.answer(offer, QUIET)
-    past = Round(answer, QUIET, None, measure.reading, Digest(""), None)
+    proposal = EverholdProposal(1, None, measure.forecast, None, measure, nats)
+    assert held.counts(proposal, QUIET) is None, "only a bit is known of k and m"
+    answer = held.answer(proposal, QUIET)
+    past = Round(answer, QUIET, None, measure.forecast, Digest(""), None)
     quiet = {(k, m) for k, m in all_pairs(n) if decided(measure, k, m, n) is QUIET}
     assert len(quiet) > 10
     assert all(narrowed_answer(held, past, price) is None for price in (0.5, nats, nats + 0.5)), "nothing narrower is known"
@@ -492,9 +492,9 @@ def quantile_measure(n: int, level: float, nats: float, atoms, *, noise=None, gi
     query = quantile_of(tree, 0.0, 10.0, level, where, None, None)
     places = np.rint(np.array(public or atoms, float) / 10.0 * STEPS) - VALUE_ONE
     values = (GridValues("mean", places), GridValues("mean", -places))
-    reading = SketchValue("mean", 0, 1, 30.0, VALUE_ONE**2, 1.0)
+    forecast = SketchValue("mean", 0, 1, 30.0, VALUE_ONE**2, 1.0)
     at = seen_from(n, nats=nats, noise=noise, fine=Fraction(1, 2))
-    return QuantileCells.foreseen(query, reading, values, np.ones(len(places)), at)
+    return QuantileCells.foreseen(query, forecast, values, np.ones(len(places)), at)
 
 
 def number_test(text):

@@ -12,7 +12,7 @@ import pytest
 import everhold as eh
 from everhold.bounds.binomial import binomial_interval, paired_interval, tail_refutes
 from everhold.mechanism.measures.counts import count_interval
-from everhold.queries.act import Act
+from everhold.queries.act import RoundAct
 from everhold.queries.expression import expression
 from everhold.queries.expression.groups import paired_shares, quantile_of
 from everhold.queries.expression.tree import Column
@@ -38,15 +38,15 @@ def contains(outer, inner):
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
-@pytest.mark.parametrize("act", [Act("close"), Act("read"), Act()], ids=["close", "read", "ask"])
+@pytest.mark.parametrize("act", [RoundAct("close"), RoundAct("read"), RoundAct()], ids=["close", "read", "ask"])
 def test_shares(mechanism, act):
-    offer = mechanism.propose(expression("a", KINDS), act)
-    at, fooled = offer.measure.at, 0
+    proposal = mechanism.propose(expression("a", KINDS), act)
+    at, fooled = proposal.measure.at, 0
     for others in range(OTHERS + 1):
         alone = binomial_interval(others, others, OTHERS, at.nats)
         for known in (0, KNOWN):
-            outcome = mechanism.decide(offer, [Sums.yes_no(others + known, ROWS)])
-            assert contains(offer.measure.ends(outcome)[1:], alone)
+            outcome = mechanism.decide(proposal, [Sums.yes_no(others + known, ROWS)])
+            assert contains(proposal.measure.ends(outcome)[1:], alone)
             count = others + known
             fooled += not contains(count_interval(count, count, at._replace(known=0)), alone)
     assert fooled > OTHERS
@@ -54,8 +54,8 @@ def test_shares(mechanism, act):
 
 def test_paired_shares(mechanism):
     question = paired_shares(*(expression(name, KINDS).tree for name in ("a", "b")))
-    offer = mechanism.propose(question, Act("close"))
-    measure, fooled = offer.measure, 0
+    proposal = mechanism.propose(question, RoundAct("close"))
+    measure, fooled = proposal.measure, 0
     plain = replace(measure, at=measure.at._replace(known=0))
     for first, second in np.random.default_rng(1).integers(0, OTHERS // 2, (200, 2)).tolist():
         alone = paired_interval(first, second, OTHERS, measure.rates, measure.at.nats)
@@ -70,7 +70,7 @@ def test_paired_shares(mechanism):
 @pytest.mark.parametrize("level", [0.1, 0.5, 0.9])
 def test_quantiles(mechanism, level):
     question = quantile_of(Column("x", "number"), 0.0, 30.0, level, None, 1.0, None)
-    measure = mechanism.propose(question, Act("close")).measure
+    measure = mechanism.propose(question, RoundAct("close")).measure
     plain = replace(measure, at=measure.at._replace(known=0))
     thresholds, nats = np.array(measure.thresholds), measure.at.nats
     rng, fooled = np.random.default_rng(2), 0

@@ -84,9 +84,9 @@ def late_claims(bench: Bench, asks: int) -> None:
     coins, signs, rounds = bench.coins(asks), np.zeros(asks), []
     for j in range(asks):
         tau = Fraction(bench.held.propose(_forecast(HALF), ASK).tolerance) / 2
-        offer, outcome = bench.ask(coins[:, j], max(HALF - tau, Fraction(0)))
+        proposal, outcome = bench.ask(coins[:, j], max(HALF - tau, Fraction(0)))
         signs[j] = 1.0 if outcome is not None else -1.0
-        rounds.append((offer, outcome))
+        rounds.append((proposal, outcome))
     last = bench.ask(bench.vote(coins, signs), HALF)
     bench.certify(*last)
     for one in rounds[:3]:
@@ -217,13 +217,13 @@ def moments(bench: Bench, asks: int, *, printed: bool) -> None:
         signs = np.where(bench.rng.random(bench.n) < 0.5, 1.0, -1.0)
         values = signs * np.where(coins[:, j], 0.95, 0.05)
         second = round(0.5 * (0.95**2 + 0.05**2) / 4 * 65536**2)
-        offer, outcome, answer = bench.round(number_sums(values), ASK, Fraction(0), "mean", second)
+        proposal, outcome, answer = bench.round(number_sums(values), ASK, Fraction(0), "mean", second)
         bench.judge(answer, 0.0)
         width = answer.high - answer.low
         if printed:
             sums = number_sums(values)
             first, squares = sums.first + bench.n * 32768, sums.second + 65536 * sums.first + bench.n * 32768**2
-            low, high = offer.measure.rates.interval(first, squares, bench.n, 0)
+            low, high = proposal.measure.rates.interval(first, squares, bench.n, 0)
             width = float(high - low)
         seen[j] = width if outcome is None else 0.0
     told = seen - np.median(seen)

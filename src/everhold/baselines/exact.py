@@ -80,7 +80,7 @@ class Empirical:
         """The mean of the public rows; the answer does not depend on it."""
         return public_mean(values, context)
 
-    def part(self, t: int, context: BaselineContext) -> None:
+    def rows_read(self, t: int, context: BaselineContext) -> None:
         """None: every answer is over all rows."""
 
     def decide(self, proposal: BaselineProposal, mean: Fraction) -> int:
@@ -153,7 +153,7 @@ class Subsampling:
         """The mean of the public rows; the answer does not depend on it."""
         return public_mean(values, context)
 
-    def part(self, t: int, context: BaselineContext) -> NDArray[np.intp]:
+    def rows_read(self, t: int, context: BaselineContext) -> NDArray[np.intp]:
         """A random part, from the coins of the round."""
         drawn = stream_rng(self.seed, "subsample", t).choice(context.rows, self.size, replace=False, shuffle=False)
         return np.asarray(drawn, dtype=np.intp)

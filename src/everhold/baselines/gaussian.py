@@ -83,7 +83,7 @@ class GaussianNoise:
         """The mean of the public rows; the answer does not depend on it."""
         return public_mean(values, context)
 
-    def part(self, t: int, context: BaselineContext) -> None:
+    def rows_read(self, t: int, context: BaselineContext) -> None:
         """None: every answer is over all rows."""
 
     def decide(self, proposal: BaselineProposal, mean: Fraction) -> int:

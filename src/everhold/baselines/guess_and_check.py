@@ -99,7 +99,7 @@ class GuessAndCheck:
         noisy = float(mean) + float(stream_rng(self.seed, "guess", t).normal(0.0, 2.0 * self.deviation))
         return Fraction(round(min(max(noisy, -1.0), 1.0) * 2**20), 2**20)
 
-    def part(self, t: int, context: BaselineContext) -> None:
+    def rows_read(self, t: int, context: BaselineContext) -> None:
         """None: every answer is over all rows."""
 
     def decide(self, proposal: BaselineProposal, mean: Fraction) -> int | None:

@@ -65,7 +65,7 @@ class Ladder:
             raise QuestionError("the Ladder ranks losses. Expected a yes/no question: whether a prediction is wrong.")
         return 2 * min(self._share(memory), Fraction(1)) - 1
 
-    def part(self, t: int, context: BaselineContext) -> None:
+    def rows_read(self, t: int, context: BaselineContext) -> None:
         """None: every answer is over all rows."""
 
     def decide(self, proposal: BaselineProposal, mean: Fraction) -> int | None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from everhold.errors import PrecisionExhausted, ReplayError, SettingError, require_whole
 from everhold.mechanism.estimator import Draws, prepared_on
+from everhold.queries.act import ASK, RoundAct, require_ask
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.grid import VALUE_ONE
 from everhold.queries.protocol import QUIET, SketchValue
@@ -65,7 +66,7 @@ class BaselineProposal:
         guess: the policy's answer without the private rows, on the [-1, 1] scale.
         memory: the policy's state before the round.
         context: the context of the policy.
-        query, values: the question and its values on the public rows; None if a recorded reading replaces them.
+        query, values: the question and its values on the public rows; None if a recorded forecast replaces them.
         nats: the price used for the answer's interval, for policies that have one.
     """
 
@@ -80,7 +81,7 @@ class BaselineProposal:
     tolerance: float
 
     @property
-    def reading(self) -> SketchValue:
+    def forecast(self) -> SketchValue:
         """The guess, in the form that records store."""
         return SketchValue(self.scale, self.guess.numerator, self.guess.denominator, self.context.public.draws)
 
@@ -137,7 +138,7 @@ class Policy(Protocol):
     def guess(self, memory: Any, values: GridValues, t: int, context: BaselineContext) -> Fraction:
         """The answer from the public rows alone."""
 
-    def part(self, t: int, context: BaselineContext) -> NDArray[np.intp] | None:
+    def rows_read(self, t: int, context: BaselineContext) -> NDArray[np.intp] | None:
         """Indices of the private rows that round t reads; None: all rows."""
 
     def decide(self, proposal: BaselineProposal, mean: Fraction) -> int | None:
@@ -182,7 +183,7 @@ class BaselineMechanism:
     True
     """
 
-    fresh = False
+    fresh = closed = False
     fit: tuple[int, ...] = ()
 
     def __init__(self, policy: Policy, *, rows: int, public: Any, failure_probability: float = 0.05) -> None:
@@ -222,8 +223,9 @@ class BaselineMechanism:
         """The digest of the values on the public rows."""
         return self._values(query).pack().digest
 
-    def propose(self, query: Query | SketchValue) -> BaselineProposal:
+    def propose(self, query: Query | SketchValue, act: RoundAct = ASK) -> BaselineProposal:
         """Evaluate the question on the public rows, or raise PrecisionExhausted."""
+        require_ask(act)
         state, context, t = self._state, self._context, self._state.round + 1
         self.policy.allow(state.memory, t, context)
         nats, tolerance = self.spent, self.policy.tolerance(state.memory, context)
@@ -234,9 +236,9 @@ class BaselineMechanism:
         guess = self.policy.guess(state.memory, values, t, context)
         return BaselineProposal(t, values.scale, guess, state.memory, context, query, values, nats, tolerance)
 
-    def part(self, proposal: BaselineProposal) -> NDArray[np.intp] | None:
+    def rows_read(self, proposal: BaselineProposal) -> NDArray[np.intp] | None:
         """Indices of the private rows that the round reads; None: all rows."""
-        return self.policy.part(proposal.round, self._context)
+        return self.policy.rows_read(proposal.round, self._context)
 
     def needs(self, proposal: BaselineProposal) -> tuple[Query, ...]:
         """The question itself."""
@@ -244,8 +246,8 @@ class BaselineMechanism:
 
     def decide(self, proposal: BaselineProposal, sums: Sequence[Sums]) -> int | None:
         """The data-dependent part of the answer as a whole number, or QUIET."""
-        part = self.part(proposal)
-        read = self._context.rows if part is None else len(part)
+        rows_read = self.rows_read(proposal)
+        read = self._context.rows if rows_read is None else len(rows_read)
         return self.policy.decide(proposal, Fraction(sums[0].first, VALUE_ONE * read))
 
     def absorb(self, proposal: BaselineProposal, outcome: Outcome, fit: tuple[int, ...] | None = None) -> None:
@@ -258,11 +260,11 @@ class BaselineMechanism:
             raise ReplayError(f"round {proposal.round} used the private data, but its question was not recorded.")
         self._state = _State(self.policy.learn(proposal, cell), proposal.round, state.surprises + (cell is not QUIET))
 
-    def cost(self, proposal: BaselineProposal, cell: Outcome) -> float:
+    def cost(self, proposal: BaselineProposal, outcome: Outcome) -> float:
         """0: it keeps its own account."""
         return 0.0
 
-    def counts(self, proposal: BaselineProposal, cell: Outcome) -> None:
+    def counts(self, proposal: BaselineProposal, outcome: Outcome) -> None:
         """None: nothing of it can be certified later."""
 
     def skip(self, rounds: int) -> None:

@@ -145,7 +145,7 @@ class MultiplicativeWeights:
         whole = memory.whole
         return Fraction(values.dot(memory.masses, whole), whole * VALUE_ONE)
 
-    def part(self, t: int, context: BaselineContext) -> None:
+    def rows_read(self, t: int, context: BaselineContext) -> None:
         """None: every answer is over all rows."""
 
     def decide(self, proposal: BaselineProposal, mean: Fraction) -> int | None:

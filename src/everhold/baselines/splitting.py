@@ -66,7 +66,7 @@ class Splitting:
         """The mean of the public rows; the answer does not depend on it."""
         return public_mean(values, context)
 
-    def part(self, t: int, context: BaselineContext) -> NDArray[np.intp]:
+    def rows_read(self, t: int, context: BaselineContext) -> NDArray[np.intp]:
         """The t-th share of the rows."""
         each = self._each(context)
         return _rows_of_round(context.rows, self.seed)[(t - 1) * each : t * each]

@@ -95,7 +95,7 @@ class Thresholdout:
         """The training set's answer."""
         return public_mean(values, context)
 
-    def part(self, t: int, context: BaselineContext) -> None:
+    def rows_read(self, t: int, context: BaselineContext) -> None:
         """None: every answer is over all rows."""
 
     def _noise(self, what: str, number: int, scale: float) -> float:

@@ -27,12 +27,12 @@ contest = typer.Typer(
 )
 
 
-def _labels(place: Path, id_column: str, label_column: str) -> tuple[list[str], list[str]]:
-    with place.open(newline="", encoding="utf-8-sig") as file:
+def _labels(path: Path, id_column: str, label_column: str) -> tuple[list[str], list[str]]:
+    with path.open(newline="", encoding="utf-8-sig") as file:
         rows = csv.DictReader(file)
         for column in (id_column, label_column):
             if column not in (rows.fieldnames or []):
-                raise eh.DataError(f"{place} has no column {column!r}. It has: {', '.join(rows.fieldnames or [])}.")
+                raise eh.DataError(f"{path} has no column {column!r}. It has: {', '.join(rows.fieldnames or [])}.")
         found = [(row[id_column], row[label_column]) for row in rows]
     return [one for one, _ in found], [label for _, label in found]
 

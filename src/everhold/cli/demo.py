@@ -159,14 +159,14 @@ def search_models(seed: int) -> Search:
 
     (train_x, train_y), (x, y), (fresh_x, fresh_y) = rows(600), rows(TEST_ROWS), rows(40_000)
     models = np.zeros((200, MODELS), dtype=np.float32)
-    for place in range(MODELS):
+    for index in range(MODELS):
         used, seen = rng.random(200) < 0.7, rng.random(600) < 0.7
-        models[used, place] = (train_x[seen][:, used].T @ (2.0 * train_y[seen] - 1.0)) / seen.sum()
+        models[used, index] = (train_x[seen][:, used].T @ (2.0 * train_y[seen] - 1.0)) / seen.sum()
     right, public, fresh = (
         (one @ models > 0) == label[:, None] for one, label in ((x, y), (train_x, train_y), (fresh_x, fresh_y))
     )
     test = eh.Holdout(TEST_ROWS, prior=eh.Reference(600), seed=seed)
-    asked = [eh.Values(sample=right[:, place], reference=public[:, place]) for place in range(MODELS)]
+    asked = [eh.Values(sample=right[:, index], reference=public[:, index]) for index in range(MODELS)]
     winner = test.best_of(asked).index
     count = int(right[:, winner].sum())
     fixed = binomial_interval(count, count, TEST_ROWS, ln(2.0 * MODELS / 0.05))
@@ -233,11 +233,11 @@ def _draw_noise(axes: Any, plain: Trace, read: eh.Answer) -> None:
 
 def _draw_search(axes: Any, found: Search) -> None:
     best = np.maximum.accumulate(found.scores)
-    places = np.array([int(np.argmax(found.scores[: place + 1])) for place in range(len(best))])
+    indices = np.array([int(np.argmax(found.scores[: index + 1])) for index in range(len(best))])
     tried = np.arange(1, len(best) + 1)
     axes.set_title(f"the best of {len(best):,} models on {TEST_ROWS:,} test rows", fontsize=12, loc="left")
     axes.plot(tried, best, color=_PLAIN, lw=3)
-    axes.plot(tried, found.truths[places], color=_TRUTH, ls="--", lw=1.4)
+    axes.plot(tried, found.truths[indices], color=_TRUTH, ls="--", lw=1.4)
     axes.annotate(
         f"its plain test score: {100 * best[-1]:.1f} %",
         (tried[-1] * 0.5, best[-1]),
@@ -249,8 +249,8 @@ def _draw_search(axes: Any, found: Search) -> None:
         fontweight="bold",
     )
     axes.annotate(
-        f"truth: {100 * found.truths[places[-1]]:.1f} %",
-        (tried[-1] * 0.5, found.truths[places[-1]]),
+        f"truth: {100 * found.truths[indices[-1]]:.1f} %",
+        (tried[-1] * 0.5, found.truths[indices[-1]]),
         (0, -6),
         textcoords="offset points",
         ha="right",

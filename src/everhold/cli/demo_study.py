@@ -36,22 +36,22 @@ def _patients(size: int, seed: int, *, smokers: float) -> dict[str, Any]:
     }
 
 
-def _save(place: Path, table: dict[str, Any]) -> None:
-    with place.open("w", newline="", encoding="utf-8") as file:
+def _save(path: Path, table: dict[str, Any]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(table)
         writer.writerows(zip(*(column.tolist() for column in table.values()), strict=True))
 
 
-def make_demo_study(place: Path) -> bool:
+def make_demo_study(path: Path) -> bool:
     """Create the study and its tables, unless it exists. Returns whether it was created."""
-    if place.exists():
+    if path.exists():
         return False
-    place.parent.mkdir(parents=True, exist_ok=True)
-    private, public = place.with_suffix(".private.csv"), place.with_suffix(".last_year.csv")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    private, public = path.with_suffix(".private.csv"), path.with_suffix(".last_year.csv")
     _save(private, _patients(PRIVATE, 1, smokers=0.27))
     _save(public, _patients(PUBLIC, 2, smokers=0.20))
-    eh.Holdout.create(place, private, prior=eh.Reference(public)).release()
+    eh.Holdout.create(path, private, prior=eh.Reference(public)).release()
     return True
 
 

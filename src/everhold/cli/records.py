@@ -179,8 +179,8 @@ def certificate(
     data = page.with_suffix(".json")
     if data == page:
         raise eh.SettingError(f"{page} ends in .json, where the data goes. Expected a page, such as certificate.html.")
-    for place in (page, data):
-        _require_free(place, study)
+    for path in (page, data):
+        _require_free(path, study)
     page.write_text(certificate_html(file, found), encoding="utf-8")
     data.write_text(json.dumps(certificate_json(file, found), ensure_ascii=False, indent=1), encoding="utf-8")
     say(f"{found}\nWrote {page} and {data}")
@@ -200,22 +200,20 @@ def plot(
         everhold plot study.everhold --out session.svg
     """
     file = read_study(study)
-    place = out or study.with_suffix(".svg")
-    if place.suffix.lower() != ".svg":
-        raise eh.SettingError(
-            f"{place} is not an SVG file. Expected a name that ends in .svg; browsers and editors open it."
-        )
-    _require_free(place, study)
-    place.write_text(session_svg(file.rounds, title=f"{study.stem}: {len(file.rounds):,} rounds"), encoding="utf-8")
-    say(f"Wrote {place}")
+    path = out or study.with_suffix(".svg")
+    if path.suffix.lower() != ".svg":
+        raise eh.SettingError(f"{path} is not an SVG file. Expected a name that ends in .svg; browsers and editors open it.")
+    _require_free(path, study)
+    path.write_text(session_svg(file.rounds, title=f"{study.stem}: {len(file.rounds):,} rounds"), encoding="utf-8")
+    say(f"Wrote {path}")
 
 
-def _require_free(place: Path, study: Path) -> None:
+def _require_free(path: Path, study: Path) -> None:
     """Never write over a study, its key or its lock."""
     taken = {study.resolve(), Path(f"{study}.key").resolve(), Path(f"{study}.lock").resolve()}
-    is_study = place.is_file() and place.read_bytes()[:16] == b"SQLite format 3\0"
-    if place.resolve() in taken or is_study:
-        raise eh.SettingError(f"{place} is a study or belongs to one. Expected another name: --out FILE.")
+    is_study = path.is_file() and path.read_bytes()[:16] == b"SQLite format 3\0"
+    if path.resolve() in taken or is_study:
+        raise eh.SettingError(f"{path} is a study or belongs to one. Expected another name: --out FILE.")
 
 
 def register(app: typer.Typer) -> None:

@@ -203,10 +203,10 @@ class AsyncStudy:
 
     async def download(self, path: str | Path) -> Path:
         """The study's file, for `Holdout.audit_file`."""
-        place = Path(path)
+        path = Path(path)
         data: bytes = await self._server.send(calls.file(self.name))
-        place.write_bytes(data)
-        return place
+        path.write_bytes(data)
+        return path
 
     def __repr__(self) -> str:
         return f"AsyncStudy({self.name!r} at {self._server.url})"

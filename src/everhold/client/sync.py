@@ -229,9 +229,9 @@ class RemoteStudy:
 
     def download(self, path: str | Path) -> Path:
         """The study's file, for `Holdout.audit_file`: the server need not be believed. Needs an auditor's token."""
-        place = Path(path)
-        place.write_bytes(self._server.send(calls.file(self.name)))
-        return place
+        path = Path(path)
+        path.write_bytes(self._server.send(calls.file(self.name)))
+        return path
 
     @property
     def schema(self) -> Schema:

@@ -129,11 +129,11 @@ def _plain(value: object) -> Any:
     raise TypeError(f"a {type(value).__name__}")
 
 
-def _trusting(place: str) -> ssl.SSLContext:
+def _trusting(path: str) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cafile=place)
+        return ssl.create_default_context(cafile=path)
     except OSError as error:
-        raise ServerError(f"{place} cannot be read as a certificate ({error}).") from None
+        raise ServerError(f"{path} cannot be read as a certificate ({error}).") from None
 
 
 def _json(response: httpx2.Response) -> Any:

@@ -18,7 +18,7 @@ from everhold.queries.interval import Interval
 from everhold.queries.result import JsonResult
 
 if TYPE_CHECKING:
-    from everhold.contest.ranks import Entry, Standing
+    from everhold.contest.ranks import RankedScore, Standing
 
 __all__ = ["RANKS_SAY", "Board", "Place", "Rules", "State", "Submission"]
 
@@ -165,7 +165,7 @@ class Place:
     when: str
 
     @classmethod
-    def of(cls, standing: Standing, score: Entry, others: int, submissions: int, when: str) -> Place:
+    def of(cls, standing: Standing, score: RankedScore, others: int, submissions: int, when: str) -> Place:
         """A line from where an entry stands and what it scored."""
         ranks = (standing.rank, standing.best, standing.worst, standing.beats, others)
         return cls(*ranks, standing.name, score.value, score.low, score.high, score.round, submissions, when)

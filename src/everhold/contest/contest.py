@@ -43,12 +43,12 @@ from everhold.ledger.ranking import RankingPlan
 from everhold.ledger.reader import logged_round, read_study
 from everhold.ledger.rounds import ActStart
 from everhold.queries.rng import fresh_seed, stream_rng
-from everhold.session.acts import as_share
+from everhold.session.acts import checked_delta_share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.contest.ranks import Entry
+    from everhold.contest.ranks import RankedScore
     from everhold.learn.score import Score
     from everhold.session.holdout import Holdout
 
@@ -72,8 +72,8 @@ class Contest:
     >>> import tempfile
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 2, 500)
-    >>> place = Path(tempfile.mkdtemp()) / "coins.everhold"
-    >>> contest = Contest.create(place, y, title="Guess the coins", classes=[0, 1], seed=1)
+    >>> path = Path(tempfile.mkdtemp()) / "coins.everhold"
+    >>> contest = Contest.create(path, y, title="Guess the coins", classes=[0, 1], seed=1)
     >>> contest.submit("ann", rng.integers(0, 2, 500)).state
     'scored'
     >>> contest.board().places[0].entrant
@@ -147,11 +147,11 @@ class Contest:
             sealed: the part of the rows, drawn at random, that is kept for the last ranking (`finish`). Scores before it
                 are about the other rows. 0.5 makes final ranks independent of what the contest disclosed.
         """
-        found = find(metric or ("accuracy" if task == "classification" else "mean_absolute_error"), task)
-        if found.loss is None or found.output == "probabilities":
+        chosen_metric = find(metric or ("accuracy" if task == "classification" else "mean_absolute_error"), task)
+        if chosen_metric.loss is None or chosen_metric.output == "probabilities":
             raise SettingError(
-                f"a contest scores by one question a submission, and {found.name} needs more. Expected 'accuracy', 'error', "
-                "'mean_absolute_error' or 'mean_squared_error'."
+                f"a contest scores by one question a submission, and {chosen_metric.name} needs more. Expected 'accuracy', "
+                "'error', 'mean_absolute_error' or 'mean_squared_error'."
             )
         if most_bytes < 1:
             raise SettingError(f"most_bytes is {most_bytes!r}. Expected at least 1: the bytes that a submission may have.")
@@ -159,9 +159,9 @@ class Contest:
             raise SettingError(f"max_per_day is {max_per_day!r}. Expected at least 1, or None for any number.")
         if not 0.0 <= sealed <= 0.9:
             raise SettingError(f"sealed is {sealed!r}. Expected a part of the rows between 0 and 0.9, for example 0.5.")
-        place = Path(path)
-        if place.exists() or _beside(place, "contest.json").exists():
-            raise LedgerError(f"{place} exists already. Choose another name, or open it with Contest({str(place)!r}).")
+        path = Path(path)
+        if path.exists() or _beside(path, "contest.json").exists():
+            raise LedgerError(f"{path} exists already. Choose another name, or open it with Contest({str(path)!r}).")
         labels = np.asarray(y)
         if labels.ndim != 1:
             raise DataError(f"the labels have shape {labels.shape}. Expected one label for each row: shape (rows,).")
@@ -176,7 +176,7 @@ class Contest:
         rules = Rules(
             title=title,
             task=task,
-            metric=found.name,
+            metric=chosen_metric.name,
             classes=[] if classes is None else np.unique(np.asarray(list(classes))).tolist(),
             low=low,
             high=high,
@@ -199,13 +199,13 @@ class Contest:
                 "labels, classes and settings are plain numbers and texts, so that files can keep them."
             ) from None
         try:
-            write_atomic(_beside(place, "labels"), hidden.encode(), private=True)
-            write_atomic(_beside(place, "contest.json"), shown.encode())
-            contest = cls(place)
+            write_atomic(_beside(path, "labels"), hidden.encode(), private=True)
+            write_atomic(_beside(path, "contest.json"), shown.encode())
+            contest = cls(path)
             contest._test = contest._test_set(labels)
         except BaseException:  # all of it or nothing
             for what in ("labels", "contest.json"):
-                _beside(place, what).unlink(missing_ok=True)
+                _beside(path, what).unlink(missing_ok=True)
             raise
         contest._test.release()
         return contest
@@ -403,17 +403,17 @@ class Contest:
                 self._rank(held, entries, _LAST_SHARE, last=True)
         return self.board()
 
-    def _rank(self, held: Holdout, entries: list[Entry], share: float, *, last: bool) -> dict[str, Any]:
+    def _rank(self, held: Holdout, entries: list[RankedScore], share: float, *, last: bool) -> dict[str, Any]:
         """Fix everything by public facts, record it, read the labels, record what is disclosed."""
         rows = self.sealed_rows if self.rules.sealed else np.ones(len(self.ids), dtype=bool)
         names = {number: name for name, number in self._tally.names.items()}
         predictions = [self._kept.read(names[one.round].removeprefix(f"{MARK} "), one.name)[rows] for one in entries]
         span = self.rules.span
         shares = [one.value / span if self.rules.larger_is_better else 1.0 - one.value / span for one in entries]
-        part = as_share(share) or Fraction(1, 16)
+        delta_share = checked_delta_share(share) or Fraction(1, 16)
         numbers = tuple(one.round for one in entries)
         method = duel_method(self.rules)
-        plan = RankingPlan(numbers, method, int(rows.sum()), part, bool(self.rules.sealed), last)
+        plan = RankingPlan(numbers, method, int(rows.sum()), delta_share, bool(self.rules.sealed), last)
         labels = self._labels()[rows]
 
         def decide() -> str:
@@ -454,8 +454,8 @@ class Contest:
         return Board(self.rules, tuple(tally.places()), tuple(silent.items()), head, spent, final)
 
 
-def _beside(place: Path, what: str) -> Path:
-    return place.with_name(f"{place.name}.{what}")
+def _beside(path: Path, what: str) -> Path:
+    return path.with_name(f"{path.name}.{what}")
 
 
 def _sealed_rows(count: int, sealed: float, seed: int) -> NDArray[np.bool_]:
@@ -469,9 +469,9 @@ def _sealed_digest(salt: str, labels: NDArray[Any]) -> str:
     return hashlib.sha256(json.dumps([salt, labels.tolist()]).encode()).hexdigest()
 
 
-def _file_stamp(place: Path) -> tuple[int, int]:
+def _file_stamp(path: Path) -> tuple[int, int]:
     try:
-        found = place.stat()
+        found = path.stat()
     except FileNotFoundError:
         return 0, 0
     return found.st_mtime_ns, found.st_size

@@ -81,10 +81,10 @@ class Duels:
         wins = np.rint(exact @ (1.0 - exact).T).astype(np.int64)
         pairs = self.plan.pairs
         if self.plan.method == "mcnemar":
-            return lambda place, nats: mcnemar_refutes(int(wins[pairs[place]]), int(wins.T[pairs[place]]), nats)
+            return lambda index, nats: mcnemar_refutes(int(wins[pairs[index]]), int(wins.T[pairs[index]]), nats)
         bets = [self._bet(*pair) for pair in pairs]
-        return lambda place, nats: bet_refutes(
-            int(wins[pairs[place]]), int(wins.T[pairs[place]]), bets[place] / _BET_STEPS, nats
+        return lambda index, nats: bet_refutes(
+            int(wins[pairs[index]]), int(wins.T[pairs[index]]), bets[index] / _BET_STEPS, nats
         )
 
     def _bet(self, first: int, second: int) -> int:
@@ -107,8 +107,8 @@ class Duels:
             ahead = points[first] - points[second]
             sums.append((int(ahead.sum()), int((ahead * ahead).sum())))
 
-        def refutes(place: int, nats: float) -> bool:
-            (total, squares), (reach, rate) = sums[place], settings[place]
+        def refutes(index: int, nats: float) -> bool:
+            (total, squares), (reach, rate) = sums[index], settings[index]
             # x = lead + reach lies in 0 … 2·reach. Rounding moves a lead by up to one step: that much more is needed.
             first, second = total + rows * reach, squares + 2 * reach * total + rows * reach * reach
             low, _ = fan_interval(first, second, rows, centre=reach, rates=(rate, rate), nats=nats, top=2 * reach)

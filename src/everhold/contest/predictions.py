@@ -55,14 +55,14 @@ class PredictionReader:
     def read(self, given: Any) -> NDArray[Any]:
         """Predictions in the order of the ids; what is wrong is said with its row and column."""
         if isinstance(given, Path):
-            place = given
-            if not place.is_file():
-                raise DataError(f"there is no file {place}. Check the name; nothing was submitted.")
-            if place.stat().st_size > self.rules.most_bytes:
+            path = given
+            if not path.is_file():
+                raise DataError(f"there is no file {path}. Check the name; nothing was submitted.")
+            if path.stat().st_size > self.rules.most_bytes:
                 raise SubmissionRefused(
-                    "too large", f"the file has {place.stat().st_size:,} bytes; {self.rules.most_bytes:,} are allowed."
+                    "too large", f"the file has {path.stat().st_size:,} bytes; {self.rules.most_bytes:,} are allowed."
                 )
-            given = place.read_bytes()
+            given = path.read_bytes()
         if isinstance(given, str):
             given = given.encode()
         if isinstance(given, bytes):
@@ -116,24 +116,24 @@ class PredictionReader:
                     raise MalformedPredictions(
                         f"line {line}: {len(cells)} cells where the header has {len(head)}.", row=line
                     )
-                place = self._places.get(cells[which])
-                if place is None:
+                index = self._places.get(cells[which])
+                if index is None:
                     raise MalformedPredictions(
                         f"line {line}, column {rules.id_column}: {cells[which][:40]!r} is not a row of this contest.",
                         row=line,
                         column=rules.id_column,
                     )
-                if found[place] is not None:
+                if found[index] is not None:
                     raise MalformedPredictions(
                         f"line {line}, column {rules.id_column}: {cells[which][:40]!r} is there twice.",
                         row=line,
                         column=rules.id_column,
                     )
                 self._check(cells[what], line)
-                found[place] = cells[what]
+                found[index] = cells[what]
         except csv.Error as error:
             raise MalformedPredictions(f"line {rows.line_num}: {error}.", row=rows.line_num) from None
-        missing = [self.ids[place] for place, one in enumerate(found) if one is None]
+        missing = [self.ids[index] for index, one in enumerate(found) if one is None]
         if missing:
             raise MalformedPredictions(
                 f"{len(missing):,} of {len(self.ids):,} rows have no prediction; the first is {missing[0][:40]!r}.",

@@ -36,13 +36,13 @@ class PredictionStore:
 
     def keep(self, digest: str, values: NDArray[Any]) -> None:
         """Write predictions, durably, unless they are there."""
-        place = self._at(digest)
-        if place.exists():
+        path = self._at(digest)
+        if path.exists():
             return
         self._folder.mkdir(mode=0o700, exist_ok=True)
         out = io.BytesIO()
         np.save(out, values, allow_pickle=False)
-        write_atomic(place, zlib.compress(out.getvalue(), 6), private=True)
+        write_atomic(path, zlib.compress(out.getvalue(), 6), private=True)
 
     def read(self, digest: str, entrant: str) -> NDArray[Any]:
         """Predictions again, checked against their digest."""

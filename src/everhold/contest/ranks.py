@@ -14,11 +14,11 @@ from everhold.bounds.ranks import closure, rank_sets
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Entry", "Standing", "standings"]
+__all__ = ["RankedScore", "Standing", "standings"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RankedScore:
     """What is ranked: a score with its interval, and when it came."""
 
     name: str
@@ -46,7 +46,9 @@ class Standing:
     beats: int
 
 
-def standings(entries: Sequence[Entry], *, larger_is_better: bool, duels: NDArray[np.bool_] | None = None) -> list[Standing]:
+def standings(
+    entries: Sequence[RankedScore], *, larger_is_better: bool, duels: NDArray[np.bool_] | None = None
+) -> list[Standing]:
     """Rank sets, in the order of the board.
 
     One entry is certified better than another if their intervals do not overlap, if a duel says so, or if both follow
@@ -62,28 +64,28 @@ def standings(entries: Sequence[Entry], *, larger_is_better: bool, duels: NDArra
     own = [(-sign * one.value, one.high - one.low, one.round) for one in entries]
     if duels is None or not duels.any():
         sets = _interval_sets(entries, larger_is_better)
-        order = sorted(range(len(entries)), key=lambda place: own[place])
+        order = sorted(range(len(entries)), key=lambda index: own[index])
     else:
         apart = _apart(entries, larger_is_better)
         better = closure(apart | duels)
         sets = rank_sets(better)
-        keys = [min([own[place], *(own[j] for j in np.flatnonzero(better[place]))]) for place in range(len(entries))]
-        order = sorted(range(len(entries)), key=lambda place: (keys[place], sets[place][0], own[place]))
+        keys = [min([own[index], *(own[j] for j in np.flatnonzero(better[index]))]) for index in range(len(entries))]
+        order = sorted(range(len(entries)), key=lambda index: (keys[index], sets[index][0], own[index]))
     found, rank = [], 1
-    for place in order:
-        best, worst = sets[place]
+    for index in order:
+        best, worst = sets[index]
         rank = max(rank, best)
-        found.append(Standing(entries[place].name, rank, best, worst, len(entries) - worst))
+        found.append(Standing(entries[index].name, rank, best, worst, len(entries) - worst))
     return found
 
 
-def _apart(entries: Sequence[Entry], larger_is_better: bool) -> NDArray[np.bool_]:
+def _apart(entries: Sequence[RankedScore], larger_is_better: bool) -> NDArray[np.bool_]:
     low, high = (np.array([getattr(one, end) for one in entries]) for end in ("low", "high"))
     found: NDArray[np.bool_] = low[:, None] > high if larger_is_better else high[:, None] < low
     return found
 
 
-def _interval_sets(entries: Sequence[Entry], larger_is_better: bool) -> list[tuple[int, int]]:
+def _interval_sets(entries: Sequence[RankedScore], larger_is_better: bool) -> list[tuple[int, int]]:
     """The same as `rank_sets` where only intervals are compared, for many entries: two sorted lists."""
     lows, highs = (sorted(getattr(one, end) for one in entries) for end in ("low", "high"))
     count = len(entries)

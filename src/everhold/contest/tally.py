@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.contest.board import Place
-from everhold.contest.ranks import Entry, Standing, standings
+from everhold.contest.ranks import RankedScore, Standing, standings
 from everhold.learn.score import Score
 
 if TYPE_CHECKING:
@@ -80,18 +80,18 @@ class Tally:
                 if mine.best is None or self.sign * score.value > self.sign * mine.best[0].value:
                     mine.best = score, one.time
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[RankedScore]:
         """What is ranked now, in the order of the board: every entrant's best that is shown."""
         found = {one.name: one for one in self._entries()}
         return [found[standing.name] for standing in self._standings(list(found.values()))]
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self) -> list[RankedScore]:
         best = [(name, one.best[0]) for name, one in self.entrants.items() if one.best is not None]
         final = self.final
         if final is None:
-            return [Entry(name, one.value, one.low, one.high, one.round) for name, one in best]
+            return [RankedScore(name, one.value, one.low, one.high, one.round) for name, one in best]
         scores = dict(zip(final["rounds"], final["scores"], strict=True))
-        return [Entry(name, *self._in_metric(*scores[one.round]), one.round) for name, one in best]
+        return [RankedScore(name, *self._in_metric(*scores[one.round]), one.round) for name, one in best]
 
     def _in_metric(self, value: float, low: float, high: float) -> tuple[float, float, float]:
         """Points as shares, in the metric's own units."""
@@ -100,7 +100,7 @@ class Tally:
             value, low, high = 1.0 - value, 1.0 - high, 1.0 - low
         return span * value, span * low, span * high
 
-    def _standings(self, entries: list[Entry]) -> list[Standing]:
+    def _standings(self, entries: list[RankedScore]) -> list[Standing]:
         place = {one.round: number for number, one in enumerate(entries)}
         duels = np.zeros((len(entries), len(entries)), dtype=bool) if self.rankings else None
         for ranking in self.rankings if duels is not None else ():

@@ -61,7 +61,7 @@ def row_hashes(table: Table, names: Sequence[str], key: bytes) -> NDArray[np.uin
 def _hashes(table: Table, names: Sequence[str], key: bytes, lane: int) -> Iterator[NDArray[np.uint64]]:
     """Hashes of the rows, one chunk at a time."""
     columns = [(name, part) for name in names for part in _parts(table, name, key)]
-    keys = [_keys(key, f"{lane} {place} {name}") for place, (name, _) in enumerate(columns)]
+    keys = [_keys(key, f"{lane} {index} {name}") for index, (name, _) in enumerate(columns)]
     for start in range(0, table.row_count, _CHUNK):
         row = np.zeros(min(_CHUNK, table.row_count - start), dtype=np.uint64)
         with np.errstate(over="ignore"):
@@ -103,7 +103,7 @@ def _parts(table: Table, name: str, key: bytes) -> list[NDArray[np.uint64]]:
             raw = np.array([hash_text(repr(item), key) for item in raw.tolist()], dtype=np.uint64)
             return [raw]
         wide = raw.reshape(len(raw), -1).astype(np.float64) + 0.0
-        return [np.ascontiguousarray(wide[:, place]).view(np.uint64) for place in range(wide.shape[1])]
+        return [np.ascontiguousarray(wide[:, index]).view(np.uint64) for index in range(wide.shape[1])]
     column = table.column(name)
     if kind == "text":
         hashes = np.array([*(hash_text(word, key) for word in column.words), 0], dtype=np.uint64)

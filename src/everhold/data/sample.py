@@ -106,37 +106,37 @@ class Sample:
                 '"age > 40", or engine="memory".'
             )
 
-    def sums(self, query: Query, scale: Scale, part: NDArray[np.intp] | None = None) -> Sums:
+    def sums(self, query: Query, scale: Scale, rows_read: NDArray[np.intp] | None = None) -> Sums:
         """Σ of a question's values over the draws and Σ of their squares, exact, on the [-1, 1] scale.
 
         Args:
             query: the question.
             scale: the scale of its answer.
-            part: indices of the rows to sum over; None: all rows.
+            rows_read: indices of the rows to sum over; None: all rows.
         """
-        if part is not None:
-            return self._sums_over(query, scale, part)
+        if rows_read is not None:
+            return self._sums_over(query, scale, rows_read)
         if query.text:
             return self.sums_of([query])[0]
         self.check(query)
         rows: Any = {} if self._table is None else self._table
         return query.on_sample(rows, self.size, scale)
 
-    def _sums_over(self, query: Query, scale: Scale, part: NDArray[np.intp]) -> Sums:
+    def _sums_over(self, query: Query, scale: Scale, rows_read: NDArray[np.intp]) -> Sums:
         self.check(query)
         query = without_values(query)
         if isinstance(query, Values):
             query.on_sample({}, self.size, scale)  # errors are reported, whichever rows are read
-            return replace(query, sample=np.asarray(query.sample)[part]).on_sample({}, len(part), scale)
+            return replace(query, sample=np.asarray(query.sample)[rows_read]).on_sample({}, len(rows_read), scale)
         if self._table is None or self._table.units is not None:
             raise QuestionError(
                 "this mechanism reads a part of the rows, so it needs them in memory and without units. Expected "
                 'engine="memory" and no unit=.'
             )
-        rows = self._table.take(part)
+        rows = self._table.take(rows_read)
         if isinstance(query, Expression | BoundedMean):
-            return MemoryEngine(rows).sums([query])[0].centred(len(part))
-        return query.on_sample(rows, len(part), scale)
+            return MemoryEngine(rows).sums([query])[0].centred(len(rows_read))
+        return query.on_sample(rows, len(rows_read), scale)
 
     def sums_of(self, queries: Sequence[Query]) -> list[Sums]:
         """The sums of many text questions, in one scan."""

@@ -77,12 +77,12 @@ _loaded: set[Path] = set()
 
 def load(path: str | Path) -> None:
     """Run your own file once, so that it registers what it defines. The file must be trusted code."""
-    place = Path(path).resolve()
-    if place in _loaded:
+    path = Path(path).resolve()
+    if path in _loaded:
         return
-    spec = importlib.util.spec_from_file_location(f"everhold_games_{place.stem}", place)
-    if spec is None or spec.loader is None or not place.exists():
-        raise SettingError(f"{place} is not a Python file.")
+    spec = importlib.util.spec_from_file_location(f"everhold_games_{path.stem}", path)
+    if spec is None or spec.loader is None or not path.exists():
+        raise SettingError(f"{path} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    _loaded.add(place)
+    _loaded.add(path)

@@ -120,10 +120,10 @@ def _as_output(table: NDArray[np.float64], known: NDArray[Any], output: Output, 
     if output == "labels":
         return np.asarray(known[np.argmax(table, axis=1)])
     ordered = np.zeros((len(table), len(context.classes)))
-    for place, one in enumerate(context.classes):
+    for index, one in enumerate(context.classes):
         where = np.flatnonzero(known == one)
         if len(where):
-            ordered[:, place] = table[:, where[0]]
+            ordered[:, index] = table[:, where[0]]
     if output == "probabilities":
         return ordered
     return np.asarray(ordered[:, np.flatnonzero(context.classes == context.positive)[0]])

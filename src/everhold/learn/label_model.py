@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["label_chances"]
 
 
-def label_chances(public: Any, known: Any, context: MetricContext, task: Task) -> NDArray[np.float64]:
+def label_chances(public: Any, public_labels: Any, context: MetricContext, task: Task) -> NDArray[np.float64]:
     """Cross-validated label probabilities on the public rows, one column per label, none below 2 % of equal shares."""
     k = len(context.classes)
     try:
-        return _cross_validated(public, known, context, task, k)
+        return _cross_validated(public, public_labels, context, task, k)
     except ImportError:
         raise MissingExtra("prior='baseline'", "learn") from None
     except (TypeError, ValueError) as error:
@@ -30,23 +30,25 @@ def label_chances(public: Any, known: Any, context: MetricContext, task: Task) -
         ) from None
 
 
-def _cross_validated(public: Any, known: Any, context: MetricContext, task: Task, k: int) -> NDArray[np.float64]:
+def _cross_validated(public: Any, public_labels: Any, context: MetricContext, task: Task, k: int) -> NDArray[np.float64]:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
     from sklearn.model_selection import cross_val_predict
 
     if task == "classification":
         model = HistGradientBoostingClassifier(max_iter=60, random_state=0)
-        fewest = int(np.unique(known, return_counts=True)[1].min())
-        found = cross_val_predict(model, public, known, cv=max(2, min(5, fewest)), method="predict_proba")
-        present = np.unique(known)
+        fewest = int(np.unique(public_labels, return_counts=True)[1].min())
+        found = cross_val_predict(model, public, public_labels, cv=max(2, min(5, fewest)), method="predict_proba")
+        present = np.unique(public_labels)
         chances = np.zeros((len(found), k))
         for j, one in enumerate(context.classes):
-            place = np.flatnonzero(present == one)
-            if len(place):
-                chances[:, j] = found[:, place[0]]
+            index = np.flatnonzero(present == one)
+            if len(index):
+                chances[:, j] = found[:, index[0]]
     else:
-        values = cross_val_predict(HistGradientBoostingRegressor(max_iter=60, random_state=0), public, known, cv=5)
-        spread = max(float(np.std(np.asarray(known, dtype=np.float64) - values)), (context.high - context.low) / (2 * k))
+        values = cross_val_predict(HistGradientBoostingRegressor(max_iter=60, random_state=0), public, public_labels, cv=5)
+        spread = max(
+            float(np.std(np.asarray(public_labels, dtype=np.float64) - values)), (context.high - context.low) / (2 * k)
+        )
         chances = np.exp(-0.5 * ((context.classes[None, :] - values[:, None]) / spread) ** 2) + 1e-12
     chances = np.clip(chances, 0.02 / k, None)
     return np.asarray(chances / chances.sum(axis=1, keepdims=True))

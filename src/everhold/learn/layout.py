@@ -155,8 +155,8 @@ def row_digests(features: Any) -> NDArray[np.float64]:
     """A number for each row, from its whole content; it distinguishes rows that have no columns."""
     size = length(features)
     found = np.empty(size)
-    for place in range(size):
-        row = part_of(features, place, place + 1)
+    for index in range(size):
+        row = part_of(features, index, index + 1)
         if hasattr(row, "tocoo"):
             cells = row.tocoo()
             content = repr(sorted(zip(cells.col.tolist(), cells.data.tolist(), strict=True)))
@@ -166,7 +166,7 @@ def row_digests(features: Any) -> NDArray[np.float64]:
             content = repr({name: np.asarray(column).tolist() for name, column in row.items()})
         else:
             content = repr(np.asarray(row, dtype=object).tolist())
-        found[place] = int.from_bytes(hashlib.sha256(content.encode("utf-8", "replace")).digest()[:6], "big")
+        found[index] = int.from_bytes(hashlib.sha256(content.encode("utf-8", "replace")).digest()[:6], "big")
     return found
 
 
@@ -217,9 +217,9 @@ def predicted(model: Any, features: Any, output: str, classes: NDArray[Any], pos
         )
     ordered = np.zeros((len(table), len(classes)))
     for k, one in enumerate(classes):
-        place = np.flatnonzero(known == one)
-        if len(place):
-            ordered[:, k] = table[:, place[0]]
+        index = np.flatnonzero(known == one)
+        if len(index):
+            ordered[:, k] = table[:, index[0]]
     return ordered[:, np.flatnonzero(classes == positive)[0]] if output == "scores" else ordered
 
 

@@ -37,8 +37,8 @@ class Group(NamedTuple):
     """A group of draws: its text, and which draws of the private and of the public side are in it."""
 
     text: str
-    mine: NDArray[np.bool_]
-    theirs: NDArray[np.bool_]
+    private: NDArray[np.bool_]
+    public: NDArray[np.bool_]
 
 
 class ModelActs:
@@ -119,29 +119,30 @@ class ModelActs:
         for number, part in enumerate(wanted, 1):
             values = self.sides.values(part, outputs, pairs=False)
             for side, some in (("of", values), ("the rest", [1.0 - np.asarray(one, np.float64) for one in values])):
-                inside = [np.where(mask, one, 0.0) for one, mask in zip(some, (group.mine, group.theirs), strict=True)]
+                inside = [np.where(mask, one, 0.0) for one, mask in zip(some, (group.private, group.public), strict=True)]
                 name = None
                 if outputs.name is not None:
                     name = f"{metric.name} of model {outputs.name}, part {number}, {side} given {group.text}"
                 asked.append(question(inside[0], inside[1], name))
         answers = [share_of(one) for one in way(asked)]
-        return [_mean_within(answers[place], answers[place + 1]) for place in range(0, len(answers), 2)]
+        return [_mean_within(answers[index], answers[index + 1]) for index in range(0, len(answers), 2)]
 
     # choices and verdicts ------------------------------------------------------------------------------------------
 
     def best_of(self, held: Holdout, metric: Metric, models: Sequence[Outputs], weights: Sequence[float] | None) -> Choice:
         """Which model is best on the private rows, and nothing else."""
-        names = [f"model {place}" for place in range(1, len(models) + 1)]
+        names = [f"model {index}" for index in range(1, len(models) + 1)]
         given = [Fraction(one) for one in weights] if weights is not None else [Fraction(1, len(models))] * len(models)
-        if len(given) != len(models) or min(given) <= 0 or sum(given) > 1 + Fraction(1, 10**9):
-            raise QuestionError(
-                f"weights has {len(given)} numbers for {len(models)} models. Expected one positive number for each, "
-                "with a sum of at most 1."
-            )
+        if len(given) != len(models):
+            raise QuestionError(f"weights has {len(given)} numbers for {len(models)} models. Expected one for each.")
+        if min(given) <= 0:
+            raise QuestionError(f"weights contains {float(min(given)):g}. Expected a positive number for each model.")
+        if sum(given) > 1 + Fraction(1, 10**9):
+            raise QuestionError(f"weights have the sum {float(sum(given)):g}. Expected at most 1.")
         whole = max(sum(given), Fraction(1))
         return held.acts.choose(
             names,
-            lambda place: self.sides.private_value(metric, models[place].mine),
+            lambda index: self.sides.private_value(metric, models[index].private),
             [one / whole for one in given],
             by=metric.name,
         )
@@ -149,8 +150,8 @@ class ModelActs:
     def compare(self, held: Holdout, metric: Metric, first: Outputs, second: Outputs) -> ModelComparison:
         """Whether the first model is better in the population, certified."""
         loss = _loss(metric, self.sides)
-        known = first.name is not None and second.name is not None
-        again = f"{metric.name} of {first.name} against {second.name}" if known else None
+        recognised = first.name is not None and second.name is not None
+        again = f"{metric.name} of {first.name} against {second.name}" if recognised else None
         if metric.name in ("accuracy", "error") and not self._pairs and self._coins():
             ones, others = (self.sides.values(loss, one, pairs=False) for one in (first, second))
             larger = held.compare(question(*ones, None), question(*others, None), request_id=again)
@@ -189,8 +190,8 @@ class ModelActs:
         if same is not None:
             return same.entry
         forecast, held_out = self._forecast(metric, outputs, model, expect, folds)
-        if held_out is not None and len(self.sides.theirs.index) == len(held_out):  # the pool has the rows' own labels
-            outputs = Outputs(outputs.mine, held_out, outputs.name)
+        if held_out is not None and len(self.sides.public_draws.index) == len(held_out):  # the pool has the rows' own labels
+            outputs = Outputs(outputs.private, held_out, outputs.name)
         params = _params(model)
         entry = Entry(len(self.entries) + 1, name or _name(model, params), metric.name, forecast, params)
         self.entries.add(SealedEntry(entry, metric.output, outputs))
@@ -201,14 +202,16 @@ class ModelActs:
     ) -> tuple[Forecast, NDArray[Any] | None]:
         """The best forecast that public facts give: the owner's, held-out predictions, or the prior."""
         sides = self.sides
-        found = held_out_forecast(model, metric, sides.context, sides.public, sides.known, folds if expect is None else 0)
+        found = held_out_forecast(
+            model, metric, sides.context, sides.public, sides.public_labels, folds if expect is None else 0
+        )
         if expect is not None:
             return Forecast(float(expect), 0, "expected"), None if found is None else found[1]
         if found is not None:
             return found
         if metric.pairs and not self._pairs:
             return Forecast(0.5, 0, "prior"), None
-        return Forecast(sides.prior_value(metric, outputs.theirs), 0, "prior"), None
+        return Forecast(sides.prior_value(metric, outputs.public), 0, "prior"), None
 
     def winner(self, held: Holdout, metric: Metric, *, read: bool) -> Winner:
         """Choose among what was entered since the last choice and the champion; then read it."""
@@ -226,7 +229,7 @@ class ModelActs:
             sign = 1.0 if metric.larger_is_better else -1.0
             choice = held.acts.choose(
                 [one.label for one in candidates],
-                lambda place: self._goodness(metric, candidates[place], before),
+                lambda index: self._goodness(metric, candidates[index], before),
                 choice_weights([_known(one) for one in waiting], rows, self._noise(metric), sign),
                 by=metric.name,
                 generation=generation,
@@ -244,11 +247,11 @@ class ModelActs:
         Of 200 neighbours of a champion, some are better on the same rows by luck. To name one of them discloses much and
         gains little. A wider margin makes narrower intervals and slightly worse winners (`benchmarks/searches.py`).
         """
-        mine = candidate.outputs.mine
-        value = self.sides.private_value(metric, mine)
+        private = candidate.outputs.private
+        value = self.sides.private_value(metric, private)
         if champion is None or candidate is champion:
             return value
-        return value - _LEAD * self.sides.private_error(metric, mine, champion.outputs.mine)
+        return value - _LEAD * self.sides.private_error(metric, private, champion.outputs.private)
 
     def _so_far(self, held: Holdout, metric: Metric) -> tuple[set[int], int | None, int]:
         """By the record: entries that were judged, the champion, and how many choices there were."""
@@ -267,8 +270,8 @@ class ModelActs:
 
     def _rows_behind(self) -> float:
         """Private and public rows, as one number of rows with the noise of both."""
-        public = self.sides.theirs.independent
-        return 1.0 / (1.0 / self.sides.mine.independent + 1.0 / max(public, 1.0))
+        public = self.sides.public_draws.independent
+        return 1.0 / (1.0 / self.sides.private_draws.independent + 1.0 / max(public, 1.0))
 
     def _noise(self, metric: Metric) -> float:
         """The span of a metric; of an error, what its forecasts are about."""
@@ -293,7 +296,7 @@ def _known(sealed: SealedEntry) -> float | None:
 
 def _named(sealed: SealedEntry) -> Outputs:
     """An entry's outputs, recognised by its number."""
-    return Outputs(sealed.outputs.mine, sealed.outputs.theirs, f"{sealed.outputs.name or ''}entry {sealed.entry.number}")
+    return Outputs(sealed.outputs.private, sealed.outputs.public, f"{sealed.outputs.name or ''}entry {sealed.entry.number}")
 
 
 def _number(label: str | None) -> int | None:

@@ -73,18 +73,18 @@ class TestSetOptions:
     def _ordered(self) -> bool:
         return self.low is None or self.high is None or self.low < self.high
 
-    def completed(self, known: NDArray[Any] | None) -> TestSetOptions:
+    def completed(self, public_labels: NDArray[Any] | None) -> TestSetOptions:
         """With what was left out, from public labels: the prior, and the range of a regression's labels with room."""
-        prior: LabelPrior = "labelled" if self.task == "regression" and known is not None else "uniform"
+        prior: LabelPrior = "labelled" if self.task == "regression" and public_labels is not None else "uniform"
         found = replace(self, prior=self.prior or prior)
         if self.task == "classification" or self.low is not None:
             return found
-        if known is None:
+        if public_labels is None:
             raise SettingError(
                 "a regression needs the range of its labels. Expected low=… and high=…, or reference=(X_train, y_train), "
                 "from which a range with room is taken."
             )
-        labels = np.asarray(known, dtype=np.float64)
+        labels = np.asarray(public_labels, dtype=np.float64)
         least, most = float(labels.min()), float(labels.max())
         room = max(_ROOM * (most - least), 1e-9 * max(abs(least), abs(most), 1.0))
         return replace(found, low=least - room, high=most + room)
@@ -108,27 +108,27 @@ class TestSetOptions:
             "overlap": self.overlap,
         }
 
-    def context(self, known: NDArray[Any] | None) -> MetricContext:
-        """What metrics may use. Of the possible labels only public facts say anything: options, or known labels."""
+    def context(self, public_labels: NDArray[Any] | None) -> MetricContext:
+        """What metrics may use. Of the possible labels only public facts say anything: options, or public labels."""
         if self.task == "classification":
-            classes = self._possible(known)
+            classes = self._possible(public_labels)
             return MetricContext(classes, self._positive(classes), 0.0, 1.0, self.least_probability)
         low, high = float(self.low or 0.0), float(self.high or 0.0)
         edges = np.linspace(low, high, _BINS + 1)
         centre = 0.5
-        if known is not None:
-            centre = min(max((float(np.mean(np.asarray(known, dtype=np.float64))) - low) / (high - low), 0.0), 1.0)
+        if public_labels is not None:
+            centre = min(max((float(np.mean(np.asarray(public_labels, dtype=np.float64))) - low) / (high - low), 0.0), 1.0)
         return MetricContext(0.5 * (edges[1:] + edges[:-1]), None, low, high, self.least_probability, centre)
 
-    def _possible(self, known: NDArray[Any] | None) -> NDArray[Any]:
+    def _possible(self, public_labels: NDArray[Any] | None) -> NDArray[Any]:
         if self.classes is not None:
             values = np.asarray(list(self.classes))
             different, counts = np.unique(values, return_counts=True)
             if len(different) != len(values):
                 twice = different[counts > 1][:1].tolist()[0]
                 raise SettingError(f"classes has {twice!r} more than once. Expected every possible label once.")
-        elif known is not None:
-            values = np.unique(known)
+        elif public_labels is not None:
+            values = np.unique(public_labels)
         else:
             raise SettingError(
                 "which labels can occur is not known from public facts. Expected classes=[0, 1], or "

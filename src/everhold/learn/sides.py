@@ -30,13 +30,13 @@ class Outputs:
     """A model's output on both sides, and a name by which it is recognised.
 
     Attributes:
-        mine: on the private rows.
-        theirs: on the public rows.
+        private: on the private rows.
+        public: on the public rows.
         name: from public facts; None: it cannot be recognised, and is asked anew.
     """
 
-    mine: NDArray[Any]
-    theirs: NDArray[Any]
+    private: NDArray[Any]
+    public: NDArray[Any]
     name: str | None
 
 
@@ -46,20 +46,20 @@ class Sides:
 
     Attributes:
         X, labels: the private rows.
-        public, known: the public rows, and their labels where they have any.
+        public, public_labels: the public rows, and their labels where they have any.
         transductive: whether the public rows are the private ones, so that only labels are private.
         context: what metrics may use.
-        mine, theirs: the draws on both sides.
+        private_draws, public_draws: the draws on both sides.
     """
 
     X: Any
     labels: NDArray[Any]
     public: Any
-    known: NDArray[Any] | None
+    public_labels: NDArray[Any] | None
     transductive: bool
     context: MetricContext
-    mine: Layout
-    theirs: Layout
+    private_draws: Layout
+    public_draws: Layout
 
     def outputs(self, model: Any, metric: Metric) -> Outputs:
         """Predictions for both sides: on public rows every error is raised, on private ones none."""
@@ -68,21 +68,21 @@ class Sides:
         def predict(rows: Any) -> Any:
             return predicted(model, rows, metric.output, self.context.classes, self.context.positive)
 
-        theirs = self.checked(predict(self.public), length(self.public), metric, "the model")
-        name = None if digest is None else digest_of(digest, theirs, self.context)
+        public = self.checked(predict(self.public), length(self.public), metric, "the model")
+        name = None if digest is None else digest_of(digest, public, self.context)
         if self.transductive:
-            return Outputs(theirs, theirs, name)
-        require_rows_alone(predict, self.public, theirs)
-        return Outputs(predicted_in_private(predict, self.X, theirs), theirs, name)
+            return Outputs(public, public, name)
+        require_rows_alone(predict, self.public, public)
+        return Outputs(predicted_in_private(predict, self.X, public), public, name)
 
     def given(self, y_pred: Any, reference: Any, metric: Metric) -> Outputs:
         """Predictions that were made elsewhere. Their owner knows whether they are the same as before."""
-        mine = self.checked(y_pred, length(self.X), metric, "y_pred")
+        private = self.checked(y_pred, length(self.X), metric, "y_pred")
         if self.transductive and reference is None:
-            return Outputs(mine, mine, digest_of("", mine, self.context))
-        theirs = self.checked(reference, length(self.public), metric, "reference")
-        first: object = "" if self.transductive else mine
-        return Outputs(mine, theirs, digest_of(first, mine if self.transductive else theirs, self.context))
+            return Outputs(private, private, digest_of("", private, self.context))
+        public = self.checked(reference, length(self.public), metric, "reference")
+        first: object = "" if self.transductive else private
+        return Outputs(private, public, digest_of(first, private if self.transductive else public, self.context))
 
     def checked(self, given: Any, size: int, metric: Metric, what: str) -> NDArray[Any]:
         """Predictions of the right shape and kind."""
@@ -91,15 +91,15 @@ class Sides:
     def values(self, part: Part, outputs: Outputs, *, pairs: bool) -> tuple[NDArray[Any], NDArray[Any]]:
         """A part's values in [0, 1] for every draw of both sides."""
         return (
-            self.mine.evaluate(part, outputs.mine, pairs=pairs),
-            self.theirs.evaluate(part, outputs.theirs, pairs=pairs),
+            self.private_draws.evaluate(part, outputs.private, pairs=pairs),
+            self.public_draws.evaluate(part, outputs.public, pairs=pairs),
         )
 
     def questions(self, metric: Metric, parts: Sequence[Part], outputs: Outputs) -> list[Values]:
         """The questions of a metric about one model."""
         names = [
-            None if outputs.name is None else f"{metric.name} of model {outputs.name}, part {place + 1}"
-            for place in range(len(parts))
+            None if outputs.name is None else f"{metric.name} of model {outputs.name}, part {number + 1}"
+            for number in range(len(parts))
         ]
         return [
             question(*self.values(part, outputs, pairs=metric.pairs), name) for part, name in zip(parts, names, strict=True)
@@ -111,36 +111,36 @@ class Sides:
             raise TypeError(f"{metric.name} has no loss of a row")
         loss = metric.loss(self.context)
         ones, others = self.values(loss, first, pairs=False), self.values(loss, second, pairs=False)
-        mine, theirs = (np.asarray(a, np.float64) - np.asarray(b, np.float64) for a, b in zip(ones, others, strict=True))
-        known = first.name is not None and second.name is not None
-        name = f"{metric.name} of {first.name} minus {second.name}" if known else None
-        return Values(sample=np.clip(mine, -1.0, 1.0), reference=np.clip(theirs, -1.0, 1.0), name=name)
+        private, public = (np.asarray(a, np.float64) - np.asarray(b, np.float64) for a, b in zip(ones, others, strict=True))
+        recognised = first.name is not None and second.name is not None
+        name = f"{metric.name} of {first.name} minus {second.name}" if recognised else None
+        return Values(sample=np.clip(private, -1.0, 1.0), reference=np.clip(public, -1.0, 1.0), name=name)
 
-    def private_value(self, metric: Metric, mine: NDArray[Any]) -> float:
+    def private_value(self, metric: Metric, private: NDArray[Any]) -> float:
         """A metric on the private rows themselves, the larger the better. Only for choices, which disclose an index."""
-        value = measured(metric, self.context, mine, self.labels)
+        value = measured(metric, self.context, private, self.labels)
         return value if metric.larger_is_better else -value
 
-    def private_error(self, metric: Metric, mine: NDArray[Any], other: NDArray[Any]) -> float:
+    def private_error(self, metric: Metric, private: NDArray[Any], other: NDArray[Any]) -> float:
         """The standard error of a difference of two models on the private rows. Only for choices, like `private_value`."""
         if metric.loss is not None:
-            ones, others = (np.asarray(metric.loss(self.context)(out, self.labels), np.float64) for out in (mine, other))
+            ones, others = (np.asarray(metric.loss(self.context)(out, self.labels), np.float64) for out in (private, other))
             worth, apart = metric.span(self.context), ones - others
         else:  # a metric of several means: by its differences on parts of the rows
             parts = [slice(start, None, _BLOCKS) for start in range(min(_BLOCKS, len(self.labels)))]
             values = [
-                [measured(metric, self.context, out[part], self.labels[part]) for part in parts] for out in (mine, other)
+                [measured(metric, self.context, out[part], self.labels[part]) for part in parts] for out in (private, other)
             ]
             worth, apart = 1.0, np.subtract(values[0], values[1])
         return float(worth * np.std(apart) / np.sqrt(len(apart)))
 
-    def prior_value(self, metric: Metric, theirs: NDArray[Any]) -> float:
+    def prior_value(self, metric: Metric, public: NDArray[Any]) -> float:
         """The same under the prior: what the public side supposes of labels."""
         program = metric.program(self.context)
         answers = []
         for part in next(program):
-            values = np.asarray(self.theirs.evaluate(part, theirs, pairs=metric.pairs), dtype=np.float64)
-            value = float(np.average(values, weights=self.theirs.weights))
+            values = np.asarray(self.public_draws.evaluate(part, public, pairs=metric.pairs), dtype=np.float64)
+            value = float(np.average(values, weights=self.public_draws.weights))
             answers.append(Answer(value, value, value, False, 0, 0.0, "share"))
         return finished(program, answers).value
 
@@ -149,8 +149,8 @@ def question(sample: NDArray[Any], reference: NDArray[Any], name: str | None) ->
     """A mean of booleans, or of numbers in [0, 1], which a question has in [-1, 1]."""
     if sample.dtype == np.bool_ and reference.dtype == np.bool_:
         return Values(sample=sample, reference=reference, name=name)
-    mine, theirs = (np.clip(2.0 * np.asarray(v, dtype=np.float64) - 1.0, -1.0, 1.0) for v in (sample, reference))
-    return Values(sample=mine, reference=theirs, name=name)
+    private, public = (np.clip(2.0 * np.asarray(v, dtype=np.float64) - 1.0, -1.0, 1.0) for v in (sample, reference))
+    return Values(sample=private, reference=public, name=name)
 
 
 def share_of(answer: Answer) -> Answer:

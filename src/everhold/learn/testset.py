@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from html import escape
 from math import inf
 from pathlib import Path
@@ -50,7 +51,7 @@ from everhold.learn.scorer import Scorer, rows_file, save_rows
 from everhold.learn.sides import Sides, question
 from everhold.priors.fixed import FixedPrior
 from everhold.queries.expression import expression
-from everhold.queries.expression.program import Batch, Columns
+from everhold.queries.expression.program import Columns, CompiledBatch
 from everhold.session.holdout import Holdout
 from everhold.session.settings import OverlapRule
 
@@ -163,9 +164,7 @@ class TestSet:
     @classmethod
     def from_options(cls, X: Any, y: Any, options: TestSetOptions, *, reference: Any = None) -> TestSet:
         """The same, from options as one value."""
-        made = cls.__new__(cls)
-        made._set_up(X, y, reference, options)
-        return made
+        return cls(X, y, reference=reference, **{one.name: getattr(options, one.name) for one in fields(options)})
 
     # making ready --------------------------------------------------------------------------------------------------
 
@@ -175,11 +174,11 @@ class TestSet:
                 "pairs=True needs reference=…: where the test features are public, so are the pairs, and a model could be "
                 "made for them."
             )
-        public, known = reference_parts(reference)
-        given = given.completed(known)
-        if given.prior != "uniform" and known is None:
+        public, public_labels = reference_parts(reference)
+        given = given.completed(public_labels)
+        if given.prior != "uniform" and public_labels is None:
             raise PriorError(f"prior={given.prior!r} needs labelled public rows: reference=(X_train, y_train).")
-        self._context = given.context(known)
+        self._context = given.context(public_labels)
         labels = checked_labels(y, length(X), given.task, self._context)
         self._options = options = given.with_seed()
         self._given = {"X": X, "y": y, "reference": reference, "options": options}
@@ -188,11 +187,11 @@ class TestSet:
         self.task: Task = options.task
         seed = int(options.holdout_settings["seed"])
         values, size = self._context.classes, length(public)
-        chances = label_chances(public, known, self._context, self.task) if options.prior == "baseline" else None
-        own = known if options.prior == "labelled" else None
-        theirs = public_layout(size, own, values, chances, pairs=options.pairs, seed=seed)
-        mine = private_layout(labels, pairs=options.pairs, seed=seed)
-        self.sides = Sides(X, labels, public, known, transductive, self._context, mine, theirs)
+        chances = label_chances(public, public_labels, self._context, self.task) if options.prior == "baseline" else None
+        own = public_labels if options.prior == "labelled" else None
+        public_draws = public_layout(size, own, values, chances, pairs=options.pairs, seed=seed)
+        private_draws = private_layout(labels, pairs=options.pairs, seed=seed)
+        self.sides = Sides(X, labels, public, public_labels, transductive, self._context, private_draws, public_draws)
         self._acts = ModelActs(self.sides, Entries(options.path), pairs=options.pairs)
         self._overlap: dict[str, tuple[float, float, int]] = {}
         self.prior = self._described(size)
@@ -214,21 +213,21 @@ class TestSet:
         return f"{size:,} {what} {labels}{', in pairs' if self._options.pairs else ''}"
 
     def _sides(self, labels: NDArray[Any]) -> tuple[Table, FixedPrior]:
-        mine, theirs = columns_of(self.sides.X, "X"), columns_of(self.sides.public, "the reference")
-        both = {name: mine[name] for name in mine if name in theirs}
+        private_columns, public_columns = columns_of(self.sides.X, "X"), columns_of(self.sides.public, "the reference")
+        both = {name: private_columns[name] for name in private_columns if name in public_columns}
         label = self._options.label
         if label in both:
             raise DataError(f"X has a column {label!r} already. Name the label's column otherwise: label='target'.")
-        shared = {name: theirs[name] for name in both}
-        if len(both) < len(mine) or not both:  # what tells these rows from others, where columns do not
+        shared = {name: public_columns[name] for name in both}
+        if len(both) < len(private_columns) or not both:  # what tells these rows from others, where columns do not
             both[_DIGEST], shared[_DIGEST] = row_digests(self.sides.X), row_digests(self.sides.public)
         if not self.sides.transductive and self._options.overlap == "refuse":
             require_independent(Sample(Table(both)), Table(shared))
         uniform = self._options.prior == "uniform" and self.task == "classification"
         density = 1.0 / len(self._context.classes) if uniform else None
-        laid = FixedPrior(pool_of(shared, self.sides.theirs, label), density, self.prior, compared=True)
+        laid = FixedPrior(pool_of(shared, self.sides.public_draws, label), density, self.prior, compared=True)
         if self._options.pairs:
-            return Table(paired(both, self.sides.mine), what="the test rows"), laid
+            return Table(paired(both, self.sides.private_draws), what="the test rows"), laid
         return Table({**both, label: labels}, what="the test rows"), laid
 
     @property
@@ -265,7 +264,7 @@ class TestSet:
         pool = self._prior.pool(np.random.default_rng(0))
         difference = made_with(held, pool, self._options.holdout_settings)
         if difference is not None:
-            held.close()
+            held.release()
             raise LedgerError(f"{path} was made with {difference}. Expected the same as then, or a new path for other rows.")
         self._held = held
         return held
@@ -290,7 +289,7 @@ class TestSet:
         except LedgerBusy:
             raise
         except (LedgerError, ReplayError):  # not the file it was: the whole of it is read again
-            held.close()
+            held.release()
             return self._open()
         return held
 
@@ -298,7 +297,7 @@ class TestSet:
         """Give up the study's file, so that other processes may ask; the next score opens it again."""
         with self._lock:
             if self._held is not None and self._options.path is not None:
-                self._held.close()
+                self._held.release()
                 self._held = None
 
     def share(self) -> None:
@@ -349,11 +348,11 @@ class TestSet:
             given: only rows for which this is true, as text: "region = 'north'".
             expect: what you foresee, from public facts: a cross-validated score. For metrics that are plain means.
         """
-        found = self._metric(metric)
-        self._acts.require_pairs(found)
-        outputs = self.sides.outputs(model, found)
+        chosen_metric = self._metric(metric)
+        self._acts.require_pairs(chosen_metric)
+        outputs = self.sides.outputs(model, chosen_metric)
         return self._told_apart(
-            self._turned(lambda held: self._acts.ask(held, found, outputs, self._group(held, given), expect))
+            self._turned(lambda held: self._acts.ask(held, chosen_metric, outputs, self._group(held, given), expect))
         )
 
     def read(self, model: Any, metric: str | None = None, *, given: str | None = None, expect: float | None = None) -> Score:
@@ -364,10 +363,10 @@ class TestSet:
         Args:
             model, metric, given, expect: as for `score`.
         """
-        found = self._metric(metric)
-        self._acts.require_pairs(found)
-        outputs = self.sides.outputs(model, found)
-        return self._turned(lambda held: self._acts.read(held, found, outputs, self._group(held, given), expect))
+        chosen_metric = self._metric(metric)
+        self._acts.require_pairs(chosen_metric)
+        outputs = self.sides.outputs(model, chosen_metric)
+        return self._turned(lambda held: self._acts.read(held, chosen_metric, outputs, self._group(held, given), expect))
 
     def score_predictions(
         self, y_pred: Any, metric: str | None = None, *, reference: Any = None, given: str | None = None
@@ -380,16 +379,16 @@ class TestSet:
             metric, given: as for `score`.
             reference: predictions of the same model for the public rows; not needed where the test features are public.
         """
-        found = self._metric(metric)
-        self._acts.require_pairs(found)
+        chosen_metric = self._metric(metric)
+        self._acts.require_pairs(chosen_metric)
         if reference is None and not self.sides.transductive:
             raise QuestionError(
                 f"the prior has {length(self.sides.public):,} public rows of its own, and the model's predictions for them "
                 "are needed too: score_predictions(y_pred, reference=model.predict(X_reference)). A test set made without "
                 "reference= needs none."
             )
-        outputs = self.sides.given(y_pred, reference, found)
-        return self._turned(lambda held: self._acts.ask(held, found, outputs, self._group(held, given), None))
+        outputs = self.sides.given(y_pred, reference, chosen_metric)
+        return self._turned(lambda held: self._acts.ask(held, chosen_metric, outputs, self._group(held, given), None))
 
     def score_named(self, held: Holdout, metric: Metric, predictions: NDArray[Any], name: str, who: str) -> Score:
         """For a contest, in its turn: one question about public features, known by its name. A repeat costs nothing."""
@@ -413,9 +412,9 @@ class TestSet:
             metric: any of them, 'auc' and 'f1' too: only the index is disclosed.
             weights: how probable it is, by what is publicly known, that each is best; they sum to 1.
         """
-        found = self._metric(metric)
-        candidates = outputs_of(self.sides, found, models)
-        return self._turned(lambda held: self._acts.best_of(held, found, candidates, weights))
+        chosen_metric = self._metric(metric)
+        candidates = outputs_of(self.sides, chosen_metric, models)
+        return self._turned(lambda held: self._acts.best_of(held, chosen_metric, candidates, weights))
 
     def compare(self, first: Any, second: Any, metric: str | None = None) -> ModelComparison:
         """Is the first model better than the second in the population? Certified: 'better', 'worse' or 'cannot tell'.
@@ -426,9 +425,9 @@ class TestSet:
             first, second: fitted models.
             metric: one that is a plain mean: accuracy, error, brier, log_loss, mean_absolute_error, mean_squared_error.
         """
-        found = self._metric(metric)
-        one, other = outputs_of(self.sides, found, [first, second])
-        return self._turned(lambda held: self._acts.compare(held, found, one, other))
+        chosen_metric = self._metric(metric)
+        one, other = outputs_of(self.sides, chosen_metric, [first, second])
+        return self._turned(lambda held: self._acts.compare(held, chosen_metric, one, other))
 
     def difference(self, first: Any, second: Any, metric: str | None = None) -> Verdict:
         """How much better the first model is than the second: a reading of the difference on the same rows.
@@ -436,9 +435,9 @@ class TestSet:
         Args:
             first, second, metric: as for `compare`.
         """
-        found = self._metric(metric)
-        one, other = outputs_of(self.sides, found, [first, second])
-        return self._turned(lambda held: self._acts.difference(held, found, one, other))
+        chosen_metric = self._metric(metric)
+        one, other = outputs_of(self.sides, chosen_metric, [first, second])
+        return self._turned(lambda held: self._acts.difference(held, chosen_metric, one, other))
 
     def close(self, models: Iterable[Any], metric: str | None = None) -> list[Score]:
         """The last act: read any number of models at once, as narrow as can be. The test set cannot be used afterwards.
@@ -446,10 +445,10 @@ class TestSet:
         Args:
             models, metric: as for `best_of`; metrics of pairs need pairs=True.
         """
-        found = self._metric(metric)
-        self._acts.require_pairs(found)
-        candidates = outputs_of(self.sides, found, models)
-        return self._turned(lambda held: self._acts.close(held, found, candidates))
+        chosen_metric = self._metric(metric)
+        self._acts.require_pairs(chosen_metric)
+        candidates = outputs_of(self.sides, chosen_metric, models)
+        return self._turned(lambda held: self._acts.close(held, chosen_metric, candidates))
 
     # searches ------------------------------------------------------------------------------------------------------
 
@@ -474,9 +473,9 @@ class TestSet:
                 one where the reference has labels, or what the prior supposes.
             folds: of the cross-validation; 0 for none.
         """
-        found = self._metric(metric)
-        outputs = self.sides.outputs(model, found)
-        return self._turned(lambda _: self._acts.enter(found, outputs, model, name, expect, folds))
+        chosen_metric = self._metric(metric)
+        outputs = self.sides.outputs(model, chosen_metric)
+        return self._turned(lambda _: self._acts.enter(chosen_metric, outputs, model, name, expect, folds))
 
     def winner(self, metric: str | None = None, *, read: bool = True) -> Winner:
         """The best of all entries on the private rows, and its score with an interval for the population.
@@ -489,8 +488,8 @@ class TestSet:
             metric: that the entries were made for.
             read: whether to read its score. AUC is read only with pairs=True.
         """
-        found = self._metric(metric)
-        return self._turned(lambda held: self._acts.winner(held, found, read=read))
+        chosen_metric = self._metric(metric)
+        return self._turned(lambda held: self._acts.winner(held, chosen_metric, read=read))
 
     @property
     def entries(self) -> list[Entry]:
@@ -531,7 +530,9 @@ class TestSet:
         asked = expression(given, held.schema.kinds, held.schema.words)
         table = held.schema.conform(self._rows, what="the test rows")
         masks = [
-            np.unpackbits(Batch([asked], Columns(rows)).values(rows.row_count)[0], count=rows.row_count).view(np.bool_)
+            np.unpackbits(CompiledBatch([asked], Columns(rows)).values(rows.row_count)[0], count=rows.row_count).view(
+                np.bool_
+            )
             for rows in (table, public)
         ]
         return Group(given, masks[0], masks[1])
@@ -577,13 +578,13 @@ class TestSet:
         draws = "pairs" if self._options.pairs else "rows"
         held = self._held
         asked = "" if held is None else f", rounds: {held.rounds:,}, surprises: {held.surprises:,}, {held.spent:.1f} nats"
-        return f"TestSet({self.task}, {len(self.sides.mine.index):,} private {draws}{asked}; prior: {self.prior})"
+        return f"TestSet({self.task}, {len(self.sides.private_draws.index):,} private {draws}{asked}; prior: {self.prior})"
 
     def _repr_html_(self) -> str:
         held = self._held
         facts = {
             "task": self.task,
-            "private": f"{len(self.sides.mine.index):,} {'pairs' if self._options.pairs else 'rows'}",
+            "private": f"{len(self.sides.private_draws.index):,} {'pairs' if self._options.pairs else 'rows'}",
             "prior": self.prior,
             "confidence": f"{self._options.confidence:g}",
         }

@@ -26,7 +26,7 @@ class Audit:
         rounds: how many rounds were walked through.
         surprises: how many of them were surprises.
         unchecked: quiet rounds whose question was too large to keep: price and interval were checked, the sketch's
-            reading was taken as recorded.
+            forecast was taken as recorded.
         deviation: the first thing that did not agree, in words; None when everything did.
     """
 
@@ -73,7 +73,7 @@ def audit(mechanism: Mechanism[Any], rounds: Iterable[Round | RecordedAct]) -> A
             raise
         except EverholdError as error:
             return deviates(f"round {done + 1} cannot be replayed: {error}")
-        if found is None or found.proposal.reading != past.reading:
+        if found is None or found.proposal.forecast != past.forecast:
             return deviates(f"the sketch's reading of round {past.number} differs from the record")
         if found.cost != past.nats:
             return deviates(f"what round {past.number} disclosed costs {found.cost} nats, recorded were {past.nats}")

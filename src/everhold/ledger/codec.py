@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from everhold.errors import LedgerError, QuestionError
 from everhold.ledger.rounds import UNPARSED, ActEnd, ActStart, Digest, RecordedFinding, RecordedQuestion, Round
 from everhold.ledger.store import Record
-from everhold.queries.act import ASK, Act, ActKind
+from everhold.queries.act import ASK, ActKind, RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.expression import BoundedMean, Expression, bounded_mean, expression, number
 from everhold.queries.expression.canonical import looks_like_text, text_of
@@ -51,9 +51,9 @@ __all__ = [
     "ActStartEntry",
     "AnyEntry",
     "AskedBy",
-    "Entry",
     "FindingEntry",
     "Repeat",
+    "RoundEntry",
     "question_from_dict",
     "question_to_dict",
     "read_entry",
@@ -74,7 +74,7 @@ class AskedBy:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RoundEntry:
     """A round as it is recorded."""
 
     round: Round
@@ -118,7 +118,7 @@ class ActEndEntry:
     written_by: int
 
 
-AnyEntry = Entry | Repeat | FindingEntry | ActStartEntry | ActEndEntry
+AnyEntry = RoundEntry | Repeat | FindingEntry | ActStartEntry | ActEndEntry
 
 
 def dump(value: Mapping[str, Any]) -> str:
@@ -148,7 +148,7 @@ def load(record: Record) -> dict[str, Any]:
 
 def round_record(round: Round, at: AskedBy) -> Record:  # noqa: A002
     """A round, ready to be written."""
-    answer, reading = round.answer, round.reading
+    answer, forecast = round.answer, round.forecast
     asked, blob = _question(round.question)
     body = {
         "round": answer.round,
@@ -167,12 +167,12 @@ def round_record(round: Round, at: AskedBy) -> Record:  # noqa: A002
         "counts": None if round.counts is None else list(round.counts),
         "fit": None if round.fit is None else list(round.fit),
         "reading": [
-            reading.scale,
-            str(reading.numerator),
-            str(reading.denominator),
-            reading.draws,
-            reading.second,
-            reading.group,
+            forecast.scale,
+            str(forecast.numerator),
+            str(forecast.denominator),
+            forecast.draws,
+            forecast.second,
+            forecast.group,
         ],
         **_when(at),
     }
@@ -223,12 +223,12 @@ def question_from_dict(asked: Mapping[str, Any], kinds: Mapping[str, Kind]) -> Q
     return None if isinstance(found, Digest) else found
 
 
-def _act_to_dict(act: Act) -> dict[str, Any]:
+def _act_to_dict(act: RoundAct) -> dict[str, Any]:
     share = None if act.share is None else str(act.share)
     return {"kind": act.kind, "parts": act.parts, "place": act.place, "share": share, "expect": act.expect}
 
 
-def _act_from_dict(kept: Mapping[str, Any] | None) -> Act:
+def _act_from_dict(kept: Mapping[str, Any] | None) -> RoundAct:
     if kept is None:
         return ASK
     require_keys(kept, ("kind", "parts", "place", "share", "expect"), "the act of a round")
@@ -240,7 +240,7 @@ def _act_from_dict(kept: Mapping[str, Any] | None) -> Act:
     if not fine:
         raise ValueError("an act that is not known")
     expect = None if kept["expect"] is None else float(kept["expect"])
-    found = Act(kind, parts, place, share, expect)
+    found = RoundAct(kind, parts, place, share, expect)
     if found == ASK:
         raise ValueError("a plain ask that is written as an act")
     return found
@@ -288,7 +288,7 @@ def read_entry(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all
             else _asked(body["asked"], record.blob, kinds, body["name"])
         )
         _require_name(asked, body["name"], body["identity"])
-        return Entry(
+        return RoundEntry(
             Round(
                 Answer(
                     nan if body["value"] is None else body["value"],

@@ -38,9 +38,9 @@ else:
 
 
 @contextmanager
-def exclusive(place: Path, *, patience: float = 10.0) -> Iterator[None]:
+def exclusive(path: Path, *, patience: float = 10.0) -> Iterator[None]:
     """One process at a time; waits for the others."""
-    fd = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     deadline = time.monotonic() + patience
     try:
         while True:
@@ -49,7 +49,7 @@ def exclusive(place: Path, *, patience: float = 10.0) -> Iterator[None]:
                 break
             except OSError:
                 if time.monotonic() > deadline:
-                    raise LedgerError(f"{place} is held by another process.") from None
+                    raise LedgerError(f"{path} is held by another process.") from None
                 time.sleep(0.01)
         try:
             yield
@@ -59,12 +59,12 @@ def exclusive(place: Path, *, patience: float = 10.0) -> Iterator[None]:
         os.close(fd)
 
 
-def write_atomic(place: Path, content: bytes, *, private: bool = False) -> None:
+def write_atomic(path: Path, content: bytes, *, private: bool = False) -> None:
     """Write a file so that it is there with all of its content, or as it was before; `private`: for its owner alone."""
-    made = place.with_name(f".{place.name}.{os.getpid()}.new")
+    made = path.with_name(f".{path.name}.{os.getpid()}.new")
     fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o644)
     with os.fdopen(fd, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(made, place)
+    os.replace(made, path)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from everhold.bounds.budget import Budget
 from everhold.bounds.code import Code
 from everhold.errors import LedgerError, SettingError
+from everhold.ledger.act_prices import is_last, price_act
 from everhold.ledger.codec import ActEndEntry, ActStartEntry, AskedBy, FindingEntry, Repeat, read_entry
 from everhold.ledger.logged_act import LoggedAct, in_order, kind_word, logged_act
 from everhold.ledger.rounds import RecordedAct
 from everhold.ledger.store import Head, Store
 from everhold.ledger.study import Study
-from everhold.ledger.walk import is_last, price_act
 from everhold.queries.answer import Answer
 from everhold.queries.interval import Interval
 from everhold.queries.result import JsonResult, ends_from, number_or_null
@@ -359,8 +359,8 @@ class StudyFile:
 
 def read_study(path: str | Path) -> StudyFile:
     """Read a study and check its chain. `Holdout.audit_file` checks everything else."""
-    place = Path(path)
-    store = Store.open(place, write=False)
+    path = Path(path)
+    store = Store.open(path, write=False)
     try:
         records = store.records()
         study = Study.read(next(records))
@@ -393,11 +393,11 @@ def read_study(path: str | Path) -> StudyFile:
             budget = _after(budget, entry.round)
             act = entry.round.act
             closed = closed or (act.kind == "close" and act.place == act.parts)
-        return StudyFile(place, study, tuple(rounds), tuple(findings), store.head, budget, acts=tuple(acts), closed=closed)
+        return StudyFile(path, study, tuple(rounds), tuple(findings), store.head, budget, acts=tuple(acts), closed=closed)
     except StopIteration:
-        raise LedgerError(f"{place} holds no record.") from None
+        raise LedgerError(f"{path} holds no record.") from None
     except (ArithmeticError, LookupError, RecursionError, SettingError, TypeError, ValueError) as error:
-        raise LedgerError(f"{place} cannot be read as a study ({type(error).__name__}).") from None
+        raise LedgerError(f"{path} cannot be read as a study ({type(error).__name__}).") from None
     finally:
         store.close()
 

@@ -35,7 +35,7 @@ def replay(
     transcript: Transcript,
     questions: Analyst | Iterable[Any],
     *,
-    readings: Sequence[SketchValue] | None = None,
+    forecasts: Sequence[SketchValue] | None = None,
     read: Callable[[object], Query] = as_query,
 ) -> list[Answer]:
     """All answers of a session, in the order they were given.
@@ -44,7 +44,7 @@ def replay(
         mechanism: in its first state, with the settings and coins of the session.
         transcript: Z, from `Holdout.transcript`.
         questions: the analyst's program, with the same coins as then; or the questions themselves.
-        readings: what the sketch read in each recorded round, where a record is at hand: every question must then be one
+        forecasts: what the sketch foresaw in each recorded round, where a record is at hand: every question must then be one
             that was asked. Without it, a question that was never asked would be answered as if it had been quiet.
         read: how what somebody asks becomes a question.
 
@@ -59,10 +59,10 @@ def replay(
         if query.name is not None and query.name in named:
             return named[query.name]
         number = mechanism.rounds + 1
-        if readings is not None and number > len(readings):
-            raise ReplayError(f"the record ends after {len(readings)} rounds, but there is a further question.")
+        if forecasts is not None and number > len(forecasts):
+            raise ReplayError(f"the record ends after {len(forecasts)} rounds, but there is a further question.")
         found = one_step(mechanism, query, *transcript.get(number, (QUIET, None)))
-        if readings is not None and found.proposal.reading != readings[number - 1]:
+        if forecasts is not None and found.proposal.forecast != forecasts[number - 1]:
             raise ReplayError(f"the question of round {number} is not the one that was asked then.")
         answer = found.answer.as_share() if query.yes_no else found.answer
         if query.name is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import ReplayError
-from everhold.queries.act import ASK, Act
+from everhold.queries.act import ASK, RoundAct
 from everhold.queries.expression.question import without_values
 from everhold.queries.grid import PackedValues
 from everhold.statistics.finding import Shares
@@ -79,7 +79,7 @@ class Round:
         answer: what was returned, on the scale it was returned on.
         cell: what the round disclosed: None for a quiet ask, else the cell, with the step of its half-width if it has one.
         fit: the sketch's coefficients, on their grid, where the round taught it something; else None.
-        reading: what the sketch said, exactly.
+        forecast: what the sketch said, exactly.
         question: the question given as text; its packed public values or their digest; the callable itself where rows
             are drawn anew every round.
         name: what it was called, if it was named.
@@ -92,11 +92,11 @@ class Round:
     answer: Answer
     cell: Outcome
     fit: tuple[int, ...] | None
-    reading: SketchValue
+    forecast: SketchValue
     question: Query | Digest
     name: str | None
     identity: str | None = None
-    act: Act = ASK
+    act: RoundAct = ASK
     nats: float = 0.0
     counts: tuple[int, int] | None = None
 

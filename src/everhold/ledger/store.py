@@ -94,8 +94,8 @@ class Store:
         if data is None:
             require_ledger(path)
         try:
-            place = ":memory:" if data is not None else f"{path.absolute().as_uri()}?mode={mode}"
-            self._con = sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False, timeout=5.0)
+            address = ":memory:" if data is not None else f"{path.absolute().as_uri()}?mode={mode}"
+            self._con = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=5.0)
             try:
                 if data is not None:
                     self._con.deserialize(data)
@@ -380,11 +380,11 @@ def _checked(row: tuple[object, ...], seq: int, path: Path) -> Record:
 
 def _locked(path: Path) -> int:
     """The writer's lock, held by the operating system until this process gives it up or ends."""
-    place = path.with_name(path.name + ".lock")
+    lock_path = path.with_name(path.name + ".lock")
     try:
-        fd = os.open(place, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        fd = os.open(lock_path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
     except OSError as error:
-        raise LedgerError(f"{place} cannot be made: {error.strerror}. The folder of a study must be writable.") from None
+        raise LedgerError(f"{lock_path} cannot be made: {error.strerror}. The folder of a study must be writable.") from None
     try:
         lock(fd)
     except OSError:

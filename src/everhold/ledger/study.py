@@ -142,30 +142,30 @@ class Secret:
         return cls(secrets.token_hex(32), data)
 
     @staticmethod
-    def place(study: Path) -> Path:
+    def path(study: Path) -> Path:
         """Beside the study."""
         return study.with_name(study.name + ".key")
 
     def save(self, study: Path) -> None:
         """Write it so that only the owner can read it, and so that it is there when the study is."""
-        write_atomic(self.place(study), json.dumps(asdict(self)).encode(), private=True)
+        write_atomic(self.path(study), json.dumps(asdict(self)).encode(), private=True)
 
     @classmethod
     def load(cls, study: Path) -> Secret:
         """Read it again."""
-        place = cls.place(study)
+        path = cls.path(study)
         try:
-            content = json.loads(place.read_text(encoding="utf-8"))
+            content = json.loads(path.read_text(encoding="utf-8"))
             if len(bytes.fromhex(content["key"])) != 32 or not isinstance(content["data"], str | None):
                 raise ValueError("not a key of 32 bytes")
             return cls(content["key"], content["data"])
         except FileNotFoundError:
             raise LedgerError(
-                f"{place} is missing. It holds the owner's key, without which nobody can tell whether the rows are the "
+                f"{path} is missing. It holds the owner's key, without which nobody can tell whether the rows are the "
                 "study's. Reading and auditing work without it."
             ) from None
         except (OSError, ValueError, KeyError, TypeError):
             raise LedgerError(
-                f"{place} cannot be read as the owner's key of this study. Expected the file that was made beside it: "
+                f"{path} cannot be read as the owner's key of this study. Expected the file that was made beside it: "
                 "restore it from a backup. Reading and auditing work without it."
             ) from None

@@ -31,6 +31,7 @@ from everhold.errors import (
 from everhold.mechanism.basis import Basis
 from everhold.mechanism.estimator import Draws, past_values
 from everhold.mechanism.everhold import interval_ends
+from everhold.queries.act import ASK, RoundAct, require_ask
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.grid import VALUE_ONE, GridValues
 from everhold.queries.protocol import QUIET, SketchValue
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from everhold.queries.protocol import Outcome
     from everhold.queries.query import Query
 
-__all__ = ["MOST_DRAWS", "AqaOgd", "PaperOffer"]
+__all__ = ["MOST_DRAWS", "AqaOgd", "PaperProposal"]
 
 MOST_DRAWS = 2**26
 """The largest number of seeds a round; more raise an error that shows their number."""
@@ -52,12 +53,12 @@ _CHUNK = 2**16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PaperOffer:
+class PaperProposal:
     """The estimate û/λ for one round."""
 
     round: int
     query: Query | None
-    reading: SketchValue
+    forecast: SketchValue
     values: GridValues | None
     tolerance: float
     nats: float
@@ -146,8 +147,13 @@ class AqaOgd:
         return True
 
     @property
+    def closed(self) -> bool:
+        """False: there is no last act."""
+        return False
+
+    @property
     def fit(self) -> tuple[int, ...]:
-        """Empty: G follows from the rounds, cells and readings."""
+        """Empty: G follows from the rounds, cells and forecasts."""
         return ()
 
     def prepare(self, query: Query) -> Query:
@@ -181,8 +187,9 @@ class AqaOgd:
             return self._updates > self._cap
         return self._updates + 1 > self._cap
 
-    def propose(self, query: Query | SketchValue) -> PaperOffer:
+    def propose(self, query: Query | SketchValue, act: RoundAct = ASK) -> PaperProposal:
         """û/λ by Algorithm 2, with seeds drawn only for this round."""
+        require_ask(act)
         if self.exhausted and self._constants == "corrected":
             raise PrecisionExhausted(
                 f"all {self._cap:,} updates that ε = {float(self._accuracy):g} and λ = {self._density:g} allow are used "
@@ -204,43 +211,43 @@ class AqaOgd:
             )
         tolerance = float(self._accuracy) / 2
         if isinstance(query, SketchValue):
-            return PaperOffer(t, None, query, None, tolerance, self.spent)
-        reading, values = self._estimate(query, t, "aqa-ogd")
-        return PaperOffer(t, query, reading, values, tolerance, self.spent)
+            return PaperProposal(t, None, query, None, tolerance, self.spent)
+        forecast, values = self._estimate(query, t, "aqa-ogd")
+        return PaperProposal(t, query, forecast, values, tolerance, self.spent)
 
-    def part(self, proposal: PaperOffer) -> None:
+    def rows_read(self, proposal: PaperProposal) -> None:
         """None: the total is over all rows."""
 
-    def needs(self, proposal: PaperOffer) -> tuple[Query, ...]:
+    def needs(self, proposal: PaperProposal) -> tuple[Query, ...]:
         """The question itself."""
         return () if proposal.query is None else (proposal.query,)
 
-    def decide(self, proposal: PaperOffer, sums: Sequence[Sums]) -> int | None:
+    def decide(self, proposal: PaperProposal, sums: Sequence[Sums]) -> int | None:
         """Line 7: an update when |û - λv| > λε/2 and the cap allows; its cell is v rounded to a multiple of ε/2."""
         if self.exhausted:
             return QUIET
         v = Fraction(sums[0].first, VALUE_ONE * self._n)
-        u = Fraction(proposal.reading.numerator, proposal.reading.denominator)
+        u = Fraction(proposal.forecast.numerator, proposal.forecast.denominator)
         if abs(u - v) <= self._accuracy / 2:
             return QUIET
         return floor(v / (self._accuracy / 2) + Fraction(1, 2))
 
     def absorb(
         self,
-        proposal: PaperOffer,
-        cell: Outcome,
+        proposal: PaperProposal,
+        outcome: Outcome,
         fit: tuple[int, ...] | None = None,
     ) -> None:
         """Line 9: G ← G ∪ {-λε s q/16}. The sign follows from û and the rounded answer (erratum 6)."""
         if proposal.round != self._round + 1:
             raise SettingError(f"the proposal is for round {proposal.round}, but the next round is {self._round + 1}.")
-        if cell is not QUIET:
-            cell = _whole(cell)
+        if outcome is not QUIET:
+            outcome = _whole(outcome)
             query = proposal.query
             if query is None:
                 raise ReplayError(f"round {proposal.round} was a surprise, but its question was not recorded.")
-            u = Fraction(proposal.reading.numerator, proposal.reading.denominator)
-            sign = 1 if u > cell * self._accuracy / 2 else -1
+            u = Fraction(proposal.forecast.numerator, proposal.forecast.denominator)
+            sign = 1 if u > outcome * self._accuracy / 2 else -1
             self._gradients[query] = self._gradients.get(query, 0) - sign
             self._updates += 1
             self._code = self._code.surprised(ln(float(self._cells)))
@@ -248,11 +255,11 @@ class AqaOgd:
             self._code = self._code.quiet()
         self._round += 1
 
-    def cost(self, proposal: PaperOffer, cell: Outcome) -> float:
+    def cost(self, proposal: PaperProposal, outcome: Outcome) -> float:
         """0: it keeps its own account."""
         return 0.0
 
-    def counts(self, proposal: PaperOffer, cell: Outcome) -> None:
+    def counts(self, proposal: PaperProposal, outcome: Outcome) -> None:
         """None: nothing of it can be certified later."""
 
     def skip(self, rounds: int) -> None:
@@ -260,13 +267,13 @@ class AqaOgd:
         self._round += rounds
         self._code = self._code.quiet(rounds)
 
-    def answer(self, proposal: PaperOffer, cell: Outcome) -> Answer:
+    def answer(self, proposal: PaperProposal, outcome: Outcome) -> Answer:
         """û/λ, or v rounded to a multiple of ε/2; the interval by everhold's price."""
-        if cell is QUIET:
-            centre, slack = proposal.reading.value, float(self._accuracy) / 2
+        if outcome is QUIET:
+            centre, slack = proposal.forecast.value, float(self._accuracy) / 2
         else:
-            centre, slack = float(_whole(cell) * self._accuracy / 2), float(self._accuracy) / 4
-        if self.exhausted and cell is QUIET:
+            centre, slack = float(_whole(outcome) * self._accuracy / 2), float(self._accuracy) / 4
+        if self.exhausted and outcome is QUIET:
             low, high = 0.0, 1.0  # an unchecked answer has no guarantee
         else:
             low, high = interval_ends(centre, slack, nats=proposal.nats, rows=self._n, known_rows=0, scale="share")
@@ -276,7 +283,7 @@ class AqaOgd:
             value=0.5 * (1.0 + centre),
             low=low,
             high=high,
-            surprise=cell is not QUIET,
+            surprise=outcome is not QUIET,
             round=proposal.round,
             spent=proposal.nats,
             scale="share",
@@ -284,9 +291,9 @@ class AqaOgd:
 
     def preview(self, query: Query) -> Preview:
         """What the public side alone predicts for a question, free of charge."""
-        reading, values = self._estimate(query, self._round + 1, "preview")
+        forecast, values = self._estimate(query, self._round + 1, "preview")
         tolerance = float(self._accuracy) / 2
-        quiet = self.answer(PaperOffer(self._round + 1, query, reading, values, tolerance, self.spent), QUIET)
+        quiet = self.answer(PaperProposal(self._round + 1, query, forecast, values, tolerance, self.spent), QUIET)
         prior = float(np.mean(values.array))
         costs = self._code.surprised(ln(float(self._cells))).nats - self._code.quiet().nats
         return Preview(prior, quiet.value, quiet.low, quiet.high, tolerance / 2, "share", self.spent, costs)

@@ -51,7 +51,7 @@ _PROBES = 2048  # rows for the identity of a question, if every round draws new 
 class Estimate:
     """The sketch's answer to one question, with the question's values on the public rows used for it."""
 
-    reading: SketchValue
+    forecast: SketchValue
     values: GridValues
 
 

@@ -22,7 +22,7 @@ from everhold.errors import HoldoutClosed, QuestionError, ReplayError, SettingEr
 from everhold.mechanism.estimator import second_moment
 from everhold.mechanism.measures.counts import CountCells, count_interval
 from everhold.mechanism.measures.groups import GroupMeanCells, GroupShareCells
-from everhold.mechanism.measures.measure import STEPS, Foreseen, Measure, Precision, place_of
+from everhold.mechanism.measures.measure import QUANTUM, Measure, MeasureInputs, Precision, place_of
 from everhold.mechanism.measures.numbers import MeanCells
 from everhold.mechanism.measures.pairs import DifferenceCells, PairedCells
 from everhold.mechanism.measures.quantiles import QuantileCells
@@ -31,10 +31,10 @@ from everhold.mechanism.measures.tolerances import CountTolerance, MeanTolerance
 from everhold.mechanism.rules.rule import Constraint, check_fit
 from everhold.mechanism.sketch import Sketch, unchanged
 from everhold.mechanism.tolerance import Anytime, ToleranceInputs
-from everhold.queries.act import ASK, READ, Act
+from everhold.queries.act import ASK, READ, RoundAct
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.expression.groups import GROUPED, GroupDifference, GroupMean, GroupShare, PairedShares, SpreadOf
-from everhold.queries.grid import VALUE_ONE, GridValues
+from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
 from everhold.queries.protocol import QUIET, SketchValue
 
 if TYPE_CHECKING:
@@ -45,11 +45,7 @@ if TYPE_CHECKING:
     from everhold.queries.protocol import Outcome
     from everhold.queries.query import Query
 
-__all__ = ["Everhold", "Offer", "interval_ends"]
-
-_QUANTUM = 2.0**-16
-"""How far rounding to the grid can move a mean, on the share scale: 2⁻¹⁷ for each row, and the same again for the mean of
-the rows of one unit."""
+__all__ = ["Everhold", "EverholdProposal", "interval_ends"]
 
 _SURPRISE = Precision(Fraction(1))
 _EXACT = Precision(Fraction(1, 32), 64, Fraction(1, 2))
@@ -61,16 +57,16 @@ _LEAST_GROUP = 2.0**-20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Offer:
+class EverholdProposal:
     """The public side's proposal for one round: everything that is fixed before the private rows are read."""
 
     round: int
     query: Query | None
-    reading: SketchValue
+    forecast: SketchValue
     values: GridValues | None
     measure: Measure
     nats: float
-    act: Act = ASK
+    act: RoundAct = ASK
     tolerance: float = 0.0
 
 
@@ -97,9 +93,9 @@ class _Taught:
         if len(self.queries) <= most:
             return self
         offs = [abs(one.target - one.sketch) / one.slack for one in self.constraints]
-        kept = sorted(sorted(range(len(offs)), key=lambda place: (-offs[place], place))[:most])
+        kept = sorted(sorted(range(len(offs)), key=lambda index: (-offs[index], index))[:most])
         queries, values, constraints = (
-            tuple(some[place] for place in kept) for some in (self.queries, self.values, self.constraints)
+            tuple(some[index] for index in kept) for some in (self.queries, self.values, self.constraints)
         )
         return _Taught(queries, values, constraints)  # type: ignore[arg-type]
 
@@ -234,11 +230,11 @@ class Everhold:
 
     # one round -----------------------------------------------------------------------------------------------------
 
-    def propose(self, query: Query | SketchValue, act: Act = ASK) -> Offer:
+    def propose(self, query: Query | SketchValue, act: RoundAct = ASK) -> EverholdProposal:
         """The forecast, and everything else that is fixed before the private rows are read."""
-        return self._offer(query, act, "fresh")
+        return self._propose(query, act, "fresh")
 
-    def _offer(self, query: Query | SketchValue, act: Act, purpose: str) -> Offer:
+    def _propose(self, query: Query | SketchValue, act: RoundAct, purpose: str) -> EverholdProposal:
         state = self._state
         self.require_open()
         t = state.round + 1
@@ -246,62 +242,64 @@ class Everhold:
         noise = None
         if act.kind == "ask":
             noise = self._noise(state.budget.code)
-        at = Foreseen(nats, self._n, self._known, noise, precision, state.misfit, self._quantum)
+        at = MeasureInputs(nats, self._n, self._known, noise, precision, state.misfit, self._quantum)
         if isinstance(query, GROUPED):
             if not self._grouped or (look := self._estimator.look(state.sketch, query.parts)) is None:
                 raise QuestionError(
                     "this holdout measures groups by linear questions. Ask for a statistic, such as eh.Mean(...)."
                 )
-            reading = _expected(_group_reading(look.values, look, query), act.expect)
-            return Offer(t, query, reading, None, self._group_measure(query, reading, look, at), nats, act, 0.0)
+            forecast = _expected(_group_forecast(look.values, look, query), act.expect)
+            return EverholdProposal(t, query, forecast, None, self._group_measure(query, forecast, look, at), nats, act, 0.0)
         if isinstance(query, SketchValue):
-            linear, reading, values = None, query, None
+            linear, forecast, values = None, query, None
         else:
             estimate = self._estimator.estimate(state.sketch, query, t, purpose)
-            linear, reading, values = query, _expected(estimate.reading, act.expect), estimate.values
-        return self._linear_offer(linear, reading, values, at, act)
+            linear, forecast, values = query, _expected(estimate.forecast, act.expect), estimate.values
+        return self._linear_proposal(linear, forecast, values, at, act)
 
     def _noise(self, code: Code) -> float:
         return self._contract.noise_at(code.asks + 1, code.horizon) if isinstance(self._contract, Anytime) else 0.0
 
-    def _linear_offer(
-        self, query: Query | None, reading: SketchValue, values: GridValues | None, at: Foreseen, act: Act
-    ) -> Offer:
+    def _linear_proposal(
+        self, query: Query | None, forecast: SketchValue, values: GridValues | None, at: MeasureInputs, act: RoundAct
+    ) -> EverholdProposal:
         t = self._state.round + 1
         asked = query if query is not None else _REPLAYED
         measure: Measure
-        if act.kind == "ask" and (reading.scale == "share" or not self._adaptive):
+        if act.kind == "ask" and (forecast.scale == "share" or not self._adaptive):
             known = 2.0 * self._known / (self._n - self._known)
             code = self._state.budget.code
             limits = self._contract.tolerance(
                 ToleranceInputs(
-                    reading.value, at.nats, self._n - self._known, reading.draws, known, code.asks + 1, code.horizon
+                    forecast.value, at.nats, self._n - self._known, forecast.draws, known, code.asks + 1, code.horizon
                 )
             )
-            kind = CountTolerance if reading.scale == "share" else MeanTolerance
-            return Offer(t, query, reading, values, kind(asked, reading, limits, at), at.nats, act, limits.width)
-        if reading.scale == "share":
-            measure = CountCells(asked, reading, at)
-            return Offer(t, query, reading, values, measure, at.nats, act)
-        found = MeanCells(asked, reading, at)
-        return Offer(t, query, reading, values, found, at.nats, act, 2.0 * found.within.off)
+            kind = CountTolerance if forecast.scale == "share" else MeanTolerance
+            return EverholdProposal(
+                t, query, forecast, values, kind(asked, forecast, limits, at), at.nats, act, limits.width
+            )
+        if forecast.scale == "share":
+            measure = CountCells(asked, forecast, at)
+            return EverholdProposal(t, query, forecast, values, measure, at.nats, act)
+        found = MeanCells(asked, forecast, at)
+        return EverholdProposal(t, query, forecast, values, found, at.nats, act, 2.0 * found.within.allowed)
 
-    def _group_measure(self, query: Grouped, reading: SketchValue, look: Look, at: Foreseen) -> Measure:
+    def _group_measure(self, query: Grouped, forecast: SketchValue, look: Look, at: MeasureInputs) -> Measure:
         values = (look.values[0], look.values[1])
         if isinstance(query, GroupDifference):
-            first, second = (_side_reading(look.values[i : i + 2], look, query.low is not None) for i in (0, 2))
-            return DifferenceCells(query, reading, (first, second), look.values, at)
+            first, second = (_side_forecast(look.values[i : i + 2], look, query.low is not None) for i in (0, 2))
+            return DifferenceCells(query, forecast, (first, second), look.values, at)
         if isinstance(query, SpreadOf):
-            return SpreadCells(query, reading, _means(look.values, look), at)
+            return SpreadCells(query, forecast, _means(look.values, look), at)
         if isinstance(query, PairedShares):
-            return PairedCells(query, reading, _shares(look), look.values, at)
+            return PairedCells(query, forecast, _shares(look), look.values, at)
         if isinstance(query, GroupShare):
-            return GroupShareCells(query, reading, values, at)
+            return GroupShareCells(query, forecast, values, at)
         if isinstance(query, GroupMean):
-            return GroupMeanCells(query, reading, values, at)
-        return QuantileCells.foreseen(query, reading, values, look.masses.values, at)
+            return GroupMeanCells(query, forecast, values, at)
+        return QuantileCells.foreseen(query, forecast, values, look.masses.values, at)
 
-    def _price(self, act: Act) -> tuple[float, Precision]:
+    def _price(self, act: RoundAct) -> tuple[float, Precision]:
         """The price of a round's interval, and how finely it discloses."""
         state = self._state
         if act.kind == "ask":
@@ -323,18 +321,18 @@ class Everhold:
         fine = Fraction(min(claims + 1, 3), 2)
         return nats, Precision(fine, start=Fraction(103 if state.misfit < 1.5 else 105, 100))
 
-    def needs(self, proposal: Offer) -> tuple[Query, ...]:
+    def needs(self, proposal: EverholdProposal) -> tuple[Query, ...]:
         """The linear questions whose private sums are wanted."""
         return proposal.measure.needs
 
-    def part(self, proposal: Offer) -> None:
+    def rows_read(self, proposal: EverholdProposal) -> None:
         """None: sums are over all rows."""
 
-    def decide(self, proposal: Offer, sums: Sequence[Sums]) -> Outcome:
+    def decide(self, proposal: EverholdProposal, sums: Sequence[Sums]) -> Outcome:
         """What the private rows disclose."""
         return proposal.measure.decide(sums)
 
-    def absorb(self, proposal: Offer, outcome: Outcome, fit: tuple[int, ...] | None = None) -> None:
+    def absorb(self, proposal: EverholdProposal, outcome: Outcome, fit: tuple[int, ...] | None = None) -> None:
         """End the round: charge for what it disclosed, and teach the sketch, or take the recorded fit.
 
         An outcome is charged even if the refit fails; the sketch then does not change, and that is recorded. Otherwise a
@@ -359,7 +357,7 @@ class Everhold:
             _, precision = self._price(act)
             batch = _Batch(proposal.nats, left, precision, state.misfit) if left else None
         taught = self._taught(state.taught, proposal, outcome)
-        off = proposal.measure.off(outcome)
+        off = proposal.measure.deviation(outcome)
         offs = state.offs if off is None else (state.offs[0] + 1, state.offs[1] + min(off * off, 400.0))
         closed = act.kind == "close" and batch is None
         after = replace(state, round=proposal.round, budget=budget, batch=batch, taught=taught, closed=closed, offs=offs)
@@ -392,7 +390,7 @@ class Everhold:
         except Exception:
             return self._estimator.learn(sketch, queries, values, unchanged(sketch, len(queries)))
 
-    def _taught(self, before: _Taught, proposal: Offer, outcome: Outcome) -> _Taught:
+    def _taught(self, before: _Taught, proposal: EverholdProposal, outcome: Outcome) -> _Taught:
         """What the round adds to what the sketch is to learn."""
         lesson = proposal.measure.lesson(outcome)
         if lesson is None or proposal.act.kind == "close":
@@ -411,10 +409,10 @@ class Everhold:
         state = self._state
         self._state = state.after_quiet(rounds)
 
-    def answer(self, proposal: Offer, outcome: Outcome) -> Answer:
+    def answer(self, proposal: EverholdProposal, outcome: Outcome) -> Answer:
         """Value and interval: a function of the proposal and the outcome."""
         value, low, high = proposal.measure.ends(outcome)
-        scale = proposal.reading.scale
+        scale = proposal.forecast.scale
         if scale == "mean":
             value, low, high = 2.0 * value - 1.0, 2.0 * low - 1.0, 2.0 * high - 1.0
         return Answer(
@@ -443,18 +441,18 @@ class Everhold:
         self.require_open()
         self._state = replace(self._state, budget=budget)
 
-    def cost(self, proposal: Offer, outcome: Outcome) -> float:
+    def cost(self, proposal: EverholdProposal, outcome: Outcome) -> float:
         """What an outcome costs, in nats; a quiet ask is charged by the code of when surprises occur."""
         return 0.0 if outcome is QUIET else proposal.measure.nats(outcome)
 
-    def counts(self, proposal: Offer, outcome: Outcome) -> tuple[int, int] | None:
+    def counts(self, proposal: EverholdProposal, outcome: Outcome) -> tuple[int, int] | None:
         """Of a yes/no question, the least and the largest number of yes with this outcome."""
         measure = proposal.measure
         return measure.counts(outcome) if isinstance(measure, CountTolerance | CountCells) else None
 
     def count_interval(self, least: int, most: int, nats: float) -> tuple[float, float]:
         """All population shares, at a price, if the number of yes lies in this range."""
-        return count_interval(least, most, Foreseen(nats, self._n, self._known, None, _SURPRISE))
+        return count_interval(least, most, MeasureInputs(nats, self._n, self._known, None, _SURPRISE))
 
     def shut(self) -> None:
         """Make the last act: nothing private is read again."""
@@ -462,29 +460,31 @@ class Everhold:
 
     # the public side -----------------------------------------------------------------------------------------------
 
-    def preview(self, query: Query, *, read: Act = READ) -> Preview:
+    def preview(self, query: Query, *, read: RoundAct = READ) -> Preview:
         """What the public side alone predicts for a question, free of charge: of an ask, and of a reading.
 
         `read`: how it would be read: with how many others, for which part of δ, in the last act or before.
         """
-        offer = self._offer(query, ASK, "preview")
-        quiet = self.answer(offer, QUIET)
+        proposal = self._propose(query, ASK, "preview")
+        quiet = self.answer(proposal, QUIET)
         grouped = isinstance(query, GROUPED)
-        prior = offer.reading.value if grouped else self._estimator.prior(query)
+        prior = proposal.forecast.value if grouped else self._estimator.prior(query)
         share = quiet.scale == "share"
-        reading = self._offer(query, read, "preview")
+        reading = self._propose(query, read, "preview")
         centre: Outcome = 0 if isinstance(reading.measure, CountCells) else (0, 0)
         as_read = self.answer(reading, centre)
         code = self._state.budget.code
-        costs = [code.surprised(offer.measure.nats(cell)).nats - code.quiet().nats for cell in _nearest_cells(offer.measure)]
+        costs = [
+            code.surprised(proposal.measure.nats(cell)).nats - code.quiet().nats for cell in _nearest_cells(proposal.measure)
+        ]
         return Preview(
             prior=0.5 * (1.0 + prior) if share else prior,
             sketch=quiet.value,
             low=quiet.low,
             high=quiet.high,
-            tolerance=offer.tolerance / 2.0 if share else offer.tolerance,
+            tolerance=proposal.tolerance / 2.0 if share else proposal.tolerance,
             scale=quiet.scale,
-            spent=offer.nats,
+            spent=proposal.nats,
             surprise_costs=min(costs, default=0.0),
             read_low=as_read.low,
             read_high=as_read.high,
@@ -497,22 +497,22 @@ def _nearest_cells(measure: Measure) -> list[Outcome]:
     """The nearest outcomes of an ask that are surprises."""
     if not isinstance(measure, CountTolerance | MeanTolerance):
         return [(1, 0)]
-    up, down = room_beyond(measure.reading, measure.limits)
+    up, down = room_beyond(measure.forecast, measure.limits)
     return [cell for cell, room in ((1, up), (-1, down)) if room > 0]
 
 
-def _expected(reading: SketchValue, expect: float | None) -> SketchValue:
+def _expected(forecast: SketchValue, expect: float | None) -> SketchValue:
     """The forecast that somebody gives in place of the sketch's, on the answer's scale."""
     if expect is None:
-        return reading
-    u = Fraction(expect) * 2 - 1 if reading.scale == "share" else Fraction(expect)
+        return forecast
+    u = Fraction(expect) * 2 - 1 if forecast.scale == "share" else Fraction(expect)
     u = min(max(u, Fraction(-1)), Fraction(1))
-    off = float(u) - reading.value
-    second = reading.second + round(off * off * VALUE_ONE * VALUE_ONE)
-    return replace(reading, numerator=u.numerator, denominator=u.denominator, second=second)
+    off = float(u) - forecast.value
+    second = forecast.second + round(off * off * VALUE_ONE * VALUE_ONE)
+    return replace(forecast, numerator=u.numerator, denominator=u.denominator, second=second)
 
 
-def _group_reading(values: Sequence[GridValues], look: Look, query: Grouped) -> SketchValue:
+def _group_forecast(values: Sequence[GridValues], look: Look, query: Grouped) -> SketchValue:
     """What the sketch foresees: the value, the size of the group and its second moment."""
     if isinstance(query, PairedShares):
         up, down = (_steps_of(one, look) for one in values)
@@ -524,21 +524,21 @@ def _group_reading(values: Sequence[GridValues], look: Look, query: Grouped) -> 
         value = Fraction(combined(query, places)[0]) * 2 - 1
         return SketchValue("mean", value.numerator, value.denominator, means[0].draws, 0, means[0].group)
     if isinstance(query, GroupDifference):
-        one, other = (_side_reading(values[i : i + 2], look, query.low is not None) for i in (0, 2))
+        one, other = (_side_forecast(values[i : i + 2], look, query.low is not None) for i in (0, 2))
         d = Fraction(one.numerator, 2 * one.denominator) - Fraction(other.numerator, 2 * other.denominator)
         return SketchValue("mean", d.numerator, d.denominator, min(one.draws, other.draws))
-    return replace(_side_reading(values, look, isinstance(query, GroupMean)), scale=_scale(query))
+    return replace(_side_forecast(values, look, isinstance(query, GroupMean)), scale=_scale(query))
 
 
 def _means(values: Sequence[GridValues], look: Look) -> tuple[SketchValue, ...]:
     """Every mean of a variance or correlation, over the rows of its group."""
     down, first, *rest = values
-    found = [_side_reading((first, down), look, True)]
+    found = [_side_forecast((first, down), look, True)]
     member = first.array + down.array + STEPS == STEPS
     count = np.where(member, float(VALUE_ONE), -float(VALUE_ONE))
     for one in rest:
         other = GridValues("mean", np.where(member, -one.array, count))
-        found.append(_side_reading((one, other), look, True))
+        found.append(_side_forecast((one, other), look, True))
     return tuple(found)
 
 
@@ -553,7 +553,7 @@ def _shares(look: Look) -> tuple[float, float]:
     return min(one, 1.0), min(other, 1.0)
 
 
-def _side_reading(values: Sequence[GridValues], look: Look, number: bool) -> SketchValue:
+def _side_forecast(values: Sequence[GridValues], look: Look, number: bool) -> SketchValue:
     """The mean of one group by its two questions."""
     masses = look.masses
     up, down = (_steps_of(one, look) for one in values)
@@ -604,4 +604,4 @@ def interval_ends(
     low, high = kl_interval(low, high, nats / left)
     if scale == "share":
         return low, high
-    return max(2.0 * (low - _QUANTUM) - 1.0, -1.0), min(2.0 * (high + _QUANTUM) - 1.0, 1.0)
+    return max(2.0 * (low - QUANTUM) - 1.0, -1.0), min(2.0 * (high + QUANTUM) - 1.0, 1.0)

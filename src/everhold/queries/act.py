@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-__all__ = ["ASK", "READ", "Act", "ActKind"]
+from everhold.errors import QuestionError
+
+__all__ = ["ASK", "READ", "ActKind", "RoundAct", "require_ask"]
 
 ActKind = Literal["ask", "read", "close"]
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class RoundAct:
     """How a round is asked.
 
     Attributes:
@@ -30,7 +32,13 @@ class Act:
     expect: float | None = None
 
 
-ASK = Act()
+ASK = RoundAct()
 """A plain question."""
-READ = Act("read")
+READ = RoundAct("read")
 """A plain reading."""
+
+
+def require_ask(act: RoundAct) -> None:
+    """For mechanisms other than everhold's own: they know plain asks only."""
+    if act != ASK:
+        raise QuestionError(f"this mechanism answers asks only, not {act.kind!r} or expect=.")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MASS_ONE",
+    "STEPS",
     "VALUE_ONE",
     "GridValues",
     "PackedValues",
@@ -33,6 +34,9 @@ __all__ = [
 
 VALUE_ONE = 2**15
 """Values of a question are whole multiples of 1/VALUE_ONE."""
+
+STEPS = 2 * VALUE_ONE
+"""A row's place within its range, in steps: from one end to the other."""
 MASS_ONE = 2**12
 """Masses of the sketch (weight times density ratio) are whole multiples of 1/MASS_ONE."""
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from everhold.queries.act import ASK, READ, Act
+from everhold.queries.act import ASK, READ, RoundAct
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,12 +71,12 @@ class Proposal(Protocol):
         """The number of the round, starting at 1."""
 
     @property
-    def reading(self) -> SketchValue:
+    def forecast(self) -> SketchValue:
         """The sketch's answer."""
 
     @property
     def values(self) -> GridValues | None:
-        """The question's values on the public rows; None if a recorded reading replaces them."""
+        """The question's values on the public rows; None if a recorded forecast replaces them."""
 
     @property
     def tolerance(self) -> float:
@@ -106,40 +106,45 @@ class Mechanism(Protocol[P]):
         """The price in nats used for the interval of the next answer."""
 
     @property
+    def closed(self) -> bool:
+        """Whether the last act was made, so that no private row is read again. Without other acts never."""
+
+    @property
     def fit(self) -> tuple[int, ...]:
         """The sketch's coefficients after the last surprise, on their grid; the ledger records them."""
 
     def prepare(self, query: Query) -> Query:
         """The question with its values on the public rows, evaluated once, where these rows are fixed; else as it is."""
 
-    def propose(self, query: Query | SketchValue) -> P:
+    def propose(self, query: Query | SketchValue, act: RoundAct = ASK) -> P:
         """Evaluate the question on the public side. Changes no state: proposing twice gives the same proposal.
 
-        An audit may pass the recorded reading of a quiet round instead, if the question itself was not recorded.
+        A mechanism that knows plain asks only refuses any other act (`require_ask`).
+        An audit may pass the recorded forecast of a quiet round instead, if the question itself was not recorded.
         """
 
     def needs(self, proposal: P) -> Sequence[Query]:
         """The linear questions whose private sums `decide` wants: usually the question itself."""
 
-    def part(self, proposal: P) -> NDArray[np.intp] | None:
+    def rows_read(self, proposal: P) -> NDArray[np.intp] | None:
         """Indices of the private rows to sum over, a function of public facts and coins; None: all rows."""
 
     def decide(self, proposal: P, sums: Sequence[Sums]) -> Outcome:
         """Compare the proposal with the private sums. Returns `QUIET`, or what is disclosed."""
 
-    def absorb(self, proposal: P, cell: Outcome, fit: tuple[int, ...] | None = None) -> None:
+    def absorb(self, proposal: P, outcome: Outcome, fit: tuple[int, ...] | None = None) -> None:
         """End the round. After a surprise, update the sketch, or take the recorded `fit`.
 
         A surprise is charged even if the update fails; the update itself is applied in full or not at all.
         """
 
-    def answer(self, proposal: P, cell: Outcome) -> Answer:
+    def answer(self, proposal: P, outcome: Outcome) -> Answer:
         """The answer to return, a function of public facts and the outcome."""
 
-    def cost(self, proposal: P, cell: Outcome) -> float:
+    def cost(self, proposal: P, outcome: Outcome) -> float:
         """What an outcome costs later claims, in nats, beyond that the round was quiet or not."""
 
-    def counts(self, proposal: P, cell: Outcome) -> tuple[int, int] | None:
+    def counts(self, proposal: P, outcome: Outcome) -> tuple[int, int] | None:
         """Of a yes/no question, the least and the largest number of yes with this outcome; None where there is none."""
 
     def skip(self, rounds: int) -> None:
@@ -167,13 +172,13 @@ class ActingMechanism(Protocol):
     def require_open(self) -> None:
         """Refuse once the last act was made."""
 
-    def propose(self, query: Query | SketchValue, act: Act = ASK) -> Any:
+    def propose(self, query: Query | SketchValue, act: RoundAct = ASK) -> Any:
         """Evaluate the question on the public side, for any act."""
 
     def pay(self, budget: Budget) -> None:
         """Take over the budget after an act that is not made of rounds."""
 
-    def preview(self, query: Query, *, read: Act = READ) -> Preview:
+    def preview(self, query: Query, *, read: RoundAct = READ) -> Preview:
         """What the public side alone predicts for a question; `read`: how it would be read."""
 
     def shut(self) -> None:

@@ -59,7 +59,7 @@ def act_links(token: Token, study: str) -> list[dict[str, Any]]:
             "about": kind.__doc__,
             "when": kind.when,
             "costs": kind.costs,
-            "allowed": token.allows(kind.needs, study),
+            "allowed": token.allows(kind.scope, study),
             "final": is_final(kind),
         }
         for name, kind in ACTS.items()
@@ -68,7 +68,7 @@ def act_links(token: Token, study: str) -> list[dict[str, Any]]:
 
 def is_final(kind: type[AnyAct]) -> bool:
     """Whether an act has to be confirmed: what only custodians may do cannot be undone."""
-    return kind.needs == "manage"
+    return kind.scope == "manage"
 
 
 def round_links(token: Token, study: str) -> list[tuple[str, str, str]]:
@@ -77,7 +77,7 @@ def round_links(token: Token, study: str) -> list[tuple[str, str, str]]:
         (name, kind.title, one.name)
         for name, kind in ACTS.items()
         for one in fields_of(kind)
-        if one.form == "round" and token.allows(kind.needs, study)
+        if one.form == "round" and token.allows(kind.scope, study)
     ]
 
 

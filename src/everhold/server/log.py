@@ -32,11 +32,11 @@ class LogFilter:
     def page(self, asked: Sequence[Logged], after: int, limit: int) -> tuple[list[Logged], int | None]:
         """Up to `limit` questions later than `after`, and where the next page starts."""
         found: list[Logged] = []
-        for place in range(min(after, len(asked)), len(asked)):
-            if self.keeps(asked[place]):
+        for index in range(min(after, len(asked)), len(asked)):
+            if self.keeps(asked[index]):
                 if len(found) == limit:
                     return found, found[-1].number
-                found.append(asked[place])
+                found.append(asked[index])
         return found, None
 
     def all(self, asked: Iterable[Logged]) -> list[Logged]:

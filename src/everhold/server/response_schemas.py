@@ -451,4 +451,4 @@ _RETURNED_BY: dict[str, Any] = {
 }
 _SCHEMAS = {Answer: AnswerOut, Finding: FindingOut, Comparison: ComparisonOut, Shares: SharesOut}
 _RESULTS = {one.__name__: one for one in _SCHEMAS}
-_LATER = {"Batch": list, "DeclaredColumns": DeclaredColumns, "Generator": Generator, "Sequence": Sequence}
+_LATER = {"QuestionBatch": list, "DeclaredColumns": DeclaredColumns, "Generator": Generator, "Sequence": Sequence}

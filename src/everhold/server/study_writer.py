@@ -23,17 +23,17 @@ from everhold.ledger.logged_act import LoggedAct, logged_act
 from everhold.ledger.reader import LoggedFinding, LoggedRound, StudyFile, logged_finding, logged_round, read_study
 from everhold.ledger.store import Head
 from everhold.mechanism.tolerance import FixedPrecision
-from everhold.queries.act import Act
+from everhold.queries.act import RoundAct
 from everhold.queries.expression.question import size_of_query
 from everhold.queries.request import Request
 from everhold.server.writer import Job, ReleasedView, Writer
-from everhold.session.acts import as_share
+from everhold.session.act_preview import ActPreview, how_read, prices_after
+from everhold.session.acts import checked_delta_share
 from everhold.session.holdout import Holdout
-from everhold.session.prospect import Prospect, how_read, prices_after
 from everhold.session.settings import Settings
 from everhold.statistics.declared import DeclaredColumns
 from everhold.statistics.rehearsal import as_answer
-from everhold.statistics.statistic import Batch, Statistic, arun
+from everhold.statistics.statistic import QuestionBatch, Statistic, arun
 from everhold.trial import Previews, Trial, as_reading, as_statistic
 
 if TYPE_CHECKING:
@@ -198,23 +198,23 @@ class StudyWriter:
         await self._wait_until(lambda: self.progress.records >= records)
         return found
 
-    async def try_act(self, caller: Caller, wanted: AnyAct) -> Prospect:
+    async def try_act(self, caller: Caller, wanted: AnyAct) -> ActPreview:
         """What an act would show and cost. No private row is read, and nothing is charged."""
         async with self._grid.release(caller.arrived):
             with self._slots.room(caller.key):
-                self._holdout.session.acting_mechanism().require_open()
+                self._holdout.session.recorder.acting_mechanism().require_open()
                 parts = await self._check(caller, wanted)
                 if isinstance(wanted, acts.Certify):
-                    share = as_share(wanted.share)
+                    share = checked_delta_share(wanted.share)
                     await self._do(partial(self._holdout.acts.require_narrower, wanted.round, share), caller)
                 read = how_read(wanted, parts)
                 results, nats = ([], []) if read is None else await self._as_read(caller, acts.things(wanted), read)
         if isinstance(wanted, acts.Certify):
             await self._wait_for_round(wanted.round)
         budget = self.progress.budget
-        return Prospect(tuple(results), budget.claim_price(), prices_after(wanted, budget, nats))
+        return ActPreview(tuple(results), budget.claim_price(), prices_after(wanted, budget, nats))
 
-    async def _as_read(self, caller: Caller, things: Sequence[object], read: Act) -> tuple[list[Result], list[float]]:
+    async def _as_read(self, caller: Caller, things: Sequence[object], read: RoundAct) -> tuple[list[Result], list[float]]:
         """What a reading would show if it found the forecasts, and what each of its parts would disclose."""
         nats: list[float] = []
 
@@ -235,9 +235,9 @@ class StudyWriter:
 
     async def _check(self, caller: Caller, wanted: AnyAct) -> int:
         """Count the parts of an act, and try them on the public side. A closed study returns what is recorded."""
-        tried = acts.tried(wanted)
-        if self._holdout.session.acting_mechanism().closed:
-            caller.permit(max(1, len(tried)))
+        questions = acts.questions_to_try(wanted)
+        if self._holdout.session.recorder.acting_mechanism().closed:
+            caller.permit(max(1, len(questions)))
             return 0
         parts, work = 0, 0
 
@@ -251,14 +251,14 @@ class StudyWriter:
                     "questions. Nothing was charged."
                 )
 
-        async def previews(batch: Batch) -> list[Answer]:
+        async def previews(batch: QuestionBatch) -> list[Answer]:
             count(batch)
             return await self._previews(caller, batch)
 
-        texts = [one for one in tried if isinstance(one, str)]
+        texts = [one for one in questions if isinstance(one, str)]
         caller.permit(len(texts))
         count(await self._ready(caller, texts))
-        for one in tried:
+        for one in questions:
             if not isinstance(one, str):
                 await arun(as_statistic(one).steps(self._declared), previews)
         return parts
@@ -300,12 +300,12 @@ class StudyWriter:
         """What ask and read would show of a question or a statistic."""
         wanted, previews = as_statistic(thing), Previews()
 
-        async def tried(answers: Callable[[Batch], list[Answer]], batch: Batch) -> list[Answer]:
+        async def tried(answers: Callable[[QuestionBatch], list[Answer]], batch: QuestionBatch) -> list[Answer]:
             new = previews.missing(batch)
             caller.permit(len(new))
             for start in range(0, len(new), _PREVIEWS):
                 some = await self._prepared(caller, new[start : start + _PREVIEWS])
-                work = partial(_tried, self._holdout, some, Act("read", parts=len(batch)))
+                work = partial(_tried, self._holdout, some, RoundAct("read", parts=len(batch)))
                 found = await self._do(work, caller)
                 previews.known |= {query.name: one for query, one in zip(some, found, strict=True)}
             return answers(batch)
@@ -316,7 +316,7 @@ class StudyWriter:
                 read = await arun(wanted.steps(self._declared), partial(tried, previews.read))
         return previews.trial(ask, read)
 
-    async def _parts(self, caller: Caller, batch: Batch) -> list[Answer]:
+    async def _parts(self, caller: Caller, batch: QuestionBatch) -> list[Answer]:
         caller.permit(len(batch))
         queries = await self._prepared(caller, batch)
         requests = [caller.request(query, len(caller.paid) + place) for place, query in enumerate(queries, 1)]
@@ -342,7 +342,7 @@ class StudyWriter:
                 raise
             return error
 
-    async def _previews(self, caller: Caller, batch: Batch) -> list[Answer]:
+    async def _previews(self, caller: Caller, batch: QuestionBatch) -> list[Answer]:
         caller.permit(len(batch))
         found: list[Answer] = []
         for start in range(0, len(batch), _PREVIEWS):
@@ -371,9 +371,9 @@ class StudyWriter:
 
     async def _prepared(self, caller: Caller, queries: Sequence[Query]) -> list[Query]:
         session = self._holdout.session
-        if session.is_light(queries):
+        if session.scanner.is_light(queries):
             return list(queries)
-        return await self._slots.run(caller.key, lambda: session.prepare(queries, seconds=self._seconds))
+        return await self._slots.run(caller.key, lambda: session.scanner.prepare(queries, seconds=self._seconds))
 
     def _pieces(self, queries: Sequence[Query]) -> list[list[Query]]:
         """A batch cut into pieces of some seconds' work at the most, so that others get their turn in between."""
@@ -450,7 +450,7 @@ class StudyWriter:
 
     def _progress(self) -> Progress:
         held = self._holdout
-        journal, closed = held.journal, held.session.acting_mechanism().closed
+        journal, closed = held.journal, held.session.recorder.acting_mechanism().closed
         counts = (held.rounds, len(journal.findings), held.surprises)
         return Progress(*counts, held.budget, held.head, len(journal.acts), closed)
 
@@ -523,7 +523,7 @@ def _previewed(held: Holdout, queries: Sequence[Query]) -> list[Answer]:
     return [as_answer(held.try_out(query)) for query in queries]
 
 
-def _tried(held: Holdout, queries: Sequence[Query], read: Act) -> list[Preview]:
+def _tried(held: Holdout, queries: Sequence[Query], read: RoundAct) -> list[Preview]:
     return [held.session.try_out(query, read=read) for query in queries]
 
 

@@ -153,10 +153,10 @@ class Tokens:
     def revoke(self, which: str) -> Token:
         """Stop a token, by its id."""
         with self._changing() as tokens:
-            for place, token in enumerate(tokens):
+            for index, token in enumerate(tokens):
                 if token.id == which:
-                    tokens[place] = replace(token, revoked=self._clock().isoformat(timespec="seconds"))
-                    return tokens[place]
+                    tokens[index] = replace(token, revoked=self._clock().isoformat(timespec="seconds"))
+                    return tokens[index]
         raise SettingError(f"there is no token {which!r}. List them to see their ids.")
 
     @contextmanager

@@ -11,12 +11,12 @@ import numpy as np
 
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.errors import EverholdError, QuestionError, SettingError, require_number
+from everhold.ledger.act_prices import narrowed_answer
 from everhold.ledger.codec import question_to_dict
 from everhold.ledger.rounds import ActStart
-from everhold.ledger.walk import narrowed_answer
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.measures.measure import count_of
-from everhold.queries.act import Act
+from everhold.queries.act import RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Judgement
 from everhold.queries.expression import BoundedMean, Expression, conjunction, question_of
@@ -27,20 +27,21 @@ from everhold.statistics import checked_statistic, is_statistic
 from everhold.statistics.finding import Finding
 from everhold.statistics.means import Compare
 from everhold.statistics.parameters import arguments
+from everhold.statistics.statistic import run_together
 
 if TYPE_CHECKING:
     from everhold.ledger.codec import AskedBy
-    from everhold.mechanism.everhold import Offer
+    from everhold.mechanism.everhold import EverholdProposal
     from everhold.queries.expression.tree import Node
     from everhold.queries.query import Query, Rows
     from everhold.session.session import Session
     from everhold.statistics.declared import DeclaredColumns
-    from everhold.statistics.statistic import Batch, Statistic
+    from everhold.statistics.statistic import QuestionBatch, Statistic
 
-__all__ = ["Acts", "as_share", "candidate_weights", "lockstep"]
+__all__ = ["Acts", "candidate_weights", "checked_delta_share"]
 
 
-def as_share(share: object) -> Fraction | None:
+def checked_delta_share(share: object) -> Fraction | None:
     """Which part of what is left of δ a claim spends: between 0 and 1, or None."""
     if share is None:
         return None
@@ -49,38 +50,13 @@ def as_share(share: object) -> Fraction | None:
     return Fraction(share).limit_denominator(2**20) or Fraction(1, 2**20)
 
 
-def lockstep(things: Sequence[Any], answer: Callable[[Batch], Sequence[Answer]], declared: DeclaredColumns) -> list[Any]:
-    """Results of questions and statistics whose parts are answered together, batch by batch."""
-    steps = [_steps(thing, declared) for thing in things]
-    waiting: dict[int, Batch] = {}
-    results: list[Any] = [None] * len(things)
-
-    def go_on(place: int, move: Callable[[], Batch]) -> None:
-        try:
-            waiting[place] = move()
-        except StopIteration as done:
-            waiting.pop(place, None)
-            results[place] = done.value
-
-    for place, one in enumerate(steps):
-        go_on(place, lambda one=one: next(one))  # type: ignore[misc]
-    while waiting:
-        places, batches = list(waiting), list(waiting.values())
-        answers = list(answer([question for batch in batches for question in batch]))
-        start = 0
-        for place, batch in zip(places, batches, strict=True):
-            some, start = answers[start : start + len(batch)], start + len(batch)
-            go_on(place, lambda one=steps[place], some=some: one.send(some))  # type: ignore[misc]
-    return results
-
-
-def _steps(thing: Any, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Any]:
+def _steps(thing: Any, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Any]:
     if is_statistic(thing):
         return cast("Statistic[Any]", thing).steps(declared)
     return _alone(thing)
 
 
-def _alone(query: Any) -> Generator[Batch, Sequence[Answer], Answer]:
+def _alone(query: Any) -> Generator[QuestionBatch, Sequence[Answer], Answer]:
     answers = yield [query]
     return answers[0]
 
@@ -93,13 +69,13 @@ class Acts:
         declared: the columns, and the public side of statistics.
     """
 
-    def __init__(self, session: Session[Offer], declared: DeclaredColumns) -> None:
+    def __init__(self, session: Session[EverholdProposal], declared: DeclaredColumns) -> None:
         self._session = session
         self._declared = declared
 
     @property
     def _mechanism(self) -> Everhold:
-        self._session.acting_mechanism()
+        self._session.recorder.acting_mechanism()
         return cast(Everhold, self._session.mechanism)
 
     def things(self, asked: Iterable[object]) -> list[Any]:
@@ -110,6 +86,10 @@ class Acts:
             checked_statistic(cast("Statistic[Any]", one)) if is_statistic(one) else self._session.query(one)
             for one in asked
         ]
+
+    def _together(self, things: Sequence[Any], answer: Callable[[QuestionBatch], Sequence[Answer]]) -> list[Any]:
+        """Results of questions and statistics whose parts are answered together, batch by batch."""
+        return run_together([_steps(thing, self._declared) for thing in things], answer)
 
     # readings ------------------------------------------------------------------------------------------------------
 
@@ -122,9 +102,9 @@ class Acts:
         expects: Sequence[float | None] | None = None,
     ) -> list[Any]:
         """The private rows' own values, at one price; statistics of several steps at one price a step."""
-        part, things = as_share(share), self.things(asked)
+        delta_share, things = checked_delta_share(share), self.things(asked)
         at = self._session.asked_by(request_id, who)
-        results = self._read(things, "read", part, at, expects)
+        results = self._read(things, "read", delta_share, at, expects)
         self._record_findings(things, results, at)
         return results
 
@@ -151,13 +131,13 @@ class Acts:
     ) -> list[Any]:
         count = 0
 
-        def parts(batch: Batch) -> list[Answer]:
+        def parts(batch: QuestionBatch) -> list[Answer]:
             nonlocal count
             count += len(batch)
             first = count - len(batch) + 1
             return self._session.read_parts(batch, at, kind=kind, share=share, expects=expects, first=first)
 
-        return lockstep(things, parts, self._declared)
+        return self._together(things, parts)
 
     def _record_findings(self, things: Sequence[Any], results: Sequence[Any], at: AskedBy) -> None:
         for thing, found in zip(things, results, strict=True):
@@ -173,13 +153,13 @@ class Acts:
         things = self.things(asked)
         if not things:
             raise QuestionError("best_of needs at least one question.")
-        shares = candidate_weights(weights, len(things))
+        checked_weights = candidate_weights(weights, len(things))
         self._check(things, request_id)
-        begun = ActStart("best_of", _described(things), {"weights": [str(share) for share in shares]})
+        begun = ActStart("best_of", _described(things), {"weights": [str(weight) for weight in checked_weights]})
 
         def decide() -> int:
             values = self._private_values(things)
-            return max(range(len(values)), key=lambda place: (values[place], -place))
+            return max(range(len(values)), key=lambda index: (values[index], -index))
 
         return Choice.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
 
@@ -207,11 +187,11 @@ class Acts:
         options = {"weights": [str(weight) for weight in weights], "generation": generation, "by": by}
 
         def decide() -> int:
-            values = [_no_error(criterion, place) for place in range(len(names))]
+            values = [_no_error(criterion, index) for index in range(len(names))]
             if generation:  # the champion stays unless a candidate is better
-                best = max(range(len(names) - 1), key=lambda place: (values[place], -place))
+                best = max(range(len(names) - 1), key=lambda index: (values[index], -index))
                 return best if values[best] > values[-1] else len(names) - 1
-            return max(range(len(names)), key=lambda place: (values[place], -place))
+            return max(range(len(names)), key=lambda index: (values[index], -index))
 
         return Choice.from_dict(self._session.perform(ActStart("best_of", asked, options), decide, request_id=None, who=who))
 
@@ -235,11 +215,11 @@ class Acts:
         if self._session.journal.requested_act(request_id) is not None:
             return  # it was done: what is recorded is returned, also after the last act
 
-        def tried(batch: Batch) -> list[Answer]:
+        def tried(batch: QuestionBatch) -> list[Answer]:
             return [self._as_foreseen(query) for query in batch]
 
         unsure = [thing for thing in things if not isinstance(thing, Expression | BoundedMean)]  # texts were checked
-        for result in lockstep(unsure, tried, self._declared):
+        for result in self._together(unsure, tried):
             if not isinstance(result, Answer | Finding):
                 raise QuestionError("a table has many values. Expected questions with one value each.")
 
@@ -249,12 +229,12 @@ class Acts:
             return
         batches = 0
 
-        def tried(batch: Batch) -> list[Answer]:
+        def tried(batch: QuestionBatch) -> list[Answer]:
             nonlocal batches
             batches += 1
             return [self._as_foreseen(query) for query in batch]
 
-        lockstep(things, tried, self._declared)
+        self._together(things, tried)
         if batches > 1:
             raise QuestionError(
                 "this act reads everything at once, and a statistic here takes several steps (a quantile, with unit= or "
@@ -263,49 +243,52 @@ class Acts:
 
     def _as_foreseen(self, query: Any) -> Answer:
         mechanism = self._mechanism
-        offer = mechanism.propose(query)
-        answer = mechanism.answer(offer, None)
+        proposal = mechanism.propose(query)
+        answer = mechanism.answer(proposal, None)
         return answer.as_share() if query.yes_no else answer
 
     def _private_values(self, things: Sequence[Any]) -> list[float]:
         """Values on the private rows; what has none is smaller than all others."""
 
-        def exact(batch: Batch) -> list[Answer]:
+        def exact(batch: QuestionBatch) -> list[Answer]:
             if (totals := self._linear_values(batch)) is not None:
                 return totals
-            offers = [self._mechanism.propose(query, Act("close")) for query in batch]
-            return [self._exact(offer, sums) for offer, sums in zip(offers, self._sums(offers), strict=True)]
+            proposals = [self._mechanism.propose(query, RoundAct("close")) for query in batch]
+            return [self._exact(proposal, sums) for proposal, sums in zip(proposals, self._sums(proposals), strict=True)]
 
         try:
-            results = lockstep(things, exact, self._declared)
+            results = self._together(things, exact)
         except (ArithmeticError, EverholdError, ValueError):  # as a function of private rows: nothing may be raised
             results = [None] * len(things)
         values = [float("-inf") if one is None else float(one.value) for one in results]
         return [float("-inf") if isnan(value) else value for value in values]
 
-    def _linear_values(self, batch: Batch) -> list[Answer] | None:
+    def _linear_values(self, batch: QuestionBatch) -> list[Answer] | None:
         """The means of linear questions given as text, in one scan; None where there are others."""
         if not all(isinstance(query, Expression | BoundedMean) for query in batch):
             return None
         n = self._session.size
         found = []
-        for query, sums in zip(batch, self._session.sums(batch, "mean"), strict=True):
+        for query, sums in zip(batch, self._session.scanner.sums(batch, "mean"), strict=True):
             value = sums.first / (VALUE_ONE * n)
             answer = Answer(value, value, value, False, 0, 0.0, "mean")
             found.append(answer.as_share() if query.yes_no else answer)
         return found
 
-    def _exact(self, offer: Offer, sums: Any) -> Answer:
-        place = offer.measure.value(sums)
-        scale = offer.reading.scale
+    def _exact(self, proposal: EverholdProposal, sums: Any) -> Answer:
+        place = proposal.measure.value(sums)
+        scale = proposal.forecast.scale
         value = float("nan") if place is None else float(place) if scale == "share" else float(2 * place - 1)
         low = value if place is not None else (0.0 if scale == "share" else -1.0)
         answer = Answer(value, low, value if place is not None else 1.0, False, 0, 0.0, scale)
-        return answer.as_share() if offer.query is not None and offer.query.yes_no else answer
+        return answer.as_share() if proposal.query is not None and proposal.query.yes_no else answer
 
-    def _sums(self, offers: Sequence[Offer]) -> list[Any]:
-        known = self._session.sums_needed(offers)
-        return [self._session.sums(self._mechanism.needs(offer), offer.reading.scale, None, known) for offer in offers]
+    def _sums(self, proposals: Sequence[EverholdProposal]) -> list[Any]:
+        known = self._session.recorder.sums_needed(proposals)
+        return [
+            self._session.scanner.sums(self._mechanism.needs(proposal), proposal.forecast.scale, None, known)
+            for proposal in proposals
+        ]
 
     # verdicts ------------------------------------------------------------------------------------------------------
 
@@ -322,7 +305,7 @@ class Acts:
 
         `wanted`: low, high and given, for two texts.
         """
-        part = as_share(share)
+        delta_share = checked_delta_share(share)
         texts = isinstance(first, str) and isinstance(second, str)
         if not texts and any(value is not None for value in wanted.values()):
             raise QuestionError("low, high and given are for two questions given as text. Leave them out.")
@@ -336,15 +319,15 @@ class Acts:
             things = self.things([first, second])
         if (pair := self._pair(things, given)) is not None:
             options: dict[str, Any] = {"method": "mcnemar", "parts": 2, "sides": 1}
-            decide = self._mcnemar(pair, part)
+            decide = self._mcnemar(pair, delta_share)
         else:
             known = self._session.journal.requested_act(request_id)  # what is recorded is returned, also after the last act
             if known is None:
                 self.require_one_batch(things)
             parts = self._count(things) if known is None else known.begun.options.get("parts", 0)
             options = {"method": "intervals", "parts": parts, "sides": 2}
-            decide = self._by_intervals(things, Act("close", parts=parts, share=part))
-        options["share"] = None if part is None else str(part)
+            decide = self._by_intervals(things, RoundAct("close", parts=parts, share=delta_share))
+        options["share"] = None if delta_share is None else str(delta_share)
         options["given"] = wanted.get("given")
         begun = ActStart("compare", _described(things), options)
         return Judgement.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
@@ -356,7 +339,7 @@ class Acts:
             _described([difference]),
             {"method": "intervals", "parts": 1, "sides": 2, "share": None, "given": None},
         )
-        decide = self._by_intervals([self._session.query(difference)], Act("close"))
+        decide = self._by_intervals([self._session.query(difference)], RoundAct("close"))
         return Judgement.from_dict(self._session.perform(begun, decide, request_id=request_id, who=None))
 
     def _pair(self, things: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
@@ -369,7 +352,7 @@ class Acts:
             wanted = ((one.tree,), (other.tree,), (one.tree, other.tree))
             first, second, third = (question_of(conjunction(*trees, *group)) for trees in wanted)
             return first, second, third
-        if any(self._mechanism.propose(thing).reading.scale != "share" for thing in (one, other)):
+        if any(self._mechanism.propose(thing).forecast.scale != "share" for thing in (one, other)):
             return None
         if isinstance(one, Values) and isinstance(other, Values):
             for given_ in (one, other):  # what is wrong with given values is reported, and they are as long as the rows
@@ -394,7 +377,7 @@ class Acts:
 
         def decide() -> str:
             nats = self._mechanism.budget.claim_price(share, parts=2, sides=1)
-            a, b, both = (count_of(one, n) for one in session.sums(pair, "share"))
+            a, b, both = (count_of(one, n) for one in session.scanner.sums(pair, "share"))
             if mcnemar_refutes(max(a - both - known, 0), b - both, nats):
                 return "first"
             return "second" if mcnemar_refutes(max(b - both - known, 0), a - both, nats) else "neither"
@@ -404,30 +387,30 @@ class Acts:
     def _count(self, things: Sequence[Any]) -> int:
         count = 0
 
-        def tried(batch: Batch) -> list[Answer]:
+        def tried(batch: QuestionBatch) -> list[Answer]:
             nonlocal count
             count += len(batch)
             return [self._as_foreseen(query) for query in batch]
 
-        for result in lockstep(things, tried, self._declared):
+        for result in self._together(things, tried):
             if not isinstance(result, Answer | Finding):
                 raise QuestionError("a table has many values. Expected two questions with one value each.")
         return count
 
-    def _by_intervals(self, things: Sequence[Any], act: Act) -> Callable[[], str]:
+    def _by_intervals(self, things: Sequence[Any], act: RoundAct) -> Callable[[], str]:
         """Certain where the private intervals of both, at the price of the claim, do not meet."""
 
         def decide() -> str:
-            def private(batch: Batch) -> list[Answer]:
-                offers = [self._mechanism.propose(query, act) for query in batch]
+            def private(batch: QuestionBatch) -> list[Answer]:
+                proposals = [self._mechanism.propose(query, act) for query in batch]
                 found = []
-                for offer, sums in zip(offers, self._sums(offers), strict=True):
-                    answer = self._mechanism.answer(offer, self._mechanism.decide(offer, sums))
-                    found.append(answer.as_share() if offer.query is not None and offer.query.yes_no else answer)
+                for proposal, sums in zip(proposals, self._sums(proposals), strict=True):
+                    answer = self._mechanism.answer(proposal, self._mechanism.decide(proposal, sums))
+                    found.append(answer.as_share() if proposal.query is not None and proposal.query.yes_no else answer)
                 return found
 
             try:
-                results = lockstep(things, private, self._declared)
+                results = self._together(things, private)
             except (ArithmeticError, EverholdError, ValueError):
                 return "neither"
             if len(results) == 1:
@@ -442,10 +425,12 @@ class Acts:
 
     def certify(self, number: int, share: object, request_id: str | None, who: str | None) -> Answer:
         """An earlier answer with an interval at the price of a claim now."""
-        session, part = self._session, as_share(share)
+        session, delta_share = self._session, checked_delta_share(share)
         if session.journal.requested_act(request_id) is None:  # what is recorded is returned
-            self.require_narrower(number, part)
-        begun = ActStart("certify", ({"kind": "round", "round": number},), {"share": None if part is None else str(part)})
+            self.require_narrower(number, delta_share)
+        begun = ActStart(
+            "certify", ({"kind": "round", "round": number},), {"share": None if delta_share is None else str(delta_share)}
+        )
         return Answer.from_dict(session.perform(begun, lambda: None, request_id=request_id, who=who))
 
     def require_narrower(self, number: int, share: Fraction | None) -> None:
@@ -469,14 +454,14 @@ def candidate_weights(given: Sequence[float] | None, count: int) -> list[Fractio
         raise SettingError(f"weights has {len(given)} entries for {count} candidates. Expected one positive number each.")
     total = sum(Fraction(one) for one in given)
     floor_ = Fraction(1, 8 * count)
-    shares = [Fraction(7, 8) * Fraction(one) / total + floor_ for one in given]
-    return [Fraction(int(share * 2**32), 2**32) for share in shares]
+    weights = [Fraction(7, 8) * Fraction(one) / total + floor_ for one in given]
+    return [Fraction(int(weight * 2**32), 2**32) for weight in weights]
 
 
-def _no_error(criterion: Callable[[int], float], place: int) -> float:
+def _no_error(criterion: Callable[[int], float], index: int) -> float:
     """A private value; nothing in the private rows may raise."""
     try:
-        value = float(criterion(place))
+        value = float(criterion(index))
     except Exception:
         return float("-inf")
     return float("-inf") if isnan(value) else value

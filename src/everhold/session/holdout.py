@@ -1,4 +1,8 @@
-"""The front door: every question, from wherever it comes, enters at `Holdout.ask`."""
+"""The front door: a holdout's acts, for every interface.
+
+Every question and every act, from wherever it comes, passes one of two methods: a round `Recorder.decide`, any other act
+`Recorder.perform`.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.rehearsal import Rehearsal, as_answer
 from everhold.statistics.shortcuts import shortcut
 from everhold.statistics.spread import Correlation, Variance
-from everhold.statistics.statistic import Batch, Statistic, run
+from everhold.statistics.statistic import QuestionBatch, Statistic, run
 from everhold.statistics.tables import Histogram, Table
 
 if TYPE_CHECKING:
@@ -196,7 +200,7 @@ class Holdout:
 
     def pause(self) -> None:
         """Let another process ask a durable study, without forgetting anything here; `resume` goes on."""
-        self.session.pause()
+        self.session.recorder.pause()
 
     def resume(self) -> None:
         """Ask again after `pause`: what other processes recorded meanwhile is taken over, and nothing is read twice.
@@ -204,7 +208,7 @@ class Holdout:
         Raises:
             LedgerBusy: another process is asking.
         """
-        self.session.resume()
+        self.session.recorder.resume()
 
     def __enter__(self) -> Holdout:
         return self
@@ -254,7 +258,7 @@ class Holdout:
     @property
     def budget(self) -> Budget:
         """What has been disclosed so far, and what of the failure probability has been spent."""
-        return self.session.acting_mechanism().budget
+        return self.session.recorder.acting_mechanism().budget
 
     @property
     def journal(self) -> Journal:
@@ -354,7 +358,7 @@ class Holdout:
         count = 0
         paid: list[Answer] = []
 
-        def parts(batch: Batch) -> list[Answer]:
+        def parts(batch: QuestionBatch) -> list[Answer]:
             nonlocal count
             count += len(batch)
             first = count - len(batch) + 1

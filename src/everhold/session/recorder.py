@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal
 from weakref import ref
 
 from everhold.errors import EverholdError, LedgerError, QuestionError, RequestConflict
+from everhold.ledger.act_prices import act_result, is_last, price_act
 from everhold.ledger.codec import (
     ActEndEntry,
     ActStartEntry,
@@ -27,8 +28,8 @@ from everhold.ledger.codec import (
     read_entry,
 )
 from everhold.ledger.rounds import ActEnd, ActStart, RecordedAct, RecordedFinding, Round, to_record
-from everhold.ledger.walk import act_result, is_last, price_act, propose, walk
-from everhold.queries.act import Act
+from everhold.ledger.walk import walk
+from everhold.queries.act import RoundAct
 from everhold.queries.protocol import NOTHING, ActingMechanism, P
 from everhold.session.names import identity
 
@@ -46,15 +47,15 @@ __all__ = ["PlannedReading", "Recorder"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecidedRound(Generic[P]):
-    """A round whose cell is known and which is not yet recorded."""
+    """A round whose outcome is known and which is not yet recorded."""
 
     query: Query
     proposal: P
-    cell: Outcome
+    outcome: Outcome
     identity: str | None
     answer: Answer
     at: AskedBy
-    act: Act
+    act: RoundAct
     learnt: int
 
 
@@ -63,7 +64,7 @@ class PlannedReading:
     """One reading of a batch: fixed and announced before the first of them is made."""
 
     query: Query
-    act: Act
+    act: RoundAct
     at: AskedBy
 
 
@@ -156,7 +157,7 @@ class Recorder(Generic[P]):
             return
         while self._readings:  # some of the batch was read: the rest ends without a value
             part = self._readings[0]
-            proposal = propose(self.mechanism, part.query, part.act)
+            proposal = self.mechanism.propose(part.query, part.act)
             answer = self.mechanism.answer(proposal, NOTHING)
             answer = answer.as_share() if part.query.yes_no else answer
             named = identity(self.mechanism, part.query, proposal)
@@ -168,37 +169,37 @@ class Recorder(Generic[P]):
 
     # rounds --------------------------------------------------------------------------------------------------------------
 
-    def decide(self, query: Query, proposal: P, at: AskedBy, act: Act, known: SumsByName) -> Answer:
+    def decide(self, query: Query, proposal: P, at: AskedBy, act: RoundAct, known: SumsByName) -> Answer:
         """Read the private sums that a proposal needs, and end the round."""
         mechanism = self.mechanism
         named = identity(mechanism, query, proposal)
-        sums = self._scanner.sums(mechanism.needs(proposal), proposal.reading.scale, mechanism.part(proposal), known)
-        cell = mechanism.decide(proposal, sums)
+        sums = self._scanner.sums(mechanism.needs(proposal), proposal.forecast.scale, mechanism.rows_read(proposal), known)
+        outcome = mechanism.decide(proposal, sums)
         # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
-        answer = mechanism.answer(proposal, cell)
+        answer = mechanism.answer(proposal, outcome)
         answer = answer.as_share() if query.yes_no else answer
-        self._decided = DecidedRound(query, proposal, cell, named, answer, at, act, len(mechanism.fit))
+        self._decided = DecidedRound(query, proposal, outcome, named, answer, at, act, len(mechanism.fit))
         return self._finish_round(self._decided)
 
     def _finish_round(self, decided: DecidedRound[P]) -> Answer:
         """End the decided round: learn, record, and only then return. Ends it later if it is interrupted on the way."""
-        query, proposal, cell = decided.query, decided.proposal, decided.cell
+        query, proposal, outcome = decided.query, decided.proposal, decided.outcome
         if self.mechanism.rounds < proposal.round:
-            self.mechanism.absorb(proposal, cell)
+            self.mechanism.absorb(proposal, outcome)
         if len(self.journal) < proposal.round:
             fit = self.mechanism.fit if len(self.mechanism.fit) > decided.learnt else None
-            kept = to_record(query, proposal, surprise=cell is not None, whole=self.mechanism.fresh)
+            kept = to_record(query, proposal, surprise=outcome is not None, whole=self.mechanism.fresh)
             done = Round(
                 decided.answer,
-                cell,
+                outcome,
                 fit,
-                proposal.reading,
+                proposal.forecast,
                 kept,
                 query.name,
                 decided.identity,
                 decided.act,
-                self.mechanism.cost(proposal, cell),
-                self.mechanism.counts(proposal, cell),
+                self.mechanism.cost(proposal, outcome),
+                self.mechanism.counts(proposal, outcome),
             )
             self.journal.commit(done, decided.at)
         elif self.journal[proposal.round].answer is not decided.answer:
@@ -219,7 +220,7 @@ class Recorder(Generic[P]):
         """Read the parts of a batch that are left, and make all of them durable together."""
         while self._readings:
             part = self._readings[0]
-            self.decide(part.query, propose(self.mechanism, part.query, part.act), part.at, part.act, known)
+            self.decide(part.query, self.mechanism.propose(part.query, part.act), part.at, part.act, known)
             self._readings = self._readings[1:]
         self.journal.flush()
 
@@ -307,10 +308,10 @@ class Recorder(Generic[P]):
         self._readings = [
             PlannedReading(
                 query,
-                Act(kind, len(queries), place + 1, share, expects[place]),
-                AskedBy(at.time, at.who, requests[place]),
+                RoundAct(kind, len(queries), index + 1, share, expects[index]),
+                AskedBy(at.time, at.who, requests[index]),
             )
-            for place, query in enumerate(queries)
+            for index, query in enumerate(queries)
         ]
         self._read_rest({})
 
@@ -368,5 +369,5 @@ class Recorder(Generic[P]):
                     yield entry.round
 
         for past, found in walk(self.mechanism, record(), every=False):
-            if found is not None and found.proposal.reading != past.reading:
+            if found is not None and found.proposal.forecast != past.forecast:
                 raise LedgerError(f"round {past.number} of {where} does not replay: audit it.")

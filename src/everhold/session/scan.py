@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.errors import QuestionError
 from everhold.queries.expression import BoundedMean, Expression
 from everhold.queries.expression.groups import GROUPED, QuantileOf
-from everhold.queries.expression.program import Batch, Columns, TooSlow
+from everhold.queries.expression.program import Columns, CompiledBatch, TooSlow
 from everhold.queries.expression.question import Evaluated, size_of_query
 
 if TYPE_CHECKING:
@@ -49,14 +49,16 @@ class Scanner:
             ready |= {query.name: query for query in self.evaluate(texts, None)}
         return ready, sums
 
-    def sums(self, needs: Sequence[Query], scale: Scale, part: Any = None, known: SumsByName | None = None) -> list[Sums]:
+    def sums(
+        self, needs: Sequence[Query], scale: Scale, rows_read: Any = None, known: SumsByName | None = None
+    ) -> list[Sums]:
         """The private sums of linear questions: texts in one scan, where they are not known yet."""
-        known = {} if known is None or part is not None else known
-        if part is not None or not all(need.text for need in needs):
-            return [self.sample.sums(need, scale, part) for need in needs]
+        known = {} if known is None or rows_read is not None else known
+        if rows_read is not None or not all(need.text for need in needs):
+            return [self.sample.sums(need, scale, rows_read) for need in needs]
         missing = [need for need in needs if need.name not in known]
         if len(missing) < 2:
-            return [known[need.name] if need.name in known else self.sample.sums(need, scale, part) for need in needs]
+            return [known[need.name] if need.name in known else self.sample.sums(need, scale, rows_read) for need in needs]
         found = dict(zip((need.name for need in missing), self.sample.sums_of(missing), strict=True))
         return [known[need.name] if need.name in known else found[need.name] for need in needs]
 
@@ -70,7 +72,7 @@ class Scanner:
         rows = self.public_rows
         if rows is None:
             raise QuestionError("there are no fixed public rows.")
-        values = Batch(texts, Columns(rows)).values(rows.row_count, until=until)
+        values = CompiledBatch(texts, Columns(rows)).values(rows.row_count, until=until)
         return [
             Evaluated.from_scan(query, found, rows.row_count, rows.units) for query, found in zip(texts, values, strict=True)
         ]

@@ -21,13 +21,12 @@ from everhold.ledger.codec import (
 from everhold.ledger.journal import Journal
 from everhold.ledger.replay import Analyst, replay
 from everhold.ledger.rounds import ActStart, RecordedFinding
-from everhold.ledger.walk import propose
-from everhold.queries.act import ASK, READ, Act
+from everhold.queries.act import ASK, READ, RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.expression import expression
 from everhold.queries.expression.groups import GROUPED
 from everhold.queries.expression.question import without_values
-from everhold.queries.protocol import ActingMechanism, P
+from everhold.queries.protocol import P
 from everhold.queries.query import as_query
 from everhold.session.names import (
     require_batch,
@@ -44,12 +43,10 @@ from everhold.statistics import is_statistic
 if TYPE_CHECKING:
     from everhold.data.sample import Sample
     from everhold.data.table import Table
-    from everhold.ledger.codec import AnyEntry
     from everhold.ledger.store import Store
     from everhold.queries.answer import Preview
     from everhold.queries.expression.parser import Words
     from everhold.queries.expression.tree import Kind
-    from everhold.queries.grid import Scale, Sums
     from everhold.queries.protocol import Mechanism, Outcome
     from everhold.queries.query import Query
     from everhold.queries.request import Request
@@ -87,6 +84,8 @@ class Session(Generic[P]):
         mechanism: as it stands now.
         who: a name that is recorded with the following questions, unless they carry one of their own.
         when: the time that is recorded with the following acts; the moment itself where it is None.
+        scanner: evaluates questions on both sides.
+        recorder: turns, charges and the record; also a study's life: pausing, resuming, restoring.
     """
 
     def __init__(
@@ -107,8 +106,8 @@ class Session(Generic[P]):
         self.when: str | None = None
         self._kinds = dict(sample.kinds if kinds is None else kinds)
         self._words = dict(words or {})
-        self._scanner = Scanner(sample, public_rows)
-        self._recorder = Recorder(self.mechanism, Journal() if journal is None else journal, self._scanner, self._kinds)
+        self.scanner = Scanner(sample, public_rows)
+        self.recorder = Recorder(self.mechanism, Journal() if journal is None else journal, self.scanner, self._kinds)
 
     # where it stands -----------------------------------------------------------------------------------------------
 
@@ -137,7 +136,7 @@ class Session(Generic[P]):
 
     @property
     def _journal(self) -> Journal:
-        return self._recorder.journal
+        return self.recorder.journal
 
     @property
     def journal(self) -> Journal:
@@ -159,13 +158,13 @@ class Session(Generic[P]):
     @property
     def broken(self) -> bool:
         """Whether a record could not be written, so that nothing more is returned until the study is opened again."""
-        return self._recorder.broken
+        return self.recorder.broken
 
     @property
     def usable(self) -> bool:
         """Whether it can be asked: in the process that opened it, neither broken nor closed."""
         store = self.store
-        return self._recorder.in_own_process and (store is None or not (store.broken or store.closed))
+        return self.recorder.in_own_process and (store is None or not (store.broken or store.closed))
 
     def _require_sound(self) -> None:
         """A round that was decided and not recorded must not show, not even as a number."""
@@ -208,8 +207,8 @@ class Session(Generic[P]):
         """Answer one question: text, a callable over columns, or `eh.Values`. `Holdout.ask` says more."""
         query = self.query(question, name)
         at = self.asked_by(request_id, who)
-        act = ASK if expect is None else Act(expect=require_expect(expect))
-        with self._recorder.turn():
+        act = ASK if expect is None else RoundAct(expect=require_expect(expect))
+        with self.recorder.turn():
             found = self._answers([(query, at)], act=act)[0]
             if isinstance(found, EverholdError):
                 raise found
@@ -235,7 +234,7 @@ class Session(Generic[P]):
             raise QuestionError("ask_many takes a list of questions; for a single one there is ask.")
         queries = [self.query(question) for question in questions]
         requests = _part_ids(request_id, first, len(queries))
-        with self._recorder.turn():
+        with self.recorder.turn():
             queries = [self._checked(query) for query in queries]
             require_batch(self.mechanism, self._journal, queries, requests)
             asked = [(query, AskedBy(time or now(), who, one)) for query, one in zip(queries, requests, strict=True)]
@@ -256,7 +255,7 @@ class Session(Generic[P]):
         if self.mechanism.fresh or not query.repeatable:
             proposal = self.mechanism.propose(query)
             if not query.repeatable:
-                self.sample.sums(query, proposal.reading.scale)
+                self.sample.sums(query, proposal.forecast.scale)
         return query
 
     def ask_each(self, requests: Sequence[Request]) -> list[Answer | EverholdError]:
@@ -266,7 +265,7 @@ class Session(Generic[P]):
         is raised: then nobody gets an answer.
         """
         asked = [self._requested(request) for request in requests]
-        with self._recorder.turn():
+        with self.recorder.turn():
             answers = self._answers([one for one in asked if not isinstance(one, EverholdError)])
             self._journal.flush()
         following = iter(answers)
@@ -280,7 +279,7 @@ class Session(Generic[P]):
             return error
 
     def _answers(
-        self, asked: Sequence[tuple[Query, AskedBy]], *, stop: bool = False, act: Act = ASK
+        self, asked: Sequence[tuple[Query, AskedBy]], *, stop: bool = False, act: RoundAct = ASK
     ) -> list[Answer | EverholdError]:
         """Answers in order, for a turn, without flushing; a refusal stands in its place, and may be the last."""
         found: list[Answer | EverholdError] = []
@@ -292,7 +291,7 @@ class Session(Generic[P]):
                 try:
                     found.append(self._answer(evaluated.get(name, query), at, sums, act))
                 except (QuestionError, RequestConflict, PrecisionExhausted) as refusal:
-                    if self._recorder.has_decided:  # the private sum was seen: this cannot be reported as a refusal
+                    if self.recorder.has_decided:  # the private sum was seen: this cannot be reported as a refusal
                         raise
                     found.append(refusal)
                     if stop:
@@ -301,13 +300,13 @@ class Session(Generic[P]):
 
     def _scan(self, queries: Sequence[Query]) -> tuple[dict[str | None, Query], SumsByName]:
         """The batch's text questions that are new, evaluated on both sides at once; by name."""
-        if getattr(self.mechanism, "closed", False):
+        if self.mechanism.closed:
             return {}, {}
-        return self._scanner.scan(
+        return self.scanner.scan(
             {query.name: query for query in queries if query.text and self._journal.named(query.name) is None}
         )
 
-    def _answer(self, query: Query, at: AskedBy, known: SumsByName, act: Act = ASK) -> Answer:
+    def _answer(self, query: Query, at: AskedBy, known: SumsByName, act: RoundAct = ASK) -> Answer:
         """Answer one query without flushing. `known`: private sums that a scan of the batch already computed."""
         mechanism = self.mechanism
         if (earlier := self._journal.requested(at.request)) is not None:
@@ -318,32 +317,8 @@ class Session(Generic[P]):
             require_same(mechanism, query, earlier)
             self._journal.repeat(earlier.number, at)
             return earlier.answer
-        proposal = propose(mechanism, query, act)
-        return self._recorder.decide(query, proposal, at, act, known)
-
-    # on both sides -------------------------------------------------------------------------------------------------
-
-    def sums(self, needs: Sequence[Query], scale: Scale, part: Any = None, known: SumsByName | None = None) -> list[Sums]:
-        """The private sums of linear questions: texts in one scan, where they are not known yet."""
-        return self._scanner.sums(needs, scale, part, known)
-
-    def sums_needed(self, proposals: Sequence[P]) -> SumsByName:
-        """The private sums of all text questions that several proposals need, in one scan."""
-        return self._recorder.sums_needed(proposals)
-
-    def prepare(self, queries: Sequence[Query], *, seconds: float) -> list[Query]:
-        """Text questions with their values on the public rows, so that asking them is quick. Any thread may call it.
-
-        Small questions are returned as they are. No private row is read.
-
-        Raises:
-            QuestionError: it takes longer than so many seconds.
-        """
-        return self._scanner.prepare(queries, seconds=seconds)
-
-    def is_light(self, queries: Sequence[Query]) -> bool:
-        """Whether questions are so small together that they need not be prepared: by sizes and the number of public rows."""
-        return self._scanner.is_light(queries)
+        proposal = mechanism.propose(query, act)
+        return self.recorder.decide(query, proposal, at, act, known)
 
     # readings ------------------------------------------------------------------------------------------------------
 
@@ -365,8 +340,8 @@ class Session(Generic[P]):
         guesses = [None] * len(queries) if expects is None else [require_expect(one) for one in expects]
         ids = _part_ids(at.request, first, len(queries))
         ats = [AskedBy(at.time, at.who, one) for one in ids]
-        with self._recorder.turn():
-            mechanism = self.acting_mechanism()
+        with self.recorder.turn():
+            mechanism = self.recorder.acting_mechanism()
             require_batch(self.mechanism, self._journal, queries, ids)
             for one in ids:
                 if (earlier := self._journal.requested(one)) is not None and earlier.act.kind == "ask":
@@ -379,28 +354,28 @@ class Session(Generic[P]):
             if wanted:
                 parts = [
                     PlannedReading(
-                        self.mechanism.prepare(queries[place]),
-                        Act(kind, len(wanted), number, share, guesses[place]),
-                        ats[place],
+                        self.mechanism.prepare(queries[index]),
+                        RoundAct(kind, len(wanted), number, share, guesses[index]),
+                        ats[index],
                     )
-                    for number, place in enumerate(wanted, 1)
+                    for number, index in enumerate(wanted, 1)
                 ]
-                offers = [mechanism.propose(part.query, replace(part.act, place=1)) for part in parts]
-                for part, offer in zip(parts, offers, strict=True):
+                proposals = [mechanism.propose(part.query, replace(part.act, place=1)) for part in parts]
+                for part, proposal in zip(parts, proposals, strict=True):
                     if not part.query.text and not part.query.repeatable:  # what is wrong with given values is reported
-                        self.sample.sums(part.query, offer.reading.scale)
+                        self.sample.sums(part.query, proposal.forecast.scale)
                 options = {
                     "share": None if share is None else str(share),
                     "expect": [part.act.expect for part in parts],
                     "requests": [part.at.request for part in parts],
                 }
                 asked = tuple(question_to_dict(without_values(part.query)) for part in parts)
-                made = {place: len(self._journal) + number for number, place in enumerate(wanted, 1)}
-                self._recorder.read_batch(ActStart(kind, asked, options), at, parts, offers)
+                made = {index: len(self._journal) + number for number, index in enumerate(wanted, 1)}
+                self.recorder.read_batch(ActStart(kind, asked, options), at, parts, proposals)
             answers: list[Answer] = []
-            for place, asked_by in enumerate(ats):
-                past = self._journal[made[place]] if place in made else self._journal.requested(asked_by.request)
-                past = past or self._journal.read_as(queries[place].name)
+            for index, asked_by in enumerate(ats):
+                past = self._journal[made[index]] if index in made else self._journal.requested(asked_by.request)
+                past = past or self._journal.read_as(queries[index].name)
                 if past is None:
                     raise LedgerError("a reading is not where it was recorded. Open the study again.")
                 self._journal.repeat(past.number, asked_by)
@@ -409,24 +384,20 @@ class Session(Generic[P]):
             return answers
 
     def _unread(self, queries: Sequence[Query], ats: Sequence[AskedBy], kind: str) -> list[int]:
-        """The places of questions that have to be read now: each once, and none that was read before."""
+        """The indices of questions that have to be read now: each once, and none that was read before."""
         seen: set[str] = set()
         found: list[int] = []
-        for place, (query, at) in enumerate(zip(queries, ats, strict=True)):
+        for index, (query, at) in enumerate(zip(queries, ats, strict=True)):
             earlier = self._journal.read_as(query.name)
             if earlier is not None:
                 require_same(self.mechanism, query, earlier)
             done = earlier is not None and (kind == "read" or earlier.act.kind == "close")
             if done or self._journal.requested(at.request) is not None or query.name in seen:
                 continue
-            found.append(place)
+            found.append(index)
             if query.name is not None:
                 seen.add(query.name)
         return found
-
-    def acting_mechanism(self) -> ActingMechanism:
-        """The mechanism, for acts beyond asks."""
-        return self._recorder.acting_mechanism()
 
     # acts that are not made of rounds ------------------------------------------------------------------------------
 
@@ -439,67 +410,41 @@ class Session(Generic[P]):
         who: str | None,
     ) -> dict[str, Any]:
         """Do an act, and return what it discloses when that is recorded. `Recorder.perform` says more."""
-        return self._recorder.perform(start, self.asked_by(request_id, who), decide)
+        return self.recorder.perform(start, self.asked_by(request_id, who), decide)
 
     def record_finding(self, wanted: Statistic[Any], found: Any, at: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
         if not isinstance(found, Answer):
-            self._recorder.note_finding(RecordedFinding.of(wanted, found), at)
-
-    # a study's life ------------------------------------------------------------------------------------------------
-
-    def make_durable(self, journal: Journal) -> None:
-        """Record in this journal from now on. Only before the first question."""
-        self._recorder.make_durable(journal)
-
-    def restore(self, entries: Iterable[AnyEntry], where: object) -> None:
-        """Take over what is recorded. Quiet asks only count; what disclosed something teaches what it taught then."""
-        self._recorder.restore(entries, where)
-
-    def finish_pending(self) -> None:
-        """End an act that was interrupted: what began is read, where its questions are text, and charged in any case."""
-        self._recorder.finish_pending()
-
-    def pause(self) -> None:
-        """Let another process ask; this one goes on after `resume`. Without a file there is nothing to do."""
-        self._recorder.pause()
-
-    def resume(self) -> None:
-        """Ask again here, after taking over what other processes have recorded meanwhile.
-
-        Raises:
-            LedgerBusy: another process is asking.
-        """
-        self._recorder.resume()
+            self.recorder.note_finding(RecordedFinding.of(wanted, found), at)
 
     # the public side, and the past ---------------------------------------------------------------------------------
 
-    def try_out(self, question: object, *, read: Act = READ) -> Preview:
+    def try_out(self, question: object, *, read: RoundAct = READ) -> Preview:
         """What the public side alone says of a question: costs nothing, reads no private row, shows errors in full.
 
         `read`: how it would be read.
         """
-        with self._recorder.turn():
+        with self.recorder.turn():
             query = self.query(question)
             plain = read == READ
-            preview = self.mechanism.preview(query) if plain else self.acting_mechanism().preview(query, read=read)
+            preview = self.mechanism.preview(query) if plain else self.recorder.acting_mechanism().preview(query, read=read)
             return preview.as_share() if query.yes_no else preview
 
     def audit(self) -> Audit:
         """Replay the record in memory without the private rows, bit for bit."""
-        with self._recorder.turn():
+        with self.recorder.turn():
             return audit(self.first_state(), self._journal.in_order())
 
     def replay(self, questions: Analyst | Iterable[object]) -> list[Answer]:
         """Every answer again from the transcript, the coins and the questions (or the analyst's program), without data."""
-        with self._recorder.turn():
+        with self.recorder.turn():
             if self._journal.acts or any(past.act != ASK for past in self._journal):
                 raise QuestionError(
                     "replay takes the questions of a session of plain asks, and this one has other acts. Expected "
                     "holdout.audit(), which replays every act from the record."
                 )
-            readings = [record.reading for record in self._journal]
-            return replay(self.first_state(), self.transcript, questions, readings=readings, read=self.query)
+            forecasts = [record.forecast for record in self._journal]
+            return replay(self.first_state(), self.transcript, questions, forecasts=forecasts, read=self.query)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise LedgerError("a holdout cannot be copied or pickled: two records for the same rows would void the guarantee.")

@@ -23,7 +23,7 @@ from everhold.session.public import PublicSide, build_mechanism
 from everhold.session.session import Session
 
 if TYPE_CHECKING:
-    from everhold.mechanism.everhold import Offer
+    from everhold.mechanism.everhold import EverholdProposal
     from everhold.session.settings import Settings
 
 __all__ = ["Setup", "new_setup"]
@@ -42,7 +42,7 @@ class Setup:
         split: the public fraction, where the reference was split off the private table.
     """
 
-    session: Session[Offer]
+    session: Session[EverholdProposal]
     public: PublicSide
     settings: Settings
     prior: Prior

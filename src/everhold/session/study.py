@@ -11,7 +11,7 @@ from everhold.data.sample import EngineName, Sample
 from everhold.data.source import as_source
 from everhold.errors import DataError, EverholdError, LedgerError, QuestionError
 from everhold.ledger.audit import Audit, audit
-from everhold.ledger.codec import ActEndEntry, ActStartEntry, Entry, FindingEntry, Repeat, question_to_dict, read_entry
+from everhold.ledger.codec import ActEndEntry, ActStartEntry, FindingEntry, Repeat, RoundEntry, question_to_dict, read_entry
 from everhold.ledger.journal import Journal
 from everhold.ledger.rounds import ActStart, RecordedAct, RecordedFinding, Round
 from everhold.ledger.sqlite_format import check_pages
@@ -28,19 +28,19 @@ from everhold.session.settings import Settings
 from everhold.session.setup import Setup
 from everhold.statistics import statistic
 from everhold.statistics.declared import DeclaredColumns
-from everhold.statistics.statistic import Batch, run
+from everhold.statistics.statistic import QuestionBatch, run
 from everhold.version import VERSION
 
 __all__ = ["audit_study", "create_study", "open_study", "rehearse_study", "require_new"]
 
 
-def require_new(place: Path) -> None:
+def require_new(path: Path) -> None:
     """Refuse to write over a study."""
-    if place.exists():
-        raise LedgerError(f"{place} exists already. Open it with Holdout.open, or choose another name.")
+    if path.exists():
+        raise LedgerError(f"{path} exists already. Open it with Holdout.open, or choose another name.")
 
 
-def create_study(place: Path, setup: Setup, data: object) -> None:
+def create_study(path: Path, setup: Setup, data: object) -> None:
     """Write a new study's file and key, and record the session in it from now on."""
     public, sample = setup.public, setup.session.sample
     if public.pool is None:
@@ -62,26 +62,26 @@ def create_study(place: Path, setup: Setup, data: object) -> None:
         version=VERSION,
         binding=sample.binding,
     )
-    setup.session.make_durable(Journal(Store.create(place, study.record(), before=lambda: secret.save(place))))
+    setup.session.recorder.make_durable(Journal(Store.create(path, study.record(), before=lambda: secret.save(path))))
 
 
-def open_study(place: Path, data: object, expect_head: str | None, engine: EngineName, memory_limit: str | None) -> Setup:
+def open_study(path: Path, data: object, expect_head: str | None, engine: EngineName, memory_limit: str | None) -> Setup:
     """A study's session as its record left it, for asking."""
-    store = Store.open(place, write=True)
+    store = Store.open(path, write=True)
     try:
         study, settings, records = _begin(store, expect_head)
         sample = _bound_sample(study, settings, Secret.load(store.path), store.path, data, engine, memory_limit)
         setup = _restored(study, settings, sample, records, store, Journal(store))
-        setup.session.finish_pending()
+        setup.session.recorder.finish_pending()
         return setup
     except BaseException:
         store.close()
         raise
 
 
-def rehearse_study(place: Path) -> Setup:
+def rehearse_study(path: Path) -> Setup:
     """A study's session without its private rows: the public side can be tried, and nothing can be asked."""
-    store = Store.open(place, write=False)
+    store = Store.open(path, write=False)
     try:
         study, settings, records = _begin(store, None)
         return _restored(study, settings, Sample(study.rows), records, store, Journal())
@@ -102,7 +102,7 @@ def _restored(
     public, prior = _kept_public(study, settings)
     setup = Setup.start(sample, public, settings, prior, study.unit, study.split, journal)
     kinds = public.schema.kinds
-    setup.session.restore((read_entry(record, kinds, parse="surprises") for record in records), store.path)
+    setup.session.recorder.restore((read_entry(record, kinds, parse="surprises") for record in records), store.path)
     return setup
 
 
@@ -116,7 +116,7 @@ def _bound_sample(
     study: Study,
     settings: Settings,
     secret: Secret,
-    place: Path,
+    path: Path,
     data: object,
     engine: EngineName,
     memory_limit: str | None,
@@ -134,7 +134,7 @@ def _bound_sample(
     sample = Sample(rows, schema=study.schema, unit=study.unit, engine=engine, memory_limit=memory_limit)
     if sample.size != study.rows or sample.fingerprint(bytes.fromhex(secret.key)) != study.fingerprint:
         raise LedgerError(
-            f"these are not the rows that {place} was made for. Expected the same rows, in any order (in the same "
+            f"these are not the rows that {path} was made for. Expected the same rows, in any order (in the same "
             "order where a part of them was split off, and the same files where they are read in place); other rows "
             "need a study of their own."
         )
@@ -167,7 +167,7 @@ def _expected_records(store: Store, expect_head: str | None) -> Iterator[Record]
 
 
 def audit_study(
-    place: Path,
+    path: Path,
     *,
     expect_head: str | None = None,
     progress: Callable[[int], None] | None = None,
@@ -178,7 +178,7 @@ def audit_study(
     With `records`, only so many of them are replayed: a server shows nothing of those whose answers have not left.
     """
     try:
-        store, data = Store.snapshot(place)
+        store, data = Store.snapshot(path)
     except LedgerError as error:
         return Audit(0, 0, 0, str(error))
     try:
@@ -189,11 +189,11 @@ def audit_study(
         record = _Record(study, declared, following, progress or (lambda _: None), records)
         found = audit(mechanism, record.rounds())
         if found.ok:
-            check_pages(place, data, records=record.count, written_by=record.written_by or study.written_by)
+            check_pages(path, data, records=record.count, written_by=record.written_by or study.written_by)
     except LedgerError as error:
         return Audit(0, 0, 0, str(error))
     except (ArithmeticError, EverholdError, LookupError, RecursionError, TypeError, ValueError) as error:
-        return Audit(0, 0, 0, f"{place} cannot be read as a study ({type(error).__name__}: {error})")
+        return Audit(0, 0, 0, f"{path} cannot be read as a study ({type(error).__name__}: {error})")
     finally:
         store.close()
     return found
@@ -270,23 +270,23 @@ class _Record:
         if parts != begun.options.get("parts"):
             raise LedgerError(f"a recorded verdict was priced for {begun.options.get('parts')} intervals, not {parts}.")
 
-    def _check_announced(self, entry: Entry) -> None:
+    def _check_announced(self, entry: RoundEntry) -> None:
         """A reading is one that was announced before it was made, with the same options."""
         past, begun = entry.round, self._begun
         if begun is None or begun.kind != past.act.kind or past.act.parts != len(begun.asked):
             raise LedgerError(f"round {past.number} is a reading that was not announced.")
         share = None if past.act.share is None else str(past.act.share)
-        place = past.act.place - 1
+        index = past.act.place - 1
         asked = question_to_dict(past.question)
         try:
-            options = begun.options["share"], begun.options["expect"][place], begun.options["requests"][place]
+            options = begun.options["share"], begun.options["expect"][index], begun.options["requests"][index]
         except (KeyError, IndexError, TypeError):
             raise LedgerError("an act in the ledger has other options than it can have.") from None
         named = asked | {"name": past.name} if asked["kind"] == "values" else asked
-        if begun.asked[place] != named or options != (share, past.act.expect, entry.asked_by.request):
+        if begun.asked[index] != named or options != (share, past.act.expect, entry.asked_by.request):
             raise LedgerError(f"round {past.number} is another reading than was announced.")
 
-    def _check_request(self, entry: Entry | Repeat) -> None:
+    def _check_request(self, entry: RoundEntry | Repeat) -> None:
         request = entry.asked_by.request
         if request is not None and request in self._requests:
             raise LedgerError(f"request id {request!r} was answered twice.")
@@ -300,7 +300,7 @@ class _Record:
 
         used = dict(self._answers[number] for number in kept.rounds if number in self._answers)
 
-        def answers(batch: Batch) -> list[Answer]:
+        def answers(batch: QuestionBatch) -> list[Answer]:
             missing = [query.name for query in batch if query.name not in used]
             if missing:
                 raise LedgerError(f"a recorded {kept.statistic} rests on a question that is not there: {missing[0]}.")

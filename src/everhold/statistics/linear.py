@@ -14,7 +14,7 @@ from everhold.queries.expression.tree import Call, Node, Number
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
     from everhold.statistics.declared import DeclaredColumns, Ends
-    from everhold.statistics.statistic import Batch
+    from everhold.statistics.statistic import QuestionBatch
 
 __all__ = [
     "Part",
@@ -29,7 +29,7 @@ __all__ = [
     "together",
 ]
 
-Part = Generator["Batch", "Sequence[Answer]", tuple[float, "Ends", tuple["Answer", ...]]]
+Part = Generator["QuestionBatch", "Sequence[Answer]", tuple[float, "Ends", tuple["Answer", ...]]]
 """Steps of a number between 0 and 1: estimate, interval, parts."""
 
 
@@ -39,12 +39,12 @@ def share_steps(declared: DeclaredColumns, tree: Node, group: Node) -> Part:
     return mean_of(answers)
 
 
-def share_questions(declared: DeclaredColumns, tree: Node, group: Node) -> Batch:
+def share_questions(declared: DeclaredColumns, tree: Node, group: Node) -> QuestionBatch:
     """The questions that a share within a group is made of: one, or two where groups take two."""
     return [group_share(tree, group)] if declared.grouped else _yes_and_no(tree, group)
 
 
-def _yes_and_no(tree: Node, group: Node) -> Batch:
+def _yes_and_no(tree: Node, group: Node) -> QuestionBatch:
     return group_share(tree, group).parts
 
 
@@ -54,7 +54,7 @@ def ratio_steps(tree: Node, group: Node) -> Part:
     return _ratio(answers)
 
 
-def mean_questions(declared: DeclaredColumns, tree: Node, ends: Ends, group: Node | None) -> Batch:
+def mean_questions(declared: DeclaredColumns, tree: Node, ends: Ends, group: Node | None) -> QuestionBatch:
     """The questions that the place of a mean between the ends is made of: one, or two where groups take two."""
     if group is None and not declared.can_be_missing(tree):
         return [bounded_mean(tree, *ends)]
@@ -77,7 +77,7 @@ def mean_steps(declared: DeclaredColumns, tree: Node, ends: Ends, group: Node | 
     return mean_of(answers)
 
 
-def together(*batches: Batch) -> Generator[Batch, Sequence[Answer], list[Sequence[Answer]]]:
+def together(*batches: QuestionBatch) -> Generator[QuestionBatch, Sequence[Answer], list[Sequence[Answer]]]:
     """Several lists of questions, asked as one."""
     answers = yield [question for batch in batches for question in batch]
     found, start = [], 0

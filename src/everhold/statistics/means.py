@@ -20,7 +20,7 @@ from everhold.statistics.parameters import Condition, Given, High, Low, Number, 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
     from everhold.statistics.declared import DeclaredColumns, Ends
-    from everhold.statistics.statistic import Batch
+    from everhold.statistics.statistic import QuestionBatch
 
 __all__ = ["Compare", "Difference", "Mean", "Ratio", "Share"]
 
@@ -39,7 +39,7 @@ class Share:
     _: KW_ONLY
     given: Given = None
 
-    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Answer | Finding]:
+    def steps(self, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Answer | Finding]:
         """One question, or two."""
         asked = declared.yes_no(self.question)
         if self.given is None:
@@ -71,7 +71,7 @@ class Mean:
     high: High = None
     given: Given = None
 
-    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Finding]:
+    def steps(self, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Finding]:
         """The place of the mean within the range, then in its own units."""
         tree, ends = declared.number(self.question, self.low, self.high)
         group = None if self.given is None else declared.yes_no(self.given).tree
@@ -104,7 +104,7 @@ class Difference:
     low: Low = None
     high: High = None
 
-    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Comparison]:
+    def steps(self, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Comparison]:
         """The two groups, in one batch."""
         groups = [declared.yes_no(group).tree for group in (self.first, self.second)]
         if self.low is None and self.high is None and declared.is_yes_no(self.question):
@@ -145,7 +145,7 @@ class Compare:
     high: High = None
     given: Given = None
 
-    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Comparison]:
+    def steps(self, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Comparison]:
         """The mean of the difference."""
         group = None if self.given is None else declared.yes_no(self.given).tree
         if declared.is_yes_no(self.first) and declared.is_yes_no(self.second):
@@ -186,7 +186,7 @@ class Ratio:
     second_range: Annotated[Range, Role("range", "Range of the second", "The range of the second number.")] = None
     given: Given = None
 
-    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Finding]:
+    def steps(self, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Finding]:
         """The two means over the same rows, then the corners of their intervals."""
         named = ((self.first, self.first_range), (self.second, self.second_range))
         sides = [declared.number(text, *(ends or (None, None))) for text, ends in named]

@@ -18,7 +18,7 @@ from everhold.statistics.parameters import Given, High, Level, Low, Number
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
     from everhold.statistics.declared import DeclaredColumns, Ends
-    from everhold.statistics.statistic import Batch
+    from everhold.statistics.statistic import QuestionBatch
 
 __all__ = ["Median", "Quantile"]
 
@@ -39,7 +39,7 @@ class Median:
     high: High = None
     given: Given = None
 
-    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Finding]:
+    def steps(self, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Finding]:
         """As the quantile."""
         return Quantile(self.question, 0.5, low=self.low, high=self.high, given=self.given).steps(declared)
 
@@ -62,7 +62,7 @@ class Quantile:
     high: High = None
     given: Given = None
 
-    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Finding]:
+    def steps(self, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Finding]:
         """The estimate first, then the ends of the interval."""
         require_number(self.level, "level")
         if not 0.0 < self.level < 1.0:
@@ -120,7 +120,7 @@ class _Search:
     parts: dict[int, Answer] = field(default_factory=dict)
     known: dict[float, tuple[float, float, float]] = field(default_factory=dict)
 
-    def below(self, t: float) -> Generator[Batch, Sequence[Answer], tuple[float, float, float]]:
+    def below(self, t: float) -> Generator[QuestionBatch, Sequence[Answer], tuple[float, float, float]]:
         """The share at or below t among those that count: estimate and interval."""
         if t in self.known:
             return self.known[t]
@@ -137,7 +137,7 @@ class _Search:
             self.known[t] = value, *ends
         return self.known[t]
 
-    def run(self, passed: int) -> Generator[Batch, Sequence[Answer], tuple[float | None, float]]:
+    def run(self, passed: int) -> Generator[QuestionBatch, Sequence[Answer], tuple[float | None, float]]:
         """Halve the range: `passed` says which number has to pass. The last t that failed, and the first that passed.
 
         What lies below the range counts as its lower end, so that this end has to be tried like any other; at the upper end

@@ -21,7 +21,7 @@ from everhold.statistics.parameters import Given, High, Low, Number, Range, Role
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
     from everhold.statistics.declared import DeclaredColumns, Ends
-    from everhold.statistics.statistic import Batch
+    from everhold.statistics.statistic import QuestionBatch
 
 __all__ = ["Correlation", "Variance"]
 
@@ -39,7 +39,7 @@ class Variance:
     high: High = None
     given: Given = None
 
-    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Finding]:
+    def steps(self, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Finding]:
         """Mean and squares."""
         tree, ends = declared.number(self.question, self.low, self.high)
         group = declared.group(self.given, [tree])
@@ -71,7 +71,7 @@ class Correlation:
             if isinstance(ends := getattr(self, name), list):
                 object.__setattr__(self, name, tuple(ends))
 
-    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Finding]:
+    def steps(self, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Finding]:
         """Means and squares of both; and of their product, or of their difference where they go together.
 
         Each number is divided by about its own spread. The variance of x - y is small where x and y go together, and then
@@ -94,7 +94,7 @@ class Correlation:
 
 def _asked(
     declared: DeclaredColumns, trees: Sequence[Node], ranges: Sequence[Ends], group: Node | None, sign: int | None
-) -> Generator[Batch, Sequence[Answer], tuple[derived.Place, tuple[Answer, ...]]]:
+) -> Generator[QuestionBatch, Sequence[Answer], tuple[derived.Place, tuple[Answer, ...]]]:
     """A variance (sign None) or a correlation, in one round where that is possible; else from every mean."""
     if declared.grouped:
         answer = (yield [spread_of_means(trees, ranges, group, sign)])[0]

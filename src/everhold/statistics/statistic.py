@@ -1,4 +1,4 @@
-"""A statistic is a value that says how to ask for itself: a generator of linear questions, run by one driver.
+"""A statistic is a value that says how to ask for itself: a generator of linear questions, run by a driver.
 
 `steps` yields batches of linear questions, is sent their answers, and returns the result. Nothing in it knows who answers:
 a holdout, a rehearsal on the public side, a server's writer, or a replay.
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from everhold.queries.expression.groups import Grouped
     from everhold.statistics.declared import DeclaredColumns
 
-__all__ = ["Batch", "Statistic", "Steps", "arun", "run"]
+__all__ = ["QuestionBatch", "Statistic", "Steps", "arun", "run", "run_together"]
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
-Batch = Sequence["Expression | BoundedMean | Grouped"]
-Steps = Generator[Batch, "Sequence[Answer]", R]
+QuestionBatch = Sequence["Expression | BoundedMean | Grouped"]
+Steps = Generator[QuestionBatch, "Sequence[Answer]", R]
 
 
 class Statistic(Protocol[R_co]):
@@ -37,11 +37,11 @@ class Statistic(Protocol[R_co]):
     title: ClassVar[str]
     example: ClassVar[Mapping[str, Any]]
 
-    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], R_co]:
+    def steps(self, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], R_co]:
         """Ask for it, given the declared columns."""
 
 
-def run(steps: Steps[R], ask: Callable[[Batch], Sequence[Answer]]) -> R:
+def run(steps: Steps[R], ask: Callable[[QuestionBatch], Sequence[Answer]]) -> R:
     """Ask until the result is there. An error of `ask` is raised where the question was asked."""
     try:
         batch = next(steps)
@@ -57,7 +57,31 @@ def run(steps: Steps[R], ask: Callable[[Batch], Sequence[Answer]]) -> R:
         return result
 
 
-async def arun(steps: Steps[R], ask: Callable[[Batch], Awaitable[Sequence[Answer]]]) -> R:
+def run_together(steps: Sequence[Steps[Any]], ask: Callable[[QuestionBatch], Sequence[Answer]]) -> list[Any]:
+    """The results of several, whose questions are asked together: the first batch of all, then the second, and so on."""
+    waiting: dict[int, QuestionBatch] = {}
+    results: list[Any] = [None] * len(steps)
+
+    def go_on(index: int, move: Callable[[], QuestionBatch]) -> None:
+        try:
+            waiting[index] = move()
+        except StopIteration as done:
+            waiting.pop(index, None)
+            results[index] = done.value
+
+    for index, one in enumerate(steps):
+        go_on(index, lambda one=one: next(one))  # type: ignore[misc]
+    while waiting:
+        indices, batches = list(waiting), list(waiting.values())
+        answers = list(ask([question for batch in batches for question in batch]))
+        start = 0
+        for index, batch in zip(indices, batches, strict=True):
+            some, start = answers[start : start + len(batch)], start + len(batch)
+            go_on(index, lambda one=steps[index], some=some: one.send(some))  # type: ignore[misc]
+    return results
+
+
+async def arun(steps: Steps[R], ask: Callable[[QuestionBatch], Awaitable[Sequence[Answer]]]) -> R:
     """The same where answers are awaited."""
     try:
         batch = next(steps)

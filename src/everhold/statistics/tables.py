@@ -20,7 +20,7 @@ from everhold.statistics.parameters import Bins, Edges, Given, Role
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
     from everhold.statistics.declared import DeclaredColumns
-    from everhold.statistics.statistic import Batch
+    from everhold.statistics.statistic import QuestionBatch
 
 __all__ = ["Histogram", "Table"]
 
@@ -51,7 +51,7 @@ class Histogram:
         if isinstance(self.edges, list):  # so that it can be a key
             object.__setattr__(self, "edges", tuple(self.edges))
 
-    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Shares]:
+    def steps(self, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Shares]:
         """One question a bin."""
         sides = [_labels(declared, self.question, self.bins, self.edges)]
         shown = [one if isinstance(one, str) else f"{one:.12g}" for one in self.edges or ()]
@@ -72,7 +72,7 @@ class Table:
     bins: Bins = 5
     given: Given = None
 
-    def steps(self, declared: DeclaredColumns) -> Generator[Batch, Sequence[Answer], Shares]:
+    def steps(self, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Shares]:
         """One question a cell."""
         columns = [self.first] if self.second is None else [self.first, self.second]
         sides = [_labels(declared, column, self.bins, None) for column in columns]
@@ -81,7 +81,7 @@ class Table:
 
 def _cells(
     declared: DeclaredColumns, what: str, sides: list[Side], given: str | None
-) -> Generator[Batch, Sequence[Answer], Shares]:
+) -> Generator[QuestionBatch, Sequence[Answer], Shares]:
     if (many := prod(len(side) for side in sides)) > declared.most_cells:
         raise QuestionError(
             f"this table has {many:,} cells, each a question; {declared.most_cells:,} are allowed. Take fewer bins, or "

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.queries.expression.program import STEPS, Batch, Columns, Program
-from everhold.queries.grid import Sums
+from everhold.queries.expression.program import Columns, CompiledBatch, Program
+from everhold.queries.grid import STEPS, Sums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class MemoryEngine:
         columns = Columns(table)
         if len(questions) == 1:
             return [Program(questions[0], columns).sums(table.row_count, **self._how)]
-        return Batch(questions, columns).sums(table.row_count, **self._how)
+        return CompiledBatch(questions, columns).sums(table.row_count, **self._how)
 
     def steps(self, question: TextQuestion) -> NDArray[np.float64]:
         """The steps of each row, or of each unit."""

@@ -15,7 +15,6 @@ from everhold.errors import DataError
 from everhold.queries.expression.case import CAPITAL, SMALL
 from everhold.queries.expression.elementary import EXP, LN, LN2_HIGH, LN2_LOW, LOG2E, ROOT_HALF
 from everhold.queries.expression.evaluate import LEAST_EXPONENT, MOST_EXPONENT
-from everhold.queries.expression.program import STEPS
 from everhold.queries.expression.tree import Call, Case, Column, Kind, Logic, Node, Null, Number, Test, Text, Truth
 from everhold.queries.expression.values import (
     LARGEST,
@@ -28,7 +27,7 @@ from everhold.queries.expression.values import (
     SMALLEST,
     YES,
 )
-from everhold.queries.grid import Sums
+from everhold.queries.grid import STEPS, Sums
 
 if TYPE_CHECKING:
     from everhold.queries.expression.question import TextQuestion

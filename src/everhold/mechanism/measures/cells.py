@@ -12,7 +12,7 @@ from math import ceil, floor, inf, isqrt, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS, reading_nats, step_nats
-from everhold.mechanism.measures.measure import PLACE_ONE, Foreseen, Precision, cell_and_step
+from everhold.mechanism.measures.measure import PLACE_ONE, MeasureInputs, Precision, cell_and_step
 from everhold.queries.protocol import NOTHING, QUIET
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Cells(NamedTuple):
     spread: float
 
     @classmethod
-    def around(cls, place: Fraction, spread: float, alone: float, at: Foreseen) -> Cells:
+    def around(cls, place: Fraction, spread: float, alone: float, at: MeasureInputs) -> Cells:
         """Cells of `fine` times what the forecast may be off by, but not much wider than the private rows' own noise.
 
         Where forecasts have been off by more than that, the code expects it.
@@ -43,7 +43,7 @@ class Cells(NamedTuple):
         scale = max(round(1.35 * at.misfit * spread * PLACE_ONE / (2 * half) * 1024), 1)
         return cls(round(place * PLACE_ONE), 2 * half, min(scale, 2**40), spread)
 
-    def off(self, j: int) -> float:
+    def deviation(self, j: int) -> float:
         """How far a cell is from the forecast, in foreseen standard deviations."""
         return abs(j) * self.width / PLACE_ONE / self.spread
 
@@ -79,7 +79,7 @@ class Within:
         public: for an ask, the interval that is printed if the private one lies within it; None of a reading.
         precision: of the ladder.
         quantum: how far rounding to the grid can move a mean, as a place.
-        off: how far the forecast may be off before an ask is a surprise, as a place.
+        allowed: how far the forecast may be off before an ask is a surprise, as a place.
     """
 
     cells: Cells
@@ -87,11 +87,11 @@ class Within:
     public: tuple[int, int] | None
     precision: Precision
     quantum: float
-    off: float = 0.0
+    allowed: float = 0.0
 
     @classmethod
     def around(
-        cls, place: Fraction, spread: float, alone: float, radii: tuple[float, float], rows: float, at: Foreseen
+        cls, place: Fraction, spread: float, alone: float, radii: tuple[float, float], rows: float, at: MeasureInputs
     ) -> Within:
         """For a forecast that may be off by `spread`, `alone` because of the private rows, of which there are `rows`."""
         cells = Cells.around(place, spread, alone, at)
@@ -99,9 +99,9 @@ class Within:
         public = None
         if at.noise is not None:
             more = _MARGIN + 2.0 / sqrt(max(rows, 1.0))
-            off = at.noise * spread * PLACE_ONE
-            low = cells.centre - ceil(off + min(radii[0], 1.0) * PLACE_ONE * more)
-            high = cells.centre + ceil(off + min(radii[1], 1.0) * PLACE_ONE * more)
+            allowed = at.noise * spread * PLACE_ONE
+            low = cells.centre - ceil(allowed + min(radii[0], 1.0) * PLACE_ONE * more)
+            high = cells.centre + ceil(allowed + min(radii[1], 1.0) * PLACE_ONE * more)
             public = max(low, 0), min(high, PLACE_ONE)
         return cls(cells, (below, above), public, at.precision, at.quantum, (at.noise or 0.0) * spread)
 
@@ -121,9 +121,9 @@ class Within:
         )
         return j, wanted
 
-    def missed(self, outcome: Outcome) -> float | None:
+    def deviation(self, outcome: Outcome) -> float | None:
         """How far the cell is from the forecast, in foreseen standard deviations; None where no cell was disclosed."""
-        return self.cells.off(outcome[0]) if isinstance(outcome, tuple) else None
+        return self.cells.deviation(outcome[0]) if isinstance(outcome, tuple) else None
 
     def _step(self, distance: Fraction, radius: int) -> int:
         """The least step whose distance is at least this one."""
@@ -178,9 +178,9 @@ class InCells:
     __slots__ = ()
     within: Within
 
-    def off(self, outcome: Outcome) -> float | None:
+    def deviation(self, outcome: Outcome) -> float | None:
         """By the cell."""
-        return self.within.missed(outcome)
+        return self.within.deviation(outcome)
 
     def nats(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""

@@ -12,9 +12,8 @@ from everhold.bounds.binomial import binomial_interval
 from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS
 from everhold.mechanism.measures.cells import Cells
 from everhold.mechanism.measures.measure import (
-    STEPS,
-    Foreseen,
     Lesson,
+    MeasureInputs,
     cell_in,
     count_of,
     in_steps,
@@ -22,6 +21,7 @@ from everhold.mechanism.measures.measure import (
     place_of,
     share_spread,
 )
+from everhold.queries.grid import STEPS
 from everhold.queries.protocol import NOTHING
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ class CountCells:
     """A yes/no question read: the cell of the private share."""
 
     query: Query
-    reading: SketchValue
-    at: Foreseen
+    forecast: SketchValue
+    at: MeasureInputs
     cells: Cells = field(init=False)
 
     def __post_init__(self) -> None:
-        u = place_of(self.reading)
-        spread = share_spread(float(u), self.at.rows, self.reading.draws)
+        u = place_of(self.forecast)
+        spread = share_spread(float(u), self.at.rows, self.forecast.draws)
         alone = share_spread(float(u), self.at.rows, inf)
         object.__setattr__(self, "cells", Cells.around(u, spread, alone, self.at))
 
@@ -60,9 +60,9 @@ class CountCells:
         """The private mean."""
         return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
 
-    def off(self, outcome: Outcome) -> float | None:
+    def deviation(self, outcome: Outcome) -> float | None:
         """By the cell."""
-        return None if outcome == NOTHING else self.cells.off(cell_in(outcome))
+        return None if outcome == NOTHING else self.cells.deviation(cell_in(outcome))
 
     def nats(self, outcome: Outcome) -> float:
         """The reading's code."""
@@ -87,10 +87,10 @@ class CountCells:
         if outcome == NOTHING or outcome == 0:
             return None
         low, high = self.cells.edges(cell_in(outcome))
-        return lesson_within(2 * low - 1, 2 * high - 1, self.reading)
+        return lesson_within(2 * low - 1, 2 * high - 1, self.forecast)
 
 
-def count_interval(least: int, most: int, at: Foreseen) -> tuple[float, float]:
+def count_interval(least: int, most: int, at: MeasureInputs) -> tuple[float, float]:
     """All population shares if the count is in [least, most]; of these rows the analyst may know some."""
     if most < least:  # no count has this outcome
         return 0.0, 1.0

@@ -13,9 +13,8 @@ import numpy as np
 from everhold.bounds.binomial import binomial_interval
 from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within
 from everhold.mechanism.measures.measure import (
-    STEPS,
-    Foreseen,
     Lesson,
+    MeasureInputs,
     cell_and_step,
     count_of,
     in_steps,
@@ -24,7 +23,7 @@ from everhold.mechanism.measures.measure import (
     spread_of,
 )
 from everhold.mechanism.measures.numbers import Rates
-from everhold.queries.grid import VALUE_ONE, GridValues
+from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
 from everhold.queries.protocol import NOTHING, QUIET
 
 if TYPE_CHECKING:
@@ -43,21 +42,21 @@ class GroupShareCells(InCells):
     """A share within a group: the exact tail, given how many rows are in the group."""
 
     query: GroupShare
-    reading: SketchValue
+    forecast: SketchValue
     values: tuple[GridValues, GridValues] | None
-    at: Foreseen
+    at: MeasureInputs
     within: Within = field(init=False)
 
     def __post_init__(self) -> None:
-        u = place_of(self.reading)
-        rows = max(self.at.others * self.reading.group, 1.0)
+        u = place_of(self.forecast)
+        rows = max(self.at.others * self.forecast.group, 1.0)
         m = max(round(rows), 1)
         k = min(max(round(float(u) * m), 0), m)
         low, high = binomial_interval(k, k, m, self.at.nats)
         radii = max(k / m - low, 0.0), max(high - k / m, 0.0)
-        spread = share_spread(float(u), rows, self.reading.draws)
+        spread = share_spread(float(u), rows, self.forecast.draws)
         alone = share_spread(float(u), rows, inf)
-        within = Within.around(u, spread, alone, radii, min(rows, self.reading.draws), self.at)
+        within = Within.around(u, spread, alone, radii, min(rows, self.forecast.draws), self.at)
         object.__setattr__(self, "within", within)
 
     @property
@@ -86,7 +85,7 @@ class GroupShareCells(InCells):
         if self.values is None:
             return None
         yes, no = (one.array for one in self.values)
-        return _group_lesson(self.within, outcome, yes.astype(np.float64) * STEPS, yes | no, self.reading)
+        return _group_lesson(self.within, outcome, yes.astype(np.float64) * STEPS, yes | no, self.forecast)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,17 +93,17 @@ class GroupMeanCells(InCells):
     """A mean within a group: Fan's bound over the rows of the group, given how many there are."""
 
     query: GroupMean
-    reading: SketchValue
+    forecast: SketchValue
     values: tuple[GridValues, GridValues] | None
-    at: Foreseen
+    at: MeasureInputs
     rates: Rates = field(init=False)
     within: Within = field(init=False)
 
     def __post_init__(self) -> None:
-        u = place_of(self.reading)
-        rows, draws = max(self.at.others * self.reading.group, 1.0), self.reading.draws
-        rates = Rates.foreseen(float(u), self.reading.second, rows, self.at.nats)
-        spread, alone = spread_of(self.reading.second, rows, draws), spread_of(self.reading.second, rows, inf)
+        u = place_of(self.forecast)
+        rows, draws = max(self.at.others * self.forecast.group, 1.0), self.forecast.draws
+        rates = Rates.foreseen(float(u), self.forecast.second, rows, self.at.nats)
+        spread, alone = spread_of(self.forecast.second, rows, draws), spread_of(self.forecast.second, rows, inf)
         object.__setattr__(self, "rates", rates)
         object.__setattr__(self, "within", Within.around(u, spread, alone, rates.radii, min(rows, draws), self.at))
 
@@ -134,11 +133,11 @@ class GroupMeanCells(InCells):
         if self.values is None:
             return None
         up, down = (one.array + VALUE_ONE for one in self.values)
-        return _group_lesson(self.within, outcome, up, up + down == STEPS, self.reading)
+        return _group_lesson(self.within, outcome, up, up + down == STEPS, self.forecast)
 
 
 def _group_lesson(
-    within: Within, outcome: Outcome, steps: NDArray[np.float64], member: NDArray[np.bool_], reading: SketchValue
+    within: Within, outcome: Outcome, steps: NDArray[np.float64], member: NDArray[np.bool_], forecast: SketchValue
 ) -> Lesson | None:
     if outcome is QUIET or outcome == NOTHING or cell_and_step(outcome)[0] == 0:
         return None
@@ -146,5 +145,5 @@ def _group_lesson(
     low, high = max(edges[0], Fraction(0)), min(edges[1], Fraction(1))
     centre = round((low + high) / 2 * STEPS)
     values = GridValues("mean", np.rint((steps - centre) / 2.0) * member)
-    off = (0.5 * (1.0 + reading.value) - centre / STEPS) * reading.group
-    return Lesson(values, 0.0, max(float(high - low) / 2 * reading.group, 2.0**-14), off)
+    off = (0.5 * (1.0 + forecast.value) - centre / STEPS) * forecast.group
+    return Lesson(values, 0.0, max(float(high - low) / 2 * forecast.group, 2.0**-14), off)

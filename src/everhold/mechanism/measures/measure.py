@@ -18,7 +18,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from everhold.mechanism.tolerance import share_radius
-from everhold.queries.grid import VALUE_ONE, GridValues
+from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
 
 if TYPE_CHECKING:
     from everhold.queries.grid import Sums
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 __all__ = [
     "PLACE_ONE",
     "QUANTUM",
-    "STEPS",
-    "Foreseen",
     "Lesson",
     "Measure",
+    "MeasureInputs",
     "Precision",
     "cell_and_step",
     "cell_in",
@@ -45,10 +44,6 @@ __all__ = [
 
 PLACE_ONE = 2**32
 """Cells and their centres are whole multiples of 1/PLACE_ONE."""
-
-
-STEPS = 2 * VALUE_ONE
-"""A row's place within its range, in steps."""
 
 
 QUANTUM = 2.0**-16
@@ -71,7 +66,7 @@ class Precision(NamedTuple):
     widest: Fraction = Fraction(5, 2)
 
 
-class Foreseen(NamedTuple):
+class MeasureInputs(NamedTuple):
     """Public facts behind a measure.
 
     Attributes:
@@ -123,7 +118,7 @@ class Measure(Protocol):
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private value itself, as a place, for acts that disclose something else. None: there is none."""
 
-    def off(self, outcome: Outcome) -> float | None:
+    def deviation(self, outcome: Outcome) -> float | None:
         """How far the private value was from the forecast, in foreseen standard deviations, as far as that was disclosed."""
 
     def nats(self, outcome: Outcome) -> float:
@@ -147,9 +142,9 @@ def in_steps(sums: Sums, rows: int) -> tuple[int, int]:
     return first, sums.second + 2 * VALUE_ONE * sums.first + rows * VALUE_ONE * VALUE_ONE
 
 
-def place_of(reading: SketchValue) -> Fraction:
+def place_of(forecast: SketchValue) -> Fraction:
     """The forecast as a place, on the grid of cells."""
-    u = Fraction(reading.numerator + reading.denominator, 2 * reading.denominator)
+    u = Fraction(forecast.numerator + forecast.denominator, 2 * forecast.denominator)
     return Fraction(round(min(max(u, Fraction(0)), Fraction(1)) * PLACE_ONE), PLACE_ONE)
 
 
@@ -164,11 +159,11 @@ def share_spread(place: float, rows: float, draws: float) -> float:
     return share_radius(place, 0.5 * (1.0 / rows + 1.0 / max(draws, 1.0)))
 
 
-def lesson_within(low: Fraction, high: Fraction, reading: SketchValue) -> Lesson:
+def lesson_within(low: Fraction, high: Fraction, forecast: SketchValue) -> Lesson:
     """The part of a cell inside [-1, 1], which contains the private mean."""
     inside = max(low, Fraction(-1)), min(high, Fraction(1))
     slack = max(0.5 * float(inside[1] - inside[0]), 0.0625 * float(high - low))
-    return Lesson(None, 0.5 * float(inside[0] + inside[1]), slack, reading.value)
+    return Lesson(None, 0.5 * float(inside[0] + inside[1]), slack, forecast.value)
 
 
 def cell_in(outcome: Outcome) -> int:

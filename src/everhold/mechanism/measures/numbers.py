@@ -12,15 +12,15 @@ from everhold.bounds.concentration import kl_interval
 from everhold.bounds.fan import fan_interval, fan_radius, fan_rate, fan_reach
 from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within, down, up
 from everhold.mechanism.measures.measure import (
-    STEPS,
-    Foreseen,
     Lesson,
+    MeasureInputs,
     cell_and_step,
     in_steps,
     lesson_within,
     place_of,
     spread_of,
 )
+from everhold.queries.grid import STEPS
 from everhold.queries.protocol import NOTHING, QUIET
 
 if TYPE_CHECKING:
@@ -92,16 +92,16 @@ class MeanCells(InCells):
     """The mean of a number over all rows (or units), asked or read: Fan's bound with a public λ, or Chernoff's."""
 
     query: Query
-    reading: SketchValue
-    at: Foreseen
+    forecast: SketchValue
+    at: MeasureInputs
     rates: Rates = field(init=False)
     within: Within = field(init=False)
 
     def __post_init__(self) -> None:
-        u = place_of(self.reading)
-        n, draws = self.at.others, self.reading.draws
-        rates = Rates.foreseen(float(u), self.reading.second, n, self.at.nats)
-        spread, alone = spread_of(self.reading.second, n, draws), spread_of(self.reading.second, n, inf)
+        u = place_of(self.forecast)
+        n, draws = self.at.others, self.forecast.draws
+        rates = Rates.foreseen(float(u), self.forecast.second, n, self.at.nats)
+        spread, alone = spread_of(self.forecast.second, n, draws), spread_of(self.forecast.second, n, inf)
         object.__setattr__(self, "rates", rates)
         object.__setattr__(self, "within", Within.around(u, spread, alone, rates.radii, min(n, draws), self.at))
 
@@ -127,4 +127,4 @@ class MeanCells(InCells):
         if outcome is QUIET or outcome == NOTHING or cell_and_step(outcome)[0] == 0:
             return None
         low, high = self.within.cells.edges(cell_and_step(outcome)[0])
-        return lesson_within(2 * low - 1, 2 * high - 1, self.reading)
+        return lesson_within(2 * low - 1, 2 * high - 1, self.forecast)

@@ -17,9 +17,9 @@ from everhold.bounds.binomial import bet_rate, paired_interval
 from everhold.bounds.elementary import ln
 from everhold.bounds.fan import fan_group_difference
 from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within
-from everhold.mechanism.measures.measure import STEPS, Foreseen, Lesson, count_of, in_steps, place_of, spread_of
+from everhold.mechanism.measures.measure import Lesson, MeasureInputs, count_of, in_steps, place_of, spread_of
 from everhold.mechanism.measures.numbers import Rates
-from everhold.queries.grid import VALUE_ONE, GridValues
+from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
 from everhold.queries.protocol import NOTHING, QUIET
 
 if TYPE_CHECKING:
@@ -38,16 +38,16 @@ class DifferenceCells(InCells):
     """The difference of two groups: one bound for both, given how many rows each has (docs/theory/fan.md).
 
     Attributes:
-        reading: the forecast of the difference.
+        forecast: of the difference.
         groups: what the sketch foresees of each group.
         values: on the public rows, two for each group.
     """
 
     query: GroupDifference
-    reading: SketchValue
+    forecast: SketchValue
     groups: tuple[SketchValue, SketchValue]
     values: tuple[GridValues, ...]
-    at: Foreseen
+    at: MeasureInputs
     centres: tuple[int, int] = field(init=False)
     seconds: tuple[float, float] = field(init=False)
     within: Within = field(init=False)
@@ -75,7 +75,7 @@ class DifferenceCells(InCells):
         middle = Fraction(centres[0] - centres[1])
         radii = float((middle - low) / (2 * STEPS)), float((high - middle) / (2 * STEPS))
         fewest = min(*rows, *(one.draws for one in self.groups))
-        within = Within.around(place_of(self.reading), spread / 2.0, alone / 2.0, radii, fewest, self.at)
+        within = Within.around(place_of(self.forecast), spread / 2.0, alone / 2.0, radii, fewest, self.at)
         object.__setattr__(self, "within", within)
 
     def _bound(self, firsts: Sequence[int], squares: Sequence[int], counts: Sequence[int]) -> tuple[Fraction, Fraction]:
@@ -145,7 +145,7 @@ class DifferenceCells(InCells):
             steps, member = _steps_and_members(up, down)
             total += sign * (least / self.groups[place].group) * (steps - self.centres[place]) * member
         values = GridValues("mean", np.clip(np.rint(total / 2.0), -VALUE_ONE, VALUE_ONE))
-        off = float(low + high) - 1.0 - self.reading.value
+        off = float(low + high) - 1.0 - self.forecast.value
         slack = max(float(high - low) * least, 2.0**-14)
         return Lesson(values, off * least, slack, 0.0)
 
@@ -166,15 +166,15 @@ class PairedCells(InCells):
     """
 
     query: PairedShares
-    reading: SketchValue
+    forecast: SketchValue
     shares: tuple[float, float]
     values: tuple[GridValues, ...]
-    at: Foreseen
+    at: MeasureInputs
     rates: tuple[int, int] = field(init=False)
     within: Within = field(init=False)
 
     def __post_init__(self) -> None:
-        n, draws = self.at.others, max(self.reading.draws, 1.0)
+        n, draws = self.at.others, max(self.forecast.draws, 1.0)
         a, b = (max(share, 0.25 / draws) for share in self.shares)
         rates = bet_rate(a, b, n, self.at.nats), bet_rate(b, a, n, self.at.nats)
         object.__setattr__(self, "rates", rates)
@@ -184,7 +184,7 @@ class PairedCells(InCells):
         radii = max(value - low, 0.0) / 2.0, max(high - value, 0.0) / 2.0
         variance = max(a + b - (a - b) * (a - b), 1.0 / (16.0 * draws))
         spread, alone = sqrt(variance * (1.0 / n + 1.0 / draws)) / 2.0, sqrt(variance / n) / 2.0
-        within = Within.around(place_of(self.reading), spread, alone, radii, min(n, draws), self.at)
+        within = Within.around(place_of(self.forecast), spread, alone, radii, min(n, draws), self.at)
         object.__setattr__(self, "within", within)
 
     @property
@@ -214,4 +214,4 @@ class PairedCells(InCells):
         low, high = self.within.cells.edges(outcome[0])
         one, other = (value.array.astype(np.float64) for value in self.values)
         values = GridValues("mean", (one - other) * VALUE_ONE)
-        return Lesson(values, float(low + high) - 1.0, max(float(high - low), 2.0**-14), self.reading.value)
+        return Lesson(values, float(low + high) - 1.0, max(float(high - low), 2.0**-14), self.forecast.value)

@@ -13,9 +13,9 @@ import numpy as np
 from everhold.bounds.binomial import tail_refutes
 from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS, reading_nats, step_nats
 from everhold.mechanism.measures.cells import _MARGIN
-from everhold.mechanism.measures.measure import STEPS, Foreseen, Lesson, cell_and_step, count_of, share_spread
+from everhold.mechanism.measures.measure import Lesson, MeasureInputs, cell_and_step, count_of, share_spread
 from everhold.mechanism.tolerance import share_radius
-from everhold.queries.grid import VALUE_ONE, GridValues
+from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
 from everhold.queries.protocol import NOTHING, QUIET
 
 if TYPE_CHECKING:
@@ -35,17 +35,17 @@ class QuantileCells:
 
     Attributes:
         thresholds: rising, the first at the low end of the range and the last at the high end.
-        forecast: the place in this list of the sketch's own quantile.
+        forecast_index: the index in this list of the sketch's own quantile.
         reach: how many thresholds below and above the quantile its interval is foreseen to reach.
-        public: for an ask, the places in the list of the ends that are printed if it is quiet.
+        public: for an ask, the indices in the list of the ends that are printed if it is quiet.
     """
 
     query: QuantileOf
-    reading: SketchValue
+    forecast: SketchValue
     values: tuple[GridValues, GridValues] | None
-    at: Foreseen
+    at: MeasureInputs
     thresholds: tuple[float, ...]
-    forecast: int
+    forecast_index: int
     reach: tuple[int, int]
     public: tuple[int, int] | None
     scale: int
@@ -54,14 +54,14 @@ class QuantileCells:
     def foreseen(
         cls,
         query: QuantileOf,
-        reading: SketchValue,
+        forecast: SketchValue,
         values: tuple[GridValues, GridValues],
         masses: NDArray[np.float64],
-        at: Foreseen,
+        at: MeasureInputs,
     ) -> QuantileCells:
         """Thresholds where the sketch's distribution function passes levels around the wanted one."""
         q = query.level
-        rows, draws = max(at.others * reading.group, 1.0), max(reading.draws, 1.0)
+        rows, draws = max(at.others * forecast.group, 1.0), max(forecast.draws, 1.0)
         sampling = share_radius(q, at.nats / rows)
         spread = max(share_spread(q, rows, draws), 1e-9)
         widest = float(at.precision.widest) * sqrt(at.misfit) * share_radius(q, 0.5 / rows)
@@ -97,14 +97,14 @@ class QuantileCells:
             least -= thresholds[least] != value
             return max(least, 0), _first_at_least(thresholds, value_at(q + off))
 
-        forecast = _first_at_least(thresholds, value_at(q))
+        forecast_index = _first_at_least(thresholds, value_at(q))
         foreseen = ends(sampling * float(at.precision.start))
-        reach = max(forecast - foreseen[0], 0), max(foreseen[1] - forecast, 0)
+        reach = max(forecast_index - foreseen[0], 0), max(foreseen[1] - forecast_index, 0)
         public = None
         if at.noise is not None:
             public = ends(at.noise * spread + sampling * (_MARGIN + 2.0 / sqrt(min(rows, draws))))
         scale = max(round(1382.4 * at.misfit * spread / fine), 1)
-        return cls(query, reading, values, at, thresholds, forecast, reach, public, scale)
+        return cls(query, forecast, values, at, thresholds, forecast_index, reach, public, scale)
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -129,7 +129,7 @@ class QuantileCells:
         place = next((i for i in range(last) if upto[i] >= q * m), last)
         wanted = (place - low - self.reach[0], high - place - self.reach[1])
         step = max(-(-max(more, 0) // each) for more, each in zip(wanted, self._rungs, strict=True))
-        return place - self.forecast, step
+        return place - self.forecast_index, step
 
     @property
     def _rungs(self) -> tuple[int, int]:
@@ -142,7 +142,7 @@ class QuantileCells:
         outcome = replace(self, public=None).decide(sums)
         return None if outcome == NOTHING else Fraction(self.ends(outcome)[0])
 
-    def off(self, outcome: Outcome) -> float | None:
+    def deviation(self, outcome: Outcome) -> float | None:
         """By the thresholds in between."""
         return abs(outcome[0]) * 1382.4 * self.at.misfit / self.scale if isinstance(outcome, tuple) else None
 
@@ -159,10 +159,10 @@ class QuantileCells:
             return inf, 0.0, 1.0
         last = len(self.thresholds) - 1
         if outcome is QUIET and self.public is not None:
-            place, (low, high) = self.forecast, self.public
+            place, (low, high) = self.forecast_index, self.public
         else:
             j, step = cell_and_step(outcome)
-            place = min(max(self.forecast + j, 0), last)
+            place = min(max(self.forecast_index + j, 0), last)
             below, above = (one + step * each for one, each in zip(self.reach, self._rungs, strict=True))
             low, high = max(place - below, 0), min(place + above, last)
         found = tuple(self._place(i) for i in (place, low, high))
@@ -184,7 +184,7 @@ class QuantileCells:
         q = self.query.level
         steps = np.where(up <= place * STEPS + 0.5, 1.0 - q, -q) * member
         values = GridValues("mean", np.rint(steps * VALUE_ONE))
-        return Lesson(values, 0.0, 2.0**-7 * self.reading.group, 0.05 * self.reading.group)
+        return Lesson(values, 0.0, 2.0**-7 * self.forecast.group, 0.05 * self.forecast.group)
 
 
 def _distribution(values: tuple[GridValues, GridValues], masses: NDArray[np.float64]) -> tuple[list[tuple[int, int]], int]:

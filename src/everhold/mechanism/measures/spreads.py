@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from everhold.bounds.derived import Place, correlation_from, variance_from
 from everhold.bounds.elementary import ln
 from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within
-from everhold.mechanism.measures.measure import PLACE_ONE, STEPS, Foreseen, in_steps, place_of
+from everhold.mechanism.measures.measure import PLACE_ONE, MeasureInputs, in_steps, place_of
 from everhold.mechanism.measures.numbers import Rates
+from everhold.queries.grid import STEPS
 from everhold.queries.protocol import NOTHING
 
 if TYPE_CHECKING:
@@ -40,20 +41,20 @@ class SpreadCells(InCells):
     """A variance or a correlation.
 
     Attributes:
-        reading: the forecast of the result.
+        forecast: of the result.
         means: what the sketch foresees of every mean.
     """
 
     query: SpreadOf
-    reading: SketchValue
+    forecast: SketchValue
     means: tuple[SketchValue, ...]
-    at: Foreseen
+    at: MeasureInputs
     rates: tuple[Rates, ...] = field(init=False)
     within: Within = field(init=False)
 
     def __post_init__(self) -> None:
         nats = self.at.nats + ln(float(len(self.means)))
-        rows, draws = max(self.at.others * self.reading.group, 1.0), max(self.reading.draws, 1.0)
+        rows, draws = max(self.at.others * self.forecast.group, 1.0), max(self.forecast.draws, 1.0)
         rates = tuple(Rates.foreseen(float(place_of(one)), one.second, rows, nats) for one in self.means)
         object.__setattr__(self, "rates", rates)
         places = [
@@ -70,7 +71,7 @@ class SpreadCells(InCells):
         noise = 0.35 if self.query.sign is None else 0.25
         alone = max(noise * (high - low) / sqrt(2.0 * nats), 2.0**-30)
         spread = alone * sqrt(1.0 + rows / draws)
-        within = Within.around(place_of(self.reading), spread, alone, radii, min(rows, draws), self.at)
+        within = Within.around(place_of(self.forecast), spread, alone, radii, min(rows, draws), self.at)
         object.__setattr__(self, "within", within)
 
     @property

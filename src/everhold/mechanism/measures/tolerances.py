@@ -11,9 +11,9 @@ from everhold.bounds.code import beyond_nats
 from everhold.bounds.concentration import kl_interval, known_rows_range
 from everhold.mechanism.measures.cells import down, up
 from everhold.mechanism.measures.counts import count_interval
-from everhold.mechanism.measures.measure import STEPS, Foreseen, Lesson, cell_in, in_steps, lesson_within
+from everhold.mechanism.measures.measure import Lesson, MeasureInputs, cell_in, in_steps, lesson_within
 from everhold.mechanism.tolerance import TOLERANCE_ONE
-from everhold.queries.grid import VALUE_ONE
+from everhold.queries.grid import STEPS, VALUE_ONE
 from everhold.queries.protocol import QUIET
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ class _ToleranceMeasure:
     """A linear question with a tolerance: what its two kinds share."""
 
     query: Query
-    reading: SketchValue
+    forecast: SketchValue
     limits: Tolerance
-    at: Foreseen
+    at: MeasureInputs
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -41,25 +41,25 @@ class _ToleranceMeasure:
 
     def decide(self, sums: Sequence[Sums]) -> int | None:
         """Quiet if |u - v| ≤ τ; otherwise ±j, if the private mean is in the j-th cell beyond τ. In whole numbers."""
-        return beyond(self.reading, self.limits, sums[0].first, self.at.rows)
+        return beyond(self.forecast, self.limits, sums[0].first, self.at.rows)
 
     def value(self, sums: Sequence[Sums]) -> Fraction:
         """The private mean."""
         return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
 
-    def off(self, outcome: Outcome) -> float | None:
+    def deviation(self, outcome: Outcome) -> float | None:
         """Not known to that precision."""
         return None
 
     def nats(self, outcome: Outcome) -> float:
         """The cell's code; how many cells there are is public."""
-        return cell_beyond_nats(self.reading, self.limits, outcome)
+        return cell_beyond_nats(self.forecast, self.limits, outcome)
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
         """A surprise gives the cell."""
         if outcome is QUIET:
             return None
-        return lesson_within(*edges_beyond(self.reading, self.limits, outcome), self.reading)
+        return lesson_within(*edges_beyond(self.forecast, self.limits, outcome), self.forecast)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,9 +68,9 @@ class CountTolerance(_ToleranceMeasure):
 
     def counts(self, outcome: Outcome) -> tuple[int, int]:
         """The least and the largest count with this outcome."""
-        n, per, tau, cell = self.at.rows, self.reading.denominator, self.limits.tau, self.limits.cell
+        n, per, tau, cell = self.at.rows, self.forecast.denominator, self.limits.tau, self.limits.cell
         # (1 + v)/2 = count/n, all over 2 · per · TOLERANCE_ONE
-        middle, whole = (per + self.reading.numerator) * TOLERANCE_ONE, 2 * per * TOLERANCE_ONE
+        middle, whole = (per + self.forecast.numerator) * TOLERANCE_ONE, 2 * per * TOLERANCE_ONE
         if outcome is QUIET:
             least, most = -(-n * (middle - tau * per) // whole), n * (middle + tau * per) // whole
         else:  # a cell beyond τ is open on the side of the forecast
@@ -84,9 +84,9 @@ class CountTolerance(_ToleranceMeasure):
 
     def ends(self, outcome: Outcome) -> tuple[float, float, float]:
         """By the exact tail."""
-        value = self.reading.value
+        value = self.forecast.value
         if outcome is not QUIET:
-            low, high = edges_beyond(self.reading, self.limits, outcome)
+            low, high = edges_beyond(self.forecast, self.limits, outcome)
             value = float((low + high) / 2)
         return 0.5 * (1.0 + min(max(value, -1.0), 1.0)), *count_interval(*self.counts(outcome), self.at)
 
@@ -97,8 +97,8 @@ class MeanTolerance(_ToleranceMeasure):
 
     def ends(self, outcome: Outcome) -> tuple[float, float, float]:
         """By Chernoff's bound, and the rounding error of the grid."""
-        low, high = edges_beyond(self.reading, self.limits, outcome)
-        value = self.reading.value if outcome is QUIET else float((low + high) / 2)
+        low, high = edges_beyond(self.forecast, self.limits, outcome)
+        value = self.forecast.value if outcome is QUIET else float((low + high) / 2)
         places = (min(max(down((1 + low) / 2), 0.0), 1.0), min(max(up((1 + high) / 2), 0.0), 1.0))
         least, most, left = known_rows_range(*places, self.at.rows, self.at.known)
         ends = kl_interval(least, most, self.at.nats / left)
@@ -109,9 +109,9 @@ class MeanTolerance(_ToleranceMeasure):
         )
 
 
-def beyond(reading: SketchValue, limits: Tolerance, total: int, rows: int) -> int | None:
+def beyond(forecast: SketchValue, limits: Tolerance, total: int, rows: int) -> int | None:
     """Quiet if |u - v| ≤ τ; otherwise ±j, if the private mean is in the j-th cell beyond τ. In whole numbers."""
-    u, per = reading.numerator, reading.denominator
+    u, per = forecast.numerator, forecast.denominator
     # v - u = difference / whole, exactly
     difference = total * per - u * VALUE_ONE * rows
     whole = VALUE_ONE * rows * per
@@ -122,9 +122,9 @@ def beyond(reading: SketchValue, limits: Tolerance, total: int, rows: int) -> in
     return j if difference > 0 else -j
 
 
-def edges_beyond(reading: SketchValue, limits: Tolerance, outcome: Outcome) -> tuple[Fraction, Fraction]:
+def edges_beyond(forecast: SketchValue, limits: Tolerance, outcome: Outcome) -> tuple[Fraction, Fraction]:
     """The private means with this outcome of `beyond`, on the [-1, 1] scale."""
-    u = Fraction(reading.numerator, reading.denominator)
+    u = Fraction(forecast.numerator, forecast.denominator)
     tau, width = Fraction(limits.tau, TOLERANCE_ONE), Fraction(limits.cell, TOLERANCE_ONE)
     if outcome is QUIET:
         return u - tau, u + tau
@@ -133,14 +133,14 @@ def edges_beyond(reading: SketchValue, limits: Tolerance, outcome: Outcome) -> t
     return (u + near, u + far) if j > 0 else (u - far, u - near)
 
 
-def cell_beyond_nats(reading: SketchValue, limits: Tolerance, outcome: Outcome) -> float:
+def cell_beyond_nats(forecast: SketchValue, limits: Tolerance, outcome: Outcome) -> float:
     """The code of a cell beyond τ."""
-    return beyond_nats(cell_in(outcome), *room_beyond(reading, limits))
+    return beyond_nats(cell_in(outcome), *room_beyond(forecast, limits))
 
 
-def room_beyond(reading: SketchValue, limits: Tolerance) -> tuple[int, int]:
+def room_beyond(forecast: SketchValue, limits: Tolerance) -> tuple[int, int]:
     """How many cells beyond τ fit above and below, the last one perhaps in part. Public."""
-    u, per = reading.numerator, reading.denominator
+    u, per = forecast.numerator, forecast.denominator
     room = limits.cell * per
     up = max(-(-((per - u) * TOLERANCE_ONE - limits.tau * per) // room), 0)
     down = max(-(-((per + u) * TOLERANCE_ONE - limits.tau * per) // room), 0)

@@ -18,17 +18,15 @@ import numpy as np
 from everhold.queries.expression.columns import EncodedColumn, encode
 from everhold.queries.expression.evaluate import Chunk, Compiler
 from everhold.queries.expression.tree import Logic, Node
-from everhold.queries.grid import VALUE_ONE, Sums
+from everhold.queries.grid import STEPS, Sums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.queries.expression.question import TextQuestion
 
-__all__ = ["STEPS", "Batch", "Columns", "Program", "TooSlow"]
+__all__ = ["Columns", "CompiledBatch", "Program", "TooSlow"]
 
-STEPS = 2 * VALUE_ONE
-"""The number of steps from no to yes, or from the low to the high end of a range."""
 
 # Measured (docs/benchmarks.md): chunks of 32,768 rows fit the cache. Threads have to pass Python's lock around, which pays
 # off only with chunks larger than the cache, and from two million rows on.
@@ -139,7 +137,7 @@ def _rows_of(question: TextQuestion, compiler: Compiler) -> Callable[[Chunk], ND
     return steps
 
 
-class Batch:
+class CompiledBatch:
     """Many questions in one scan; parts that they share are computed once.
 
     Yes/no parts are packed bits, eight rows per byte, so ANDs and ORs of cached parts cost an eighth.

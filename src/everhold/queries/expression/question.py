@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from everhold.queries.expression.program import STEPS, Columns, Program
+from everhold.queries.expression.program import Columns, Program
 from everhold.queries.expression.tree import size_of
-from everhold.queries.grid import VALUE_ONE, GridValues
+from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -101,9 +101,9 @@ async def file(served: ServedFor.AUDIT, token: TokenOf, server: Server) -> Respo
     return Response(data, media_type="application/vnd.sqlite3", headers=said)
 
 
-def _snapshot(place: Path) -> tuple[bytes, int]:
+def _snapshot(path: Path) -> tuple[bytes, int]:
     """The file as it stands, and how many records it has."""
-    store, data = Store.snapshot(place)
+    store, data = Store.snapshot(path)
     try:
         return data, store.last()
     finally:

@@ -35,8 +35,8 @@ from everhold.server.pages.study import about_study
 from everhold.server.signins import SignIn
 from everhold.server.state import ServerState
 from everhold.server.study_writer import StudyWriter
-from everhold.session.acts import as_share
-from everhold.session.prospect import Prospect
+from everhold.session.act_preview import ActPreview
+from everhold.session.acts import checked_delta_share
 
 __all__ = ["router"]
 
@@ -110,9 +110,9 @@ def _add(kind: type[AnyAct]) -> None:
             shown = await _done(server, study, signin, request, form, given)
         return await _page(server, study, signin, request, form, shown)
 
-    needs: dict[str, Any] = {"ask": StudyFor.ASK, "manage": StudyFor.MANAGE}
+    scopes: dict[str, Any] = {"ask": StudyFor.ASK, "manage": StudyFor.MANAGE}
     for route, method in ((show, "GET"), (send, "POST")):
-        route.__annotations__["study"] = needs[kind.needs]
+        route.__annotations__["study"] = scopes[kind.scope]
         router.add_api_route(f"/studies/{{name}}/acts/{kind.name}", route, methods=[method])
 
 
@@ -126,13 +126,13 @@ async def _preview(server: ServerState, study: StudyWriter, signin: SignIn, requ
     try:
         wanted, _ = form.act()
         server.require_few(wanted)
-        prospect = await study.try_act(caller, wanted)
+        preview = await study.try_act(caller, wanted)
     except EverholdError as error:
         return _Shown(wrong=PageFault.of(error))
-    cards = act_cards(wanted, list(prospect.results)) if prospect.results else []
+    cards = act_cards(wanted, list(preview.results)) if preview.results else []
     return _Shown(
-        said=_said(study, wanted, prospect),
-        priced=bool(prospect.cost_text),
+        said=_said(study, wanted, preview),
+        priced=bool(preview.cost_text),
         expected=tuple(cards[:_SHOWN]),
         unshown=max(0, len(cards) - _SHOWN),
         previewed=fingerprint(wanted),
@@ -146,11 +146,11 @@ def _round(study: StudyWriter, wanted: AnyAct) -> LoggedRound | None:
     return next(iter(study.file().rounds[number - 1 : number]), None) if number else None
 
 
-def _said(study: StudyWriter, wanted: AnyAct, prospect: Prospect) -> tuple[str, ...]:
+def _said(study: StudyWriter, wanted: AnyAct, preview: ActPreview) -> tuple[str, ...]:
     """A preview in sentences."""
     said = []
     if isinstance(wanted, Certify) and (one := _round(study, wanted)) is not None:
-        price = study.progress.budget.claim_price(as_share(wanted.share))
+        price = study.progress.budget.claim_price(checked_delta_share(wanted.share))
         said.append(
             f"Round {one.round:,}, {one.question}: {one.value_text} in {one.interval_text}, computed at "
             f"{one.answer.spent:.1f} nats. Certified at {price:.1f} nats, the interval is narrower."
@@ -159,8 +159,8 @@ def _said(study: StudyWriter, wanted: AnyAct, prospect: Prospect) -> tuple[str, 
         many = len(things(wanted))
         read = "Nothing is read" if not many else "1 question is read" if many == 1 else f"{many:,} questions are read"
         said.append(f"{read}, then the study is closed: nothing private is read again.")
-    if cost := prospect.cost_text:
-        more = ", if the forecasts fit; wider if they are off" if prospect.results else ""
+    if cost := preview.cost_text:
+        more = ", if the forecasts fit; wider if they are off" if preview.results else ""
         said.append(f"{cost[:1].upper()}{cost[1:]}{more}.")
     return tuple(said)
 

@@ -8,20 +8,20 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from everhold.acts import BestOf, Certify, Close, Compare, IsBetter, Read, ReadMany
-from everhold.queries.act import Act
+from everhold.queries.act import RoundAct
 from everhold.queries.disclosed import width_factor
-from everhold.session.acts import as_share, candidate_weights
+from everhold.session.acts import candidate_weights, checked_delta_share
 
 if TYPE_CHECKING:
     from everhold.acts import AnyAct
     from everhold.bounds.budget import Budget
     from everhold.statistics.finding import Result
 
-__all__ = ["Prospect", "how_read", "prices_after"]
+__all__ = ["ActPreview", "how_read", "prices_after"]
 
 
 @dataclass(frozen=True, slots=True)
-class Prospect:
+class ActPreview:
     """What an act would show and cost.
 
     Attributes:
@@ -38,7 +38,7 @@ class Prospect:
     def cost_text(self) -> str:
         """What it costs later intervals, in words; empty where that is not known.
 
-        >>> Prospect((), 3.689, (11.4,)).cost_text
+        >>> ActPreview((), 3.689, (11.4,)).cost_text
         'intervals from here on: 2.2 times a plain 95 % interval, instead of 1.0 times'
         """
         if not self.after:
@@ -48,17 +48,17 @@ class Prospect:
         return f"intervals from here on: {then} times a plain 95 % interval, instead of {width_factor(self.now):.1f} times"
 
 
-def how_read(act: AnyAct, parts: int) -> Act | None:
+def how_read(act: AnyAct, parts: int) -> RoundAct | None:
     """How an act reads its questions, in so many parts; None where it discloses no values.
 
     >>> how_read(ReadMany(["smoker", "age > 40"]), 2)
-    Act(kind='read', parts=2, place=1, share=None, expect=None)
+    RoundAct(kind='read', parts=2, place=1, share=None, expect=None)
     """
     if isinstance(act, Read):
-        return Act("read", parts=parts, share=as_share(act.share), expect=act.expect)
+        return RoundAct("read", parts=parts, share=checked_delta_share(act.share), expect=act.expect)
     if isinstance(act, ReadMany):
-        return Act("read", parts=parts, share=as_share(act.share))
-    return Act("close", parts=parts, share=Fraction(1)) if isinstance(act, Close) and parts else None
+        return RoundAct("read", parts=parts, share=checked_delta_share(act.share))
+    return RoundAct("close", parts=parts, share=Fraction(1)) if isinstance(act, Close) and parts else None
 
 
 def prices_after(act: AnyAct, budget: Budget, read_nats: Sequence[float] = ()) -> tuple[float, ...]:
@@ -72,14 +72,14 @@ def prices_after(act: AnyAct, budget: Budget, read_nats: Sequence[float] = ()) -
     """
     after: list[Budget] = []
     if isinstance(act, Read | ReadMany):
-        after = [budget.disclosed(sum(read_nats)).claimed(as_share(act.share))]
+        after = [budget.disclosed(sum(read_nats)).claimed(checked_delta_share(act.share))]
     elif isinstance(act, BestOf):
         weights = candidate_weights(act.weights, len(act.questions))
         after = [budget.chosen(weight) for weight in (max(weights), min(weights))]
     elif isinstance(act, IsBetter):
         after = [budget.answered(yes) for yes in (True, False)]
     elif isinstance(act, Compare):
-        after = [budget.judged(verdict, as_share(act.share)) for verdict in ("first", "neither")]
+        after = [budget.judged(verdict, checked_delta_share(act.share)) for verdict in ("first", "neither")]
     elif isinstance(act, Certify):
-        after = [budget.claimed(as_share(act.share))]
+        after = [budget.claimed(checked_delta_share(act.share))]
     return tuple(one.claim_price() for one in after)

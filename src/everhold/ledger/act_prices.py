@@ -1,0 +1,118 @@
+"""What acts beyond rounds cost and return: selections, bits, rankings, verdicts, certificates, the last act.
+
+Both follow from what was fixed beforehand and from what the act disclosed, so that a record can be charged again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from everhold.ledger.ranking import RankingPlan
+from everhold.queries.disclosed import Choice, Decision, Judgement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from everhold.bounds.budget import Budget
+    from everhold.ledger.rounds import ActStart, Round
+    from everhold.queries.answer import Answer
+    from everhold.queries.protocol import ActingMechanism
+
+__all__ = ["act_result", "is_last", "narrowed_answer", "price_act"]
+
+
+def is_last(begun: ActStart) -> bool:
+    """Whether no private row is read after it."""
+    return begun.kind == "close" or (begun.kind == "rank" and begun.options.get("last") is True)
+
+
+def act_result(
+    mechanism: ActingMechanism, begun: ActStart, outcome: Any, price: float, rounds: Sequence[Round]
+) -> dict[str, Any]:
+    """What an act returns, from what it disclosed and its price; for a certificate also from the round it is about."""
+    if begun.kind == "best_of":
+        return Choice(outcome, len(begun.asked), price).to_dict()
+    if begun.kind == "is_better":
+        return Decision(outcome, price).to_dict()
+    if begun.kind == "compare":
+        return Judgement(outcome, price).to_dict()
+    if begun.kind == "rank":
+        plan = RankingPlan.read(begun)
+        if not all(1 <= number <= len(rounds) for number in plan.rounds):
+            raise ValueError("a round that is not there")
+        return plan.result(outcome, price)
+    if begun.kind == "certify":
+        number = begun.asked[0]["round"]
+        if not 1 <= number <= len(rounds):
+            raise ValueError("a round that is not there")
+        found = narrowed_answer(mechanism, rounds[number - 1], price)
+        if found is None:
+            raise ValueError("an interval that cannot be narrowed")
+        return found.to_dict()
+    return {"spent": price}
+
+
+def narrowed_answer(mechanism: ActingMechanism, past: Round, nats: float) -> Answer | None:
+    """An earlier answer with its interval at another price; None where that would not be narrower."""
+    low, high = past.answer.low, past.answer.high
+    if past.counts is not None:
+        low, high = mechanism.count_interval(*past.counts, nats)
+    elif nats > past.answer.spent:
+        return None
+    if high - low >= past.answer.high - past.answer.low:
+        return None
+    return replace(past.answer, low=low, high=high, spent=nats)
+
+
+def price_act(budget: Budget, begun: ActStart, outcome: object, *, interrupted: bool = False) -> tuple[float, Budget]:
+    """An act that is not made of rounds, paid for: the price of its claim (or all that is disclosed then), the budget."""
+    options = begun.options
+    share = None if options.get("share") is None else Fraction(options["share"])
+    if begun.kind == "best_of":
+        weights, generation = [Fraction(weight) for weight in options["weights"]], options.get("generation", 0)
+        if len(weights) + bool(generation) != len(begun.asked) or sum(weights) > 1 or min(weights) <= 0:
+            raise ValueError("weights that do not fit")
+        after = budget.interrupted() if interrupted else _chosen(budget, generation, weights, outcome)
+        return after.nats, after
+    if begun.kind == "is_better":
+        if not interrupted and not isinstance(outcome, bool):
+            raise ValueError("an outcome that is not yes or no")
+        after = budget.interrupted() if interrupted else budget.answered(bool(outcome))
+        return after.nats, after
+    if begun.kind == "compare":
+        price = budget.claim_price(share, parts=options["parts"], sides=options["sides"])
+        if interrupted:
+            return price, budget.interrupted().claimed(share)
+        if (options["parts"], options["sides"]) != (2, 1) if options["method"] == "mcnemar" else options["sides"] != 2:
+            raise ValueError("a price that does not belong to the method")
+        if outcome not in ("first", "second", "neither"):
+            raise ValueError("a verdict that is not known")
+        return price, budget.judged(outcome, share)
+    if begun.kind == "rank":
+        plan = RankingPlan.read(begun)
+        return plan.price(budget), plan.charge(budget, outcome, interrupted=interrupted)
+    if begun.kind == "certify":
+        return budget.claim_price(share), budget.claimed(share)
+    if begun.kind == "close" and not begun.asked:
+        return budget.claim_price(share), budget.claimed(share)
+    if begun.kind in ("read", "close") and interrupted:
+        for _ in begun.asked:
+            budget = budget.interrupted()
+        return budget.nats, budget.claimed(share)
+    raise ValueError(f"an act {begun.kind!r} that is not known")
+
+
+def _chosen(budget: Budget, generation: int, weights: Sequence[Fraction], outcome: object) -> Budget:
+    """The first generation chooses among its candidates; a later one may also keep the champion, who comes last."""
+    if not generation:
+        return budget.chosen(weights[_index(outcome, len(weights))])
+    index = _index(outcome, len(weights) + 1)
+    return budget.succeeded(generation, weights[index] if index < len(weights) else None)
+
+
+def _index(outcome: object, count: int) -> int:
+    if not isinstance(outcome, int) or isinstance(outcome, bool) or not 0 <= outcome < count:
+        raise ValueError("an index that is not there")
+    return outcome
