@@ -156,7 +156,7 @@ def _shows(page, sent):
 @pytest.mark.parametrize("act", PLAY, ids=lambda one: one.name)
 def test_a_preview_comes_first_and_reads_nothing(tmp_path, monkeypatch, act):
     """Also when the second step is sent at once."""
-    from everhold.session.session import Session
+    from everhold.session.scan import Scanner
 
     study = make_study(tmp_path)
     with site(tmp_path, study) as made:
@@ -166,7 +166,7 @@ def test_a_preview_comes_first_and_reads_nothing(tmp_path, monkeypatch, act):
         def never(*_, **__):
             raise AssertionError("a private row was read")
 
-        monkeypatch.setattr(Session, "sums", never)
+        monkeypatch.setattr(Scanner, "sums", never)
         pages, given = Pages(made), as_form(act)
         for step in ({}, {"do": "yes", "sure": "yes"}, {"do": "yes", "sure": "yes", "previewed": "x"}):
             tried = pages.send(act.name, {**given, **step})
