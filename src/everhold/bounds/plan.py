@@ -160,7 +160,7 @@ def plan(
     One narrow interval after the asks: the first reading after 100 asks, ±0.0101, by read(q).
     Questions that are fixed together, as the last act: the last act, one question, ±0.00718, by close([...]).
     The best of many candidates, with one interval for it: choose on one half, one interval on the other, ±0.00988. With all
-    rows in one holdout: the best of 1,000, then close, ±0.0145; the best of 1,000, then read, ±0.0156.
+    rows in one holdout: the best of 1,000, then close, ±0.0145; the best of 1,000, then read, ±0.0157.
     """
     for value, what in ((rounds, "rounds"), (confidence, "confidence"), (density, "density")):
         require_number(value, what)

@@ -88,7 +88,7 @@ def ways(
     the first reading after 1,000 asks: 5.3 nats, ±0.0104
     reading number 1,000, one by one: 1462.8 nats, ±0.1876
     the last act, one question: 3.8 nats, ±0.0072
-    the best of 1,000, then read: 11.4 nats, ±0.0156
+    the best of 1,000, then read: 11.4 nats, ±0.0157
     the best of 1,000, then close: 10.7 nats, ±0.0145
     choose on one half, one interval on the other: 3.7 nats, ±0.0099
     split into 1,000 parts, one for each question: 10.6 nats, ±0.3850
