@@ -19,7 +19,7 @@ PIN  = $(UV) pip compile --no-config --quiet --no-annotate --only-binary :all: -
 EVERYWHERE := --universal --fork-strategy fewest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-oldest coverage check bench bench-paper fuzz torture pins oldest lock clean
+.PHONY: help demo serve test test-oldest coverage check dist bench bench-paper fuzz torture pins oldest lock clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,14 @@ check: $(READY)  ## ruff, mypy (strict) and the order of the rooms
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+dist: $(READY)  ## build the wheel, install it into an environment of its own, and try it
+	@rm -rf dist && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@$(ALONE) $(PYTHON) -m venv --clear dist/environment
+	@$(ALONE) dist/environment/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		"$$(ls dist/*.whl)[cli]"
+	@cd dist && environment/bin/everhold plan --rows 1000 --rounds 10 > /dev/null
+	@rm -rf dist/environment && ls dist
 
 bench: $(READY)  ## every benchmark: speed as ratios, the tables of the docs
 	@$(BIN)/python -m benchmarks

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.bounds.widths import Table, advice, ways
+from everhold.bounds.widths import RowCounts, advice, ways
 from everhold.errors import SettingError
 
 ROWS = 20_000
@@ -14,7 +14,7 @@ ROWS = 20_000
 
 def numbers(**change):
     given = {"asks": 1, "reads": 1, "candidates": 1, "generations": 1, "failure_probability": 0.05} | change
-    return {way.name: way for way in ways(Table(given.pop("rows", ROWS), given.pop("reference", ROWS)), **given)}
+    return {way.name: way for way in ways(RowCounts(given.pop("rows", ROWS), given.pop("reference", ROWS)), **given)}
 
 
 def halves(size):

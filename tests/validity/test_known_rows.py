@@ -41,7 +41,7 @@ def contains(outer, inner):
 @pytest.mark.parametrize("act", [RoundAct("close"), RoundAct("read"), RoundAct()], ids=["close", "read", "ask"])
 def test_shares(mechanism, act):
     proposal = mechanism.propose(expression("a", KINDS), act)
-    at, fooled = proposal.measure.at, 0
+    at, fooled = proposal.measure.inputs, 0
     for others in range(OTHERS + 1):
         alone = binomial_interval(others, others, OTHERS, at.nats)
         for known in (0, KNOWN):
@@ -56,9 +56,9 @@ def test_paired_shares(mechanism):
     question = paired_shares(*(expression(name, KINDS).tree for name in ("a", "b")))
     proposal = mechanism.propose(question, RoundAct("close"))
     measure, fooled = proposal.measure, 0
-    plain = replace(measure, at=measure.at._replace(known=0))
+    plain = replace(measure, inputs=measure.inputs._replace(known=0))
     for first, second in np.random.default_rng(1).integers(0, OTHERS // 2, (200, 2)).tolist():
-        alone = paired_interval(first, second, OTHERS, measure.rates, measure.at.nats)
+        alone = paired_interval(first, second, OTHERS, measure.rates, measure.inputs.nats)
         for more in ((KNOWN, 0), (0, KNOWN)):
             sums = [Sums.yes_no(count + one, ROWS) for count, one in zip((first, second), more, strict=True)]
             printed = [2.0 * end - 1.0 for end in measure.ends(measure.decide(sums))[1:]]
@@ -71,8 +71,8 @@ def test_paired_shares(mechanism):
 def test_quantiles(mechanism, level):
     question = quantile_of(Column("x", "number"), 0.0, 30.0, level, None, 1.0, None)
     measure = mechanism.propose(question, RoundAct("close")).measure
-    plain = replace(measure, at=measure.at._replace(known=0))
-    thresholds, nats = np.array(measure.thresholds), measure.at.nats
+    plain = replace(measure, inputs=measure.inputs._replace(known=0))
+    thresholds, nats = np.array(measure.thresholds), measure.inputs.nats
     rng, fooled = np.random.default_rng(2), 0
     for _ in range(60):
         others = rng.integers(0, 30, OTHERS) if rng.random() < 0.5 else np.minimum(rng.poisson(12, OTHERS), 29)

@@ -456,7 +456,7 @@ def test_a_mutant_that_refuses_small_groups_is_found(monkeypatch):
     decide = GroupMeanCells.decide
 
     def refusing(self, sums):
-        (first, _), (rest, _) = (in_steps(one, self.at.rows) for one in sums)
+        (first, _), (rest, _) = (in_steps(one, self.inputs.rows) for one in sums)
         if (first + rest) // 65536 % 2:
             raise eh.QuestionError("too few rows")
         return decide(self, sums)

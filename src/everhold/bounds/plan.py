@@ -272,7 +272,7 @@ def plan(
     name, reason = _recommend(options, rows, half_width, rounds=t, surprises=surprises, delta=delta)
     acts: tuple[widths.Way, ...] = ()
     if rows is not None:
-        table = widths.Table(int(rows), int(reference or rows))
+        table = widths.RowCounts(int(rows), int(reference or rows))
         wanted = {"asks": int(t), "reads": reads, "candidates": candidates, "generations": generations}
         acts = widths.ways(table, failure_probability=delta, **wanted)
     return Plan(t, rows, half_width, confidence, tuple(options), name, reason, acts, widths.advice(acts))

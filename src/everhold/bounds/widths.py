@@ -18,7 +18,7 @@ from everhold.bounds.code import ANSWERED_NATS, Code, reading_nats, step_nats
 from everhold.bounds.sample_size import SHARE, noise_of
 from everhold.errors import SettingError
 
-__all__ = ["Table", "Way", "advice", "ways"]
+__all__ = ["RowCounts", "Way", "advice", "ways"]
 
 GROUP = 10
 """The second column is about a group of one row in so many."""
@@ -34,15 +34,15 @@ _SAYS_NOTHING = 0.45
 Purpose = Literal["each", "first", "read", "fixed", "best"]
 
 
-class Table(NamedTuple):
+class RowCounts(NamedTuple):
     """Public facts: n private rows, and the reference's rows."""
 
     rows: int
     reference: int
 
-    def part(self, of: int) -> Table:
+    def part(self, of: int) -> RowCounts:
         """One row in so many, of both."""
-        return Table(max(self.rows // of, 1), max(self.reference // of, 1))
+        return RowCounts(max(self.rows // of, 1), max(self.reference // of, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Way:
 
 
 def ways(
-    table: Table, *, asks: int, reads: int, candidates: int, generations: int, failure_probability: float
+    table: RowCounts, *, asks: int, reads: int, candidates: int, generations: int, failure_probability: float
 ) -> tuple[Way, ...]:
     """Every act's width for these numbers, and that of splitting the rows.
 
@@ -80,7 +80,7 @@ def ways(
         generations: in how many rounds of choosing, each of which may depend on the one before.
         failure_probability: δ.
 
-    >>> found = ways(Table(20_000, 20_000), asks=1000, reads=1, candidates=1000, generations=1, failure_probability=0.05)
+    >>> found = ways(RowCounts(20_000, 20_000), asks=1000, reads=1, candidates=1000, generations=1, failure_probability=0.05)
     >>> for way in found:
     ...     print(f"{way.name}: {way.nats:.1f} nats, ±{way.half_width:.4f}")
     ask, the last of 1,000: 17.8 nats, ±0.0389
@@ -151,7 +151,7 @@ _PURPOSES: dict[Purpose, str] = {
 }
 
 
-def _asked(table: Table, asks: int, horizon: int | None, start: Budget) -> Way:
+def _asked(table: RowCounts, asks: int, horizon: int | None, start: Budget) -> Way:
     """The last of so many quiet asks."""
     nats = start.quiet(asks - 1).ask_price
     noise = noise_of(asks, horizon)
@@ -162,7 +162,7 @@ def _asked(table: Table, asks: int, horizon: int | None, start: Budget) -> Way:
     return Way(name, call, nats, whole, _contained(table.part(GROUP), nats, noise), "each")
 
 
-def _tolerated(table: Table, nats: float, noise: float) -> float:
+def _tolerated(table: RowCounts, nats: float, noise: float) -> float:
     """A quiet answer to a yes/no question about all rows: the tolerance, then the exact tail."""
     n, public = table
     tau = _radius(max(SHARE * SHARE * nats / n, 0.5 * noise * noise * (1.0 / n + 1.0 / public)))
@@ -170,18 +170,18 @@ def _tolerated(table: Table, nats: float, noise: float) -> float:
     return 0.5 * (high - low)
 
 
-def _contained(table: Table, nats: float, noise: float) -> float:
+def _contained(table: RowCounts, nats: float, noise: float) -> float:
     """A quiet answer about a group: what the forecast may be off by, then the foreseen interval with a margin."""
     more = _MARGIN + 2.0 / sqrt(min(table))
     return min(noise * _spread(table) + _exact(table.rows, nats) * more, 0.5)
 
 
-def _read(table: Table, before: Budget, number: int, name: str, purpose: Purpose = "read") -> Way:
+def _read(table: RowCounts, before: Budget, number: int, name: str, purpose: Purpose = "read") -> Way:
     """A reading, the `number`-th of its session."""
     return _measured(table, before.claim_price(), _fine(number), name, "read(q)", purpose)
 
 
-def _one_by_one(table: Table, start: Budget, reads: int, purpose: Purpose) -> Way:
+def _one_by_one(table: RowCounts, start: Budget, reads: int, purpose: Purpose) -> Way:
     """The last of several readings, each of which may depend on those before."""
     budget, costs = start, {number: _cost(table, _fine(number)) for number in range(1, 4)}
     for number in range(1, reads):
@@ -189,11 +189,13 @@ def _one_by_one(table: Table, start: Budget, reads: int, purpose: Purpose) -> Wa
     return _read(table, budget, reads, f"reading number {reads:,}, one by one", purpose)
 
 
-def _batch(table: Table, before: Budget, parts: int, share: Fraction | None, fine: Fraction, name: str, call: str) -> Way:
+def _batch(
+    table: RowCounts, before: Budget, parts: int, share: Fraction | None, fine: Fraction, name: str, call: str
+) -> Way:
     return _measured(table, before.claim_price(share, parts=parts), fine, name, call, "fixed")
 
 
-def _chosen(table: Table, start: Budget, candidates: int, generations: int) -> list[Way]:
+def _chosen(table: RowCounts, start: Budget, candidates: int, generations: int) -> list[Way]:
     """The best of several, then its interval. From the second generation on, the champion is one of the candidates."""
     each = ceil(candidates / generations)
     budget = start
@@ -207,7 +209,7 @@ def _chosen(table: Table, start: Budget, candidates: int, generations: int) -> l
 
 
 def _measured(
-    table: Table, nats: float, fine: Fraction, name: str, call: str, purpose: Purpose, widest: float = _WIDEST
+    table: RowCounts, nats: float, fine: Fraction, name: str, call: str, purpose: Purpose, widest: float = _WIDEST
 ) -> Way:
     """A private value to its cell, with the interval of the cell."""
     group = table.part(GROUP)
@@ -218,7 +220,7 @@ def _measured(
     return Way(name, call, nats, 0.5 * (high - low), within, purpose)
 
 
-def _plain(table: Table, parts: int, intervals: int, failure_probability: float, name: str, purpose: Purpose) -> Way:
+def _plain(table: RowCounts, parts: int, intervals: int, failure_probability: float, name: str, purpose: Purpose) -> Way:
     """Intervals of rows that nobody has used before."""
     nats = log(2.0 * intervals / failure_probability)
     rows, group = table.rows // parts, table.rows // (parts * GROUP)
@@ -226,7 +228,7 @@ def _plain(table: Table, parts: int, intervals: int, failure_probability: float,
     return Way(name, "", nats, half, within, purpose)
 
 
-def _cost(table: Table, fine: Fraction) -> float:
+def _cost(table: RowCounts, fine: Fraction) -> float:
     """What a reading adds to later prices on average, if it is as far from its forecast as chance makes it."""
     spread, cell = _spread(table), _cell(table, fine)
     scale, cells = max(round(1.35 * spread / cell * 1024), 1), ceil(1.0 / cell) + 2
@@ -242,11 +244,11 @@ def _fine(number: int) -> Fraction:
     return Fraction(min(number, 3), 2)
 
 
-def _cell(table: Table, fine: Fraction, widest: float = _WIDEST) -> float:
+def _cell(table: RowCounts, fine: Fraction, widest: float = _WIDEST) -> float:
     return min(float(fine) * _spread(table), widest * _radius(0.5 / table.rows))
 
 
-def _spread(table: Table) -> float:
+def _spread(table: RowCounts) -> float:
     """What a forecast may be off by."""
     return _radius(0.5 * (1.0 / table.rows + 1.0 / table.reference))
 

@@ -419,8 +419,8 @@ class Contest:
         def decide() -> str:
             return Duels(plan, self.rules, predictions, shares, plan.price(held.budget)).decide(labels, self.path)
 
-        start = ActStart("rank", plan.asked, plan.options)
-        result = held.session.perform(start, decide, request_id=None, who=None)
+        begun = ActStart("rank", plan.asked, plan.options)
+        result = held.session.perform(begun, decide, request_id=None, who=None)
         self._count(held)
         return result
 

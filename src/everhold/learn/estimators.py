@@ -53,7 +53,7 @@ class _Anytime:
 class _SQClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier for two classes, learnt by questions. Subclasses add the program."""
 
-    def _program(self, features: NDArray[np.float64]) -> programs.Program:
+    def _program(self, features: NDArray[np.float64]) -> programs.LearnerProgram:
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any) -> Any:
@@ -156,7 +156,7 @@ class SQHalfspace(_SQClassifier):
         self.confidence = confidence
         self.random_state = random_state
 
-    def _program(self, features: NDArray[np.float64]) -> programs.Program:
+    def _program(self, features: NDArray[np.float64]) -> programs.LearnerProgram:
         return programs.halfspace(features, steps=self.steps, margin=self.margin)
 
 
@@ -186,7 +186,7 @@ class SQLogisticRegression(_SQClassifier):
         self.confidence = confidence
         self.random_state = random_state
 
-    def _program(self, features: NDArray[np.float64]) -> programs.Program:
+    def _program(self, features: NDArray[np.float64]) -> programs.LearnerProgram:
         return programs.logistic(features, steps=self.steps, rate=self.rate, penalty=self.penalty)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -218,7 +218,7 @@ class SQBoosting(_SQClassifier):
         self.confidence = confidence
         self.random_state = random_state
 
-    def _program(self, features: NDArray[np.float64]) -> programs.Program:
+    def _program(self, features: NDArray[np.float64]) -> programs.LearnerProgram:
         return programs.boosting(features, stages=self.stages, rate=self.rate)
 
 
@@ -248,5 +248,5 @@ class SQDecisionTree(_SQClassifier):
         self.confidence = confidence
         self.random_state = random_state
 
-    def _program(self, features: NDArray[np.float64]) -> programs.Program:
+    def _program(self, features: NDArray[np.float64]) -> programs.LearnerProgram:
         return programs.decision_tree(features, depth=self.depth, cuts=self.cuts, least=self.least)

@@ -82,7 +82,7 @@ class MetricValue:
     top: float = 1.0
 
 
-Program = Generator[tuple[Part, ...], "Sequence[Answer]", MetricValue]
+MetricProgram = Generator[tuple[Part, ...], "Sequence[Answer]", MetricValue]
 """Yields the parts that it needs, receives their answers, and returns the value."""
 
 
@@ -104,19 +104,19 @@ class Metric:
     name: str
     task: Task
     output: Output
-    program: Callable[[MetricContext], Program]
+    program: Callable[[MetricContext], MetricProgram]
     larger_is_better: bool = True
     loss: Callable[[MetricContext], Part] | None = None
     pairs: bool = False
     span: Callable[[MetricContext], float] = lambda _: 1.0
 
 
-def _mean(part: Part) -> Program:
+def _mean(part: Part) -> MetricProgram:
     (answer,) = yield (part,)
     return MetricValue(answer.value, answer.low, answer.high)
 
 
-def _ratio(part: Part, rest: Part, weight: float = 1.0) -> Program:
+def _ratio(part: Part, rest: Part, weight: float = 1.0) -> MetricProgram:
     """A/(A + weight·B), from E[A] and E[B]."""
     a, b = yield part, rest
     low, high = derived.ratio((a.low, a.high), (weight * b.low, weight * b.high))
@@ -125,7 +125,7 @@ def _ratio(part: Part, rest: Part, weight: float = 1.0) -> Program:
     return MetricValue(min(max(value, low), high), low, high)
 
 
-def _average(programs: list[Program]) -> Program:
+def _average(programs: list[MetricProgram]) -> MetricProgram:
     """The mean of several metrics, each of which asks once."""
     batches = [next(program) for program in programs]
     answers = yield tuple(part for batch in batches for part in batch)
@@ -138,7 +138,7 @@ def _average(programs: list[Program]) -> Program:
     return MetricValue(sum(one.value for one in values) / k, max(ends[0] - 1e-15, 0.0), min(ends[1] + 1e-15, 1.0))
 
 
-def finished(program: Program, answers: Sequence[Answer]) -> MetricValue:
+def finished(program: MetricProgram, answers: Sequence[Answer]) -> MetricValue:
     """The value of a program that asks once, from its answers."""
     try:
         program.send(answers)
@@ -156,7 +156,7 @@ def _wrong(_: MetricContext) -> Part:
     return lambda out, y: np.asarray(out != y)
 
 
-def _found(classes: Iterable[Any]) -> Program:
+def _found(classes: Iterable[Any]) -> MetricProgram:
     """The mean recall over some classes."""
     return _average(
         [
@@ -166,7 +166,7 @@ def _found(classes: Iterable[Any]) -> Program:
     )
 
 
-def _precision(context: MetricContext) -> Program:
+def _precision(context: MetricContext) -> MetricProgram:
     """The mean precision over the positive classes."""
     return _average(
         [
@@ -176,7 +176,7 @@ def _precision(context: MetricContext) -> Program:
     )
 
 
-def _f1(context: MetricContext) -> Program:
+def _f1(context: MetricContext) -> MetricProgram:
     """2TP/(2TP + FP + FN): hits against half of the misses and false alarms."""
     return _average(
         [
@@ -231,14 +231,14 @@ def _plain_mean(
 ) -> Metric:
     """A metric that is the mean of one part, in units of `span`."""
 
-    def program(context: MetricContext) -> Program:
+    def program(context: MetricContext) -> MetricProgram:
         found, worth = (yield from _mean(loss(context))), span(context)
         return MetricValue(found.value * worth, found.low * worth, found.high * worth, 0.0, worth)
 
     return Metric(name, task, output, program, larger_is_better, loss, span=span)
 
 
-def _r2(context: MetricContext) -> Program:
+def _r2(context: MetricContext) -> MetricProgram:
     """1 - squared error/variance, with squares of the labels around a public centre."""
     centre = context.centre
     error, mean, around = yield (
@@ -255,7 +255,7 @@ def _r2(context: MetricContext) -> Program:
     return MetricValue(min(max(value, low), high), low, min(high, 1.0), -1.0, 1.0)
 
 
-def _auc(context: MetricContext) -> Program:
+def _auc(context: MetricContext) -> MetricProgram:
     """The share of pairs with different labels in which the positive row has the higher score; a tie counts half.
 
     Each pair is one draw. A private row is in at most one pair, so the guarantee is that of n/2 draws.

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
     Vector = NDArray[np.float64]
 
-__all__ = ["Linear", "Model", "Phi", "Program", "Range", "Tree", "boosting", "decision_tree", "halfspace", "logistic"]
+__all__ = ["LearnerProgram", "Linear", "Model", "Phi", "Range", "Tree", "boosting", "decision_tree", "halfspace", "logistic"]
 
 Phi = Callable[[Any, Any], Any]
 """A question about features and labels of many rows, with values in [-1, 1]."""
 
-Program = Generator[Phi, float, "Model"]
+LearnerProgram = Generator[Phi, float, "Model"]
 """Yields questions, receives answers, returns a model."""
 
 
@@ -113,7 +113,7 @@ def _logistic_gradient(range_: Range, weights: Vector, bias: float, *, first: bo
     return (yield from _gradient(range_, weights, bias, lambda m: 1.0 / (1.0 + np.exp(np.clip(m, -500.0, 500.0)))))
 
 
-def halfspace(features: Matrix, *, steps: int = 10, margin: float = 0.1) -> Program:
+def halfspace(features: Matrix, *, steps: int = 10, margin: float = 0.1) -> LearnerProgram:
     """A linear threshold: label correlations first, then corrections from rows within the margin or on the wrong side.
 
     Args:
@@ -133,7 +133,7 @@ def halfspace(features: Matrix, *, steps: int = 10, margin: float = 0.1) -> Prog
     return Linear(scale, weights, bias)
 
 
-def logistic(features: Matrix, *, steps: int = 15, rate: float = 4.0, penalty: float = 1e-3) -> Program:
+def logistic(features: Matrix, *, steps: int = 15, rate: float = 4.0, penalty: float = 1e-3) -> LearnerProgram:
     """Logistic regression by gradient descent: every coordinate of every gradient is a question.
 
     Args:
@@ -151,7 +151,7 @@ def logistic(features: Matrix, *, steps: int = 15, rate: float = 4.0, penalty: f
     return Linear(scale, weights, bias)
 
 
-def boosting(features: Matrix, *, stages: int = 20, rate: float = 1.5) -> Program:
+def boosting(features: Matrix, *, stages: int = 20, rate: float = 1.5) -> LearnerProgram:
     """Boosting over single features: each stage asks for the weighted correlation of all, and steps along the best.
 
     Args:
@@ -172,7 +172,7 @@ def boosting(features: Matrix, *, stages: int = 20, rate: float = 1.5) -> Progra
     return Linear(scale, weights, bias)
 
 
-def decision_tree(features: Matrix, *, depth: int = 3, cuts: int = 3, least: float = 0.01) -> Program:
+def decision_tree(features: Matrix, *, depth: int = 3, cuts: int = 3, least: float = 0.01) -> LearnerProgram:
     """A decision tree: the share of rows at a node is public; the balance of their labels is asked for every possible cut.
 
     Args:

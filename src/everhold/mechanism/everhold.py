@@ -242,26 +242,28 @@ class Everhold:
         noise = None
         if act.kind == "ask":
             noise = self._noise(state.budget.code)
-        at = MeasureInputs(nats, self._n, self._known, noise, precision, state.misfit, self._quantum)
+        inputs = MeasureInputs(nats, self._n, self._known, noise, precision, state.misfit, self._quantum)
         if isinstance(query, GROUPED):
             if not self._grouped or (look := self._estimator.look(state.sketch, query.parts)) is None:
                 raise QuestionError(
                     "this holdout measures groups by linear questions. Ask for a statistic, such as eh.Mean(...)."
                 )
             forecast = _expected(_group_forecast(look.values, look, query), act.expect)
-            return EverholdProposal(t, query, forecast, None, self._group_measure(query, forecast, look, at), nats, act, 0.0)
+            return EverholdProposal(
+                t, query, forecast, None, self._group_measure(query, forecast, look, inputs), nats, act, 0.0
+            )
         if isinstance(query, SketchValue):
             linear, forecast, values = None, query, None
         else:
             estimate = self._estimator.estimate(state.sketch, query, t, purpose)
             linear, forecast, values = query, _expected(estimate.forecast, act.expect), estimate.values
-        return self._linear_proposal(linear, forecast, values, at, act)
+        return self._linear_proposal(linear, forecast, values, inputs, act)
 
     def _noise(self, code: Code) -> float:
         return self._contract.noise_at(code.asks + 1, code.horizon) if isinstance(self._contract, Anytime) else 0.0
 
     def _linear_proposal(
-        self, query: Query | None, forecast: SketchValue, values: GridValues | None, at: MeasureInputs, act: RoundAct
+        self, query: Query | None, forecast: SketchValue, values: GridValues | None, inputs: MeasureInputs, act: RoundAct
     ) -> EverholdProposal:
         t = self._state.round + 1
         asked = query if query is not None else _REPLAYED
@@ -271,33 +273,33 @@ class Everhold:
             code = self._state.budget.code
             limits = self._contract.tolerance(
                 ToleranceInputs(
-                    forecast.value, at.nats, self._n - self._known, forecast.draws, known, code.asks + 1, code.horizon
+                    forecast.value, inputs.nats, self._n - self._known, forecast.draws, known, code.asks + 1, code.horizon
                 )
             )
             kind = CountTolerance if forecast.scale == "share" else MeanTolerance
             return EverholdProposal(
-                t, query, forecast, values, kind(asked, forecast, limits, at), at.nats, act, limits.width
+                t, query, forecast, values, kind(asked, forecast, limits, inputs), inputs.nats, act, limits.width
             )
         if forecast.scale == "share":
-            measure = CountCells(asked, forecast, at)
-            return EverholdProposal(t, query, forecast, values, measure, at.nats, act)
-        found = MeanCells(asked, forecast, at)
-        return EverholdProposal(t, query, forecast, values, found, at.nats, act, 2.0 * found.within.allowed)
+            measure = CountCells(asked, forecast, inputs)
+            return EverholdProposal(t, query, forecast, values, measure, inputs.nats, act)
+        found = MeanCells(asked, forecast, inputs)
+        return EverholdProposal(t, query, forecast, values, found, inputs.nats, act, 2.0 * found.within.allowed)
 
-    def _group_measure(self, query: Grouped, forecast: SketchValue, look: Look, at: MeasureInputs) -> Measure:
+    def _group_measure(self, query: Grouped, forecast: SketchValue, look: Look, inputs: MeasureInputs) -> Measure:
         values = (look.values[0], look.values[1])
         if isinstance(query, GroupDifference):
             first, second = (_side_forecast(look.values[i : i + 2], look, query.low is not None) for i in (0, 2))
-            return DifferenceCells(query, forecast, (first, second), look.values, at)
+            return DifferenceCells(query, forecast, (first, second), look.values, inputs)
         if isinstance(query, SpreadOf):
-            return SpreadCells(query, forecast, _means(look.values, look), at)
+            return SpreadCells(query, forecast, _means(look.values, look), inputs)
         if isinstance(query, PairedShares):
-            return PairedCells(query, forecast, _shares(look), look.values, at)
+            return PairedCells(query, forecast, _shares(look), look.values, inputs)
         if isinstance(query, GroupShare):
-            return GroupShareCells(query, forecast, values, at)
+            return GroupShareCells(query, forecast, values, inputs)
         if isinstance(query, GroupMean):
-            return GroupMeanCells(query, forecast, values, at)
-        return QuantileCells.foreseen(query, forecast, values, look.masses.values, at)
+            return GroupMeanCells(query, forecast, values, inputs)
+        return QuantileCells.foreseen(query, forecast, values, look.masses.values, inputs)
 
     def _price(self, act: RoundAct) -> tuple[float, Precision]:
         """The price of a round's interval, and how finely it discloses."""

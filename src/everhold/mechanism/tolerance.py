@@ -62,7 +62,7 @@ class Tolerance:
 class Contract(Protocol):
     """A promise about precision, which sets the tolerance."""
 
-    def tolerance(self, at: ToleranceInputs) -> Tolerance:
+    def tolerance(self, inputs: ToleranceInputs) -> Tolerance:
         """τ and Δ for the next round, or raise PrecisionExhausted."""
 
     def describe(self) -> str:
@@ -113,12 +113,12 @@ class Anytime:
             return min(max(sqrt(1.8 * ln(float(horizon))), 1.5), 4.0)
         return min(sqrt(2.0 * ln(2.0 * ask + 20.0)), 4.0)
 
-    def tolerance(self, at: ToleranceInputs) -> Tolerance:
+    def tolerance(self, inputs: ToleranceInputs) -> Tolerance:
         """τ and Δ; never refuses."""
-        width = self.share * self.share * at.nats / at.rows
-        noise = self.noise_at(at.ask, at.horizon)
-        floor = 0.5 * noise * noise * (1.0 / at.rows + 1.0 / at.draws)
-        tau = _grid(2.0 * share_radius(0.5 * (1.0 + at.sketch), max(width, floor)))
+        width = self.share * self.share * inputs.nats / inputs.rows
+        noise = self.noise_at(inputs.ask, inputs.horizon)
+        floor = 0.5 * noise * noise * (1.0 / inputs.rows + 1.0 / inputs.draws)
+        tau = _grid(2.0 * share_radius(0.5 * (1.0 + inputs.sketch), max(width, floor)))
         return Tolerance(tau, max(1, int(tau * self.cells)))
 
     def describe(self) -> str:
@@ -145,13 +145,13 @@ class FixedPrecision:
         if not 0.0 < self.half_width <= 2.0:
             raise SettingError(f"the half-width is {self.half_width!r}. Expected a number in (0, 2], on the [-1, 1] scale.")
 
-    def tolerance(self, at: ToleranceInputs) -> Tolerance:
+    def tolerance(self, inputs: ToleranceInputs) -> Tolerance:
         """τ is what remains of ε, rounded down; Δ = τ/2, wide enough for the worst case of `bounds.sample_size`."""
-        left = self.half_width - sqrt(2.0 * at.nats / at.rows) - at.known - _MARGIN
-        needed = self.noise * sqrt(1.0 / at.rows + 1.0 / at.draws)
+        left = self.half_width - sqrt(2.0 * inputs.nats / inputs.rows) - inputs.known - _MARGIN
+        needed = self.noise * sqrt(1.0 / inputs.rows + 1.0 / inputs.draws)
         if left < needed:
-            enough = _rows_to_go_on(self.half_width - _MARGIN, at, self.noise)
-            more = None if enough is None else enough - at.rows
+            enough = _rows_to_go_on(self.half_width - _MARGIN, inputs, self.noise)
+            more = None if enough is None else enough - inputs.rows
             way_out = (
                 "No number of rows would be enough: use a larger reference."
                 if more is None
@@ -159,8 +159,8 @@ class FixedPrecision:
             )
             raise PrecisionExhausted(
                 f"the promised half-width of ±{self.half_width / 2:.4g} (share scale) cannot be kept for another "
-                f"question: sampling error takes ±{sqrt(2.0 * at.nats / at.rows) / 2:.4g} of it at {at.nats:.1f} nats, "
-                f"±{max(left, 0.0) / 2:.4g} is left, and noise needs ±{needed / 2:.4g}, short by "
+                f"question: sampling error takes ±{sqrt(2.0 * inputs.nats / inputs.rows) / 2:.4g} of it at "
+                f"{inputs.nats:.1f} nats, ±{max(left, 0.0) / 2:.4g} is left, and noise needs ±{needed / 2:.4g}, short by "
                 f"±{(needed - max(left, 0.0)) / 2:.4g}. {way_out} Answers returned so far stay valid.",
                 asked=self.half_width / 2,
                 left=max(left, 0.0) / 2,
@@ -200,14 +200,14 @@ def _grid(tau: float) -> int:
     return max(1, min(ceil(tau * TOLERANCE_ONE), 2 * TOLERANCE_ONE))
 
 
-def _rows_to_go_on(half_width: float, at: ToleranceInputs, noise: float) -> int | None:
+def _rows_to_go_on(half_width: float, inputs: ToleranceInputs, noise: float) -> int | None:
     """The smallest number of rows, rounded up, for which the remaining part exceeds the noise, with the same draws."""
 
     def enough(rows: float) -> bool:
-        left = half_width - sqrt(2.0 * at.nats / rows) - at.known * at.rows / rows
-        return left >= noise * sqrt(1.0 / rows + 1.0 / at.draws)
+        left = half_width - sqrt(2.0 * inputs.nats / rows) - inputs.known * inputs.rows / rows
+        return left >= noise * sqrt(1.0 / rows + 1.0 / inputs.draws)
 
-    low, high = float(at.rows), 2.0 * at.rows
+    low, high = float(inputs.rows), 2.0 * inputs.rows
     while not enough(high):
         low, high = high, 2.0 * high
         if high > 1e15:

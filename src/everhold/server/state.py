@@ -183,7 +183,7 @@ class ServerState:
             **study_facts(study, rounds=at.rounds, surprises=at.surprises, spent=at.spent, head=at.head),
             **budget_facts(at.budget, acts=at.acts, closed=at.closed),
             "half_width": study.settings["half_width"],
-            "budget": served.budget if isinstance(served, StudyWriter) else None,
+            "budget": served.price_limit if isinstance(served, StudyWriter) else None,
             "guarantee": guarantee(study),
         }
         if not cls.sees_all(served, token):

@@ -432,7 +432,7 @@ class StudyWriter:
         return self._writer.stalled
 
     @property
-    def budget(self) -> float | None:
+    def price_limit(self) -> float | None:
         """The price in nats at which a promised precision will be used up; None where nothing was promised."""
         settings = Settings.from_dict(self.study.settings)
         contract = settings.contract()

@@ -116,8 +116,8 @@ class Acts:
             self.require_one_batch(things)
         results = self._read(things, "close", Fraction(1), at, None)
         if not self._mechanism.closed:
-            start = ActStart("close", (), {"share": "1"})
-            self._session.perform(start, lambda: None, request_id=at.request, who=at.who)
+            begun = ActStart("close", (), {"share": "1"})
+            self._session.perform(begun, lambda: None, request_id=at.request, who=at.who)
         self._record_findings(things, results, at)
         return results
 

@@ -209,9 +209,9 @@ class Recorder(Generic[P]):
         self._decided = None
         return decided.answer
 
-    def read_batch(self, start: ActStart, at: AskedBy, readings: Sequence[PlannedReading], proposals: Sequence[P]) -> None:
+    def read_batch(self, begun: ActStart, at: AskedBy, readings: Sequence[PlannedReading], proposals: Sequence[P]) -> None:
         """Announce readings, make them, and make all of them durable together. Within a turn."""
-        self.journal.begin(start, at)
+        self.journal.begin(begun, at)
         self.journal.flush()
         self._readings = list(readings)
         self._read_rest(self.sums_needed(proposals))
@@ -236,17 +236,17 @@ class Recorder(Generic[P]):
             raise QuestionError("this mechanism answers asks only: it has no readings, selections or verdicts.")
         return self.mechanism
 
-    def perform(self, start: ActStart, at: AskedBy, decide: Callable[[], int | bool | str | None]) -> dict[str, Any]:
+    def perform(self, begun: ActStart, at: AskedBy, decide: Callable[[], int | bool | str | None]) -> dict[str, Any]:
         """Do an act: record that it begins, read the private rows, charge, record how it ended, and only then return.
 
         Args:
-            start: everything that is fixed beforehand.
+            begun: everything that is fixed beforehand.
             at: when it was asked for, by whom, under which request id.
             decide: reads the private rows and returns what is disclosed. It must not raise for anything in them.
         """
         with self.turn():
             if (earlier := self.journal.requested_act(at.request)) is not None:
-                if earlier.begun != start:
+                if earlier.begun != begun:
                     raise RequestConflict(
                         f"request id {at.request!r} belongs to another act. Expected a new id for a new act. Nothing was "
                         "charged."
@@ -258,13 +258,13 @@ class Recorder(Generic[P]):
                 )
             mechanism = self.acting_mechanism()
             mechanism.require_open()
-            self.journal.begin(start, at)
+            self.journal.begin(begun, at)
             self.journal.flush()
             outcome = decide()
-            price, budget = price_act(mechanism.budget, start, outcome)
-            result = act_result(mechanism, start, outcome, price, list(self.journal))
+            price, budget = price_act(mechanism.budget, begun, outcome)
+            result = act_result(mechanism, begun, outcome, price, list(self.journal))
             mechanism.pay(budget)
-            if is_last(start):
+            if is_last(begun):
                 mechanism.shut()
             self.journal.end(ActEnd(outcome, result), at)
             self.journal.flush()

@@ -403,14 +403,14 @@ class Session(Generic[P]):
 
     def perform(
         self,
-        start: ActStart,
+        begun: ActStart,
         decide: Callable[[], int | bool | str | None],
         *,
         request_id: str | None,
         who: str | None,
     ) -> dict[str, Any]:
         """Do an act, and return what it discloses when that is recorded. `Recorder.perform` says more."""
-        return self.recorder.perform(start, self.asked_by(request_id, who), decide)
+        return self.recorder.perform(begun, self.asked_by(request_id, who), decide)
 
     def record_finding(self, wanted: Statistic[Any], found: Any, at: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""

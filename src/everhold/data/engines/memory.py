@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.queries.expression.program import Columns, CompiledBatch, Program
+from everhold.queries.expression.program import Columns, CompiledBatch, CompiledQuestion
 from everhold.queries.grid import STEPS, Sums
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class MemoryEngine:
             return [Sums.of(units.average(self._row_steps(question))) for question in questions]
         columns = Columns(table)
         if len(questions) == 1:
-            return [Program(questions[0], columns).sums(table.row_count, **self._how)]
+            return [CompiledQuestion(questions[0], columns).sums(table.row_count, **self._how)]
         return CompiledBatch(questions, columns).sums(table.row_count, **self._how)
 
     def steps(self, question: TextQuestion) -> NDArray[np.float64]:
@@ -49,6 +49,6 @@ class MemoryEngine:
         return steps if self._table.units is None else self._table.units.average(steps)
 
     def _row_steps(self, question: TextQuestion) -> NDArray[np.float64]:
-        program = Program(question, Columns(self._table))
+        program = CompiledQuestion(question, Columns(self._table))
         values = program.values(self._table.row_count, **self._how)
         return values * float(STEPS) if question.yes_no else values

@@ -30,7 +30,7 @@ def fixed_random(view: AnalystView) -> Generator[Any, Answer, None]:
             yield lambda rows, w=weights: (rows["x"] @ w > 0.0) == (rows["y"] > 0)
 
 
-def learner(program: programs.Program) -> Generator[Any, Answer, None]:
+def learner(program: programs.LearnerProgram) -> Generator[Any, Answer, None]:
     """A statistical-query learner: its questions, then the accuracy of its model."""
     try:
         phi = next(program)

@@ -32,15 +32,15 @@ class Cells(NamedTuple):
     spread: float
 
     @classmethod
-    def around(cls, place: Fraction, spread: float, alone: float, at: MeasureInputs) -> Cells:
+    def around(cls, place: Fraction, spread: float, alone: float, inputs: MeasureInputs) -> Cells:
         """Cells of `fine` times what the forecast may be off by, but not much wider than the private rows' own noise.
 
         Where forecasts have been off by more than that, the code expects it.
         """
         spread = max(spread, 2.0**-31)
-        widest = float(at.precision.widest) * sqrt(at.misfit) * alone
-        half = max(round(min(spread * float(at.precision.fine), widest) * PLACE_ONE / 2), 1)
-        scale = max(round(1.35 * at.misfit * spread * PLACE_ONE / (2 * half) * 1024), 1)
+        widest = float(inputs.precision.widest) * sqrt(inputs.misfit) * alone
+        half = max(round(min(spread * float(inputs.precision.fine), widest) * PLACE_ONE / 2), 1)
+        scale = max(round(1.35 * inputs.misfit * spread * PLACE_ONE / (2 * half) * 1024), 1)
         return cls(round(place * PLACE_ONE), 2 * half, min(scale, 2**40), spread)
 
     def deviation(self, j: int) -> float:
@@ -91,19 +91,19 @@ class Within:
 
     @classmethod
     def around(
-        cls, place: Fraction, spread: float, alone: float, radii: tuple[float, float], rows: float, at: MeasureInputs
+        cls, place: Fraction, spread: float, alone: float, radii: tuple[float, float], rows: float, inputs: MeasureInputs
     ) -> Within:
         """For a forecast that may be off by `spread`, `alone` because of the private rows, of which there are `rows`."""
-        cells = Cells.around(place, spread, alone, at)
-        below, above = (max(ceil(min(one, 1.0) * PLACE_ONE * at.precision.start), 1) for one in radii)
+        cells = Cells.around(place, spread, alone, inputs)
+        below, above = (max(ceil(min(one, 1.0) * PLACE_ONE * inputs.precision.start), 1) for one in radii)
         public = None
-        if at.noise is not None:
+        if inputs.noise is not None:
             more = _MARGIN + 2.0 / sqrt(max(rows, 1.0))
-            allowed = at.noise * spread * PLACE_ONE
+            allowed = inputs.noise * spread * PLACE_ONE
             low = cells.centre - ceil(allowed + min(radii[0], 1.0) * PLACE_ONE * more)
             high = cells.centre + ceil(allowed + min(radii[1], 1.0) * PLACE_ONE * more)
             public = max(low, 0), min(high, PLACE_ONE)
-        return cls(cells, (below, above), public, at.precision, at.quantum, (at.noise or 0.0) * spread)
+        return cls(cells, (below, above), public, inputs.precision, inputs.quantum, (inputs.noise or 0.0) * spread)
 
     def decide(self, found: PrivateEstimate | None) -> Outcome:
         """Quiet if the private interval lies within the public one; else the cell and the least step."""

@@ -38,14 +38,14 @@ class CountCells:
 
     query: Query
     forecast: SketchValue
-    at: MeasureInputs
+    inputs: MeasureInputs
     cells: Cells = field(init=False)
 
     def __post_init__(self) -> None:
         u = place_of(self.forecast)
-        spread = share_spread(float(u), self.at.rows, self.forecast.draws)
-        alone = share_spread(float(u), self.at.rows, inf)
-        object.__setattr__(self, "cells", Cells.around(u, spread, alone, self.at))
+        spread = share_spread(float(u), self.inputs.rows, self.forecast.draws)
+        alone = share_spread(float(u), self.inputs.rows, inf)
+        object.__setattr__(self, "cells", Cells.around(u, spread, alone, self.inputs))
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -54,11 +54,11 @@ class CountCells:
 
     def decide(self, sums: Sequence[Sums]) -> int:
         """The cell."""
-        return self.cells.of(Fraction(count_of(sums[0], self.at.rows), self.at.rows))
+        return self.cells.of(Fraction(count_of(sums[0], self.inputs.rows), self.inputs.rows))
 
     def value(self, sums: Sequence[Sums]) -> Fraction:
         """The private mean."""
-        return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
+        return Fraction(in_steps(sums[0], self.inputs.rows)[0], self.inputs.rows * STEPS)
 
     def deviation(self, outcome: Outcome) -> float | None:
         """By the cell."""
@@ -71,16 +71,16 @@ class CountCells:
     def counts(self, outcome: Outcome) -> tuple[int, int]:
         """The least and the largest count with this outcome."""
         if outcome == NOTHING:
-            return 0, self.at.rows
+            return 0, self.inputs.rows
         low, high = self.cells.edges(cell_in(outcome))
-        n = self.at.rows
+        n = self.inputs.rows
         return max(ceil(n * low), 0), min(ceil(n * high) - 1, n)
 
     def ends(self, outcome: Outcome) -> tuple[float, float, float]:
         """By the exact tail."""
         least, most = self.counts(outcome)
-        value = float(Fraction(least + most, 2 * self.at.rows))
-        return min(max(value, 0.0), 1.0), *count_interval(least, most, self.at)
+        value = float(Fraction(least + most, 2 * self.inputs.rows))
+        return min(max(value, 0.0), 1.0), *count_interval(least, most, self.inputs)
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
         """A cell off the forecast teaches."""
@@ -90,8 +90,8 @@ class CountCells:
         return lesson_within(2 * low - 1, 2 * high - 1, self.forecast)
 
 
-def count_interval(least: int, most: int, at: MeasureInputs) -> tuple[float, float]:
+def count_interval(least: int, most: int, inputs: MeasureInputs) -> tuple[float, float]:
     """All population shares if the count is in [least, most]; of these rows the analyst may know some."""
     if most < least:  # no count has this outcome
         return 0.0, 1.0
-    return binomial_interval(max(least - at.known, 0), min(most, at.others), at.others, at.nats)
+    return binomial_interval(max(least - inputs.known, 0), min(most, inputs.others), inputs.others, inputs.nats)

@@ -44,19 +44,19 @@ class GroupShareCells(InCells):
     query: GroupShare
     forecast: SketchValue
     values: tuple[GridValues, GridValues] | None
-    at: MeasureInputs
+    inputs: MeasureInputs
     within: Within = field(init=False)
 
     def __post_init__(self) -> None:
         u = place_of(self.forecast)
-        rows = max(self.at.others * self.forecast.group, 1.0)
+        rows = max(self.inputs.others * self.forecast.group, 1.0)
         m = max(round(rows), 1)
         k = min(max(round(float(u) * m), 0), m)
-        low, high = binomial_interval(k, k, m, self.at.nats)
+        low, high = binomial_interval(k, k, m, self.inputs.nats)
         radii = max(k / m - low, 0.0), max(high - k / m, 0.0)
         spread = share_spread(float(u), rows, self.forecast.draws)
         alone = share_spread(float(u), rows, inf)
-        within = Within.around(u, spread, alone, radii, min(rows, self.forecast.draws), self.at)
+        within = Within.around(u, spread, alone, radii, min(rows, self.forecast.draws), self.inputs)
         object.__setattr__(self, "within", within)
 
     @property
@@ -66,18 +66,18 @@ class GroupShareCells(InCells):
 
     def decide(self, sums: Sequence[Sums]) -> Outcome:
         """By the two counts."""
-        yes, no = (count_of(one, self.at.rows) for one in sums)
+        yes, no = (count_of(one, self.inputs.rows) for one in sums)
         if yes + no == 0:
             return NOTHING
-        others = yes + no - self.at.known
+        others = yes + no - self.inputs.known
         ends = 0.0, 1.0
         if others > 0:
-            ends = binomial_interval(max(yes - self.at.known, 0), min(yes, others), others, self.at.nats)
+            ends = binomial_interval(max(yes - self.inputs.known, 0), min(yes, others), others, self.inputs.nats)
         return self.within.decide(PrivateEstimate(Fraction(yes, yes + no), Fraction(ends[0]), Fraction(ends[1])))
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private share of the group."""
-        yes, no = (count_of(one, self.at.rows) for one in sums)
+        yes, no = (count_of(one, self.inputs.rows) for one in sums)
         return Fraction(yes, yes + no) if yes + no else None
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
@@ -95,17 +95,17 @@ class GroupMeanCells(InCells):
     query: GroupMean
     forecast: SketchValue
     values: tuple[GridValues, GridValues] | None
-    at: MeasureInputs
+    inputs: MeasureInputs
     rates: Rates = field(init=False)
     within: Within = field(init=False)
 
     def __post_init__(self) -> None:
         u = place_of(self.forecast)
-        rows, draws = max(self.at.others * self.forecast.group, 1.0), self.forecast.draws
-        rates = Rates.foreseen(float(u), self.forecast.second, rows, self.at.nats)
+        rows, draws = max(self.inputs.others * self.forecast.group, 1.0), self.forecast.draws
+        rates = Rates.foreseen(float(u), self.forecast.second, rows, self.inputs.nats)
         spread, alone = spread_of(self.forecast.second, rows, draws), spread_of(self.forecast.second, rows, inf)
         object.__setattr__(self, "rates", rates)
-        object.__setattr__(self, "within", Within.around(u, spread, alone, rates.radii, min(rows, draws), self.at))
+        object.__setattr__(self, "within", Within.around(u, spread, alone, rates.radii, min(rows, draws), self.inputs))
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -114,18 +114,18 @@ class GroupMeanCells(InCells):
 
     def decide(self, sums: Sequence[Sums]) -> Outcome:
         """By the rows of the group, their mean and mean square."""
-        (first, squares), (rest, _) = (in_steps(one, self.at.rows) for one in sums)
+        (first, squares), (rest, _) = (in_steps(one, self.inputs.rows) for one in sums)
         m = (first + rest) // STEPS
         if m == 0:
             return NOTHING
-        known = min(self.at.known, m)
+        known = min(self.inputs.known, m)
         return self.within.decide(
             PrivateEstimate(Fraction(first, m * STEPS), *self.rates.interval(first, squares, m, known))
         )
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private mean of the group."""
-        up, down = (in_steps(one, self.at.rows)[0] for one in sums)
+        up, down = (in_steps(one, self.inputs.rows)[0] for one in sums)
         return Fraction(up, up + down) if up + down else None
 
     def lesson(self, outcome: Outcome) -> Lesson | None:

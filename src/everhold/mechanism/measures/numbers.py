@@ -93,17 +93,17 @@ class MeanCells(InCells):
 
     query: Query
     forecast: SketchValue
-    at: MeasureInputs
+    inputs: MeasureInputs
     rates: Rates = field(init=False)
     within: Within = field(init=False)
 
     def __post_init__(self) -> None:
         u = place_of(self.forecast)
-        n, draws = self.at.others, self.forecast.draws
-        rates = Rates.foreseen(float(u), self.forecast.second, n, self.at.nats)
+        n, draws = self.inputs.others, self.forecast.draws
+        rates = Rates.foreseen(float(u), self.forecast.second, n, self.inputs.nats)
         spread, alone = spread_of(self.forecast.second, n, draws), spread_of(self.forecast.second, n, inf)
         object.__setattr__(self, "rates", rates)
-        object.__setattr__(self, "within", Within.around(u, spread, alone, rates.radii, min(n, draws), self.at))
+        object.__setattr__(self, "within", Within.around(u, spread, alone, rates.radii, min(n, draws), self.inputs))
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -112,15 +112,15 @@ class MeanCells(InCells):
 
     def decide(self, sums: Sequence[Sums]) -> Outcome:
         """By the mean and the mean square of the rows."""
-        n = self.at.rows
+        n = self.inputs.rows
         first, squares = in_steps(sums[0], n)
         return self.within.decide(
-            PrivateEstimate(Fraction(first, n * STEPS), *self.rates.interval(first, squares, n, self.at.known))
+            PrivateEstimate(Fraction(first, n * STEPS), *self.rates.interval(first, squares, n, self.inputs.known))
         )
 
     def value(self, sums: Sequence[Sums]) -> Fraction:
         """The private mean."""
-        return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
+        return Fraction(in_steps(sums[0], self.inputs.rows)[0], self.inputs.rows * STEPS)
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
         """A cell off the forecast teaches."""

@@ -47,7 +47,7 @@ class DifferenceCells(InCells):
     forecast: SketchValue
     groups: tuple[SketchValue, SketchValue]
     values: tuple[GridValues, ...]
-    at: MeasureInputs
+    inputs: MeasureInputs
     centres: tuple[int, int] = field(init=False)
     seconds: tuple[float, float] = field(init=False)
     within: Within = field(init=False)
@@ -61,7 +61,7 @@ class DifferenceCells(InCells):
         )
         object.__setattr__(self, "centres", centres)
         object.__setattr__(self, "seconds", seconds)
-        rows = [max(self.at.others * one.group, 1.0) for one in self.groups]
+        rows = [max(self.inputs.others * one.group, 1.0) for one in self.groups]
         sides = list(zip(seconds, rows, self.groups, strict=True))
         spread = sqrt(sum(spread_of(second, m, one.draws) ** 2 for second, m, one in sides))
         alone = sqrt(sum(spread_of(second, m, inf) ** 2 for second, m, _ in sides))
@@ -75,7 +75,7 @@ class DifferenceCells(InCells):
         middle = Fraction(centres[0] - centres[1])
         radii = float((middle - low) / (2 * STEPS)), float((high - middle) / (2 * STEPS))
         fewest = min(*rows, *(one.draws for one in self.groups))
-        within = Within.around(place_of(self.forecast), spread / 2.0, alone / 2.0, radii, fewest, self.at)
+        within = Within.around(place_of(self.forecast), spread / 2.0, alone / 2.0, radii, fewest, self.inputs)
         object.__setattr__(self, "within", within)
 
     def _bound(self, firsts: Sequence[int], squares: Sequence[int], counts: Sequence[int]) -> tuple[Fraction, Fraction]:
@@ -85,7 +85,7 @@ class DifferenceCells(InCells):
             (counts[0], counts[1]),
             centres=self.centres,
             seconds=self.seconds,
-            nats=self.at.nats,
+            nats=self.inputs.nats,
         )
 
     @property
@@ -98,11 +98,11 @@ class DifferenceCells(InCells):
         found = []
         for up, down in ((sums[0], sums[1]), (sums[2], sums[3])):
             if self.query.low is None:
-                yes, no = count_of(up, self.at.rows), count_of(down, self.at.rows)
+                yes, no = count_of(up, self.inputs.rows), count_of(down, self.inputs.rows)
                 found.append((yes * STEPS, yes * STEPS * STEPS, yes + no))
             else:
-                first, square = in_steps(up, self.at.rows)
-                found.append((first, square, (first + in_steps(down, self.at.rows)[0]) // STEPS))
+                first, square = in_steps(up, self.inputs.rows)
+                found.append((first, square, (first + in_steps(down, self.inputs.rows)[0]) // STEPS))
         return found
 
     def decide(self, sums: Sequence[Sums]) -> Outcome:
@@ -110,15 +110,15 @@ class DifferenceCells(InCells):
         sides = self._sides(sums)
         if any(m == 0 for _, _, m in sides):
             return NOTHING
-        if self.at.known == 0:
+        if self.inputs.known == 0:
             firsts, squares, counts = zip(*sides, strict=True)
             ends = self._bound(firsts, squares, counts)
             low, high = (end / STEPS for end in ends)
         else:  # side by side, each at its part of the price
             one, other = (
                 Rates.foreseen(
-                    float(place_of(group)), second, max(self.at.others * group.group, 1.0), self.at.nats + _LN2
-                ).interval(first, square, m, min(self.at.known, m))
+                    float(place_of(group)), second, max(self.inputs.others * group.group, 1.0), self.inputs.nats + _LN2
+                ).interval(first, square, m, min(self.inputs.known, m))
                 for (first, square, m), group, second in zip(sides, self.groups, self.seconds, strict=True)
             )
             low, high = one[0] - other[1], one[1] - other[0]
@@ -169,22 +169,22 @@ class PairedCells(InCells):
     forecast: SketchValue
     shares: tuple[float, float]
     values: tuple[GridValues, ...]
-    at: MeasureInputs
+    inputs: MeasureInputs
     rates: tuple[int, int] = field(init=False)
     within: Within = field(init=False)
 
     def __post_init__(self) -> None:
-        n, draws = self.at.others, max(self.forecast.draws, 1.0)
+        n, draws = self.inputs.others, max(self.forecast.draws, 1.0)
         a, b = (max(share, 0.25 / draws) for share in self.shares)
-        rates = bet_rate(a, b, n, self.at.nats), bet_rate(b, a, n, self.at.nats)
+        rates = bet_rate(a, b, n, self.inputs.nats), bet_rate(b, a, n, self.inputs.nats)
         object.__setattr__(self, "rates", rates)
         first, second = round(a * n), round(b * n)
-        low, high = paired_interval(first, second, max(n, first + second), rates, self.at.nats)
+        low, high = paired_interval(first, second, max(n, first + second), rates, self.inputs.nats)
         value = (first - second) / n
         radii = max(value - low, 0.0) / 2.0, max(high - value, 0.0) / 2.0
         variance = max(a + b - (a - b) * (a - b), 1.0 / (16.0 * draws))
         spread, alone = sqrt(variance * (1.0 / n + 1.0 / draws)) / 2.0, sqrt(variance / n) / 2.0
-        within = Within.around(place_of(self.forecast), spread, alone, radii, min(n, draws), self.at)
+        within = Within.around(place_of(self.forecast), spread, alone, radii, min(n, draws), self.inputs)
         object.__setattr__(self, "within", within)
 
     @property
@@ -194,18 +194,18 @@ class PairedCells(InCells):
 
     def decide(self, sums: Sequence[Sums]) -> Outcome:
         """By the rows that differ."""
-        a, b = (count_of(one, self.at.rows) for one in sums)
-        known, n = self.at.known, self.at.others
+        a, b = (count_of(one, self.inputs.rows) for one in sums)
+        known, n = self.inputs.known, self.inputs.others
         # Rows that the analyst knows may all speak for one side: each end takes the worse case.
-        lower = paired_interval(max(a - known, 0), min(b, n - max(a - known, 0)), n, self.rates, self.at.nats)[0]
-        upper = paired_interval(min(a, n - max(b - known, 0)), max(b - known, 0), n, self.rates, self.at.nats)[1]
-        value = Fraction(a - b, self.at.rows)
+        lower = paired_interval(max(a - known, 0), min(b, n - max(a - known, 0)), n, self.rates, self.inputs.nats)[0]
+        upper = paired_interval(min(a, n - max(b - known, 0)), max(b - known, 0), n, self.rates, self.inputs.nats)[1]
+        value = Fraction(a - b, self.inputs.rows)
         return self.within.decide(PrivateEstimate((1 + value) / 2, (1 + Fraction(lower)) / 2, (1 + Fraction(upper)) / 2))
 
     def value(self, sums: Sequence[Sums]) -> Fraction:
         """The private difference."""
-        a, b = (count_of(one, self.at.rows) for one in sums)
-        return (1 + Fraction(a - b, self.at.rows)) / 2
+        a, b = (count_of(one, self.inputs.rows) for one in sums)
+        return (1 + Fraction(a - b, self.inputs.rows)) / 2
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
         """The mean of yes to the first alone minus yes to the second alone."""

@@ -43,7 +43,7 @@ class QuantileCells:
     query: QuantileOf
     forecast: SketchValue
     values: tuple[GridValues, GridValues] | None
-    at: MeasureInputs
+    inputs: MeasureInputs
     thresholds: tuple[float, ...]
     forecast_index: int
     reach: tuple[int, int]
@@ -57,17 +57,17 @@ class QuantileCells:
         forecast: SketchValue,
         values: tuple[GridValues, GridValues],
         masses: NDArray[np.float64],
-        at: MeasureInputs,
+        inputs: MeasureInputs,
     ) -> QuantileCells:
         """Thresholds where the sketch's distribution function passes levels around the wanted one."""
         q = query.level
-        rows, draws = max(at.others * forecast.group, 1.0), max(forecast.draws, 1.0)
-        sampling = share_radius(q, at.nats / rows)
+        rows, draws = max(inputs.others * forecast.group, 1.0), max(forecast.draws, 1.0)
+        sampling = share_radius(q, inputs.nats / rows)
         spread = max(share_spread(q, rows, draws), 1e-9)
-        widest = float(at.precision.widest) * sqrt(at.misfit) * share_radius(q, 0.5 / rows)
-        fine = min(float(at.precision.fine) * spread, widest)
-        noise = at.noise or 0.0
-        most = (6.0 + 6.0 * at.misfit + noise) * spread + 1.5 * sampling
+        widest = float(inputs.precision.widest) * sqrt(inputs.misfit) * share_radius(q, 0.5 / rows)
+        fine = min(float(inputs.precision.fine) * spread, widest)
+        noise = inputs.noise or 0.0
+        most = (6.0 + 6.0 * inputs.misfit + noise) * spread + 1.5 * sampling
         levels, z, width = [q], 0.0, fine
         while z < 1.0:
             z += width
@@ -98,13 +98,13 @@ class QuantileCells:
             return max(least, 0), _first_at_least(thresholds, value_at(q + off))
 
         forecast_index = _first_at_least(thresholds, value_at(q))
-        foreseen = ends(sampling * float(at.precision.start))
+        foreseen = ends(sampling * float(inputs.precision.start))
         reach = max(forecast_index - foreseen[0], 0), max(foreseen[1] - forecast_index, 0)
         public = None
-        if at.noise is not None:
-            public = ends(at.noise * spread + sampling * (_MARGIN + 2.0 / sqrt(min(rows, draws))))
-        scale = max(round(1382.4 * at.misfit * spread / fine), 1)
-        return cls(query, forecast, values, at, thresholds, forecast_index, reach, public, scale)
+        if inputs.noise is not None:
+            public = ends(inputs.noise * spread + sampling * (_MARGIN + 2.0 / sqrt(min(rows, draws))))
+        scale = max(round(1382.4 * inputs.misfit * spread / fine), 1)
+        return cls(query, forecast, values, inputs, thresholds, forecast_index, reach, public, scale)
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -113,17 +113,19 @@ class QuantileCells:
 
     def decide(self, sums: Sequence[Sums]) -> Outcome:
         """By the ranks of the thresholds."""
-        counts = [count_of(one, self.at.rows) for one in sums]
+        counts = [count_of(one, self.inputs.rows) for one in sums]
         last = len(self.thresholds) - 1
         below, upto = counts[:last], counts[last : 2 * last]
-        m = self.at.rows if self.query.given is None else counts[-1]
+        m = self.inputs.rows if self.query.given is None else counts[-1]
         if m == 0:
             return NOTHING
-        q, known = self.query.level, min(self.at.known, m)
+        q, known = self.query.level, min(self.inputs.known, m)
         others = m - known
         # P(x < t) ≥ q is refuted by few rows below; P(x ≤ t) ≤ q by many at or below. Nothing lies below the range.
-        low = max((i for i in range(1, last) if tail_refutes(others - below[i], others, 1.0 - q, self.at.nats)), default=0)
-        high = min((i for i in range(last) if tail_refutes(upto[i] - known, others, q, self.at.nats)), default=last)
+        low = max(
+            (i for i in range(1, last) if tail_refutes(others - below[i], others, 1.0 - q, self.inputs.nats)), default=0
+        )
+        high = min((i for i in range(last) if tail_refutes(upto[i] - known, others, q, self.inputs.nats)), default=last)
         if self.public is not None and self.public[0] <= low and high <= self.public[1]:
             return QUIET
         place = next((i for i in range(last) if upto[i] >= q * m), last)
@@ -134,7 +136,7 @@ class QuantileCells:
     @property
     def _rungs(self) -> tuple[int, int]:
         """How many thresholds one step adds, below and above."""
-        below, above = (max(-(-one // self.at.precision.ladder), 1) for one in self.reach)
+        below, above = (max(-(-one // self.inputs.precision.ladder), 1) for one in self.reach)
         return below, above
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
@@ -144,7 +146,7 @@ class QuantileCells:
 
     def deviation(self, outcome: Outcome) -> float | None:
         """By the thresholds in between."""
-        return abs(outcome[0]) * 1382.4 * self.at.misfit / self.scale if isinstance(outcome, tuple) else None
+        return abs(outcome[0]) * 1382.4 * self.inputs.misfit / self.scale if isinstance(outcome, tuple) else None
 
     def nats(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""

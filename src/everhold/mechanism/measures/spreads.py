@@ -48,20 +48,20 @@ class SpreadCells(InCells):
     query: SpreadOf
     forecast: SketchValue
     means: tuple[SketchValue, ...]
-    at: MeasureInputs
+    inputs: MeasureInputs
     rates: tuple[Rates, ...] = field(init=False)
     within: Within = field(init=False)
 
     def __post_init__(self) -> None:
-        nats = self.at.nats + ln(float(len(self.means)))
-        rows, draws = max(self.at.others * self.forecast.group, 1.0), max(self.forecast.draws, 1.0)
+        nats = self.inputs.nats + ln(float(len(self.means)))
+        rows, draws = max(self.inputs.others * self.forecast.group, 1.0), max(self.forecast.draws, 1.0)
         rates = tuple(Rates.foreseen(float(place_of(one)), one.second, rows, nats) for one in self.means)
         object.__setattr__(self, "rates", rates)
         places = [
             (
                 float(place_of(one)),
-                max(float(place_of(one)) - rate.radii[0] - self.at.quantum, 0.0),
-                min(float(place_of(one)) + rate.radii[1] + self.at.quantum, 1.0),
+                max(float(place_of(one)) - rate.radii[0] - self.inputs.quantum, 0.0),
+                min(float(place_of(one)) + rate.radii[1] + self.inputs.quantum, 1.0),
             )
             for one, rate in zip(self.means, rates, strict=True)
         ]
@@ -71,7 +71,7 @@ class SpreadCells(InCells):
         noise = 0.35 if self.query.sign is None else 0.25
         alone = max(noise * (high - low) / sqrt(2.0 * nats), 2.0**-30)
         spread = alone * sqrt(1.0 + rows / draws)
-        within = Within.around(place_of(self.forecast), spread, alone, radii, min(rows, draws), self.at)
+        within = Within.around(place_of(self.forecast), spread, alone, radii, min(rows, draws), self.inputs)
         object.__setattr__(self, "within", within)
 
     @property
@@ -81,14 +81,14 @@ class SpreadCells(InCells):
 
     def _places(self, sums: Sequence[Sums]) -> list[Place] | None:
         """Every mean of the group with its private interval, rounded outwards."""
-        down, *ups = (in_steps(one, self.at.rows) for one in sums)
+        down, *ups = (in_steps(one, self.inputs.rows) for one in sums)
         m = (down[0] + ups[0][0]) // STEPS
         if m == 0:
             return None
-        known, found = min(self.at.known, m), []
+        known, found = min(self.inputs.known, m), []
         for (first, squares), rate in zip(ups, self.rates, strict=True):
             low, high = rate.interval(first, squares, m, known)
-            found.append((first / (m * STEPS), float(low) - self.at.quantum, float(high) + self.at.quantum))
+            found.append((first / (m * STEPS), float(low) - self.inputs.quantum, float(high) + self.inputs.quantum))
         return [(value, max(low, 0.0), min(high, 1.0)) for value, low, high in found]
 
     def decide(self, sums: Sequence[Sums]) -> Outcome:

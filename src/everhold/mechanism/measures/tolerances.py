@@ -32,7 +32,7 @@ class _ToleranceMeasure:
     query: Query
     forecast: SketchValue
     limits: Tolerance
-    at: MeasureInputs
+    inputs: MeasureInputs
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -41,11 +41,11 @@ class _ToleranceMeasure:
 
     def decide(self, sums: Sequence[Sums]) -> int | None:
         """Quiet if |u - v| ≤ τ; otherwise ±j, if the private mean is in the j-th cell beyond τ. In whole numbers."""
-        return beyond(self.forecast, self.limits, sums[0].first, self.at.rows)
+        return beyond(self.forecast, self.limits, sums[0].first, self.inputs.rows)
 
     def value(self, sums: Sequence[Sums]) -> Fraction:
         """The private mean."""
-        return Fraction(in_steps(sums[0], self.at.rows)[0], self.at.rows * STEPS)
+        return Fraction(in_steps(sums[0], self.inputs.rows)[0], self.inputs.rows * STEPS)
 
     def deviation(self, outcome: Outcome) -> float | None:
         """Not known to that precision."""
@@ -68,7 +68,7 @@ class CountTolerance(_ToleranceMeasure):
 
     def counts(self, outcome: Outcome) -> tuple[int, int]:
         """The least and the largest count with this outcome."""
-        n, per, tau, cell = self.at.rows, self.forecast.denominator, self.limits.tau, self.limits.cell
+        n, per, tau, cell = self.inputs.rows, self.forecast.denominator, self.limits.tau, self.limits.cell
         # (1 + v)/2 = count/n, all over 2 · per · TOLERANCE_ONE
         middle, whole = (per + self.forecast.numerator) * TOLERANCE_ONE, 2 * per * TOLERANCE_ONE
         if outcome is QUIET:
@@ -88,7 +88,7 @@ class CountTolerance(_ToleranceMeasure):
         if outcome is not QUIET:
             low, high = edges_beyond(self.forecast, self.limits, outcome)
             value = float((low + high) / 2)
-        return 0.5 * (1.0 + min(max(value, -1.0), 1.0)), *count_interval(*self.counts(outcome), self.at)
+        return 0.5 * (1.0 + min(max(value, -1.0), 1.0)), *count_interval(*self.counts(outcome), self.inputs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,12 +100,12 @@ class MeanTolerance(_ToleranceMeasure):
         low, high = edges_beyond(self.forecast, self.limits, outcome)
         value = self.forecast.value if outcome is QUIET else float((low + high) / 2)
         places = (min(max(down((1 + low) / 2), 0.0), 1.0), min(max(up((1 + high) / 2), 0.0), 1.0))
-        least, most, left = known_rows_range(*places, self.at.rows, self.at.known)
-        ends = kl_interval(least, most, self.at.nats / left)
+        least, most, left = known_rows_range(*places, self.inputs.rows, self.inputs.known)
+        ends = kl_interval(least, most, self.inputs.nats / left)
         return (
             0.5 * (1.0 + min(max(value, -1.0), 1.0)),
-            max(ends[0] - self.at.quantum, 0.0),
-            min(ends[1] + self.at.quantum, 1.0),
+            max(ends[0] - self.inputs.quantum, 0.0),
+            min(ends[1] + self.inputs.quantum, 1.0),
         )
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from everhold.queries.expression.question import TextQuestion
 
-__all__ = ["Columns", "CompiledBatch", "Program", "TooSlow"]
+__all__ = ["Columns", "CompiledBatch", "CompiledQuestion", "TooSlow"]
 
 
 # Measured (docs/benchmarks.md): chunks of 32,768 rows fit the cache. Threads have to pass Python's lock around, which pays
@@ -85,7 +85,7 @@ def _over_chunks(
     return list(_pool().map(at, starts))
 
 
-class Program:
+class CompiledQuestion:
     """One question, compiled for the columns of one table."""
 
     def __init__(self, question: TextQuestion, columns: Mapping[str, EncodedColumn]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from everhold.queries.expression.program import Columns, Program
+from everhold.queries.expression.program import Columns, CompiledQuestion
 from everhold.queries.expression.tree import size_of
 from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
 
@@ -63,7 +63,7 @@ class TextQuestion(Protocol):
 def _values(question: TextQuestion, rows: Rows, size: int) -> GridValues:
     """A question's values on the rows of a table, or on its units."""
     units: Units | None = getattr(rows, "units", None)
-    program = Program(question, Columns(rows))
+    program = CompiledQuestion(question, Columns(rows))
     count = size if units is None else rows.row_count  # type: ignore[attr-defined]
     return as_grid(program.values(count), units)
 
