@@ -146,7 +146,7 @@ def load(record: Record) -> dict[str, Any]:
     return value
 
 
-def round_record(round: Round, at: AskedBy) -> Record:  # noqa: A002
+def round_record(round: Round, asked_by: AskedBy) -> Record:  # noqa: A002
     """A round, ready to be written."""
     answer, forecast = round.answer, round.forecast
     asked, blob = _question(round.question)
@@ -174,37 +174,37 @@ def round_record(round: Round, at: AskedBy) -> Record:  # noqa: A002
             forecast.second,
             forecast.group,
         ],
-        **_when(at),
+        **_when(asked_by),
     }
     return Record("round", VERSIONS["round"], dump(body), blob)
 
 
-def repeat_record(number: int, at: AskedBy) -> Record:
+def repeat_record(number: int, asked_by: AskedBy) -> Record:
     """A request answered from the record."""
-    return Record("repeat", VERSIONS["repeat"], dump({"round": number, **_when(at)}))
+    return Record("repeat", VERSIONS["repeat"], dump({"round": number, **_when(asked_by)}))
 
 
-def finding_record(finding: RecordedFinding, at: AskedBy) -> Record:
+def finding_record(finding: RecordedFinding, asked_by: AskedBy) -> Record:
     """A statistic with its result, ready to be written."""
     body = {
         "statistic": finding.statistic,
         "arguments": finding.arguments,
         "summary": finding.summary,
         "rounds": list(finding.rounds),
-        **_when(at),
+        **_when(asked_by),
     }
     return Record("finding", VERSIONS["finding"], dump(body))
 
 
-def act_start_record(begun: ActStart, at: AskedBy) -> Record:
+def act_start_record(begun: ActStart, asked_by: AskedBy) -> Record:
     """An act that is about to read private rows, ready to be written."""
-    body = {"act": begun.kind, "asked": list(begun.asked), "options": begun.options, **_when(at)}
+    body = {"act": begun.kind, "asked": list(begun.asked), "options": begun.options, **_when(asked_by)}
     return Record("begun", VERSIONS["begun"], dump(body))
 
 
-def act_end_record(done: ActEnd, at: AskedBy) -> Record:
+def act_end_record(done: ActEnd, asked_by: AskedBy) -> Record:
     """How an act ended, ready to be written."""
-    body = {"outcome": done.outcome, "result": done.result, "interrupted": done.interrupted, **_when(at)}
+    body = {"outcome": done.outcome, "result": done.result, "interrupted": done.interrupted, **_when(asked_by)}
     return Record("done", VERSIONS["done"], dump(body))
 
 
@@ -252,8 +252,8 @@ def sqlite_version() -> int:
     return major * 1_000_000 + minor * 1_000 + patch
 
 
-def _when(at: AskedBy) -> dict[str, Any]:
-    return {"time": at.time, "who": at.who, "request": at.request, "sqlite": sqlite_version()}
+def _when(asked_by: AskedBy) -> dict[str, Any]:
+    return {"time": asked_by.time, "who": asked_by.who, "request": asked_by.request, "sqlite": sqlite_version()}
 
 
 def read_entry(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all", "surprises"] = "all") -> AnyEntry:
@@ -268,19 +268,19 @@ def read_entry(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all
         _require_shape(record.kind, body)
         if record.blob is not None and (record.kind != "round" or body["asked"].get("kind") != "values"):
             raise ValueError("bytes that nothing reads")
-        at = AskedBy(body["time"], body["who"], body["request"])
+        asked_by = AskedBy(body["time"], body["who"], body["request"])
         if record.kind == "begun":
             begun = ActStart(body["act"], tuple(body["asked"]), body["options"])
-            return ActStartEntry(begun, at, int(body["sqlite"]))
+            return ActStartEntry(begun, asked_by, int(body["sqlite"]))
         if record.kind == "done":
             done = ActEnd(body["outcome"], body["result"], body["interrupted"])
-            return ActEndEntry(done, at, int(body["sqlite"]))
+            return ActEndEntry(done, asked_by, int(body["sqlite"]))
         if record.kind == "repeat":
-            return Repeat(int(body["round"]), at, int(body["sqlite"]))
+            return Repeat(int(body["round"]), asked_by, int(body["sqlite"]))
         if record.kind == "finding":
             parts = tuple(int(one) for one in body["rounds"])
             found = RecordedFinding(body["statistic"], body["arguments"], body["summary"], parts)
-            return FindingEntry(found, at, int(body["sqlite"]))
+            return FindingEntry(found, asked_by, int(body["sqlite"]))
         scale, numerator, denominator, draws, second, group = body["reading"]
         asked = (
             UNPARSED
@@ -310,7 +310,7 @@ def read_entry(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all
                 float(body["nats"]),
                 None if body["counts"] is None else _counts(body["counts"]),
             ),
-            at,
+            asked_by,
             int(body["sqlite"]),
         )
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError, QuestionError) as error:

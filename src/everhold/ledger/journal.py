@@ -44,56 +44,56 @@ class Journal:
         """The study's file."""
         return self._store
 
-    def commit(self, round: Round, at: AskedBy | None = None) -> None:  # noqa: A002
+    def commit(self, round: Round, asked_by: AskedBy | None = None) -> None:  # noqa: A002
         """Add the next round. It is durable after `flush`."""
-        at = at or AskedBy()
+        asked_by = asked_by or AskedBy()
         if self._store is not None:
-            self._waiting.append(round_record(round, at))
-        self.restore(round, at)
+            self._waiting.append(round_record(round, asked_by))
+        self.restore(round, asked_by)
 
-    def restore(self, round: Round, at: AskedBy) -> None:  # noqa: A002
+    def restore(self, round: Round, asked_by: AskedBy) -> None:  # noqa: A002
         """Add a round that is durable already."""
         if round.number != len(self._rounds) + 1:
             raise ReplayError(f"round {round.number} cannot follow round {len(self._rounds)}.")
         self._rounds.append(round)
-        self._times.append(at)
+        self._times.append(asked_by)
         if round.name is not None:
             if round.act.kind != "ask":
                 self._read[round.name] = round
             self._named[round.name] = round
         if round.act.kind != "ask" and round.act.place == round.act.parts:
             self._pending = None
-        if at.request is not None:
-            self._requests[at.request] = round.number
+        if asked_by.request is not None:
+            self._requests[asked_by.request] = round.number
 
-    def begin(self, begun: ActStart, at: AskedBy) -> None:
+    def begin(self, begun: ActStart, asked_by: AskedBy) -> None:
         """Note that an act is about to read private rows. It must be durable before it does."""
         if self._store is not None:
-            self._waiting.append(act_start_record(begun, at))
-        self.restore_act_start(begun, at)
+            self._waiting.append(act_start_record(begun, asked_by))
+        self.restore_act_start(begun, asked_by)
 
-    def restore_act_start(self, begun: ActStart, at: AskedBy) -> None:
+    def restore_act_start(self, begun: ActStart, asked_by: AskedBy) -> None:
         """An act that is about to read private rows, durable already."""
         if self._pending is not None:
             raise LedgerError(f"an act {begun.kind!r} begins before {self._pending[0].kind!r} has ended.")
-        self._pending = begun, at
+        self._pending = begun, asked_by
 
-    def end(self, done: ActEnd, at: AskedBy) -> RecordedAct:
+    def end(self, done: ActEnd, asked_by: AskedBy) -> RecordedAct:
         """Note how the act ended."""
         act = self.restore_act_end(done)
         if self._store is not None:
-            self._waiting.append(act_end_record(done, at))
+            self._waiting.append(act_end_record(done, asked_by))
         return act
 
     def restore_act_end(self, done: ActEnd) -> RecordedAct:
         """How an act ended, durable already."""
         if self._pending is None:
             raise LedgerError("an act ends that never began.")
-        (begun, at), self._pending = self._pending, None
+        (begun, asked_by), self._pending = self._pending, None
         act = RecordedAct(begun, done, len(self._rounds))
-        self._acts.append((act, at))
-        if at.request is not None and not done.interrupted:
-            self._requested_acts[at.request] = act
+        self._acts.append((act, asked_by))
+        if asked_by.request is not None and not done.interrupted:
+            self._requested_acts[asked_by.request] = act
         return act
 
     @property
@@ -127,17 +127,17 @@ class Journal:
             yield following
             following = next(acts, None)
 
-    def note_finding(self, finding: RecordedFinding, at: AskedBy) -> None:
+    def note_finding(self, finding: RecordedFinding, asked_by: AskedBy) -> None:
         """Add a statistic and its result, after the rounds that it was made of. The same one is recorded once."""
         if finding.key in self._found:
             return
         if self._store is not None:
-            self._waiting.append(finding_record(finding, at))
-        self.restore_finding(finding, at)
+            self._waiting.append(finding_record(finding, asked_by))
+        self.restore_finding(finding, asked_by)
 
-    def restore_finding(self, finding: RecordedFinding, at: AskedBy) -> None:
+    def restore_finding(self, finding: RecordedFinding, asked_by: AskedBy) -> None:
         """A finding that is durable already."""
-        self._findings.append((len(self._rounds), finding, at))
+        self._findings.append((len(self._rounds), finding, asked_by))
         self._found.add(finding.key)
 
     @property
@@ -145,13 +145,13 @@ class Journal:
         """Statistics that were asked: how many rounds there were then, what was found, and who asked."""
         return self._findings
 
-    def repeat(self, number: int, at: AskedBy) -> None:
+    def repeat(self, number: int, asked_by: AskedBy) -> None:
         """Note that a request was answered from an earlier round."""
-        if at.request is None or at.request in self._requests or not 1 <= number <= len(self._rounds):
+        if asked_by.request is None or asked_by.request in self._requests or not 1 <= number <= len(self._rounds):
             return
         if self._store is not None:
-            self._waiting.append(repeat_record(number, at))
-        self._requests[at.request] = number
+            self._waiting.append(repeat_record(number, asked_by))
+        self._requests[asked_by.request] = number
 
     def restore_request(self, request: str | None, number: int) -> None:
         """A repeat that is durable already."""

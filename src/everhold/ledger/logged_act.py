@@ -159,11 +159,11 @@ class LoggedAct(JsonResult):
         return cls(*(given[name] for name in names))
 
 
-def logged_act(past: RecordedAct, at: AskedBy) -> LoggedAct:
+def logged_act(past: RecordedAct, asked_by: AskedBy) -> LoggedAct:
     """An act as people read it. Its number is given by `in_order`."""
     done = past.done
     result = None if done.interrupted else done.result
-    return LoggedAct(0, past.begun.kind, _said(past), result, past.after, at.time, at.who, at.request)
+    return LoggedAct(0, past.begun.kind, _said(past), result, past.after, asked_by.time, asked_by.who, asked_by.request)
 
 
 def _said(past: RecordedAct) -> str:

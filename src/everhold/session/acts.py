@@ -103,22 +103,22 @@ class Acts:
     ) -> list[Any]:
         """The private rows' own values, at one price; statistics of several steps at one price a step."""
         delta_share, things = checked_delta_share(share), self.things(asked)
-        at = self._session.asked_by(request_id, who)
-        results = self._read(things, "read", delta_share, at, expects)
-        self._record_findings(things, results, at)
+        asked_by = self._session.asked_by(request_id, who)
+        results = self._read(things, "read", delta_share, asked_by, expects)
+        self._record_findings(things, results, asked_by)
         return results
 
     def close(self, asked: Iterable[object], request_id: str | None, who: str | None) -> list[Any]:
         """The last readings, with all of the failure probability that is left. What was read then is returned again."""
         things = self.things(asked)
-        at = self._session.asked_by(request_id, who)
+        asked_by = self._session.asked_by(request_id, who)
         if not self._mechanism.closed:
             self.require_one_batch(things)
-        results = self._read(things, "close", Fraction(1), at, None)
+        results = self._read(things, "close", Fraction(1), asked_by, None)
         if not self._mechanism.closed:
             begun = ActStart("close", (), {"share": "1"})
-            self._session.perform(begun, lambda: None, request_id=at.request, who=at.who)
-        self._record_findings(things, results, at)
+            self._session.perform(begun, lambda: None, request_id=asked_by.request, who=asked_by.who)
+        self._record_findings(things, results, asked_by)
         return results
 
     def _read(
@@ -126,7 +126,7 @@ class Acts:
         things: Sequence[Any],
         kind: Literal["read", "close"],
         share: Fraction | None,
-        at: AskedBy,
+        asked_by: AskedBy,
         expects: Sequence[float | None] | None,
     ) -> list[Any]:
         count = 0
@@ -135,14 +135,14 @@ class Acts:
             nonlocal count
             count += len(batch)
             first = count - len(batch) + 1
-            return self._session.read_parts(batch, at, kind=kind, share=share, expects=expects, first=first)
+            return self._session.read_parts(batch, asked_by, kind=kind, share=share, expects=expects, first=first)
 
         return self._together(things, parts)
 
-    def _record_findings(self, things: Sequence[Any], results: Sequence[Any], at: AskedBy) -> None:
+    def _record_findings(self, things: Sequence[Any], results: Sequence[Any], asked_by: AskedBy) -> None:
         for thing, found in zip(things, results, strict=True):
             if is_statistic(thing):
-                self._session.record_finding(thing, found, at)
+                self._session.record_finding(thing, found, asked_by)
 
     # selections and bits -------------------------------------------------------------------------------------------
 

@@ -354,7 +354,7 @@ class Holdout:
 
     def _ask_statistic(self, wanted: Statistic[R], request_id: str | None, who: str | None) -> R:
         wanted = checked_statistic(wanted)
-        at = self.session.asked_by(request_id, who)
+        asked_by = self.session.asked_by(request_id, who)
         count = 0
         paid: list[Answer] = []
 
@@ -363,7 +363,7 @@ class Holdout:
             count += len(batch)
             first = count - len(batch) + 1
             try:
-                answers = self.session.ask_parts(batch, at, first=first)
+                answers = self.session.ask_parts(batch, asked_by, first=first)
             except PrecisionExhausted as refusal:  # what was answered before it is charged, and returned with it
                 refusal.answers = [*paid, *refusal.answers]
                 raise
@@ -371,16 +371,16 @@ class Holdout:
             return answers
 
         found = run(wanted.steps(self.declared()), parts)
-        self.record_finding(wanted, found, at)
+        self.record_finding(wanted, found, asked_by)
         return found
 
     def declared(self, most_cells: int = 10_000) -> DeclaredColumns:
         """The declared columns, and what statistics may know of the public side."""
         return declared_columns(cast(Everhold, self.session.mechanism), self.schema, most_cells)
 
-    def record_finding(self, wanted: Statistic[Any], found: Any, at: AskedBy) -> None:
+    def record_finding(self, wanted: Statistic[Any], found: Any, asked_by: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
-        self.session.record_finding(wanted, found, at)
+        self.session.record_finding(wanted, found, asked_by)
 
     def ask_many(
         self,

@@ -54,7 +54,7 @@ class DecidedRound(Generic[P]):
     outcome: Outcome
     identity: str | None
     answer: Answer
-    at: AskedBy
+    asked_by: AskedBy
     act: RoundAct
     learnt: int
 
@@ -65,7 +65,7 @@ class PlannedReading:
 
     query: Query
     act: RoundAct
-    at: AskedBy
+    asked_by: AskedBy
 
 
 class _Turn:
@@ -150,10 +150,10 @@ class Recorder(Generic[P]):
         if (pending := self.journal.pending) is None:
             self._readings = []
             return
-        begun, at = pending
+        begun, asked_by = pending
         if not self._readings or self._readings[0].act.place == 1:
             self._readings = []
-            self._interrupt(begun, at)
+            self._interrupt(begun, asked_by)
             return
         while self._readings:  # some of the batch was read: the rest ends without a value
             part = self._readings[0]
@@ -162,14 +162,14 @@ class Recorder(Generic[P]):
             answer = answer.as_share() if part.query.yes_no else answer
             named = identity(self.mechanism, part.query, proposal)
             learnt = len(self.mechanism.fit)
-            self._decided = DecidedRound(part.query, proposal, NOTHING, named, answer, part.at, part.act, learnt)
+            self._decided = DecidedRound(part.query, proposal, NOTHING, named, answer, part.asked_by, part.act, learnt)
             self._finish_round(self._decided)
             self._readings = self._readings[1:]
         self.journal.flush()
 
     # rounds --------------------------------------------------------------------------------------------------------------
 
-    def decide(self, query: Query, proposal: P, at: AskedBy, act: RoundAct, known: SumsByName) -> Answer:
+    def decide(self, query: Query, proposal: P, asked_by: AskedBy, act: RoundAct, known: SumsByName) -> Answer:
         """Read the private sums that a proposal needs, and end the round."""
         mechanism = self.mechanism
         named = identity(mechanism, query, proposal)
@@ -178,7 +178,7 @@ class Recorder(Generic[P]):
         # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
         answer = mechanism.answer(proposal, outcome)
         answer = answer.as_share() if query.yes_no else answer
-        self._decided = DecidedRound(query, proposal, outcome, named, answer, at, act, len(mechanism.fit))
+        self._decided = DecidedRound(query, proposal, outcome, named, answer, asked_by, act, len(mechanism.fit))
         return self._finish_round(self._decided)
 
     def _finish_round(self, decided: DecidedRound[P]) -> Answer:
@@ -201,7 +201,7 @@ class Recorder(Generic[P]):
                 self.mechanism.cost(proposal, outcome),
                 self.mechanism.counts(proposal, outcome),
             )
-            self.journal.commit(done, decided.at)
+            self.journal.commit(done, decided.asked_by)
         elif self.journal[proposal.round].answer is not decided.answer:
             if (store := self.journal.store) is not None:
                 store.fail()
@@ -209,9 +209,11 @@ class Recorder(Generic[P]):
         self._decided = None
         return decided.answer
 
-    def read_batch(self, begun: ActStart, at: AskedBy, readings: Sequence[PlannedReading], proposals: Sequence[P]) -> None:
+    def read_batch(
+        self, begun: ActStart, asked_by: AskedBy, readings: Sequence[PlannedReading], proposals: Sequence[P]
+    ) -> None:
         """Announce readings, make them, and make all of them durable together. Within a turn."""
-        self.journal.begin(begun, at)
+        self.journal.begin(begun, asked_by)
         self.journal.flush()
         self._readings = list(readings)
         self._read_rest(self.sums_needed(proposals))
@@ -220,7 +222,7 @@ class Recorder(Generic[P]):
         """Read the parts of a batch that are left, and make all of them durable together."""
         while self._readings:
             part = self._readings[0]
-            self.decide(part.query, self.mechanism.propose(part.query, part.act), part.at, part.act, known)
+            self.decide(part.query, self.mechanism.propose(part.query, part.act), part.asked_by, part.act, known)
             self._readings = self._readings[1:]
         self.journal.flush()
 
@@ -236,7 +238,7 @@ class Recorder(Generic[P]):
             raise QuestionError("this mechanism answers asks only: it has no readings, selections or verdicts.")
         return self.mechanism
 
-    def perform(self, begun: ActStart, at: AskedBy, decide: Callable[[], int | bool | str | None]) -> dict[str, Any]:
+    def perform(self, begun: ActStart, asked_by: AskedBy, decide: Callable[[], int | bool | str | None]) -> dict[str, Any]:
         """Do an act: record that it begins, read the private rows, charge, record how it ended, and only then return.
 
         Args:
@@ -245,20 +247,21 @@ class Recorder(Generic[P]):
             decide: reads the private rows and returns what is disclosed. It must not raise for anything in them.
         """
         with self.turn():
-            if (earlier := self.journal.requested_act(at.request)) is not None:
+            if (earlier := self.journal.requested_act(asked_by.request)) is not None:
                 if earlier.begun != begun:
                     raise RequestConflict(
-                        f"request id {at.request!r} belongs to another act. Expected a new id for a new act. Nothing was "
-                        "charged."
+                        f"request id {asked_by.request!r} belongs to another act. Expected a new id for a new act. Nothing "
+                        "was charged."
                     )
                 return earlier.done.result
-            if self.journal.requested(at.request) is not None:
+            if self.journal.requested(asked_by.request) is not None:
                 raise RequestConflict(
-                    f"request id {at.request!r} belongs to a question. Expected a new id for a new act. Nothing was charged."
+                    f"request id {asked_by.request!r} belongs to a question. Expected a new id for a new act. Nothing was "
+                    "charged."
                 )
             mechanism = self.acting_mechanism()
             mechanism.require_open()
-            self.journal.begin(begun, at)
+            self.journal.begin(begun, asked_by)
             self.journal.flush()
             outcome = decide()
             price, budget = price_act(mechanism.budget, begun, outcome)
@@ -266,14 +269,14 @@ class Recorder(Generic[P]):
             mechanism.pay(budget)
             if is_last(begun):
                 mechanism.shut()
-            self.journal.end(ActEnd(outcome, result), at)
+            self.journal.end(ActEnd(outcome, result), asked_by)
             self.journal.flush()
             return result
 
-    def note_finding(self, finding: RecordedFinding, at: AskedBy) -> None:
+    def note_finding(self, finding: RecordedFinding, asked_by: AskedBy) -> None:
         """Record a statistic and its result, durably, before anybody sees it."""
         with self.turn():
-            self.journal.note_finding(finding, at)
+            self.journal.note_finding(finding, asked_by)
             self.journal.flush()
 
     # an interrupted act, another process, the past -----------------------------------------------------------------------
@@ -282,25 +285,25 @@ class Recorder(Generic[P]):
         """End an act that was interrupted: what began is read, where its questions are text, and charged in any case."""
         if (pending := self.journal.pending) is None:
             return
-        begun, at = pending
+        begun, asked_by = pending
         if begun.kind in ("read", "close"):
-            self._finish_reading(begun, at)
+            self._finish_reading(begun, asked_by)
         else:
-            self._interrupt(begun, at)
+            self._interrupt(begun, asked_by)
 
-    def _interrupt(self, begun: ActStart, at: AskedBy) -> None:
+    def _interrupt(self, begun: ActStart, asked_by: AskedBy) -> None:
         """Charge an act that cannot be ended, and record that nothing came of it."""
         mechanism = self.acting_mechanism()
         mechanism.pay(price_act(mechanism.budget, begun, None, interrupted=True)[1])
-        self.journal.end(ActEnd(None, {}, interrupted=True), at)
+        self.journal.end(ActEnd(None, {}, interrupted=True), asked_by)
         self.journal.flush()
 
-    def _finish_reading(self, begun: ActStart, at: AskedBy) -> None:
+    def _finish_reading(self, begun: ActStart, asked_by: AskedBy) -> None:
         """Readings are recorded together, so that none of a pending batch was recorded."""
         questions = [question_from_dict(one, self._kinds) for one in begun.asked]
         share = None if begun.options["share"] is None else Fraction(begun.options["share"])
         if any(query is None for query in questions):
-            self._interrupt(begun, at)
+            self._interrupt(begun, asked_by)
             return
         queries = [query for query in questions if query is not None]
         kind: Literal["read", "close"] = "close" if begun.kind == "close" else "read"
@@ -309,7 +312,7 @@ class Recorder(Generic[P]):
             PlannedReading(
                 query,
                 RoundAct(kind, len(queries), index + 1, share, expects[index]),
-                AskedBy(at.time, at.who, requests[index]),
+                AskedBy(asked_by.time, asked_by.who, requests[index]),
             )
             for index, query in enumerate(queries)
         ]

@@ -206,10 +206,10 @@ class Session(Generic[P]):
     ) -> Answer:
         """Answer one question: text, a callable over columns, or `eh.Values`. `Holdout.ask` says more."""
         query = self.query(question, name)
-        at = self.asked_by(request_id, who)
+        asked_by = self.asked_by(request_id, who)
         act = ASK if expect is None else RoundAct(expect=require_expect(expect))
         with self.recorder.turn():
-            found = self._answers([(query, at)], act=act)[0]
+            found = self._answers([(query, asked_by)], act=act)[0]
             if isinstance(found, EverholdError):
                 raise found
             self._journal.flush()
@@ -221,9 +221,9 @@ class Session(Generic[P]):
         """Answer several questions in order. `Holdout.ask_many` says more."""
         return self._ask_in_order(questions, None, who, request_id, 1)
 
-    def ask_parts(self, questions: Iterable[object], at: AskedBy, *, first: int = 1) -> list[Answer]:
+    def ask_parts(self, questions: Iterable[object], asked_by: AskedBy, *, first: int = 1) -> list[Answer]:
         """Answer a part of a larger request, which is recorded as of one time. Its request ids count from `first`."""
-        return self._ask_in_order(questions, at.time, at.who, at.request, first)
+        return self._ask_in_order(questions, asked_by.time, asked_by.who, asked_by.request, first)
 
     def _ask_in_order(
         self, questions: Iterable[object], time: str | None, who: str | None, request_id: str | None, first: int
@@ -286,10 +286,10 @@ class Session(Generic[P]):
         for start in range(0, len(asked), _AT_ONCE):
             some = asked[start : start + _AT_ONCE]
             evaluated, sums = self._scan([query for query, _ in some])
-            for query, at in some:
+            for query, asked_by in some:
                 name = query.name if query.text else None
                 try:
-                    found.append(self._answer(evaluated.get(name, query), at, sums, act))
+                    found.append(self._answer(evaluated.get(name, query), asked_by, sums, act))
                 except (QuestionError, RequestConflict, PrecisionExhausted) as refusal:
                     if self.recorder.has_decided:  # the private sum was seen: this cannot be reported as a refusal
                         raise
@@ -306,26 +306,26 @@ class Session(Generic[P]):
             {query.name: query for query in queries if query.text and self._journal.named(query.name) is None}
         )
 
-    def _answer(self, query: Query, at: AskedBy, known: SumsByName, act: RoundAct = ASK) -> Answer:
+    def _answer(self, query: Query, asked_by: AskedBy, known: SumsByName, act: RoundAct = ASK) -> Answer:
         """Answer one query without flushing. `known`: private sums that a scan of the batch already computed."""
         mechanism = self.mechanism
-        if (earlier := self._journal.requested(at.request)) is not None:
-            require_round(mechanism, query, earlier, at.request)
+        if (earlier := self._journal.requested(asked_by.request)) is not None:
+            require_round(mechanism, query, earlier, asked_by.request)
             return earlier.answer
         earlier = self._journal.named(query.name) if act.kind == "ask" else self._journal.read_as(query.name)
         if earlier is not None:
             require_same(mechanism, query, earlier)
-            self._journal.repeat(earlier.number, at)
+            self._journal.repeat(earlier.number, asked_by)
             return earlier.answer
         proposal = mechanism.propose(query, act)
-        return self.recorder.decide(query, proposal, at, act, known)
+        return self.recorder.decide(query, proposal, asked_by, act, known)
 
     # readings ------------------------------------------------------------------------------------------------------
 
     def read_parts(
         self,
         questions: Sequence[object],
-        at: AskedBy,
+        asked_by: AskedBy,
         *,
         kind: Literal["read", "close"] = "read",
         share: Fraction | None = None,
@@ -338,8 +338,8 @@ class Session(Generic[P]):
         """
         queries = [self.query(question) for question in questions]
         guesses = [None] * len(queries) if expects is None else [require_expect(one) for one in expects]
-        ids = _part_ids(at.request, first, len(queries))
-        ats = [AskedBy(at.time, at.who, one) for one in ids]
+        ids = _part_ids(asked_by.request, first, len(queries))
+        ats = [AskedBy(asked_by.time, asked_by.who, one) for one in ids]
         with self.recorder.turn():
             mechanism = self.recorder.acting_mechanism()
             require_batch(self.mechanism, self._journal, queries, ids)
@@ -367,11 +367,11 @@ class Session(Generic[P]):
                 options = {
                     "share": None if share is None else str(share),
                     "expect": [part.act.expect for part in parts],
-                    "requests": [part.at.request for part in parts],
+                    "requests": [part.asked_by.request for part in parts],
                 }
                 asked = tuple(question_to_dict(without_values(part.query)) for part in parts)
                 made = {index: len(self._journal) + number for number, index in enumerate(wanted, 1)}
-                self.recorder.read_batch(ActStart(kind, asked, options), at, parts, proposals)
+                self.recorder.read_batch(ActStart(kind, asked, options), asked_by, parts, proposals)
             answers: list[Answer] = []
             for index, asked_by in enumerate(ats):
                 past = self._journal[made[index]] if index in made else self._journal.requested(asked_by.request)
@@ -387,12 +387,12 @@ class Session(Generic[P]):
         """The indices of questions that have to be read now: each once, and none that was read before."""
         seen: set[str] = set()
         found: list[int] = []
-        for index, (query, at) in enumerate(zip(queries, ats, strict=True)):
+        for index, (query, asked_by) in enumerate(zip(queries, ats, strict=True)):
             earlier = self._journal.read_as(query.name)
             if earlier is not None:
                 require_same(self.mechanism, query, earlier)
             done = earlier is not None and (kind == "read" or earlier.act.kind == "close")
-            if done or self._journal.requested(at.request) is not None or query.name in seen:
+            if done or self._journal.requested(asked_by.request) is not None or query.name in seen:
                 continue
             found.append(index)
             if query.name is not None:
@@ -412,10 +412,10 @@ class Session(Generic[P]):
         """Do an act, and return what it discloses when that is recorded. `Recorder.perform` says more."""
         return self.recorder.perform(begun, self.asked_by(request_id, who), decide)
 
-    def record_finding(self, wanted: Statistic[Any], found: Any, at: AskedBy) -> None:
+    def record_finding(self, wanted: Statistic[Any], found: Any, asked_by: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
         if not isinstance(found, Answer):
-            self.recorder.note_finding(RecordedFinding.of(wanted, found), at)
+            self.recorder.note_finding(RecordedFinding.of(wanted, found), asked_by)
 
     # the public side, and the past ---------------------------------------------------------------------------------
 
