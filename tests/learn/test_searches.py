@@ -358,3 +358,42 @@ def test_an_interrupted_choice_is_charged_and_chosen_again(monkeypatch):
     assert winner.generation == 1
     assert test.holdout.budget.nats > before + np.log(64.0)
     assert test.holdout.audit().ok
+
+
+def test_cross_validation_does_not_keep_other_processes_waiting(monkeypatch):
+    """The forecast is made before the turn: whoever searches beside it can enter meanwhile."""
+    test, turns = make(), []
+
+    class Slow(LogisticRegression):
+        def fit(self, X, y):
+            turns.append(test._lock._is_owned())
+            return super().fit(X, y)
+
+    model = Slow().fit(*TRAIN)
+    test.enter(model)
+    assert turns == [False] * 6  # fitted once, then five folds
+    test.enter(model)
+    assert len(turns) == 11, "a model with code of its own is entered anew"
+
+
+def test_a_guess_is_not_for_a_group():
+    test, model = make(), LogisticRegression().fit(*TRAIN)
+    for act in (test.score, test.read):
+        with pytest.raises(eh.SettingError, match="expect= is for the score of all rows"):
+            act(model, given="x0 > 0", expect=0.8)
+    assert test.holdout.rounds == 0
+
+
+def test_an_entry_whose_file_is_gone_is_named(tmp_path):
+    path = tmp_path / "test.everhold"
+    test = make(path=path)
+    for model in trees(3):
+        test.enter(model)
+    number = test.winner().entry.number
+    test.release()
+    for file in (tmp_path / "test.everhold.entries").iterdir():
+        file.unlink()
+    again = make(path=path)
+    with pytest.raises(eh.LedgerError, match=rf"entry {number} is in the record, and its file .*\.entry is not there"):
+        again.winner()
+    again.release()

@@ -161,6 +161,11 @@ class Entries:
     def __getitem__(self, number: int) -> SealedEntry:
         """By number, from 1."""
         self._take_over()
+        if number > len(self._kept):
+            raise LedgerError(
+                f"entry {number} is in the record, and its file {self._file(number)} is not there. Expected the folder as "
+                "it was: entries cannot be made again from the record."
+            )
         return self._kept[number - 1]
 
     def add(self, sealed: SealedEntry) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -69,13 +70,13 @@ class ModelActs:
 
     def ask(self, held: Holdout, metric: Metric, outputs: Outputs, group: Group | None, expect: float | None) -> Score:
         """A score as an ask: the forecast, where the private rows agree with it."""
-        guess = self._guess(metric, expect)
+        guess = self._guess(metric, group, expect)
         return self._score(metric, outputs, group, lambda asked: [held.ask(one, expect=guess) for one in asked])
 
     def read(self, held: Holdout, metric: Metric, outputs: Outputs, group: Group | None, expect: float | None) -> Score:
         """A score as a reading."""
-        guess = self._guess(metric, expect)
-        if guess is not None and group is None:
+        guess = self._guess(metric, group, expect)
+        if guess is not None:
             return self._score(metric, outputs, None, lambda asked: [held.read(one, expect=guess) for one in asked])
         return self._score(metric, outputs, group, held.read_many)
 
@@ -92,10 +93,12 @@ class ModelActs:
             start += len(some)
         return found
 
-    def _guess(self, metric: Metric, expect: float | None) -> float | None:
+    def _guess(self, metric: Metric, group: Group | None, expect: float | None) -> float | None:
         """What is foreseen of the only part of a plain mean, on the scale of its question."""
         if expect is None:
             return None
+        if group is not None:
+            raise SettingError("expect= is for the score of all rows. Leave it out where given= names a group.")
         if metric.loss is None:
             raise SettingError(
                 f"expect= is for metrics that are plain means, and {metric.name} is made of several. Leave it out."
@@ -182,19 +185,23 @@ class ModelActs:
 
     # entries -------------------------------------------------------------------------------------------------------
 
-    def enter(
+    def candidate(
         self, metric: Metric, outputs: Outputs, model: Any, name: str | None, expect: float | None, folds: int
-    ) -> Entry:
-        """Keep a candidate sealed, with what public rows foresee of it."""
-        same = self.entries.same_as(outputs, metric.name)
-        if same is not None:
-            return same.entry
+    ) -> SealedEntry:
+        """A candidate with its forecast, not numbered yet. Cross-validation takes time, so this needs no turn."""
         forecast, held_out = self._forecast(metric, outputs, model, expect, folds)
         if held_out is not None and len(self.sides.public_draws.index) == len(held_out):  # the pool has the rows' own labels
             outputs = Outputs(outputs.private, held_out, outputs.name)
         params = _params(model)
-        entry = Entry(len(self.entries) + 1, name or _name(model, params), metric.name, forecast, params)
-        self.entries.add(SealedEntry(entry, metric.output, outputs))
+        return SealedEntry(Entry(0, name or _name(model, params), metric.name, forecast, params), metric.output, outputs)
+
+    def enter(self, candidate: SealedEntry) -> Entry:
+        """Keep a candidate sealed, in a turn, unless the same model was entered before."""
+        same = self.entries.same_as(candidate.outputs, candidate.entry.metric)
+        if same is not None:
+            return same.entry
+        entry = replace(candidate.entry, number=len(self.entries) + 1)
+        self.entries.add(SealedEntry(entry, candidate.output, candidate.outputs))
         return entry
 
     def _forecast(

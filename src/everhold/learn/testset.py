@@ -351,7 +351,7 @@ class TestSet:
         chosen_metric = self._metric(metric)
         self._acts.require_pairs(chosen_metric)
         outputs = self.sides.outputs(model, chosen_metric)
-        return self._told_apart(
+        return self._warn_of_overlap(
             self._turned(lambda held: self._acts.ask(held, chosen_metric, outputs, self._group(held, given), expect))
         )
 
@@ -475,7 +475,12 @@ class TestSet:
         """
         chosen_metric = self._metric(metric)
         outputs = self.sides.outputs(model, chosen_metric)
-        return self._turned(lambda _: self._acts.enter(chosen_metric, outputs, model, name, expect, folds))
+        with self._lock:
+            same = self._acts.entries.same_as(outputs, chosen_metric.name)
+        if same is not None:
+            return same.entry
+        candidate = self._acts.candidate(chosen_metric, outputs, model, name, expect, folds)
+        return self._turned(lambda _: self._acts.enter(candidate))
 
     def winner(self, metric: str | None = None, *, read: bool = True) -> Winner:
         """The best of all entries on the private rows, and its score with an interval for the population.
@@ -506,8 +511,8 @@ class TestSet:
                 self.exhausted = refusal
                 raise
 
-    def _told_apart(self, score: Score) -> Score:
-        """Say once where many scores cannot be told apart."""
+    def _warn_of_overlap(self, score: Score) -> Score:
+        """Warn once where the intervals of many scores overlap."""
         low, high, count = self._overlap.get(score.metric, (-inf, inf, 0))
         low, high, count = max(low, score.low), min(high, score.high), count + 1
         self._overlap[score.metric] = low, high, count
