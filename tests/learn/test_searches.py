@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -22,9 +23,12 @@ from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
 
 import everhold as eh
+from everhold.bounds.budget import Budget
 from everhold.errors import SearchWarning
 from everhold.learn.forecasts import choice_weights, shrunk
 from everhold.learn.metrics import METRICS, MetricContext, measured
+from everhold.ledger.act_prices import price_act
+from everhold.ledger.rounds import ActStart
 
 
 def rows(size, seed, noise=0.3):
@@ -397,3 +401,31 @@ def test_an_entry_whose_file_is_gone_is_named(tmp_path):
     with pytest.raises(eh.LedgerError, match=rf"entry {number} is in the record, and its file .*\.entry is not there"):
         again.winner()
     again.release()
+
+
+@pytest.mark.parametrize("generation", [0, 1, 4])
+def test_what_a_generation_costs_sums_to_one(generation):
+    """Over all that a choice can disclose, an interruption included: exactly the probabilities of a forecast."""
+    weights = [Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)]
+    names = [{"kind": "values", "name": f"entry {number}: x"} for number in range(1, 4 + bool(generation))]
+    options = {"weights": [str(one) for one in weights], "generation": generation, "by": "accuracy"}
+    begun, before = ActStart("best_of", tuple(names), options), Budget(0.05)
+    costs = [price_act(before, begun, outcome)[0] for outcome in range(len(names))]
+    costs.append(price_act(before, begun, None, interrupted=True)[0])
+    assert sum(np.exp(-(cost - before.nats)) for cost in costs) == pytest.approx(1.0, abs=1e-5)
+    assert costs[2] - costs[0] == pytest.approx(np.log(3.0), abs=1e-5), "a less likely candidate costs more"
+
+
+def test_mcnemar_judges_only_where_it_is_proved():
+    """Rows with public features differ in their labels' distributions: with three classes there is no proof."""
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 1))
+    for classes, reference, method in (
+        ([0, 1], None, "mcnemar"),
+        ([0, 1, 2], None, "intervals"),
+        ([0, 1, 2], rng.random((300, 1)), "mcnemar"),
+    ):
+        y = rng.integers(0, len(classes), 300)
+        test = eh.TestSet(X, y, reference=reference, classes=classes, seed=1)
+        test.compare(lambda X: np.zeros(len(X), int), lambda X: np.ones(len(X), int))
+        assert test.holdout.session.journal.acts[-1][0].begun.options["method"] == method
