@@ -16,6 +16,8 @@ from hypothesis import given, strategies as st
 from typer.testing import CliRunner
 
 import everhold as eh
+from everhold.bounds.binomial import binomial_interval
+from everhold.bounds.budget import Budget
 from everhold.cli.main import app
 from everhold.contest.board import Rules
 from everhold.contest.board_html import board_html
@@ -349,3 +351,17 @@ def test_commands(tmp_path, labels, monkeypatch):
     assert run("board", "c.everhold", "--csv").splitlines()[1].startswith("1,1,1,1,1,ann,")
     assert json.loads(run("finish", "c.everhold", "--json"))["final"]
     assert json.loads(run("board", "c.everhold", "--json"))["places"][1]["worst_rank"] == 2
+
+
+@pytest.mark.parametrize("entries", [2, 3, 60])
+def test_a_last_ranking_spends_what_it_was_given(entries):
+    """All duels together and both ends of every score fail with probability e^-price, not more and not less."""
+    plan = RankingPlan(tuple(range(1, entries + 1)), "mcnemar", 500, Fraction(7, 8), sealed=False, last=True)
+    price = plan.price(Budget(0.05))
+    spent = np.exp(-plan.duel_nats(price)) + 2 * entries * np.exp(-plan.score_nats(price))
+    assert spent == pytest.approx(np.exp(-price), rel=1e-9)
+    outcome = plan.outcome([False] * len(plan.pairs), [400] * entries)
+    scores = plan.result(outcome, price)["scores"]
+    assert scores == [[0.8, *binomial_interval(400, 400, 500, plan.score_nats(price))]] * entries
+    single = replace(plan, last=False)
+    assert single.duel_nats(price) == price

@@ -92,6 +92,10 @@ class RankingPlan:
         """What all duels together are judged at."""
         return price + ln(_INTERVALS / (_INTERVALS - 1.0)) if self.last else price
 
+    def score_nats(self, price: float) -> float:
+        """What each end of each score's interval is judged at, in a last ranking."""
+        return price + ln(2.0 * _INTERVALS * len(self.rounds))
+
     def charge(self, budget: Budget, outcome: object, *, interrupted: bool) -> Budget:
         """The budget after the ranking: each duel's outcome was foreseen with 1/2. After the last act nothing counts."""
         if interrupted:
@@ -124,7 +128,7 @@ class RankingPlan:
         for (first, second), said in zip(self.pairs, better, strict=True):
             if said == "1":
                 beaten[first].append(self.rounds[second])
-        nats = price + ln(2.0 * _INTERVALS * len(self.rounds))
+        nats = self.score_nats(price)
         return {
             "kind": "ranking",
             "rounds": list(self.rounds),
