@@ -292,7 +292,7 @@ class Code:
     def checked(self, outcome: CheckOutcome, candidates: int = 1) -> Code:
         """The code after one more check of a gate, which may promote one of so many candidates.
 
-        Whether it is interrupted is a bit that was foreseen with 2^-12; if not, whether it promotes is one of an unknown rate.
+        Whether it is interrupted is a bit that was foreseen with 2^-12; if not, whether it promotes has an unknown rate.
         Which candidate is promoted was foreseen evenly.
         """
         if outcome not in ("promoted", "kept", "interrupted") or candidates < 1:
