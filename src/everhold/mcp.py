@@ -205,9 +205,12 @@ def _with_parameters(
     defaults: dict[str, Any] | None = None,
 ) -> Callable[..., dict[str, Any]]:
     """The same with a signature that a tool's schema is made from. What is left out is not passed on."""
-    known = {name: Parameter.empty if name in required else (defaults or {}).get(name) for name in hints}
+    defaults_of = {name: Parameter.empty if name in required else (defaults or {}).get(name) for name in hints}
     signature = Signature(
-        [Parameter(name, Parameter.KEYWORD_ONLY, annotation=hint, default=known[name]) for name, hint in hints.items()],
+        [
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=hint, default=defaults_of[name])
+            for name, hint in hints.items()
+        ],
         return_annotation=dict[str, Any],
     )
 

@@ -106,23 +106,23 @@ class Previews:
     """The previews that a trial is made of, each made once."""
 
     def __init__(self) -> None:
-        self.known: dict[str | None, Preview] = {}
+        self.by_name: dict[str | None, Preview] = {}
 
     def missing(self, batch: QuestionBatch) -> QuestionBatch:
         """The questions of a batch that were not tried yet."""
-        return [query for query in batch if query.name not in self.known]
+        return [query for query in batch if query.name not in self.by_name]
 
     def asked(self, batch: QuestionBatch) -> list[Answer]:
         """As answers."""
-        return [as_answer(self.known[query.name]) for query in batch]
+        return [as_answer(self.by_name[query.name]) for query in batch]
 
     def read(self, batch: QuestionBatch) -> list[Answer]:
         """As readings."""
-        return [as_reading(self.known[query.name]) for query in batch]
+        return [as_reading(self.by_name[query.name]) for query in batch]
 
     def trial(self, ask: Result, read: Result) -> Trial:
         """Both, with what they cost."""
-        some = list(self.known.values())
+        some = list(self.by_name.values())
         return Trial(
             ask,
             read,
@@ -143,7 +143,9 @@ def try_both(study: Any, thing: object) -> Trial:
     def through(answers: Callable[[QuestionBatch], Sequence[Answer]]) -> Any:
         def tried(batch: QuestionBatch) -> Sequence[Answer]:
             new = previews.missing(batch)
-            previews.known |= {one.name: study.session.try_out(one, read=RoundAct("read", parts=len(batch))) for one in new}
+            previews.by_name |= {
+                one.name: study.session.try_out(one, read=RoundAct("read", parts=len(batch))) for one in new
+            }
             return answers(batch)
 
         return run(wanted.steps(declared), tried)

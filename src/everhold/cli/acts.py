@@ -273,11 +273,11 @@ def compare(
 
 def _texts_compared(first: str, second: str, given: Mapping[str, str | None], share: float | None) -> acts.Compare:
     """Two texts with a range and a group, which belong to the comparison."""
-    known = {one.name: one for one in parameters(STATISTICS["compare"])}
+    by_name = {one.name: one for one in parameters(STATISTICS["compare"])}
     more = {name: value for name, value in given.items() if value is not None}
     if odd := set(more) - {"low", "high", "given"}:
         raise eh.QuestionError(f"--{sorted(odd)[0]} belongs to a statistic. Expected --as with its name.")
-    read = {name: known[name].read(value) for name, value in more.items()}
+    read = {name: by_name[name].read(value) for name, value in more.items()}
     plain: Any = What.share  # type: ignore[attr-defined]
     return acts.Compare(_thing(first, plain, {}), _thing(second, plain, {}), share=share, **read)
 

@@ -225,22 +225,22 @@ def question_from_dict(asked: Mapping[str, Any], kinds: Mapping[str, Kind]) -> Q
 
 def _act_to_dict(act: RoundAct) -> dict[str, Any]:
     share = None if act.share is None else str(act.share)
-    return {"kind": act.kind, "parts": act.parts, "place": act.place, "share": share, "expect": act.expect}
+    return {"kind": act.kind, "parts": act.parts, "part": act.part, "share": share, "expect": act.expect}
 
 
 def _act_from_dict(kept: Mapping[str, Any] | None) -> RoundAct:
     if kept is None:
         return ASK
-    require_keys(kept, ("kind", "parts", "place", "share", "expect"), "the act of a round")
-    kind, parts, place = kept["kind"], kept["parts"], kept["place"]
+    require_keys(kept, ("kind", "parts", "part", "share", "expect"), "the act of a round")
+    kind, parts, part = kept["kind"], kept["parts"], kept["part"]
     share = None if kept["share"] is None else Fraction(kept["share"])
-    fine = kind in get_args(ActKind) and type(parts) is int and type(place) is int and 1 <= place <= parts
+    fine = kind in get_args(ActKind) and type(parts) is int and type(part) is int and 1 <= part <= parts
     fine = fine and (share is None or (0 < share <= 1 and str(share) == kept["share"]))
     fine = fine and (kept["expect"] is None or type(kept["expect"]) in (int, float))
     if not fine:
         raise ValueError("an act that is not known")
     expect = None if kept["expect"] is None else float(kept["expect"])
-    found = RoundAct(kind, parts, place, share, expect)
+    found = RoundAct(kind, parts, part, share, expect)
     if found == ASK:
         raise ValueError("a plain ask that is written as an act")
     return found

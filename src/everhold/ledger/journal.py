@@ -61,7 +61,7 @@ class Journal:
             if round.act.kind != "ask":
                 self._read[round.name] = round
             self._named[round.name] = round
-        if round.act.kind != "ask" and round.act.place == round.act.parts:
+        if round.act.kind != "ask" and round.act.part == round.act.parts:
             self._pending = None
         if asked_by.request is not None:
             self._requests[asked_by.request] = round.number

@@ -392,7 +392,7 @@ def read_study(path: str | Path) -> StudyFile:
             rounds.append(logged_round(entry.round, entry.asked_by))
             budget = _after(budget, entry.round)
             act = entry.round.act
-            closed = closed or (act.kind == "close" and act.place == act.parts)
+            closed = closed or (act.kind == "close" and act.part == act.parts)
         return StudyFile(path, study, tuple(rounds), tuple(findings), store.head, budget, acts=tuple(acts), closed=closed)
     except StopIteration:
         raise LedgerError(f"{path} holds no record.") from None
@@ -407,7 +407,7 @@ def _after(budget: Budget, past: Round) -> Budget:
     if past.act.kind == "ask":
         return budget.quiet() if past.cell is None else budget.surprised(past.nats)
     budget = budget.disclosed(past.nats)
-    return budget.claimed(past.act.share) if past.act.place == 1 else budget
+    return budget.claimed(past.act.share) if past.act.part == 1 else budget
 
 
 def logged_round(past: Round, at: AskedBy) -> LoggedRound:

@@ -101,8 +101,8 @@ def _fields() -> dict[str, FormField]:
     found: dict[str, FormField] = {}
     for kind, one in ((kind, one) for kind, made in STATISTICS.items() for one in parameters(made)[1:]):
         name = _name(one)
-        known = found.get(name)
-        kinds = (*(() if known is None else known.kinds), kind)
+        earlier = found.get(name)
+        kinds = (*(() if earlier is None else earlier.kinds), kind)
         found[name] = FormField(name, one.role.label, one.role.about, one.role.form, kinds, "")
     return found
 

@@ -219,8 +219,8 @@ class ServerState:
         self._require_custodian(custodian)
         for study in studies:
             if study not in self.served or not _within((study,), custodian.studies):
-                known = [one for one in self.served if _within((one,), custodian.studies)]
-                raise SettingError(f"there is no study {study[:80]!r} here for this token.{did_you_mean(study, known)}")
+                served = [one for one in self.served if _within((one,), custodian.studies)]
+                raise SettingError(f"there is no study {study[:80]!r} here for this token.{did_you_mean(study, served)}")
         if not _within(tuple(studies), custodian.studies):
             raise SettingError(f"name the studies it is for: {', '.join(custodian.studies)}.")
         return self.tokens.create(name, scope, studies=studies, days=days)

@@ -307,7 +307,7 @@ class StudyWriter:
                 some = await self._prepared(caller, new[start : start + _PREVIEWS])
                 work = partial(_tried, self._holdout, some, RoundAct("read", parts=len(batch)))
                 found = await self._do(work, caller)
-                previews.known |= {query.name: one for query, one in zip(some, found, strict=True)}
+                previews.by_name |= {query.name: one for query, one in zip(some, found, strict=True)}
             return answers(batch)
 
         async with self._grid.release(caller.arrived):
@@ -439,7 +439,7 @@ class StudyWriter:
         if not isinstance(contract, FixedPrecision):
             return None
         rows = self.study.rows - settings.known_rows
-        return contract.lasts(rows=rows, draws=self.study.draws, known=2.0 * settings.known_rows / rows)
+        return contract.lasts(rows=rows, draws=self.study.draws, known_shift=2.0 * settings.known_rows / rows)
 
     def file(self) -> StudyFile:
         """The study as its file would be read, as far as its answers have left, without reading it."""

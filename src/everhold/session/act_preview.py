@@ -52,7 +52,7 @@ def how_read(act: AnyAct, parts: int) -> RoundAct | None:
     """How an act reads its questions, in so many parts; None where it discloses no values.
 
     >>> how_read(ReadMany(["smoker", "age > 40"]), 2)
-    RoundAct(kind='read', parts=2, place=1, share=None, expect=None)
+    RoundAct(kind='read', parts=2, part=1, share=None, expect=None)
     """
     if isinstance(act, Read):
         return RoundAct("read", parts=parts, share=checked_delta_share(act.share), expect=act.expect)

@@ -276,17 +276,17 @@ class Acts:
         return found
 
     def _exact(self, proposal: EverholdProposal, sums: Any) -> Answer:
-        place = proposal.measure.value(sums)
+        position = proposal.measure.value(sums)
         scale = proposal.forecast.scale
-        value = float("nan") if place is None else float(place) if scale == "share" else float(2 * place - 1)
-        low = value if place is not None else (0.0 if scale == "share" else -1.0)
-        answer = Answer(value, low, value if place is not None else 1.0, False, 0, 0.0, scale)
+        value = float("nan") if position is None else float(position) if scale == "share" else float(2 * position - 1)
+        low = value if position is not None else (0.0 if scale == "share" else -1.0)
+        answer = Answer(value, low, value if position is not None else 1.0, False, 0, 0.0, scale)
         return answer.as_share() if proposal.query is not None and proposal.query.yes_no else answer
 
     def _sums(self, proposals: Sequence[EverholdProposal]) -> list[Any]:
-        known = self._session.recorder.sums_needed(proposals)
+        scanned = self._session.recorder.sums_needed(proposals)
         return [
-            self._session.scanner.sums(self._mechanism.needs(proposal), proposal.forecast.scale, None, known)
+            self._session.scanner.sums(self._mechanism.needs(proposal), proposal.forecast.scale, None, scanned)
             for proposal in proposals
         ]
 
@@ -321,10 +321,10 @@ class Acts:
             options: dict[str, Any] = {"method": "mcnemar", "parts": 2, "sides": 1}
             decide = self._mcnemar(pair, delta_share)
         else:
-            known = self._session.journal.requested_act(request_id)  # what is recorded is returned, also after the last act
-            if known is None:
+            earlier = self._session.journal.requested_act(request_id)
+            if earlier is None:
                 self.require_one_batch(things)
-            parts = self._count(things) if known is None else known.begun.options.get("parts", 0)
+            parts = self._count(things) if earlier is None else earlier.begun.options.get("parts", 0)
             options = {"method": "intervals", "parts": parts, "sides": 2}
             decide = self._by_intervals(things, RoundAct("close", parts=parts, share=delta_share))
         options["share"] = None if delta_share is None else str(delta_share)
@@ -373,14 +373,14 @@ class Acts:
 
     def _mcnemar(self, pair: tuple[Query, Query, Query], share: Fraction | None) -> Callable[[], str]:
         session, n = self._session, self._session.size
-        known = self._mechanism.known_rows
+        known_rows = self._mechanism.known_rows
 
         def decide() -> str:
             nats = self._mechanism.budget.claim_price(share, parts=2, sides=1)
             a, b, both = (count_of(one, n) for one in session.scanner.sums(pair, "share"))
-            if mcnemar_refutes(max(a - both - known, 0), b - both, nats):
+            if mcnemar_refutes(max(a - both - known_rows, 0), b - both, nats):
                 return "first"
-            return "second" if mcnemar_refutes(max(b - both - known, 0), a - both, nats) else "neither"
+            return "second" if mcnemar_refutes(max(b - both - known_rows, 0), a - both, nats) else "neither"
 
         return decide
 

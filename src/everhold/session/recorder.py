@@ -145,13 +145,13 @@ class Recorder(Generic[P]):
         """End what was interrupted in memory: a decided round, the rest of a batch of readings, another act."""
         if self._decided is not None:
             self._finish_round(self._decided)
-            if self._readings and self._readings[0].act.place <= self.journal[len(self.journal)].act.place:
+            if self._readings and self._readings[0].act.part <= self.journal[len(self.journal)].act.part:
                 self._readings = self._readings[1:]
         if (pending := self.journal.pending) is None:
             self._readings = []
             return
         begun, asked_by = pending
-        if not self._readings or self._readings[0].act.place == 1:
+        if not self._readings or self._readings[0].act.part == 1:
             self._readings = []
             self._interrupt(begun, asked_by)
             return
@@ -169,11 +169,11 @@ class Recorder(Generic[P]):
 
     # rounds --------------------------------------------------------------------------------------------------------------
 
-    def decide(self, query: Query, proposal: P, asked_by: AskedBy, act: RoundAct, known: SumsByName) -> Answer:
+    def decide(self, query: Query, proposal: P, asked_by: AskedBy, act: RoundAct, scanned: SumsByName) -> Answer:
         """Read the private sums that a proposal needs, and end the round."""
         mechanism = self.mechanism
         named = identity(mechanism, query, proposal)
-        sums = self._scanner.sums(mechanism.needs(proposal), proposal.forecast.scale, mechanism.rows_read(proposal), known)
+        sums = self._scanner.sums(mechanism.needs(proposal), proposal.forecast.scale, mechanism.rows_read(proposal), scanned)
         outcome = mechanism.decide(proposal, sums)
         # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
         answer = mechanism.answer(proposal, outcome)
@@ -218,11 +218,11 @@ class Recorder(Generic[P]):
         self._readings = list(readings)
         self._read_rest(self.sums_needed(proposals))
 
-    def _read_rest(self, known: SumsByName) -> None:
+    def _read_rest(self, scanned: SumsByName) -> None:
         """Read the parts of a batch that are left, and make all of them durable together."""
         while self._readings:
             part = self._readings[0]
-            self.decide(part.query, self.mechanism.propose(part.query, part.act), part.asked_by, part.act, known)
+            self.decide(part.query, self.mechanism.propose(part.query, part.act), part.asked_by, part.act, scanned)
             self._readings = self._readings[1:]
         self.journal.flush()
 

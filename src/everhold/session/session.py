@@ -306,8 +306,8 @@ class Session(Generic[P]):
             {query.name: query for query in queries if query.text and self._journal.named(query.name) is None}
         )
 
-    def _answer(self, query: Query, asked_by: AskedBy, known: SumsByName, act: RoundAct = ASK) -> Answer:
-        """Answer one query without flushing. `known`: private sums that a scan of the batch already computed."""
+    def _answer(self, query: Query, asked_by: AskedBy, scanned: SumsByName, act: RoundAct = ASK) -> Answer:
+        """Answer one query without flushing. `scanned`: private sums that a scan of the batch already computed."""
         mechanism = self.mechanism
         if (earlier := self._journal.requested(asked_by.request)) is not None:
             require_round(mechanism, query, earlier, asked_by.request)
@@ -318,7 +318,7 @@ class Session(Generic[P]):
             self._journal.repeat(earlier.number, asked_by)
             return earlier.answer
         proposal = mechanism.propose(query, act)
-        return self.recorder.decide(query, proposal, asked_by, act, known)
+        return self.recorder.decide(query, proposal, asked_by, act, scanned)
 
     # readings ------------------------------------------------------------------------------------------------------
 
@@ -360,7 +360,7 @@ class Session(Generic[P]):
                     )
                     for number, index in enumerate(wanted, 1)
                 ]
-                proposals = [mechanism.propose(part.query, replace(part.act, place=1)) for part in parts]
+                proposals = [mechanism.propose(part.query, replace(part.act, part=1)) for part in parts]
                 for part, proposal in zip(parts, proposals, strict=True):
                     if not part.query.text and not part.query.repeatable:  # what is wrong with given values is reported
                         self.sample.sums(part.query, proposal.forecast.scale)

@@ -248,7 +248,7 @@ class _Record:
             self._progress(entry.round.number)
             if entry.round.act.kind != "ask":
                 self._check_announced(entry)
-                if entry.round.act.place == entry.round.act.parts:
+                if entry.round.act.part == entry.round.act.parts:
                     self._begun = None
             if entry.round.is_text:
                 self._answers[entry.round.number] = entry.round.name, entry.round.answer
@@ -276,7 +276,7 @@ class _Record:
         if begun is None or begun.kind != past.act.kind or past.act.parts != len(begun.asked):
             raise LedgerError(f"round {past.number} is a reading that was not announced.")
         share = None if past.act.share is None else str(past.act.share)
-        index = past.act.place - 1
+        index = past.act.part - 1
         asked = question_to_dict(past.question)
         try:
             options = begun.options["share"], begun.options["expect"][index], begun.options["requests"][index]

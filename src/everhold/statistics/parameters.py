@@ -175,17 +175,17 @@ def _parameter(one: Field[Any], hint: Any) -> Parameter:
 
 def build_statistic(kind: type[Statistic[Any]], given: Mapping[str, Any]) -> Statistic[Any]:
     """A statistic from what a program sent. Whatever does not fit is refused before anything is charged."""
-    known = {one.name: one for one in parameters(kind)}
+    by_name = {one.name: one for one in parameters(kind)}
     for name in given:
-        if name not in known:
+        if name not in by_name:
             raise QuestionError(
-                f"a {kind.name} takes no {str(name)[:40]!r}.{did_you_mean(str(name), known)} Expected none but "
-                f"{', '.join(known)}. Nothing was charged."
+                f"a {kind.name} takes no {str(name)[:40]!r}.{did_you_mean(str(name), by_name)} Expected none but "
+                f"{', '.join(by_name)}. Nothing was charged."
             )
-    for one in known.values():
+    for one in by_name.values():
         if one.required and given.get(one.name) in (None, ""):
             raise QuestionError(f"a {kind.name} needs {one.name!r}. {one.role.about} Nothing was charged.")
-    return kind(**{name: known[name].check(value, kind.name) for name, value in given.items() if value is not None})
+    return kind(**{name: by_name[name].check(value, kind.name) for name, value in given.items() if value is not None})
 
 
 def arguments(statistic: Statistic[Any]) -> dict[str, Any]:
