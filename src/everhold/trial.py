@@ -29,9 +29,9 @@ def as_reading(preview: Preview) -> Answer:
     return Answer(preview.sketch, preview.read_low, preview.read_high, False, 0, preview.read_spent, preview.scale, "read")
 
 
-def as_statistic(thing: object) -> Statistic[Any]:
+def as_statistic(question: object) -> Statistic[Any]:
     """A yes/no question as the statistic that it is; a statistic as it is."""
-    return checked_statistic(cast("Statistic[Any]", thing if is_statistic(thing) else Share(cast(str, thing))))
+    return checked_statistic(cast("Statistic[Any]", question if is_statistic(question) else Share(cast(str, question))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +132,13 @@ class Previews:
         )
 
 
-def try_both(study: Any, thing: object) -> Trial:
+def try_both(study: Any, question: object) -> Trial:
     """A trial on the public side: of a `Holdout`, or of a study behind a server, which does it there."""
     if not hasattr(study, "session"):
-        found: Trial = study.try_both(thing)
+        found: Trial = study.try_both(question)
         return found
     declared: DeclaredColumns = study.declared()
-    wanted, previews = as_statistic(thing), Previews()
+    wanted, previews = as_statistic(question), Previews()
 
     def through(answers: Callable[[QuestionBatch], Sequence[Answer]]) -> Any:
         def tried(batch: QuestionBatch) -> Sequence[Answer]:

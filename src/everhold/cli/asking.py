@@ -74,7 +74,7 @@ def _others() -> dict[str, dict[str, list[str]]]:
     found: dict[str, dict[str, list[str]]] = {}
     for kind in STATISTICS.values():
         for one in parameters(kind)[1:]:
-            found.setdefault(one.name, {}).setdefault(one.role.about, []).append(kind.name)
+            found.setdefault(one.name, {}).setdefault(one.about, []).append(kind.name)
     return found
 
 
@@ -374,8 +374,8 @@ def _answer_line(holdout: eh.Holdout, line: str) -> None:
         say(str(try_both(holdout, _shell_statistic(inner, more) if inner in STATISTICS and more else rest)))
     elif word == "read" and rest:
         inner, _, more = rest.partition(" ")
-        thing: Any = _shell_statistic(inner, more) if inner in STATISTICS and more else rest
-        show(rest, holdout.read(thing), False, False)
+        question: Any = _shell_statistic(inner, more) if inner in STATISTICS and more else rest
+        show(rest, holdout.read(question), False, False)
     elif word in STATISTICS and rest:
         show(rest, holdout.ask(_shell_statistic(word, rest)), False, False)
     else:
@@ -394,7 +394,7 @@ def _shell_statistic(name: str, text: str) -> Statistic[Any]:
     for one in list(by_name.values())[:1]:
         if one.name in given:
             raise eh.QuestionError(f"{one.name!r} of a {name} stands before the first |.")
-    words[-1], numbers = _trailing_numbers(words[-1], [one for one in by_name.values() if one.role.form != "expression"])
+    words[-1], numbers = _trailing_numbers(words[-1], [one for one in by_name.values() if one.form != "expression"])
     if twice := set(given) & set(numbers):
         raise eh.QuestionError(f"{sorted(twice)[0]!r} is given twice.")
     given |= numbers
@@ -417,8 +417,8 @@ def _trailing_numbers(text: str, numeric: list[Parameter]) -> tuple[str, dict[st
         except ValueError:
             break
         words.pop()
-    names = [one.name for one in numeric if one.role.form in ("real", "end")]
-    if not numbers or len(numbers) not in (len(names), len([one for one in numeric if one.role.form == "real"])):
+    names = [one.name for one in numeric if one.form in ("real", "end")]
+    if not numbers or len(numbers) not in (len(names), len([one for one in numeric if one.form == "real"])):
         return text, {}
     return " ".join(words), dict(zip(names, numbers, strict=False))
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import IO, Any
 
-from everhold.acts import AnyAct, things
+from everhold.acts import AnyAct, questions_of
 from everhold.errors import EverholdError, SettingError, did_you_mean
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import StudyFile
@@ -122,7 +122,7 @@ class ServerState:
 
     def require_few(self, act: AnyAct) -> None:
         """Refuse an act with too many questions."""
-        if (many := len(things(act))) > self.config.most_questions:
+        if (many := len(questions_of(act))) > self.config.most_questions:
             most = self.config.most_questions
             raise HTTPRefusal(413, "too_large", f"there are {many:,} questions; an act may have {most:,}.")
 

@@ -208,13 +208,15 @@ class StudyWriter:
                     share = checked_delta_share(wanted.share)
                     await self._do(partial(self._holdout.acts.require_narrower, wanted.round, share), caller)
                 read = how_read(wanted, parts)
-                results, nats = ([], []) if read is None else await self._as_read(caller, acts.things(wanted), read)
+                results, nats = ([], []) if read is None else await self._as_read(caller, acts.questions_of(wanted), read)
         if isinstance(wanted, acts.Certify):
             await self._wait_for_round(wanted.round)
         budget = self.progress.budget
         return ActPreview(tuple(results), budget.claim_price(), prices_after(wanted, budget, nats))
 
-    async def _as_read(self, caller: Caller, things: Sequence[object], read: RoundAct) -> tuple[list[Result], list[float]]:
+    async def _as_read(
+        self, caller: Caller, questions: Sequence[object], read: RoundAct
+    ) -> tuple[list[Result], list[float]]:
         """What a reading would show if it found the forecasts, and what each of its parts would disclose."""
         nats: list[float] = []
 
@@ -226,11 +228,11 @@ class StudyWriter:
             nats.extend(one.read_costs for one in found)
             return [as_reading(one) for one in found]
 
-        texts = await tried(await self._ready(caller, [one for one in things if isinstance(one, str)]))
+        texts = await tried(await self._ready(caller, [one for one in questions if isinstance(one, str)]))
         answers = iter(texts)
         return [
             next(answers) if isinstance(one, str) else await arun(as_statistic(one).steps(self._declared), tried)
-            for one in things
+            for one in questions
         ], nats
 
     async def _check(self, caller: Caller, wanted: AnyAct) -> int:
@@ -296,9 +298,9 @@ class StudyWriter:
             with self._slots.room(caller.key):
                 return await arun(statistic.steps(self._declared), partial(self._previews, caller))
 
-    async def try_both(self, caller: Caller, thing: object) -> Trial:
+    async def try_both(self, caller: Caller, question: object) -> Trial:
         """What ask and read would show of a question or a statistic."""
-        wanted, previews = as_statistic(thing), Previews()
+        wanted, previews = as_statistic(question), Previews()
 
         async def tried(answers: Callable[[QuestionBatch], list[Answer]], batch: QuestionBatch) -> list[Answer]:
             new = previews.missing(batch)

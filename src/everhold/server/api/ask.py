@@ -64,13 +64,13 @@ async def try_out(study: StudyFor.READ, token: TokenOf, server: Server, body: Tr
     """Costs nothing and reads no private row. A question gives a preview, a statistic the result if nothing surprised, and
     with `both` either gives a trial: what asking and what reading would show."""
     caller = server.caller(request.state, token, "try_out", None)
-    thing = body.question if isinstance(body.question, str) else _statistic(body.question)
+    question = body.question if isinstance(body.question, str) else _statistic(body.question)
     if body.both:
-        found: Any = await study.try_both(caller, thing)
-    elif isinstance(thing, str):
-        found = await study.try_out(caller, thing)
+        found: Any = await study.try_both(caller, question)
+    elif isinstance(question, str):
+        found = await study.try_out(caller, question)
     else:
-        found = await study.rehearse(caller, thing)
+        found = await study.rehearse(caller, question)
     return JSONResponse(found.to_dict())
 
 
