@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from everhold.queries.act import RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import width_factor
 from everhold.queries.result import JsonResult
+from everhold.queries.round_act import RoundAct
 from everhold.statistics import checked_statistic, is_statistic
 from everhold.statistics.finding import Result, Shares, result_from_dict
 from everhold.statistics.means import Share

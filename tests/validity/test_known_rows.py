@@ -12,11 +12,11 @@ import pytest
 import everhold as eh
 from everhold.bounds.binomial import binomial_interval, paired_interval, tail_refutes
 from everhold.mechanism.measures.counts import count_interval
-from everhold.queries.act import RoundAct
 from everhold.queries.expression import expression
 from everhold.queries.expression.groups import paired_shares, quantile_of
 from everhold.queries.expression.tree import Column
 from everhold.queries.grid import Sums
+from everhold.queries.round_act import RoundAct
 
 ROWS, KNOWN = 240, 20
 OTHERS = ROWS - KNOWN

@@ -19,8 +19,8 @@ from scipy.stats import binom
 
 import everhold as eh
 from everhold.bounds.fan import fan_rate
-from everhold.queries.act import ASK
 from everhold.queries.protocol import SketchValue
+from everhold.queries.round_act import ASK
 from tests.validity.bench import DRAWS, Bench, number_sums, uncharged
 
 DELTA, FALSE_ALARM = 0.05, 1e-3

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from everhold.errors import LedgerError, QuestionError
 from everhold.ledger.rounds import UNPARSED, ActEnd, ActStart, Digest, RecordedFinding, RecordedQuestion, Round
 from everhold.ledger.store import Record
-from everhold.queries.act import ASK, ActKind, RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.expression import BoundedMean, Expression, bounded_mean, expression, number
 from everhold.queries.expression.canonical import looks_like_text, text_of
@@ -41,6 +40,7 @@ from everhold.queries.expression.parser import RECORDED
 from everhold.queries.grid import PackedValues
 from everhold.queries.protocol import NOTHING, SketchValue
 from everhold.queries.result import number_or_null
+from everhold.queries.round_act import ASK, ActKind, RoundAct
 
 if TYPE_CHECKING:
     from everhold.queries.expression.tree import Kind
@@ -70,7 +70,7 @@ class AskedBy:
 
     time: str = ""
     who: str | None = None
-    request: str | None = None
+    request_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def round_record(round: Round, asked_by: AskedBy) -> Record:  # noqa: A002
         "surprise": answer.surprise,
         "spent": answer.spent,
         "scale": answer.scale,
-        "cell": list(round.cell) if isinstance(round.cell, tuple) else round.cell,
+        "cell": list(round.outcome) if isinstance(round.outcome, tuple) else round.outcome,
         "act": None if round.act == ASK else _act_to_dict(round.act),
         "nats": round.nats,
         "counts": None if round.counts is None else list(round.counts),
@@ -253,7 +253,7 @@ def sqlite_version() -> int:
 
 
 def _when(asked_by: AskedBy) -> dict[str, Any]:
-    return {"time": asked_by.time, "who": asked_by.who, "request": asked_by.request, "sqlite": sqlite_version()}
+    return {"time": asked_by.time, "who": asked_by.who, "request": asked_by.request_id, "sqlite": sqlite_version()}
 
 
 def read_entry(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all", "surprises"] = "all") -> AnyEntry:

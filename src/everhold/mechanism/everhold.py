@@ -31,11 +31,11 @@ from everhold.mechanism.measures.tolerances import CountTolerance, MeanTolerance
 from everhold.mechanism.rules.rule import Constraint, check_fit
 from everhold.mechanism.sketch import Sketch, unchanged
 from everhold.mechanism.tolerance import Anytime, ToleranceInputs
-from everhold.queries.act import ASK, READ, RoundAct
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.expression.groups import GROUPED, GroupDifference, GroupMean, GroupShare, PairedShares, SpreadOf
 from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
 from everhold.queries.protocol import QUIET, SketchValue
+from everhold.queries.round_act import ASK, READ, RoundAct
 
 if TYPE_CHECKING:
     from everhold.mechanism.estimator import Estimator, Look

@@ -23,9 +23,9 @@ from everhold.ledger.logged_act import LoggedAct, logged_act
 from everhold.ledger.reader import LoggedFinding, LoggedRound, StudyFile, logged_finding, logged_round, read_study
 from everhold.ledger.store import Head
 from everhold.mechanism.tolerance import FixedPrecision
-from everhold.queries.act import RoundAct
 from everhold.queries.expression.question import size_of_query
 from everhold.queries.request import Request
+from everhold.queries.round_act import RoundAct
 from everhold.server.writer import Job, ReleasedView, Writer
 from everhold.session.act_preview import ActPreview, how_read, prices_after
 from everhold.session.acts import checked_delta_share

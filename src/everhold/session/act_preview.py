@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from everhold.acts import BestOf, Certify, Close, Compare, IsBetter, Read, ReadMany
-from everhold.queries.act import RoundAct
 from everhold.queries.disclosed import width_factor
+from everhold.queries.round_act import RoundAct
 from everhold.session.acts import candidate_weights, checked_delta_share
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from everhold.ledger.codec import question_to_dict
 from everhold.ledger.rounds import ActStart
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.measures.measure import count_of
-from everhold.queries.act import RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Judgement
 from everhold.queries.expression import BoundedMean, Expression, conjunction, question_of
 from everhold.queries.expression.question import without_values
 from everhold.queries.grid import VALUE_ONE
 from everhold.queries.query import RowFunction, Values
+from everhold.queries.round_act import RoundAct
 from everhold.statistics import checked_statistic, is_statistic
 from everhold.statistics.finding import Finding
 from everhold.statistics.means import Compare
@@ -117,7 +117,7 @@ class Acts:
         results = self._read(questions, "close", Fraction(1), asked_by, None)
         if not self._mechanism.closed:
             begun = ActStart("close", (), {"share": "1"})
-            self._session.perform(begun, lambda: None, request_id=asked_by.request, who=asked_by.who)
+            self._session.perform(begun, lambda: None, request_id=asked_by.request_id, who=asked_by.who)
         self._record_findings(questions, results, asked_by)
         return results
 

@@ -29,8 +29,8 @@ from everhold.ledger.codec import (
 )
 from everhold.ledger.rounds import ActEnd, ActStart, RecordedAct, RecordedFinding, Round, to_record
 from everhold.ledger.walk import walk
-from everhold.queries.act import RoundAct
 from everhold.queries.protocol import NOTHING, ActingMechanism, P
+from everhold.queries.round_act import RoundAct
 from everhold.session.names import identity
 
 if TYPE_CHECKING:
@@ -247,17 +247,17 @@ class Recorder(Generic[P]):
             decide: reads the private rows and returns what is disclosed. It must not raise for anything in them.
         """
         with self.turn():
-            if (earlier := self.journal.requested_act(asked_by.request)) is not None:
+            if (earlier := self.journal.requested_act(asked_by.request_id)) is not None:
                 if earlier.begun != begun:
                     raise RequestConflict(
-                        f"request id {asked_by.request!r} belongs to another act. Expected a new id for a new act. Nothing "
-                        "was charged."
+                        f"request id {asked_by.request_id!r} belongs to another act. Expected a new id for a new act. "
+                        "Nothing was charged."
                     )
                 return earlier.done.result
-            if self.journal.requested(asked_by.request) is not None:
+            if self.journal.requested(asked_by.request_id) is not None:
                 raise RequestConflict(
-                    f"request id {asked_by.request!r} belongs to a question. Expected a new id for a new act. Nothing was "
-                    "charged."
+                    f"request id {asked_by.request_id!r} belongs to a question. Expected a new id for a new act. "
+                    "Nothing was charged."
                 )
             mechanism = self.acting_mechanism()
             mechanism.require_open()
@@ -360,7 +360,7 @@ class Recorder(Generic[P]):
         def record() -> Iterator[Round | RecordedAct]:
             for entry in entries:
                 if isinstance(entry, Repeat):
-                    self.journal.restore_request(entry.asked_by.request, entry.number)
+                    self.journal.restore_request(entry.asked_by.request_id, entry.number)
                 elif isinstance(entry, FindingEntry):
                     self.journal.restore_finding(entry.finding, entry.asked_by)
                 elif isinstance(entry, ActStartEntry):

@@ -21,13 +21,13 @@ from everhold.ledger.codec import (
 from everhold.ledger.journal import Journal
 from everhold.ledger.replay import Analyst, replay
 from everhold.ledger.rounds import ActStart, RecordedFinding
-from everhold.queries.act import ASK, READ, RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.expression import expression
 from everhold.queries.expression.groups import GROUPED
 from everhold.queries.expression.question import without_values
 from everhold.queries.protocol import P
 from everhold.queries.query import as_query
+from everhold.queries.round_act import ASK, READ, RoundAct
 from everhold.session.names import (
     require_batch,
     require_expect,
@@ -223,7 +223,7 @@ class Session(Generic[P]):
 
     def ask_parts(self, questions: Iterable[object], asked_by: AskedBy, *, first: int = 1) -> list[Answer]:
         """Answer a part of a larger request, which is recorded as of one time. Its request ids count from `first`."""
-        return self._ask_in_order(questions, asked_by.time, asked_by.who, asked_by.request, first)
+        return self._ask_in_order(questions, asked_by.time, asked_by.who, asked_by.request_id, first)
 
     def _ask_in_order(
         self, questions: Iterable[object], time: str | None, who: str | None, request_id: str | None, first: int
@@ -309,8 +309,8 @@ class Session(Generic[P]):
     def _answer(self, query: Query, asked_by: AskedBy, scanned: SumsByName, act: RoundAct = ASK) -> Answer:
         """Answer one query without flushing. `scanned`: private sums that a scan of the batch already computed."""
         mechanism = self.mechanism
-        if (earlier := self._journal.requested(asked_by.request)) is not None:
-            require_round(mechanism, query, earlier, asked_by.request)
+        if (earlier := self._journal.requested(asked_by.request_id)) is not None:
+            require_round(mechanism, query, earlier, asked_by.request_id)
             return earlier.answer
         earlier = self._journal.named(query.name) if act.kind == "ask" else self._journal.read_as(query.name)
         if earlier is not None:
@@ -338,7 +338,7 @@ class Session(Generic[P]):
         """
         queries = [self.query(question) for question in questions]
         guesses = [None] * len(queries) if expects is None else [require_expect(one) for one in expects]
-        ids = _part_ids(asked_by.request, first, len(queries))
+        ids = _part_ids(asked_by.request_id, first, len(queries))
         ats = [AskedBy(asked_by.time, asked_by.who, one) for one in ids]
         with self.recorder.turn():
             mechanism = self.recorder.acting_mechanism()
@@ -367,14 +367,14 @@ class Session(Generic[P]):
                 options = {
                     "share": None if share is None else str(share),
                     "expect": [part.act.expect for part in parts],
-                    "requests": [part.asked_by.request for part in parts],
+                    "requests": [part.asked_by.request_id for part in parts],
                 }
                 asked = tuple(question_to_dict(without_values(part.query)) for part in parts)
                 made = {index: len(self._journal) + number for number, index in enumerate(wanted, 1)}
                 self.recorder.read_batch(ActStart(kind, asked, options), asked_by, parts, proposals)
             answers: list[Answer] = []
             for index, asked_by in enumerate(ats):
-                past = self._journal[made[index]] if index in made else self._journal.requested(asked_by.request)
+                past = self._journal[made[index]] if index in made else self._journal.requested(asked_by.request_id)
                 past = past or self._journal.read_as(queries[index].name)
                 if past is None:
                     raise LedgerError("a reading is not where it was recorded. Open the study again.")
@@ -392,7 +392,7 @@ class Session(Generic[P]):
             if earlier is not None:
                 require_same(self.mechanism, query, earlier)
             done = earlier is not None and (kind == "read" or earlier.act.kind == "close")
-            if done or self._journal.requested(asked_by.request) is not None or query.name in seen:
+            if done or self._journal.requested(asked_by.request_id) is not None or query.name in seen:
                 continue
             found.append(index)
             if query.name is not None:

@@ -283,11 +283,11 @@ class _Record:
         except (KeyError, IndexError, TypeError):
             raise LedgerError("an act in the ledger has other options than it can have.") from None
         named = asked | {"name": past.name} if asked["kind"] == "values" else asked
-        if begun.asked[index] != named or options != (share, past.act.expect, entry.asked_by.request):
+        if begun.asked[index] != named or options != (share, past.act.expect, entry.asked_by.request_id):
             raise LedgerError(f"round {past.number} is another reading than was announced.")
 
     def _check_request(self, entry: RoundEntry | Repeat) -> None:
-        request = entry.asked_by.request
+        request = entry.asked_by.request_id
         if request is not None and request in self._requests:
             raise LedgerError(f"request id {request!r} was answered twice.")
         if isinstance(entry, Repeat) and not 1 <= entry.number <= self._done:
