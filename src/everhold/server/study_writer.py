@@ -8,13 +8,12 @@ that depends on private rows leaves on the grid, so that no route can forget it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from everhold import acts
 from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, QuestionError, RequestConflict
@@ -103,10 +102,11 @@ class Caller:
     permit: Callable[[int], None] = lambda _: None
     paid: list[Answer] = field(default_factory=list)
 
-    def request(self, question: str | Query, part: int | None = None) -> Request:
+    def request(self, question: str | Query, part: int | None = None, expect: float | None = None) -> Request:
         """One question of this caller."""
         named = self.request_id is not None and part is not None
-        return Request(question, f"{self.request_id}/{part}" if named else self.request_id, self.who, self.time)
+        request_id = f"{self.request_id}/{part}" if named else self.request_id
+        return Request(question, request_id, self.who, self.time, expect)
 
 
 class StudyWriter:
@@ -150,14 +150,24 @@ class StudyWriter:
 
     # asking --------------------------------------------------------------------------------------------------------
 
-    async def ask(self, caller: Caller, question: str, *, expect: float | None = None) -> Answer:
-        """The answer to a yes/no question; one with a forecast of the caller's own has a turn of its own."""
+    @overload
+    async def ask(self, caller: Caller, question: str, *, expect: float | None = None) -> Answer: ...
+
+    @overload
+    async def ask(self, caller: Caller, question: Statistic[R], *, expect: None = None) -> R: ...
+
+    @overload
+    async def ask(self, caller: Caller, question: str | Statistic[R], *, expect: float | None = None) -> Any: ...
+
+    async def ask(self, caller: Caller, question: str | Statistic[R], *, expect: float | None = None) -> Any:
+        """The answer to a yes/no question, or a statistic. `Holdout.ask` says more."""
+        if not isinstance(question, str):
+            if expect is not None:
+                raise QuestionError("expect is for single questions. Ask a statistic without it.")
+            return await self._ask_statistic(caller, question)
         async with self._grid.release(caller.arrived):
             query = (await self._ready(caller, [question]))[0]
-            work: Any = caller.request(query)
-            if expect is not None:
-                work = partial(self._ask_expecting, query, expect, caller)
-            answer: Answer = await self._do(work, caller)
+            answer: Answer = await self._do(caller.request(query, expect=expect), caller)
         await self._wait_for_round(answer.round)
         return answer
 
@@ -177,8 +187,8 @@ class StudyWriter:
         await self._wait_for_round(max(answer.round for answer in answers))
         return answers
 
-    async def find(self, caller: Caller, statistic: Statistic[R]) -> R:
-        """A statistic. Its parts go through the queue, and other questions may come between them."""
+    async def _ask_statistic(self, caller: Caller, statistic: Statistic[R]) -> R:
+        """Its parts go through the queue, and other questions may come between them."""
         try:
             async with self._grid.release(caller.arrived):
                 with self._slots.room(caller.key):
@@ -268,35 +278,30 @@ class StudyWriter:
     def _perform(self, wanted: AnyAct, caller: Caller) -> tuple[Any, int]:
         """In the writer's thread: the result, and how many records there are with it; 0 where there is no new one."""
         held, before = self._holdout, self._holdout.head
-        with self._recorded_as(caller):
+        held.session.when = caller.time  # the record says when a request came, and not how long it took
+        try:
             found = acts.do(wanted, held, request_id=caller.request_id, who=caller.who)
+        finally:
+            held.session.when = None
         return found, 0 if held.head == before else Head.parse(held.head).records
 
-    def _ask_expecting(self, query: Query, expect: float, caller: Caller) -> Answer:
-        with self._recorded_as(caller):
-            return self._holdout.ask(query, expect=expect, request_id=caller.request_id, who=caller.who)
+    @overload
+    async def try_out(self, caller: Caller, question: str) -> Preview: ...
 
-    @contextmanager
-    def _recorded_as(self, caller: Caller) -> Iterator[None]:
-        """The record says when a request came, and not how long it took."""
-        self._holdout.session.when = caller.time
-        try:
-            yield
-        finally:
-            self._holdout.session.when = None
+    @overload
+    async def try_out(self, caller: Caller, question: Statistic[R]) -> R: ...
 
-    async def try_out(self, caller: Caller, question: str) -> Preview:
-        """What the public side says of a yes/no question."""
+    @overload
+    async def try_out(self, caller: Caller, question: str | Statistic[R]) -> Any: ...
+
+    async def try_out(self, caller: Caller, question: str | Statistic[R]) -> Any:
+        """What the public side says of a yes/no question, or a statistic. `Holdout.try_out` says more."""
         async with self._grid.release(caller.arrived):
-            query = (await self._ready(caller, [question]))[0]
-            preview: Preview = await self._do(partial(self._holdout.try_out, query), caller)
-        return preview
-
-    async def rehearse(self, caller: Caller, statistic: Statistic[R]) -> R:
-        """A statistic on the public side alone."""
-        async with self._grid.release(caller.arrived):
+            if isinstance(question, str):
+                query = (await self._ready(caller, [question]))[0]
+                return await self._do(partial(self._holdout.try_out, query), caller)
             with self._slots.room(caller.key):
-                return await arun(statistic.steps(self._declared), partial(self._previews, caller))
+                return await arun(question.steps(self._declared), partial(self._previews, caller))
 
     async def try_both(self, caller: Caller, question: object) -> Trial:
         """What ask and read would show of a question or a statistic."""
@@ -321,7 +326,7 @@ class StudyWriter:
     async def _parts(self, caller: Caller, batch: QuestionBatch) -> list[Answer]:
         caller.permit(len(batch))
         queries = await self._prepared(caller, batch)
-        requests = [caller.request(query, len(caller.paid) + place) for place, query in enumerate(queries, 1)]
+        requests = [caller.request(query, len(caller.paid) + part) for part, query in enumerate(queries, 1)]
         found: list[Answer | EverholdError] = []
         if len(requests) == 1:  # beside the questions of others
             found.append(await self._or_error(requests[0], caller))

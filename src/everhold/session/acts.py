@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import isfinite, isnan
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from everhold.queries.expression.question import without_values
 from everhold.queries.grid import VALUE_ONE
 from everhold.queries.query import RowFunction, Values
 from everhold.queries.round_act import RoundAct
+from everhold.session.readings import ReadingKind, read_parts
 from everhold.statistics import checked_statistic, is_statistic
 from everhold.statistics.finding import Finding
 from everhold.statistics.means import Compare
@@ -124,7 +125,7 @@ class Acts:
     def _read(
         self,
         questions: Sequence[Any],
-        kind: Literal["read", "close"],
+        kind: ReadingKind,
         share: Fraction | None,
         asked_by: AskedBy,
         expects: Sequence[float | None] | None,
@@ -135,7 +136,7 @@ class Acts:
             nonlocal count
             count += len(batch)
             first = count - len(batch) + 1
-            return self._session.read_parts(batch, asked_by, kind=kind, share=share, expects=expects, first=first)
+            return read_parts(self._session, batch, asked_by, kind=kind, share=share, expects=expects, first=first)
 
         return self._together(questions, parts)
 
