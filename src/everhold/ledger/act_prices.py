@@ -9,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from everhold.ledger.gate_check import CheckPlan, GainPlan
 from everhold.ledger.ranking import RankingPlan
 from everhold.queries.disclosed import Choice, Decision, Judgement
 
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["act_result", "is_last", "narrowed_answer", "price_act"]
 
+_LAST_SHARE = Fraction(7, 8)
+"""Of what is left of the failure probability, for a gate's last act: the rest is for one that was interrupted."""
+
 
 def is_last(begun: ActStart) -> bool:
     """Whether no private row is read after it."""
-    return begun.kind == "close" or (begun.kind == "rank" and begun.options.get("last") is True)
+    return begun.kind in ("close", "gain") or (begun.kind == "rank" and begun.options.get("last") is True)
 
 
 def act_result(
@@ -43,6 +47,10 @@ def act_result(
         if not all(1 <= number <= len(rounds) for number in plan.rounds):
             raise ValueError("a round that is not there")
         return plan.result(outcome, price)
+    if begun.kind == "check":
+        return CheckPlan.read(begun).result(outcome, price)
+    if begun.kind == "gain":
+        return GainPlan.read(begun).result(outcome, price)
     if begun.kind == "certify":
         number = begun.asked[0]["round"]
         if not 1 <= number <= len(rounds):
@@ -93,6 +101,13 @@ def price_act(budget: Budget, begun: ActStart, outcome: object, *, interrupted: 
     if begun.kind == "rank":
         plan = RankingPlan.read(begun)
         return plan.price(budget), plan.charge(budget, outcome, interrupted=interrupted)
+    if begun.kind == "check":
+        check = CheckPlan.read(begun)
+        return check.price(budget), check.charge(budget, outcome, interrupted=interrupted)
+    if begun.kind == "gain":
+        GainPlan.read(begun)
+        budget = budget.interrupted() if interrupted else budget
+        return budget.claim_price(_LAST_SHARE, sides=1), budget.claimed(_LAST_SHARE)
     if begun.kind == "certify":
         return budget.claim_price(share), budget.claimed(share)
     if begun.kind == "close" and not begun.asked:
