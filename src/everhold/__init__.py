@@ -97,7 +97,7 @@ if TYPE_CHECKING:
 
 __version__ = VERSION
 
-_PLACES = {
+_NAMES_IN = {
     "bounds.budget": ("Budget",),
     "bounds.plan": ("Plan", "plan"),
     "client.aio": ("AsyncContest", "AsyncServer", "AsyncStudy", "connect_async"),
@@ -164,15 +164,15 @@ _PLACES = {
     "statistics.statistic": ("Statistic",),
     "trial": ("Trial",),
 }
-_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     """A public name, at its first use; every statistic is one."""
     if name == "__all__":
-        return sorted([*_PLACE_OF, *_statistics()])
-    if name in _PLACE_OF:
-        found = getattr(import_module(f"everhold.{_PLACE_OF[name]}"), name)
+        return sorted([*_MODULE_OF, *_statistics()])
+    if name in _MODULE_OF:
+        found = getattr(import_module(f"everhold.{_MODULE_OF[name]}"), name)
     elif name.startswith("_") or name not in (kinds := _statistics()):
         raise AttributeError(f"module 'everhold' has no attribute {name!r}")
     else:
@@ -187,4 +187,4 @@ def _statistics() -> dict[str, Any]:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PLACE_OF, *_statistics()])
+    return sorted([*globals(), *_MODULE_OF, *_statistics()])

@@ -74,7 +74,7 @@ class Loop:
         store.close()
         rounds = [entry.round for entry in entries if not isinstance(entry, Repeat)]
         assert [past.number for past in rounds] == list(range(1, len(rounds) + 1))
-        requests = [entry.asked_by.request for entry in entries if entry.asked_by.request is not None]
+        requests = [entry.asked_by.request_id for entry in entries if entry.asked_by.request_id is not None]
         assert len(requests) == len(set(requests)), "a request id stands in two records"
         answers = {tuple(_plain(past.answer)) for past in rounds}
         for answer in self.seen.values():

@@ -79,8 +79,8 @@ def test_fifty_kills(tmp_path, monkeypatch):
 
     kept = {}
     for one in read_study(tmp_path / "patients.everhold").rounds:
-        assert one.request not in kept, "a request was answered twice"
-        kept[one.request] = one.answer
+        assert one.request_id not in kept, "a request was answered twice"
+        kept[one.request_id] = one.answer
     assert len(kept) == rounds
     for request, _, answer in received:
         assert kept[f"{token.id}:ask:{request}"] == answer

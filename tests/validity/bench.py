@@ -21,10 +21,10 @@ from everhold.ledger.rounds import ActStart
 from everhold.mechanism.estimator import Draws, PoolEstimator
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.rules import Corrective
-from everhold.queries.act import ASK, RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.grid import VALUE_ONE, Sums
 from everhold.queries.protocol import SketchValue
+from everhold.queries.round_act import ASK, RoundAct
 
 DRAWS = 4000.0
 

@@ -19,8 +19,8 @@ from scipy.stats import binom
 
 import everhold as eh
 from everhold.bounds.fan import fan_rate
-from everhold.queries.act import ASK
 from everhold.queries.protocol import SketchValue
+from everhold.queries.round_act import ASK
 from tests.validity.bench import DRAWS, Bench, number_sums, uncharged
 
 DELTA, FALSE_ALARM = 0.05, 1e-3
@@ -50,7 +50,7 @@ def votes_of_readings(bench: Bench, readings: int, share: Fraction | None) -> No
 def votes_of_batches(bench: Bench, batch: int) -> None:
     """One batch of readings at one price, then the vote: a batch's cells are charged to what comes after it."""
     coins = bench.coins(batch)
-    values = [bench.read(coins[:, j], parts=batch, place=j + 1).value for j in range(batch)]
+    values = [bench.read(coins[:, j], parts=batch, part=j + 1).value for j in range(batch)]
     bench.last(bench.vote(coins, np.array(values) - 0.5))
 
 
@@ -58,7 +58,7 @@ def votes_of_fine_batches(bench: Bench, batches: int, size: int) -> None:
     """Several batches, whose cells are the finest before the last act; each deviation weighs as much as it is."""
     coins = bench.coins(batches * size)
     values = [
-        bench.read(coins[:, j], parts=size, place=j % size + 1, share=Fraction(1, 10)).value for j in range(batches * size)
+        bench.read(coins[:, j], parts=size, part=j % size + 1, share=Fraction(1, 10)).value for j in range(batches * size)
     ]
     bench.last(bench.vote(coins, np.array(values) - 0.5))
 
@@ -150,7 +150,7 @@ def mixed(bench: Bench, acts: int) -> None:
                 signs[j] = 1.0 if bench.is_better(now, ~now) else -1.0
             case 4:
                 three = bench.coins(3)
-                values = [bench.read(three[:, i], parts=3, place=i + 1, share=Fraction(1, 20)).value for i in range(3)]
+                values = [bench.read(three[:, i], parts=3, part=i + 1, share=Fraction(1, 20)).value for i in range(3)]
                 best = int(np.argmax(values))
                 coins[:, j], signs[j] = three[:, best], 1.0 if values[best] > 0.5 else -1.0
     vote = bench.vote(coins, signs)
