@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 import everhold as eh
-from everhold.acts import ACTS, AnyAct, Field, do, fields_of, to_result
+from everhold.acts import ACTS, AnyAct, do, to_result
+from everhold.statistics.parameters import Parameter, parameters
 
 PLAIN = ("ask", "ask_many", "ask_statistic")
 """Deeds that are made of asks."""
@@ -42,14 +43,16 @@ def statistic(client: int, i: int, place: int = 0) -> eh.Mean:
     return eh.Mean("age", given=f"age > {18 + (5 * i + 11 * client + 17 * place) % 50}")
 
 
-def _argument(field: Field, client: int, i: int, place: int, earlier: int) -> Any:
+def _argument(field: Parameter, client: int, i: int, place: int, earlier: int) -> Any:
     """What a parameter is given, by how it is written."""
     variant = (i // len(ACTS) + i) % 3  # so that no kind of deed always has the same
     make = statistic if variant == 2 else question
     if field.form == "question":
         return make(client, i, place)
     if field.form == "questions":
-        return [question(client, i, 1), statistic(client, i, 2), question(client, i, 3)][: max(field.least, 1) + variant]
+        return [question(client, i, 1), statistic(client, i, 2), question(client, i, 3)][
+            : max(field.role.least, 1) + variant
+        ]
     if field.form == "round":
         return earlier
     raise AssertionError(f"no deed knows how to fill in {field.name!r}, a parameter of the form {field.form!r}")
@@ -57,7 +60,7 @@ def _argument(field: Field, client: int, i: int, place: int, earlier: int) -> An
 
 def act_of(kind: str, client: int, i: int, *, earlier: int = 1) -> AnyAct:
     """An act with what it needs. `earlier`: a round, for acts about one."""
-    needed = [field for field in fields_of(ACTS[kind]) if field.required]
+    needed = [field for field in parameters(ACTS[kind]) if field.required]
     given = {field.name: _argument(field, client, i, place, earlier) for place, field in enumerate(needed)}
     made: AnyAct = ACTS[kind](**given)
     return made
@@ -65,7 +68,7 @@ def act_of(kind: str, client: int, i: int, *, earlier: int = 1) -> AnyAct:
 
 def is_about_a_round(kind: str) -> bool:
     """Whether an act is about an earlier round, and reads no private row."""
-    return any(field.form == "round" for field in fields_of(ACTS[kind]))
+    return any(field.form == "round" for field in parameters(ACTS[kind]))
 
 
 def _is_last(kind: str) -> bool:

@@ -69,7 +69,7 @@ def _entries(path: Path) -> list[AnyEntry]:
 
 def _announced(path: Path, looked: Set[Deed]) -> None:
     """Private rows are read for an act only when the record says that it begins."""
-    begun = {entry.asked_by.request for entry in _entries(path) if isinstance(entry, ActStartEntry)}
+    begun = {entry.asked_by.request_id for entry in _entries(path) if isinstance(entry, ActStartEntry)}
     for one in looked:
         if one.kind not in PLAIN and not is_about_a_round(one.kind):  # there rows are read for the ask before it
             _require(one.request in begun, "an act is announced before private rows are read", one.request)
@@ -79,8 +79,8 @@ def _dense_and_once(entries: list[AnyEntry]) -> None:
     """Rounds are numbered without a gap, and no request was answered or charged twice."""
     rounds = [entry.round.number for entry in entries if isinstance(entry, RoundEntry)]
     _require(rounds == list(range(1, len(rounds) + 1)), "rounds are dense")
-    answered = Counter(entry.asked_by.request for entry in entries if isinstance(entry, RoundEntry | Repeat))
-    answered += Counter(begun.request for begun in _done_acts(entries))
+    answered = Counter(entry.asked_by.request_id for entry in entries if isinstance(entry, RoundEntry | Repeat))
+    answered += Counter(begun.request_id for begun in _done_acts(entries))
     answered.pop(None, None)
     for request, times in answered.items():
         _require(times == 1, "a request is answered once", request)
@@ -108,7 +108,7 @@ def _ended_and_charged(entries: list[AnyEntry], price: float) -> dict[str, int]:
             pending = None
         elif isinstance(entry, RoundEntry) and entry.round.act.kind != "ask":
             owed += entry.round.nats - ROUNDING
-            pending = None if entry.round.act.place == entry.round.act.parts else pending
+            pending = None if entry.round.act.part == entry.round.act.parts else pending
         elif isinstance(entry, RoundEntry):
             _require(entry.round.answer.spent >= last + owed, "an interrupted act is charged", entry.round.number)
             last, owed = entry.round.answer.spent, 0.0

@@ -31,7 +31,7 @@ def make_study(folder, name="patients"):
     """A study of the table that deeds are about."""
     data = save(folder / f"{name}.csv", PRIVATE)
     place = folder / f"{name}.everhold"
-    eh.Holdout.create(place, data, prior=eh.Reference(PUBLIC), seed=7).close()
+    eh.Holdout.create(place, data, prior=eh.Reference(PUBLIC), seed=7, register=False).close()
     return place
 
 
@@ -108,7 +108,7 @@ def test_fifty_kills(tmp_path, monkeypatch):
 
     place = tmp_path / "patients.everhold"
     log = read_study(place)
-    rounds = {one.request: one.answer for one in log.rounds if one.request is not None}
+    rounds = {one.request_id: one.answer for one in log.rounds if one.request_id is not None}
     for deed, found in received.items():
         if deed.kind == "ask" and (answer := rounds.get(f"{token.id}:ask:{deed.request}")) is not None:
             assert answer.to_dict() == found

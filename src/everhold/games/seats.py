@@ -19,6 +19,7 @@ from everhold.ledger.rounds import RecordedAct
 from everhold.ledger.walk import replay_act, step
 from everhold.queries.disclosed import Choice, Decision, Judgement
 from everhold.queries.query import as_query
+from everhold.statistics.parameters import parameters
 
 if TYPE_CHECKING:
     from everhold.games.world import World
@@ -106,10 +107,10 @@ def as_move(yielded: object) -> Move:
     if type(yielded) not in acts.ACTS.values():
         return Move(None, (_wrapped(yielded),))
     act = cast("AnyAct", yielded)
-    asked = tuple(_wrapped(one) for one in acts.things(act))
+    asked = tuple(_wrapped(one) for one in acts.questions_of(act))
     plain: dict[str, Any] = {}
     left = [one.question for one in asked]
-    for one in acts.fields_of(type(act)):
+    for one in parameters(type(act)):
         if one.form == "question":
             plain[one.name], left = left[0], left[1:]
         elif one.form == "questions":
@@ -232,7 +233,7 @@ class RecordSeat:
         if past is None or isinstance(past, RecordedAct) or past.act.kind != kind:
             raise ReplayError(f"the record has something else than a question to {kind} after round {len(self._rounds)}.")
         self._rounds.append(past)
-        found = step(self._mechanism, as_query(question), past.cell, past.fit, past.act)
+        found = step(self._mechanism, as_query(question), past.outcome, past.fit, past.act)
         if found.proposal.forecast != past.forecast:
             raise ReplayError(f"the question of round {past.number} is not the one that was asked then.")
         return found.answer

@@ -73,7 +73,7 @@ def as_csv(asked: Iterable[Logged]) -> str:
     for one in asked:
         ends = one.interval
         numbers = ("", "", "") if ends is None or one.value is None else (one.value, ends.low, ends.high)
-        whom = (one.time, one.who or "", one.request or "")
+        whom = (one.time, one.who or "", one.request_id or "")
         said = (one.act, one.question, one.value_text)
         writer.writerow(_line(one.number, "", one.round, said, numbers, one.surprise, one.spent, whom))
         if one.finding is None:
@@ -82,7 +82,7 @@ def as_csv(asked: Iterable[Logged]) -> str:
             said = ("", " × ".join(label), "")
             writer.writerow(_line("", one.number, "", said, cell, "", "", ("", "", "")))
         for part in one.parts:
-            answer, whom = part.answer, (part.time, part.who or "", part.request or "")
+            answer, whom = part.answer, (part.time, part.who or "", part.request_id or "")
             numbers = (answer.value, answer.low, answer.high)
             said = (answer.act, part.question, part.value_text)
             writer.writerow(_line("", one.number, answer.round, said, numbers, answer.surprise, answer.spent, whom))

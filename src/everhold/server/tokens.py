@@ -106,11 +106,11 @@ class Tokens:
         except OSError as error:
             raise LedgerError(f"{self.path} cannot be read ({error.strerror}).") from None
         mark = (found.st_mtime_ns, found.st_ino, found.st_size)
-        seen, known = self._kept
+        seen, tokens = self._kept
         if mark != seen:
-            known = self._load()
-            self._kept = (mark, known)
-        return known
+            tokens = self._load()
+            self._kept = (mark, tokens)
+        return tokens
 
     def find(self, secret: str) -> Token | None:
         """The live token that this is the secret of. Takes as long for a wrong one as for a right one."""
