@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from everhold.queries.answer import Answer as Answer, Preview as Preview
     from everhold.queries.disclosed import Choice as Choice, Decision as Decision, Judgement as Judgement
     from everhold.queries.interval import Interval as Interval
+    from everhold.queries.price import PricedInterval as PricedInterval, ScorePrice as ScorePrice, price as price
     from everhold.queries.query import Values as Values
     from everhold.queries.request import Request as Request
     from everhold.session.holdout import Holdout as Holdout
@@ -140,6 +141,7 @@ _PLACES = {
     "queries.answer": ("Answer", "Preview"),
     "queries.disclosed": ("Choice", "Decision", "Judgement"),
     "queries.interval": ("Interval",),
+    "queries.price": ("PricedInterval", "ScorePrice", "price"),
     "queries.query": ("Values",),
     "queries.request": ("Request",),
     "session.holdout": ("Holdout",),
