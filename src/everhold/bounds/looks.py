@@ -117,7 +117,7 @@ def mean_interval(score: float, rows: int, nats: float, *, low: float, high: flo
 
     >>> a, b = mean_interval(1.2, 500, 3.6889, low=0.0, high=4.0)
     >>> round(a, 2), round(b, 2)
-    (0.98, 1.44)
+    (0.99, 1.43)
     """
     width = Fraction(high) - Fraction(low)
     share = float((Fraction(score) - Fraction(low)) / width)

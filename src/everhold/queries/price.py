@@ -75,7 +75,7 @@ class ScorePrice(JsonResult):
     Attributes:
         rows: how many rows the score was measured on.
         looks: how many candidates were looked at on them.
-        kept: how many of these were kept; None if unknown.
+        kept_looks: how many of these were kept; None if unknown.
         score: what was reported.
         confidence: probability that the interval of a line holds the truth, if what the line assumes is true.
         low, high: the range of a single row's number; None for a share of right rows.
@@ -177,8 +177,8 @@ class ScorePrice(JsonResult):
     def from_dict(cls, given: dict[str, Any]) -> ScorePrice:
         """The same again, equal to the bit."""
         lines = tuple(PricedInterval.from_dict(line) for line in given["lines"])
-        names = ("rows", "looks", "kept", "score", "confidence", "low", "high")
-        return cls(*(given[name] for name in names), lines)
+        numbers = {name: given[name] for name in ("rows", "looks", "score", "confidence", "low", "high")}
+        return cls(kept_looks=given["kept"], lines=lines, **numbers)
 
 
 def price(

@@ -97,11 +97,12 @@ def _growth(axes: Any, found: ScorePrice) -> None:
 
 
 def _again(found: ScorePrice, looks: int, kept: int | None) -> ScorePrice:
-    numbers = {
-        "rows": found.rows,
-        "score": found.score,
-        "confidence": found.confidence,
-        "low": found.low,
-        "high": found.high,
-    }
-    return price(looks=looks, kept=kept, **numbers)  # type: ignore[arg-type]
+    return price(
+        rows=found.rows,
+        looks=looks,
+        kept=kept,
+        score=found.score,
+        confidence=found.confidence,
+        low=found.low,
+        high=found.high,
+    )

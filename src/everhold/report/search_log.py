@@ -115,8 +115,11 @@ def _records(path: Path) -> list[dict[str, Any]]:
     if not head.count(separator):
         raise DataError(f"{path} has a first line without tabs or commas. Expected the names of the columns.")
     try:
-        quoting = csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL  # descriptions may hold a lone quotation mark
-        rows = csv.DictReader(io.StringIO(text.lstrip("\r\n")), delimiter=separator, quoting=quoting)
+        lines = io.StringIO(text.lstrip("\r\n"))
+        if separator == "\t":  # a description may hold a lone quotation mark
+            rows = csv.DictReader(lines, delimiter=separator, quoting=csv.QUOTE_NONE)
+        else:
+            rows = csv.DictReader(lines, delimiter=separator)
         return [{str(name).strip(): value for name, value in row.items() if name} for row in rows]
     except csv.Error as error:
         raise DataError(
