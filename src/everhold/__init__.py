@@ -10,6 +10,7 @@ from everhold.version import VERSION
 
 if TYPE_CHECKING:
     from everhold.bounds.budget import Budget as Budget
+    from everhold.bounds.gate_plan import GateContract as GateContract, GatePlan as GatePlan, plan_gate as plan_gate
     from everhold.bounds.plan import Plan as Plan, plan as plan
     from everhold.client.aio import (
         AsyncContest as AsyncContest,
@@ -93,6 +94,7 @@ __version__ = VERSION
 
 _PLACES = {
     "bounds.budget": ("Budget",),
+    "bounds.gate_plan": ("GateContract", "GatePlan", "plan_gate"),
     "bounds.plan": ("Plan", "plan"),
     "client.aio": ("AsyncContest", "AsyncServer", "AsyncStudy", "connect_async"),
     "client.sync": ("RemoteContest", "RemoteScorer", "RemoteStudy", "Server", "connect"),
