@@ -173,10 +173,10 @@ class TestContracts:
 
     def test_it_ends_when_it_cannot_promote_any_more(self, tmp_path):
         gate = Gate.create(tmp_path / "gate.everhold", dict.fromkeys("abcdefgh", 0))
+        while not gate.status().used_up:
+            gate.check(dict.fromkeys("abcdefgh", 0))
         with pytest.raises(GateUsedUp, match="cannot reach"):
-            for _ in range(10):
-                gate.check(dict.fromkeys("abcdefgh", 0))
-        assert gate.status().used_up
+            gate.check(dict.fromkeys("abcdefgh", 1))
         assert gate.status().left == {"3": 0, "6": 0}
 
     def test_nothing_is_checked_after_the_last_act(self, gate, old):
@@ -260,7 +260,7 @@ class TestNonInterference:
         for world in range(2):
             monkeypatch.setenv("EVERHOLD_HOME", str(tmp_path / f"home {world}"))
             old = cases(300, seed=10 + world, share=0.5 + 0.1 * world)
-            gate = Gate.create(tmp_path / f"{world}" / "gate.everhold" if False else tmp_path / f"g{world}.everhold", old)
+            gate = Gate.create(tmp_path / f"g{world}.everhold", old)
             said = [str(gate.check(improved(old, 0.4, seed=world), name="new"))]
             said += [str(gate.check(shuffled(old, 0.05 + 0.05 * world, seed=world), name="x")) for _ in range(3)]
             try:

@@ -32,7 +32,7 @@ FILES = {
     "outcomes.json": json.dumps({"outcomes": {"a": True, "b": "fail", "c": 0.5}}),
     "list.json": json.dumps([{"id": "a", "score": 1}, {"id": "b", "score": None}, {"id": "c", "score": "0.5"}]),
     "pairs.json": json.dumps([["a", 1], ["b", 0], ["c", 1], ["c", 0]]),
-    "lines.jsonl": '{"task_id": "a", "passed": true}\n{"task_id": "b", "passed": false}\n\n{"task_id": "c", "passed": 0.5}\n',
+    "lines.jsonl": '{"task_id": "a", "pass": true}\n{"task_id": "b", "pass": false}\n\n{"task_id": "c", "pass": 0.5}\n',
     "table.csv": "id,score\na,1\nb,error\nc,0.5\n",
     "semicolons.csv": "case;outcome\na;passed\nb;failed\nc;0.5\n",
     "table.tsv": "id\tscore\na\t1\nb\t\nc\t0.5\n",
