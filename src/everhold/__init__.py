@@ -32,7 +32,9 @@ if TYPE_CHECKING:
         AccessDenied as AccessDenied,
         DataError as DataError,
         EverholdError as EverholdError,
+        GateUsedUp as GateUsedUp,
         HoldoutClosed as HoldoutClosed,
+        InvalidOutcomes as InvalidOutcomes,
         LedgerBusy as LedgerBusy,
         LedgerError as LedgerError,
         MissingExtra as MissingExtra,
@@ -42,11 +44,15 @@ if TYPE_CHECKING:
         ReferenceWarning as ReferenceWarning,
         ReplayError as ReplayError,
         RequestConflict as RequestConflict,
+        RowsInUse as RowsInUse,
+        RowsInUseWarning as RowsInUseWarning,
         SchemaWarning as SchemaWarning,
         SearchWarning as SearchWarning,
         ServerError as ServerError,
         SettingError as SettingError,
     )
+    from everhold.gate.gate import Gate as Gate
+    from everhold.gate.results import CheckResult as CheckResult, GateStatus as GateStatus, TotalGain as TotalGain
     from everhold.learn.entries import Entry as Entry, Winner as Winner
     from everhold.learn.score import ModelComparison as ModelComparison, Score as Score, Verdict as Verdict
     from everhold.learn.scorer import Scorer as Scorer, SearchStopped as SearchStopped
@@ -55,6 +61,7 @@ if TYPE_CHECKING:
     from everhold.ledger.journal import Journal as Journal
     from everhold.ledger.logged_act import LoggedAct as LoggedAct
     from everhold.ledger.reader import LoggedQuestion as LoggedQuestion
+    from everhold.ledger.registry import KnownStudy as KnownStudy, Registry as Registry
     from everhold.ledger.rounds import Round as Round
     from everhold.mechanism.aqa_ogd import AqaOgd as AqaOgd
     from everhold.mechanism.rules import (
@@ -103,7 +110,9 @@ _NAMES_IN = {
         "AccessDenied",
         "DataError",
         "EverholdError",
+        "GateUsedUp",
         "HoldoutClosed",
+        "InvalidOutcomes",
         "LedgerBusy",
         "LedgerError",
         "MissingExtra",
@@ -113,11 +122,15 @@ _NAMES_IN = {
         "ReferenceWarning",
         "ReplayError",
         "RequestConflict",
+        "RowsInUse",
+        "RowsInUseWarning",
         "SchemaWarning",
         "SearchWarning",
         "ServerError",
         "SettingError",
     ),
+    "gate.gate": ("Gate",),
+    "gate.results": ("CheckResult", "GateStatus", "TotalGain"),
     "learn.entries": ("Entry", "Winner"),
     "learn.score": ("ModelComparison", "Score", "Verdict"),
     "learn.scorer": ("Scorer", "SearchStopped"),
@@ -126,6 +139,7 @@ _NAMES_IN = {
     "ledger.journal": ("Journal",),
     "ledger.logged_act": ("LoggedAct",),
     "ledger.reader": ("LoggedQuestion",),
+    "ledger.registry": ("KnownStudy", "Registry"),
     "ledger.rounds": ("Round",),
     "mechanism.aqa_ogd": ("AqaOgd",),
     "mechanism.rules": ("Corrective", "Entropic", "Gradient", "Rule"),

@@ -63,8 +63,8 @@ class LoggedAct(JsonResult):
 
     Attributes:
         number: its place in the log, the first being 1.
-        act: 'best_of', 'is_better', 'compare', 'rank', 'certify', 'check' or 'gain'; 'close' where nothing was read; 'read' where it was
-            interrupted.
+        act: 'best_of', 'is_better', 'compare', 'rank', 'certify', 'check' or 'gain'; 'close' where nothing was read; 'read'
+            where it was interrupted.
         question: what was asked, in words.
         result: what was returned, as JSON; None where the act was interrupted, which is charged.
         after: how many rounds there were before it.

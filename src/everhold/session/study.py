@@ -40,8 +40,8 @@ def require_new(path: Path) -> None:
         raise LedgerError(f"{path} exists already. Open it with Holdout.open, or choose another name.")
 
 
-def create_study(path: Path, setup: Setup, data: object) -> None:
-    """Write a new study's file and key, and record the session in it from now on."""
+def create_study(path: Path, setup: Setup, data: object) -> str:
+    """Write a new study's file and key, and record the session in it from now on. Returns its rows' fingerprint."""
     public, sample = setup.public, setup.session.sample
     if public.pool is None:
         raise LedgerError("a durable study keeps its public rows: use a prior with fixed rows, such as Sampler(size=...).")
@@ -63,6 +63,7 @@ def create_study(path: Path, setup: Setup, data: object) -> None:
         binding=sample.binding,
     )
     setup.session.recorder.make_durable(Journal(Store.create(path, study.record(), before=lambda: secret.save(path))))
+    return study.fingerprint
 
 
 def open_study(path: Path, data: object, expect_head: str | None, engine: EngineName, memory_limit: str | None) -> Setup:
