@@ -295,11 +295,11 @@ def test_history_filters_pages_and_exports(page):
 
 def test_spreadsheets_do_not_run_what_people_asked(page):
     from everhold.ledger.reader import LoggedQuestion, LoggedRound
-    from everhold.server.log import log_to_csv as log_csv
+    from everhold.server.log import log_to_csv
 
     answer = eh.Answer(0.5, 0.4, 0.6, False, 1, 5.0, "share")
     asked = LoggedQuestion(1, None, (LoggedRound(answer, "=HYPERLINK(1)", "now", "@eve", "-1"),))
-    row = next(csv.DictReader(io.StringIO(log_csv([asked]))))
+    row = next(csv.DictReader(io.StringIO(log_to_csv([asked]))))
     assert (row["question"], row["who"], row["request_id"]) == ("'=HYPERLINK(1)", "'@eve", "'-1")
 
 
@@ -321,7 +321,7 @@ def test_price_left_is_shown_where_a_precision_was_promised(page):
 
 def test_the_board_and_a_submission(page, labels):
     here, csrf = page
-    files = {"predictions": ("mine.csv", log_to_csv(labels).encode(), "text/csv")}
+    files = {"predictions": ("mine.csv", as_csv(labels).encode(), "text/csv")}
     told = here.http.post("/contests/coins/submissions", data={"csrf": csrf}, files=files)
     assert told.status_code == 200, told.text
     assert "your first score" in told.text
