@@ -9,24 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from math import ceil, floor, sqrt
+from math import ceil, floor
 from typing import Literal
-
-import numpy as np
-from scipy.special import ndtr
 
 from everhold.bounds.budget import Budget
 from everhold.bounds.code import Code
-from everhold.bounds.gain import STEPS
-from everhold.bounds.gate_power import POWER, Changes, GateTest, bets_power, leads_power, mcnemar_power, most_price
+from everhold.bounds.gate_power import POWER, Changes, bets_power
+from everhold.bounds.gate_world import World
 from everhold.errors import SettingError, require_number, require_whole
 
 __all__ = ["GateContract", "GatePlan", "plan_gate"]
 
-_LAST_SHARE = Fraction(7, 8)  # of what is left of δ, for the claim about the total gain
 _MOST_ROWS = 10**7
-_PRICES = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +173,7 @@ def plan_gate(
         require_whole(whole, what)
         if not 1 <= whole <= _MOST_ROWS:
             raise SettingError(f"{what} is {whole!r}. Expected a number between 1 and {_MOST_ROWS:,}.")
+    require_number(step, "step")
     changed = max(0.1, step) if changed is None else changed
     for number, what in ((step, "step"), (changed, "changed"), (better, "better"), (accuracy, "accuracy"), (by, "by")):
         require_number(number, what)
@@ -191,62 +186,18 @@ def plan_gate(
     if not 0.0 <= by < step:
         raise SettingError(f"by is {by!r}. Expected a margin of at least 0 that is smaller than the step, {step!r}.")
     Changes.of(step=step, changed=changed)
-    world = _World(rows, step, changed, better, accuracy, looks, by, 1.0 - confidence, power)
+    world = World(rows, looks, step, changed, better, by, 1.0 - confidence, power, accuracy, accuracy)
     sizes = [1] if generation == 1 or generation > looks else [1, generation]
     contracts = [make(world, size) for size in sizes for make in (_each, _final)]
     return GatePlan(rows, looks, step, changed, better, accuracy, by, confidence, power, tuple(contracts))
 
 
-@dataclass(frozen=True, slots=True)
-class _World:
-    """The numbers of a plan."""
-
-    cases: int
-    step: float
-    changed: float
-    better: float
-    accuracy: float
-    looks: int
-    by: float
-    failure_probability: float
-    wanted: float
-
-    @property
-    def changes(self) -> Changes:
-        return Changes.of(step=self.step, changed=self.changed)
-
-    @property
-    def method(self) -> GateTest:
-        return "bets" if self.by else "mcnemar"
-
-    @property
-    def margin(self) -> int:
-        return ceil(self.by * STEPS)
-
-    def power_at(self, nats: float) -> float:
-        if self.method == "bets":
-            return bets_power(self.cases, self.changes, nats, self.margin)
-        return mcnemar_power(self.cases, self.changes, nats)
-
-    def of_a_check(self, power: float, generation: int) -> float:
-        """That a check of so many candidates promotes one that is better, if each such one is promotable with this power."""
-        return 1.0 - (1.0 - self.better * power) ** generation
-
-    def with_step(self, step: float) -> _World:
-        return replace(self, step=step, changed=max(self.changed, step))
-
-    @property
-    def room(self) -> int:
-        """How many steps there are until every case is right; the last may be a part of one."""
-        return ceil((1.0 - self.accuracy) / self.step - 1e-9)
-
-
-def _each(world: _World, generation: int) -> GateContract:
+def _each(world: World, generation: int) -> GateContract:
     """Every promotion is certified."""
     start, checks = Budget(world.failure_probability), world.looks // generation
     every = max(round(1.0 / world.better), 1) if generation == 1 else 1
     promotions, budget = 0, start
-    affordable = _affordable(world, generation)
+    affordable = world.affordable(generation)
     while promotions < min(checks // every, world.room):
         for _ in range(every - 1):
             budget = budget.checked("kept", generation)
@@ -257,120 +208,28 @@ def _each(world: _World, generation: int) -> GateContract:
     first = replace(start, code=Code(checks=(every - 1, 0, 0))).promotion_price(generation)
     rows = step = None
     if promotions == 0:
-        rows = _least_rows(lambda n: first <= _affordable(replace(world, cases=n), generation), world.cases)
-        step = _least_step(lambda d: first <= _affordable(world.with_step(d), generation), world.step)
-    return GateContract(name, "each", generation, promotions, None, _expected(world, generation), first, rows, step)
+        rows = _least_rows(lambda n: first <= replace(world, cases=n).affordable(generation), world.cases)
+        step = _least_step(lambda d: first <= world.with_step(d).affordable(generation), world.step)
+    return GateContract(name, "each", generation, promotions, None, world.expected(generation), first, rows, step)
 
 
-def _affordable(world: _World, generation: int) -> float:
-    """The highest price at which a check with a better candidate, or of a whole generation, promotes as often as wanted."""
-    if generation == 1:
-        return most_price(world.cases, world.changes, world.method, world.margin, world.wanted)
-    alone = (1.0 - (1.0 - world.wanted) ** (1.0 / generation)) / world.better  # 1 - (1 - better·p)^g = wanted
-    return -1.0 if alone > 1.0 else most_price(world.cases, world.changes, world.method, world.margin, alone)
-
-
-def _expected(world: _World, generation: int) -> float:
-    """How many better candidates are promoted on average: exactly over all paths, powers interpolated between prices."""
-    checks = world.looks // generation
-    most = min(checks, world.room)
-    start = Budget(world.failure_probability)
-    cheapest = start.promotion_price(generation)
-    dearest = replace(start, code=Code(checks=(checks, most, 0))).promotion_price(generation) * 2 + 4 * most + 20
-    prices = np.linspace(cheapest, dearest, _PRICES)
-    powers = np.array([world.power_at(float(nats)) for nats in prices])
-    mass = np.zeros(most + 1)
-    mass[0] = 1.0
-    spent = [start]
-    for _ in range(most):
-        spent.append(spent[-1].checked("promoted", generation))
-    for check in range(checks):
-        moved = np.zeros(most + 1)
-        for done in range(min(check, most - 1) + 1):
-            if mass[done] < 1e-12:
-                continue
-            before = replace(spent[done], code=replace(spent[done].code, checks=(check, done, 0)))
-            power = float(np.interp(before.promotion_price(generation), prices, powers))
-            moved[done] = mass[done] * world.of_a_check(power, generation)
-        mass[:-1] -= moved[:-1]
-        mass[1:] += moved[:-1]
-    return float(np.sum(mass * np.arange(most + 1)))
-
-
-def _final(world: _World, generation: int) -> GateContract:
+def _final(world: World, generation: int) -> GateContract:
     """Promotions are choices; the total gain is certified once, at the end."""
-    good, other = _promoted(world, generation)
-    nats = _final_price(world, generation, good + other)
-    gain = _final_gain(world, good, other, nats)
+    number, last, changes = world.choices(generation)
+    nats = world.last_price(generation, number)
+    gain = world.certified(changes, nats)
     name = "the total gain" if generation == 1 else f"the total, the best of {generation:,}"
     rows = step = None
     if gain <= 0.0:
         rows = _least_rows(lambda n: _final_works(replace(world, cases=n), generation), world.cases)
         step = _least_step(lambda d: _final_works(world.with_step(d), generation), world.step)
-    steps = floor(gain / world.step + 1e-9) if gain > 0.0 else 0
-    return GateContract(name, "final", generation, steps, max(gain, 0.0), min(good, float(world.room)), nats, rows, step)
+    expected = (last.score - world.score) / world.step
+    return GateContract(name, "final", generation, floor(gain / world.step + 1e-9), gain, expected, nats, rows, step)
 
 
-def _promoted(world: _World, generation: int) -> tuple[float, float]:
-    """How many candidates are promoted on average: better ones, and others.
-
-    Of one candidate a check, exactly. Of several, who has the largest sum is foreseen by the normal law.
-    """
-    neutral = Changes.of(step=0.0, changed=world.changed)
-    if generation == 1:
-        good, other = leads_power(world.cases, world.changes), leads_power(world.cases, neutral)
-        return world.looks * world.better * good, world.looks * (1.0 - world.better) * other
-    n, spread = world.cases, sqrt(world.cases * (world.changed - world.step**2))
-    width, shift = sqrt(n * world.changed), n * world.step
-    x = np.linspace(width, max(shift + 9.0 * spread, 9.0 * width), 4_001)  # what leads by one standard error
-    below = world.better * ndtr((x - shift) / spread) + (1.0 - world.better) * ndtr(x / width)
-    largest = generation * below ** (generation - 1)
-    density = np.exp(-0.5 * ((x - shift) / spread) ** 2) / spread, np.exp(-0.5 * (x / width) ** 2) / width
-    good, other = (float(np.sum(largest * one)) * (x[1] - x[0]) / sqrt(2.0 * np.pi) for one in density)
-    checks = world.looks // generation
-    return checks * world.better * good, checks * (1.0 - world.better) * other
-
-
-def _final_price(world: _World, generation: int, promotions: float) -> float:
-    checks = world.looks // generation
-    count = min(round(promotions), checks)
-    which = count * Code().disclosed(0.0).checked("promoted", generation).other_nats
-    code = Code(checks=(checks, count, 0), other_nats=which)
-    return Budget(world.failure_probability, code).claim_price(_LAST_SHARE, sides=1)
-
-
-def _joint(world: _World, good: float, other: float) -> Changes:
-    """The last incumbent beside the first, if promotions change cases at random and come in equal numbers of each kind."""
-    right, wrong, score = 1.0, 0.0, world.accuracy  # of cases that the first gets right, and wrong: the share right by now
-    total = max(round(good + other), 0)
-    for number in range(total):
-        is_good = floor((number + 1) * good / total) > floor(number * good / total)
-        step = world.step if is_good else 0.0
-        gained = min(0.5 * (world.changed + step), 1.0 - score)
-        lost = min(max(gained - step, 0.0), score)
-        up, down = gained / (1.0 - score) if score < 1.0 else 0.0, lost / score if score > 0.0 else 0.0
-        right, wrong = (one * (1.0 - down) + (1.0 - one) * up for one in (right, wrong))
-        score = world.accuracy * right + (1.0 - world.accuracy) * wrong
-    return Changes((1.0 - world.accuracy) * wrong, world.accuracy * (1.0 - right))
-
-
-def _final_gain(world: _World, good: float, other: float, nats: float) -> float:
-    """The largest margin that the last act refutes with the wanted power; 0 if it refutes none."""
-    changes = _joint(world, good, other)
-    low, high = 0, STEPS  # low is refuted, once it is checked; high is not
-    if changes.changed <= 0.0 or bets_power(world.cases, changes, nats, 0) < world.wanted:
-        return 0.0
-    while high - low > STEPS // 2**10:
-        middle = (low + high) // 2
-        enough = bets_power(world.cases, changes, nats, middle) >= world.wanted
-        low, high = (middle, high) if enough else (low, middle)
-    return low / STEPS
-
-
-def _final_works(world: _World, generation: int) -> bool:
-    good, other = _promoted(world, generation)
-    changes = _joint(world, good, other)
-    nats = _final_price(world, generation, good + other)
+def _final_works(world: World, generation: int) -> bool:
+    number, _, changes = world.choices(generation)
+    nats = world.last_price(generation, number)
     return changes.changed > 0.0 and bets_power(world.cases, changes, nats, 0) >= world.wanted
 
 
