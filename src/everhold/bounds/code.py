@@ -74,7 +74,7 @@ _RATE_YES = tuple(-i * _LN2 for i in range(1, _RATES + 1))
 _RATE_NO = tuple(ln(1.0 - 2.0**-i) for i in range(1, _RATES + 1))
 _RATE_TABLE = tuple(zip(_RATE_WEIGHTS, _RATE_YES, _RATE_NO, strict=True))
 _QUIET_TABLE = tuple(zip((*(1.0 / (i * (i + 1)) for i in range(1, _RATES)), 1.0 / _RATES), _RATE_NO, strict=True))
-_DEFAULT_ONE_IN = 2**12  # F without a horizon: a surprise in 4096 asks
+_DEFAULT_ONE_IN = 2**12  # F without a horizon: a surprise in 4096 asks; an interruption in 4096 checks of a gate
 
 _VERDICTS = {"first": _LN4, "second": _LN4, "neither": _LN2}
 
@@ -292,8 +292,8 @@ class Code:
     def checked(self, outcome: CheckOutcome, candidates: int = 1) -> Code:
         """The code after one more check of a gate, which may promote one of so many candidates.
 
-        Whether it is interrupted, and if not, whether it promotes, are two sequences of bits, each of an unknown rate. Which
-        candidate is promoted was foreseen evenly.
+        Whether it is interrupted is a bit that was foreseen with 2^-12; if not, whether it promotes has an unknown rate.
+        Which candidate is promoted was foreseen evenly.
         """
         if outcome not in ("promoted", "kept", "interrupted") or candidates < 1:
             raise SettingError(f"a check of {candidates} candidates cannot end as {outcome!r}")
@@ -307,11 +307,17 @@ class Code:
         """`ln 1/P`, rounded up to `NATS_GRID`. It never falls when something more is disclosed."""
         total = self.other_nats - _ln_unknown_rate(*self.bits)
         if self.checks[0]:
-            checks, promoted, interrupted = self.checks
-            total -= _ln_unknown_rate(checks, interrupted) + _ln_unknown_rate(checks - interrupted, promoted)
+            total -= self._ln_checks()
         if self.asks:
             total -= self._ln_when()
         return _rounded_up(total)
+
+    def _ln_checks(self) -> float:
+        """ln P of which checks were interrupted, and which of the others promoted, rounded down."""
+        checks, promoted, interrupted = self.checks
+        ln_yes, ln_no = _constant_rate(_DEFAULT_ONE_IN)
+        rare = interrupted * ln_yes + (checks - interrupted) * ln_no
+        return rare + _ALLOWANCE * rare + _ln_unknown_rate(checks - interrupted, promoted)
 
     def _ln_when(self) -> float:
         """`ln(½F + ¼A + ¼B)`, rounded down: when the surprises came, by a small constant rate, by gaps, by unknown rate."""

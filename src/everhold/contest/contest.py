@@ -24,7 +24,6 @@ import numpy as np
 from everhold.contest.board import Board, Place, Rules, Submission
 from everhold.contest.duels import Duels, duel_method
 from everhold.contest.predictions import MalformedPredictions, PredictionReader, SubmissionRefused
-from everhold.contest.predictions_store import PredictionStore, digest_of
 from everhold.contest.submissions import SubmissionLog
 from everhold.contest.tally import MARK, Entrant, Tally, beyond_doubt
 from everhold.errors import (
@@ -38,10 +37,11 @@ from everhold.errors import (
 )
 from everhold.learn.metrics import Task, find
 from everhold.learn.testset import TestSet
-from everhold.ledger.files import write_atomic
+from everhold.ledger.files import read_json, to_json, write_atomic
 from everhold.ledger.ranking import RankingPlan
 from everhold.ledger.reader import logged_round, read_study
 from everhold.ledger.rounds import ActStart
+from everhold.ledger.sealed_arrays import SealedArrays
 from everhold.queries.rng import fresh_seed, stream_rng
 from everhold.session.acts import checked_delta_share
 
@@ -83,7 +83,7 @@ class Contest:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         try:
-            kept = json.loads(self._beside("contest.json").read_text(encoding="utf-8"))
+            kept = read_json(self._beside("contest.json"))
             self.ids: list[str] = [str(one) for one in kept.pop("ids")]
             self.rules = Rules(**kept)
         except FileNotFoundError:
@@ -101,7 +101,7 @@ class Contest:
         self._log = SubmissionLog(self._beside("submissions.jsonl"))
         self._reader = PredictionReader(self.rules, self.ids)
         self.sealed_rows = _sealed_rows(len(self.ids), self.rules.sealed, self.rules.seed)
-        self._kept = PredictionStore(self._beside("predictions"))
+        self._kept = SealedArrays(self._beside("predictions"), _digest_of)
         self._lock = RLock()
 
     def _beside(self, what: str) -> Path:
@@ -192,15 +192,15 @@ class Contest:
             sealed_digest=_sealed_digest(salt, labels[_sealed_rows(len(labels), sealed, drawn)]) if sealed else None,
         )
         try:
-            hidden = json.dumps({"labels": labels.tolist(), "salt": salt})
-            shown = json.dumps({**asdict(rules), "ids": names}, ensure_ascii=False)
+            hidden = to_json({"labels": labels.tolist(), "salt": salt})
+            shown = to_json({**asdict(rules), "ids": names})
         except TypeError:
             raise SettingError(
                 "labels, classes and settings are plain numbers and texts, so that files can keep them."
             ) from None
         try:
-            write_atomic(_beside(path, "labels"), hidden.encode(), private=True)
-            write_atomic(_beside(path, "contest.json"), shown.encode())
+            write_atomic(_beside(path, "labels"), hidden, private=True)
+            write_atomic(_beside(path, "contest.json"), shown)
             contest = cls(path)
             contest._test = contest._test_set(labels)
         except BaseException:  # all of it or nothing
@@ -229,7 +229,7 @@ class Contest:
     def _labels(self) -> NDArray[Any]:
         """The hidden labels; sealed ones are those that the contest was made with."""
         try:
-            kept = json.loads(self._beside("labels").read_text(encoding="utf-8"))
+            kept = read_json(self._beside("labels"))
             labels = np.array(kept["labels"])
         except (ValueError, KeyError, TypeError):
             raise LedgerError(f"{self._beside('labels')} cannot be read as this contest's labels.") from None
@@ -310,14 +310,13 @@ class Contest:
             return self._log_submission(Submission(entrant, "malformed", str(error), row=error.row, column=error.column))
         except SubmissionRefused as refusal:
             return self._log_submission(Submission(entrant, refusal.state, str(refusal)))
-        digest = digest_of(values)
-        name = f"{MARK} {digest}"
+        name = f"{MARK} {_digest_of(values)}"
         with self._turn() as (test, held):
             repeated = name in self._tally.names
             try:
                 if not repeated:  # what was scored before is returned again at any time
                     self._require_turn(entrant)
-                self._kept.keep(digest, values)  # before it is scored: whatever has a score can be in a duel
+                self._kept.keep(values)  # before it is scored: whatever has a score can be in a duel
                 metric = find(self.rules.metric, self.rules.task)
                 score = test.score_named(held, metric, values[~self.sealed_rows], name, entrant)
             except SubmissionRefused as refusal:
@@ -403,11 +402,21 @@ class Contest:
                 self._rank(held, entries, _LAST_SHARE, last=True)
         return self.board()
 
+    def _predictions(self, digest: str, entrant: str) -> NDArray[Any]:
+        """What an entrant submitted."""
+        found = self._kept.read(digest)
+        if found is None:
+            raise LedgerError(
+                f"the predictions of {entrant!r} are not in {self._kept.folder}. Expected them there for duels: submit the "
+                "same predictions again, which costs nothing. Nothing was charged."
+            )
+        return found
+
     def _rank(self, held: Holdout, entries: list[RankedScore], share: float, *, last: bool) -> dict[str, Any]:
         """Fix everything by public facts, record it, read the labels, record what is disclosed."""
         rows = self.sealed_rows if self.rules.sealed else np.ones(len(self.ids), dtype=bool)
         names = {number: name for name, number in self._tally.names.items()}
-        predictions = [self._kept.read(names[one.round].removeprefix(f"{MARK} "), one.name)[rows] for one in entries]
+        predictions = [self._predictions(names[one.round].removeprefix(f"{MARK} "), one.name)[rows] for one in entries]
         span = self.rules.span
         shares = [one.value / span if self.rules.larger_is_better else 1.0 - one.value / span for one in entries]
         delta_share = checked_delta_share(share) or Fraction(1, 16)
@@ -452,6 +461,11 @@ class Contest:
         silent = {who: said for who, said in self._log.last_outcome.items() if who not in tally.entrants}
         final = tally.final is not None
         return Board(self.rules, tuple(tally.places()), tuple(silent.items()), head, spent, final)
+
+
+def _digest_of(values: NDArray[Any]) -> str:
+    """What predictions are known by."""
+    return hashlib.sha256(json.dumps([str(one) for one in values.tolist()]).encode()).hexdigest()
 
 
 def _beside(path: Path, what: str) -> Path:

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["act_result", "is_last", "narrowed_answer", "price_act"]
 
-_LAST_SHARE = Fraction(7, 8)
-"""Of what is left of the failure probability, for a gate's last act: the rest is for one that was interrupted."""
-
 
 def is_last(begun: ActStart) -> bool:
     """Whether no private row is read after it."""
@@ -105,9 +102,8 @@ def price_act(budget: Budget, begun: ActStart, outcome: object, *, interrupted: 
         check = CheckPlan.read(begun)
         return check.price(budget), check.charge(budget, outcome, interrupted=interrupted)
     if begun.kind == "gain":
-        GainPlan.read(begun)
-        budget = budget.interrupted() if interrupted else budget
-        return budget.claim_price(_LAST_SHARE, sides=1), budget.claimed(_LAST_SHARE)
+        last = GainPlan.read(begun)
+        return last.price(budget), last.charge(budget, interrupted=interrupted)
     if begun.kind == "certify":
         return budget.claim_price(share), budget.claimed(share)
     if begun.kind == "close" and not begun.asked:

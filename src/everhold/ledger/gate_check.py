@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.bounds.gain import STEPS
@@ -18,6 +19,8 @@ GateMethod = Literal["mcnemar", "bets"]
 Certify = Literal["each", "final"]
 
 _KEEP = -1
+_LAST_SHARE = Fraction(7, 8)  # of what is left of the failure probability: the rest is for a last act that was interrupted
+_CANDIDATE = {"kind", "name", "digest", "artifact"}
 _CHECK_OPTIONS = {"incumbent", "by", "method", "certify"}
 
 
@@ -28,14 +31,14 @@ class CheckPlan:
     Disclosed is which candidate is promoted, or that none is.
 
     Attributes:
-        candidates: name and keyed digest of each.
+        candidates: of each its name, the keyed digest of its outcomes, and that of its file, where there is one.
         incumbent: keyed digest of the one to beat.
         by: what a candidate must be better by, in steps of 1/STEPS.
         method: how outcomes are compared.
         certify: 'each' promotion is a claim about the population, or only the 'final' gain is.
     """
 
-    candidates: tuple[tuple[str, str], ...]
+    candidates: tuple[tuple[str, str, str | None], ...]
     incumbent: str
     by: int
     method: GateMethod
@@ -49,21 +52,21 @@ class CheckPlan:
             raise ValueError("a check with other options than it can have")
         if options["method"] not in ("mcnemar", "bets") or options["certify"] not in ("each", "final"):
             raise ValueError("a check by another method than it can have")
-        if (
-            type(options["by"]) is not int
-            or not 0 <= options["by"] < STEPS
-            or (options["by"] and options["method"] != "bets")
-        ):
+        by = options["by"]
+        if type(by) is not int or not 0 <= by < STEPS or (by and options["method"] != "bets"):
             raise ValueError("a check by a margin that it cannot have")
-        if not all(set(one) == {"kind", "name", "digest"} and one["kind"] == "candidate" for one in begun.asked):
+        if not all(set(one) == _CANDIDATE and one["kind"] == "candidate" for one in begun.asked):
             raise ValueError("a check of something else than candidates")
-        named = tuple((str(one["name"]), str(one["digest"])) for one in begun.asked)
-        return cls(named, str(options["incumbent"]), options["by"], options["method"], options["certify"])
+        found = tuple((str(one["name"]), str(one["digest"]), one["artifact"]) for one in begun.asked)
+        return cls(found, str(options["incumbent"]), by, options["method"], options["certify"])
 
     @property
     def asked(self) -> tuple[dict[str, Any], ...]:
         """The candidates, for the record."""
-        return tuple({"kind": "candidate", "name": name, "digest": digest} for name, digest in self.candidates)
+        return tuple(
+            {"kind": "candidate", "name": name, "digest": digest, "artifact": artifact}
+            for name, digest, artifact in self.candidates
+        )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -129,6 +132,14 @@ class GainPlan:
     def options(self) -> dict[str, Any]:
         """For the record."""
         return {"first": self.first, "last": self.last, "cases": self.cases}
+
+    def price(self, budget: Budget) -> float:
+        """What the lower end of the gain is judged at, in nats."""
+        return budget.claim_price(_LAST_SHARE, sides=1)
+
+    def charge(self, budget: Budget, *, interrupted: bool) -> Budget:
+        """The budget after it. Nothing follows, unless it was interrupted."""
+        return (budget.interrupted() if interrupted else budget).claimed(_LAST_SHARE)
 
     def outcome(self, total: int, low: int) -> str:
         """What is disclosed: the sum of all differences, and the lower end of their mean, in steps."""

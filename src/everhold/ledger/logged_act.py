@@ -63,12 +63,12 @@ class LoggedAct(JsonResult):
 
     Attributes:
         number: its place in the log, the first being 1.
-        act: 'best_of', 'is_better', 'compare', 'rank', 'certify', 'check' or 'gain'; 'close' where nothing was read; 'read' where it was
-            interrupted.
+        act: 'best_of', 'is_better', 'compare', 'rank', 'certify', 'check' or 'gain'; 'close' where nothing was read; 'read'
+            where it was interrupted.
         question: what was asked, in words.
         result: what was returned, as JSON; None where the act was interrupted, which is charged.
         after: how many rounds there were before it.
-        time, who, request: of the request.
+        time, who, request_id: of the request.
     """
 
     number: int
@@ -78,7 +78,7 @@ class LoggedAct(JsonResult):
     after: int
     time: str
     who: str | None
-    request: str | None
+    request_id: str | None
 
     finding = None
     parts = ()
@@ -157,7 +157,7 @@ class LoggedAct(JsonResult):
             "surprise": False,
             "time": self.time,
             "who": self.who,
-            "request_id": self.request,
+            "request_id": self.request_id,
             "parts": [],
         }
 
@@ -172,7 +172,7 @@ def logged_act(past: RecordedAct, asked_by: AskedBy) -> LoggedAct:
     """An act as people read it. Its number is given by `in_order`."""
     done = past.done
     result = None if done.interrupted else done.result
-    return LoggedAct(0, past.begun.kind, _said(past), result, past.after, asked_by.time, asked_by.who, asked_by.request)
+    return LoggedAct(0, past.begun.kind, _said(past), result, past.after, asked_by.time, asked_by.who, asked_by.request_id)
 
 
 def _said(past: RecordedAct) -> str:
