@@ -100,7 +100,7 @@ bench-paper: $(READY)  ## everhold against the baselines: half an hour, resumabl
 fuzz: $(READY)  ## compare all engines on random tables and questions for an hour; MINUTES=5 for less, SEED=7 to repeat
 	@$(BIN)/python -m tests.fuzz.engines --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
 
-torture: $(READY)  ## kill and starve the durable ledger for a quarter of an hour (needs strace for faults)
+torture: $(READY)  ## kill and starve every act on a durable ledger for a quarter of an hour (needs strace for faults)
 	@$(BIN)/python -m tests.faults.torture
 
 $(UV):
