@@ -176,6 +176,8 @@ def act_body(kind: type[AnyAct]) -> type[ActBody]:
 class GateBody(Body):
     """An act of a gate without further settings."""
 
+    model_config = _example(request_id="decide-1")
+
     request_id: RequestId | None = None
 
 
