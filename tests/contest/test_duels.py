@@ -28,7 +28,8 @@ from everhold.ledger.ranking import RankingPlan
 
 
 def made(folder, labels, **settings):
-    settings = {"classes": sorted(set(np.asarray(labels).tolist())), "seed": 1, **settings}
+    """A contest without sealed rows, unless the test says so."""
+    settings = {"classes": sorted(set(np.asarray(labels).tolist())), "seed": 1, "sealed": 0.0, **settings}
     return Contest.create(folder / "c.everhold", labels, **settings)
 
 

@@ -125,6 +125,9 @@ ROUTES = [
     ("POST", "/v1/contests/coins/submissions", None),
     ("GET", "/v1/contests/coins", None),
     ("GET", "/v1/contests/coins/board", None),
+    *(("GET", f"/v1/contests/coins/{tail}", None) for tail in ("duel?first=ann&second=bob", "finish")),
+    ("POST", "/v1/contests/coins/duel", {"first": "ann", "second": "bob"}),
+    ("POST", "/v1/contests/coins/finish", None),
     ("GET", "/v1/tokens", None),
     ("POST", "/v1/tokens", {"name": "x"}),
     ("DELETE", "/v1/tokens/abcd", None),
@@ -138,6 +141,7 @@ def test_the_list_of_routes_is_whole(here):
         path.replace("patients", "{name}")
         .replace("ended", "{name}")
         .replace("coins", "{name}")
+        .partition("?")[0]
         .replace("abcd", "{token_id}")
         for _, path, _ in ROUTES
     }

@@ -11,7 +11,18 @@ from everhold.statistics import STATISTICS
 from everhold.statistics.parameters import Form, parameters
 from everhold.statistics.statistic import Statistic
 
-__all__ = ["ActBody", "Ask", "AskMany", "Body", "StatisticBody", "TokenNew", "TryOut", "act_body", "statistic_body"]
+__all__ = [
+    "ActBody",
+    "Ask",
+    "AskMany",
+    "Body",
+    "DuelBody",
+    "StatisticBody",
+    "TokenNew",
+    "TryOut",
+    "act_body",
+    "statistic_body",
+]
 
 Question = Annotated[str, Field(max_length=4_000, description="A yes/no question, such as age > 40 AND smoker.")]
 RequestId = Annotated[
@@ -172,6 +183,16 @@ def act_body(kind: type[AnyAct]) -> type[ActBody]:
     made: type[ActBody] = create_model(f"{kind.__name__}Act", __base__=ActBody, __doc__=kind.__doc__, **fields)
     made.model_config["json_schema_extra"] = {"examples": [dict(kind.example)]}
     return made
+
+
+class DuelBody(Body):
+    """Two entrants: is the first certified to be better?"""
+
+    model_config = _example(first="ann", second="bob", request_id="6f1c2c")
+
+    first: Annotated[str, Field(max_length=100, description="An entrant; choose who is first by public facts.")]
+    second: Annotated[str, Field(max_length=100, description="Another entrant.")]
+    request_id: RequestId | None = None
 
 
 class TokenNew(Body):
