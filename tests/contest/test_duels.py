@@ -344,9 +344,12 @@ def test_commands(tmp_path, labels, monkeypatch):
         assert found.exit_code == 0, found.output
         return found.output
 
-    run("create", "c.everhold", "--labels", "hidden.csv", "--classes", "0,1", "--seed", "1")
+    run("create", "c.everhold", "--labels", "hidden.csv", "--classes", "0,1", "--seed", "1", "--sealed", "0")
     for name in ("ann", "bob"):
         run("submit", "c.everhold", f"{name}.csv", "--entrant", name)
+    assert "they differ" not in (said := run("duel", "c.everhold", "ann", "bob", "--preview"))
+    assert "ann is certified better if it is right on" in said
+    assert json.loads(run("finish", "c.everhold", "--preview", "--json"))["duels"] == 1
     assert "ann is certified better than bob" in run("duel", "c.everhold", "ann", "bob")
     assert not json.loads(run("duel", "c.everhold", "bob", "ann", "--json"))["better"]
     assert run("board", "c.everhold", "--csv").splitlines()[1].startswith("1,1,1,1,1,ann,")

@@ -28,7 +28,8 @@ def labels(folder):
 @pytest.fixture(scope="module")
 def here(folder, labels):
     studies = [make_study(folder, name) for name in ("patients", "staff", "ended")]
-    with site(folder, *studies, folder / "coins.everhold") as made:
+    over, _ = make_contest(folder, "over")
+    with site(folder, *studies, folder / "coins.everhold", over) as made:
         made.token("only staff", "analyst", studies=["staff"])
         made.token("keeper of staff", "custodian", studies=["staff"])
         yield made
@@ -125,9 +126,9 @@ ROUTES = [
     ("POST", "/v1/contests/coins/submissions", None),
     ("GET", "/v1/contests/coins", None),
     ("GET", "/v1/contests/coins/board", None),
-    *(("GET", f"/v1/contests/coins/{tail}", None) for tail in ("duel?first=ann&second=bob", "finish")),
-    ("POST", "/v1/contests/coins/duel", {"first": "ann", "second": "bob"}),
-    ("POST", "/v1/contests/coins/finish", None),
+    *(("GET", f"/v1/contests/over/{tail}", None) for tail in ("duel?first=ann&second=bob", "finish")),
+    ("POST", "/v1/contests/over/duel", {"first": "ann", "second": "bob"}),
+    ("POST", "/v1/contests/over/finish", None),
     ("GET", "/v1/tokens", None),
     ("POST", "/v1/tokens", {"name": "x"}),
     ("DELETE", "/v1/tokens/abcd", None),
@@ -141,6 +142,7 @@ def test_the_list_of_routes_is_whole(here):
         path.replace("patients", "{name}")
         .replace("ended", "{name}")
         .replace("coins", "{name}")
+        .replace("over", "{name}")
         .partition("?")[0]
         .replace("abcd", "{token_id}")
         for _, path, _ in ROUTES
@@ -184,7 +186,7 @@ def test_strangers_learn_nothing_by_asking_for_names_or_breaking_bodies(here):
 def test_what_each_scope_may(here, method, path, body):
     """By the rule of docs/security.md: analysts ask and read, auditors read and audit, custodians everything."""
     asks = method == "POST" and not path.endswith(("try_out", "tokens"))
-    manages = "tokens" in path or path.endswith("/close")
+    manages = "tokens" in path or path.endswith(("/close", "/finish")) or "/duel" in path
     audits = path.endswith(("/audit", "/file", "/metrics"))
     allowed = {"ann": not audits and not manages, "aud": not asks and not manages, "cus": True}
     for who, may in allowed.items():
