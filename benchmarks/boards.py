@@ -117,7 +117,7 @@ def replayed(seed: int, sealed: float | None, confidence: float, folder: Path) -
     rng = np.random.default_rng([seed, 7])
     solved, labels = matrix(rng), rng.integers(0, 2, CASES)
     place = folder / f"swe-{sealed}-{confidence}-{seed}.everhold"
-    given = {} if sealed is None else {"sealed": sealed}
+    given: dict[str, Any] = {} if sealed is None else {"sealed": sealed}
     contest = eh.Contest.create(place, labels, classes=[0, 1], seed=seed, confidence=confidence, **given)
     for system in rng.permutation(SYSTEMS):
         contest.submit(f"system {system}", np.where(solved[system], labels, 1 - labels))

@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 from typer.testing import CliRunner
 
 import everhold as eh
-from everhold.bounds.binomial import binomial_interval
+from everhold.bounds.binomial import binomial_interval, mcnemar_refutes
 from everhold.bounds.budget import Budget
 from everhold.cli.main import app
 from everhold.contest.board import Rules
@@ -169,9 +169,9 @@ class TestFinish:
 
 
 def test_a_preview_names_the_least_number_of_rows_that_certifies(tmp_path, labels):
-    """Ann is certified exactly where she is right on that many of the differing rows: contests on both sides of it."""
-    beside = []
-    for wins in range(72, 86):
+    """Ann is certified exactly where she is right on that many of the differing rows; one less is not enough."""
+    found = set()
+    for wins in (70, 74, 76, 80):
         (folder := tmp_path / str(wins)).mkdir()
         contest = made(folder, labels)
         bob, ann = labels.copy(), labels.copy()
@@ -181,9 +181,11 @@ def test_a_preview_names_the_least_number_of_rows_that_certifies(tmp_path, label
             contest.submit(entrant, guess)
         preview = contest.preview("ann", "bob")
         assert preview.differing == 100
-        assert contest.duel("ann", "bob") == (wins >= preview.needed)
-        beside.append(wins - preview.needed)
-    assert {-1, 0} <= set(beside), "the last row decides"
+        assert mcnemar_refutes(preview.needed, 100 - preview.needed, preview.price)
+        assert not mcnemar_refutes(preview.needed - 1, 101 - preview.needed, preview.price)
+        found.add(contest.duel("ann", "bob"))
+        assert (wins >= preview.needed) == bool(_acts(contest.path)[-1].result["beaten"][0])
+    assert found == {False, True}
 
 
 def _acts(path):

@@ -1,4 +1,4 @@
-"""What a generation costs and names: production weights sum to at most 1, the margin follows from the price, ties are cheap."""
+"""Generations: production weights sum to at most 1, the margin follows from the price, ties are cheap."""
 
 from __future__ import annotations
 

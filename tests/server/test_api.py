@@ -411,7 +411,8 @@ def test_who_asked_what_is_noted_and_answers_are_not(here, folder):
 
 
 def test_rates(tmp_path):
-    with site(tmp_path, make_study(tmp_path), requests_per_minute=60, burst=5, anonymous_per_minute=60) as made:
+    limits = {"requests_per_minute": 60, "burst": 5, "anonymous_per_minute": 60}
+    with site(tmp_path, make_study(tmp_path), clock=Clock(), **limits) as made:
         codes = [made.get("/v1/studies").status_code for _ in range(8)]
         assert codes[:5] == [200] * 5
         assert codes[5:] == [429] * 3
