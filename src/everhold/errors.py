@@ -5,11 +5,14 @@ EverholdError
 ├── DataError (ValueError)         the private table cannot be used as it is
 ├── PriorError (ValueError)        the public prior cannot be used, or does not fit the table
 ├── QuestionError (ValueError)     a question cannot be answered as it was asked; nothing was charged
-│   └── HoldoutClosed              the last act was made; what was recorded can still be read
+│   ├── HoldoutClosed              the last act was made; what was recorded can still be read
+│   └── InvalidOutcomes            a file of outcomes cannot be used; nothing was charged
 ├── PrecisionExhausted             a fixed-precision holdout declines; it carries `asked`, `left` and `needed`
+├── GateUsedUp                     a gate cannot certify any further promotion
 ├── LedgerError                    the record of a session cannot be continued here, or would be forked
 │   ├── LedgerBusy                 another process is asking; wait for it
-│   └── RequestConflict            a request id is already used for another question; nothing was charged
+│   ├── RequestConflict            a request id is already used for another question; nothing was charged
+│   └── RowsInUse                  these rows have a study already, whose budget a new study would reset
 ├── ServerError                    a server cannot be reached, or refuses the request
 │   └── AccessDenied               the server does not know the token, or the token does not allow this
 ├── ReplayError                    a transcript does not match the questions, coins or settings of the replay
@@ -18,6 +21,7 @@ EverholdError
 SchemaWarning (UserWarning)        a point of a proposed schema that its owner should check
 ReferenceWarning (UserWarning)     the reference is much smaller than the private side
 SearchWarning (UserWarning)        scores do not tell the models of a search apart
+RowsInUseWarning (UserWarning)     these rows have another study already, whose disclosures the new one does not count
 
 A message says what is wrong, what was expected and what to do next. It carries public values only, never a private row.
 """
@@ -35,7 +39,9 @@ __all__ = [
     "AccessDenied",
     "DataError",
     "EverholdError",
+    "GateUsedUp",
     "HoldoutClosed",
+    "InvalidOutcomes",
     "LedgerBusy",
     "LedgerError",
     "MissingExtra",
@@ -45,6 +51,8 @@ __all__ = [
     "ReferenceWarning",
     "ReplayError",
     "RequestConflict",
+    "RowsInUse",
+    "RowsInUseWarning",
     "SchemaWarning",
     "SearchWarning",
     "ServerError",
@@ -80,6 +88,14 @@ class HoldoutClosed(QuestionError):
     """The last act was made, and the private rows are not read again. What was recorded can still be read."""
 
 
+class InvalidOutcomes(QuestionError):
+    """Outcomes for a gate cannot be used: the file or its cases are not what was expected. Nothing was charged."""
+
+
+class GateUsedUp(EverholdError):
+    """So much has been disclosed about a gate's cases that no further promotion can be certified with them."""
+
+
 class PrecisionExhausted(EverholdError):
     """A fixed-precision holdout can no longer promise its half-width, and declines to answer.
 
@@ -112,6 +128,10 @@ class RequestConflict(LedgerError):
     """The request id is already used for another question. Nothing was charged."""
 
 
+class RowsInUse(LedgerError):
+    """These rows have a study already. A second one would start with a full budget, as if nothing had been disclosed."""
+
+
 class ServerError(EverholdError):
     """A server cannot be reached, or refuses the request."""
 
@@ -141,6 +161,10 @@ class ReferenceWarning(UserWarning):
 
 class SearchWarning(UserWarning):
     """Scores that a search is led by do not tell its candidates apart."""
+
+
+class RowsInUseWarning(UserWarning):
+    """These rows have another study already. Where a question follows from its answers, the new intervals are not valid."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -232,6 +232,21 @@ def test_a_revoked_token_stops_at_once(here):
     _fault(here.http.get("/v1/studies", headers=headers), 401, "unknown_token")
 
 
+def test_a_statistic_has_one_way_whatever_its_route(tmp_path):
+    """Under one request id, its own route and `ask` return one finding, which is recorded once."""
+    with site(tmp_path, make_study(tmp_path, "patients")) as made:
+        given = {"question": "bmi", "given": "smoker"}
+        own = made.post("/v1/studies/patients/mean", {**given, "request_id": "m"})
+        asked = {"question": {"statistic": "mean", "arguments": given}, "request_id": "m"}
+        assert made.post("/v1/studies/patients/ask", asked).json() == own.json()
+        log = made.get("/v1/studies/patients/log").json()
+        assert [one["request_id"].split(":", 1)[1] for one in log["questions"]] == ["mean:m"]
+        tried = made.post("/v1/studies/patients/mean", {**given, "rehearse": True}).json()
+        assert tried == made.post("/v1/studies/patients/try_out", {"question": asked["question"]}).json()
+        _fault(made.post("/v1/studies/patients/ask", {**asked, "request_id": "n", "expect": 0.5}), 422, "question")
+        assert made.get("/v1/studies/patients/status").json()["rounds"] == log["questions"][0]["round"]
+
+
 def test_the_record_by_pages(here):
     here.post("/v1/studies/patients/ask", {"question": "smoker"})  # a surprise
     here.post("/v1/studies/patients/ask_many", {"questions": [f"age > {n}" for n in range(20, 60)]})

@@ -138,7 +138,7 @@ def record(held: eh.Holdout) -> list[str]:
 
 def outcomes(held: eh.Holdout) -> tuple:
     return tuple(
-        repr(one.done.outcome if isinstance(one, RecordedAct) else one.cell) for one in held.session._journal.in_order()
+        repr(one.done.outcome if isinstance(one, RecordedAct) else one.outcome) for one in held.session._journal.in_order()
     )
 
 

@@ -114,7 +114,7 @@ def check(study: str, question: str) -> Call[None]:
 
 # acts -----------------------------------------------------------------------------------------------------------------
 
-Thing = str | Statistic[Any]
+Question = str | Statistic[Any]
 """A question as text, or a statistic."""
 
 
@@ -126,7 +126,7 @@ def act(study: str, wanted: AnyAct, request_id: str | None) -> Call[Any]:
 
 def read(
     study: str,
-    question: Thing,
+    question: Question,
     *,
     share: float | None = None,
     expect: float | None = None,
@@ -137,28 +137,30 @@ def read(
 
 
 def read_many(
-    study: str, questions: Iterable[Thing], *, share: float | None = None, request_id: str | None = None
+    study: str, questions: Iterable[Question], *, share: float | None = None, request_id: str | None = None
 ) -> Call[list[Any]]:
     """As `Holdout.read_many`."""
     return act(study, acts.ReadMany(_listed(questions), share=share), request_id)
 
 
 def best_of(
-    study: str, questions: Iterable[Thing], *, weights: Sequence[float] | None = None, request_id: str | None = None
+    study: str, questions: Iterable[Question], *, weights: Sequence[float] | None = None, request_id: str | None = None
 ) -> Call[Choice]:
     """As `Holdout.best_of`."""
     return act(study, acts.BestOf(_listed(questions), weights=weights), request_id)
 
 
-def is_better(study: str, first: Thing, second: Thing, *, by: float = 0.0, request_id: str | None = None) -> Call[Decision]:
+def is_better(
+    study: str, first: Question, second: Question, *, by: float = 0.0, request_id: str | None = None
+) -> Call[Decision]:
     """As `Holdout.is_better`."""
     return act(study, acts.IsBetter(first, second, by=by), request_id)
 
 
 def compare(
     study: str,
-    first: Thing,
-    second: Thing,
+    first: Question,
+    second: Question,
     *,
     low: float | None = None,
     high: float | None = None,
@@ -177,12 +179,12 @@ def certify(study: str, answer: Answer | int, *, share: float | None = None, req
     return act(study, acts.Certify(number, share=share), request_id)
 
 
-def close(study: str, questions: Iterable[Thing], *, request_id: str | None = None) -> Call[list[Any]]:
+def close(study: str, questions: Iterable[Question], *, request_id: str | None = None) -> Call[list[Any]]:
     """As `Holdout.close` with questions: the last act. Needs a custodian's token."""
     return act(study, acts.Close(_listed(questions, least=0)), request_id)
 
 
-def _listed(questions: Iterable[Thing], *, least: int = 1) -> list[Thing]:
+def _listed(questions: Iterable[Question], *, least: int = 1) -> list[Question]:
     if isinstance(questions, str) or not isinstance(questions, Iterable):
         raise QuestionError("this act takes a list of questions or statistics.")
     if len(found := list(questions)) < least:
@@ -288,7 +290,7 @@ def preview_ranking(name: str, first: str | None, second: str | None) -> Call[Ra
     return Call("GET", _at(name, what, kind="contests"), RankingPreview.from_dict, parameters=parameters)
 
 
-def as_csv(rules: dict[str, Any], predictions: Sequence[Any]) -> str:
+def predictions_to_csv(rules: dict[str, Any], predictions: Sequence[Any]) -> str:
     """Predictions in the order of a contest's rows, as its CSV."""
     if len(predictions) != len(rules["ids"]):
         raise QuestionError(

@@ -7,6 +7,7 @@ shows of scores comes from the study's ledger; a log beside it keeps what was re
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -24,7 +25,6 @@ from everhold.contest.board import Board, Place, Rules, Submission
 from everhold.contest.duels import Duels, duel_method
 from everhold.contest.hidden_labels import HiddenLabels, checked_rows, sealed_digest, sealed_rows
 from everhold.contest.predictions import MalformedPredictions, PredictionReader, SubmissionRefused
-from everhold.contest.predictions_store import PredictionStore, digest_of
 from everhold.contest.ranking_preview import RankingPreview
 from everhold.contest.submissions import SubmissionLog
 from everhold.contest.tally import MARK, Entrant, Tally
@@ -39,10 +39,11 @@ from everhold.errors import (
 from everhold.learn.metrics import Task, find
 from everhold.learn.options import checked_labels
 from everhold.learn.testset import TestSet
-from everhold.ledger.files import write_atomic
+from everhold.ledger.files import read_json, to_json, write_atomic
 from everhold.ledger.ranking import RankingPlan
 from everhold.ledger.reader import logged_round, read_study
 from everhold.ledger.rounds import ActStart
+from everhold.ledger.sealed_arrays import SealedArrays
 from everhold.queries.rng import fresh_seed
 from everhold.session.acts import checked_delta_share
 
@@ -86,7 +87,7 @@ class Contest:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         try:
-            kept = json.loads(self._beside("contest.json").read_text(encoding="utf-8"))
+            kept = read_json(self._beside("contest.json"))
             self.ids: list[str] = [str(one) for one in kept.pop("ids")]
             self.rules = Rules(**kept)
         except FileNotFoundError:
@@ -105,7 +106,7 @@ class Contest:
         self._reader = PredictionReader(self.rules, self.ids)
         self.sealed_rows = sealed_rows(len(self.ids), self.rules.sealed, self.rules.seed)
         self._hidden = HiddenLabels(self._beside("labels"), self.sealed_rows, self.rules.sealed_digest)
-        self._kept = PredictionStore(self._beside("predictions"))
+        self._kept = SealedArrays(self._beside("predictions"), _digest_of)
         self._lock = RLock()
 
     def _beside(self, what: str) -> Path:
@@ -188,15 +189,15 @@ class Contest:
         )
         checked_labels(labels, len(labels), task, rules.options(path).context(None))  # nothing else checks sealed ones
         try:
-            hidden = json.dumps({"labels": labels.tolist(), "salt": salt})
-            shown = json.dumps({**asdict(rules), "ids": names}, ensure_ascii=False)
+            hidden = to_json({"labels": labels.tolist(), "salt": salt})
+            shown = to_json({**asdict(rules), "ids": names})
         except TypeError:
             raise SettingError(
                 "labels, classes and settings are plain numbers and texts, so that files can keep them."
             ) from None
         try:
-            write_atomic(_beside(path, "labels"), hidden.encode(), private=True)
-            write_atomic(_beside(path, "contest.json"), shown.encode())
+            write_atomic(_beside(path, "labels"), hidden, private=True)
+            write_atomic(_beside(path, "contest.json"), shown)
             contest = cls(path)
             contest._test = contest._test_set(labels)
         except BaseException:  # all of it or nothing
@@ -285,14 +286,13 @@ class Contest:
             return self._log_submission(Submission(entrant, "malformed", str(error), row=error.row, column=error.column))
         except SubmissionRefused as refusal:
             return self._log_submission(Submission(entrant, refusal.state, str(refusal)))
-        digest = digest_of(values)
-        name = f"{MARK} {digest}"
+        name = f"{MARK} {_digest_of(values)}"
         with self._turn() as (test, held):
             repeated = name in self._tally.names
             try:
                 if not repeated:  # what was scored before is returned again at any time
                     self._require_turn(entrant)
-                self._kept.keep(digest, values)  # before it is scored: whatever has a score can be in a duel
+                self._kept.keep(values)  # before it is scored: whatever has a score can be in a duel
                 metric = find(self.rules.metric, self.rules.task)
                 score = test.score_named(held, metric, values[~self.sealed_rows], name, entrant)
             except SubmissionRefused as refusal:
@@ -423,7 +423,13 @@ class Contest:
 
     def _predictions(self, name: str | None, entrant: str) -> NDArray[Any]:
         """Of a submission that was scored, on the rows that are judged."""
-        return self._kept.read((name or "").removeprefix(f"{MARK} "), entrant)[self._judged_rows]
+        found = self._kept.read((name or "").removeprefix(f"{MARK} "))
+        if found is None:
+            raise LedgerError(
+                f"the predictions of {entrant!r} are not in {self._kept.folder}. Expected them there for duels: submit the "
+                "same predictions again, which costs nothing. Nothing was charged."
+            )
+        return np.asarray(found[self._judged_rows])
 
     def _rank(
         self,
@@ -479,6 +485,11 @@ class Contest:
         silent = {who: said for who, said in self._log.last_outcome.items() if who not in tally.entrants}
         final = tally.final is not None
         return Board(self.rules, tuple(tally.places()), tuple(silent.items()), head, spent, final)
+
+
+def _digest_of(values: NDArray[Any]) -> str:
+    """What predictions are known by."""
+    return hashlib.sha256(json.dumps([str(one) for one in values.tolist()]).encode()).hexdigest()
 
 
 def _beside(path: Path, what: str) -> Path:

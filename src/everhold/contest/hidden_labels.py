@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.errors import DataError, LedgerError, SettingError
+from everhold.ledger.files import read_json
 from everhold.queries.rng import stream_rng
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class HiddenLabels:
     def read(self) -> NDArray[Any]:
         """The labels; sealed ones are those that the contest was made with."""
         try:
-            kept = json.loads(self.path.read_text(encoding="utf-8"))
+            kept = read_json(self.path)
             labels = np.array(kept["labels"])
         except (ValueError, KeyError, TypeError):
             raise LedgerError(f"{self.path} cannot be read as this contest's labels.") from None

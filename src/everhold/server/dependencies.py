@@ -16,13 +16,15 @@ from everhold.server.errors import HTTPRefusal
 from everhold.server.request_schemas import StatisticBody
 from everhold.server.signins import SignIn
 from everhold.server.state import Served, ServerState
-from everhold.server.study_writer import StudyWriter
+from everhold.server.study_writer import Caller, StudyWriter
 from everhold.server.tokens import Token
 
 __all__ = [
     "AuditorOf",
     "ContestFor",
+    "ContextOf",
     "Record",
+    "RequestContext",
     "ServedFor",
     "Server",
     "SignedIn",
@@ -49,6 +51,30 @@ async def _token(request: Request, server: Server) -> Token:
 
 
 TokenOf = Annotated[Token, Depends(_token)]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """Who sent a request, and to which server."""
+
+    server: ServerState
+    token: Token
+    request: Request
+
+    def caller(self, kind: str, request_id: str | None = None) -> Caller:
+        """Who asks, for the record. Request ids are each token's own, and each kind of question's."""
+        return self.server.caller(self.request.state, self.token, kind, request_id)
+
+    def note(self, **facts: Any) -> None:
+        """What the server's log says of the request."""
+        self.request.state.note = facts
+
+
+async def _context(request: Request, token: TokenOf, server: Server) -> RequestContext:
+    return RequestContext(server, token, request)
+
+
+ContextOf = Annotated[RequestContext, Depends(_context)]
 
 
 async def _auditor(token: TokenOf) -> Token:

@@ -91,8 +91,8 @@ class RequestMiddleware:
         except Exception as error:
             # The text of an unforeseen error may hold anything: the log gets its kind and place alone.
             frames = traceback.extract_tb(error.__traceback__)[-6:]
-            place = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames]
-            state["note"] = {"unforeseen": type(error).__name__, "at": place}
+            frames_at = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames]
+            state["note"] = {"unforeseen": type(error).__name__, "at": frames_at}
             await exchange.refuse(500, "unforeseen", "Internal error. No unrecorded answer was returned.", {})
         finally:
             for key in counted:
@@ -210,13 +210,13 @@ class _Exchange:
             await response(self._scope, self._receive, self.send)
 
 
-def _below(path: str, places: tuple[str, ...]) -> bool:
-    """Whether a path is one of these places, or below one of them.
+def _below(path: str, paths: tuple[str, ...]) -> bool:
+    """Whether a path is one of these paths, or below one of them.
 
     >>> [_below(path, ("/v1", "/v1/", "/static/")) for path in ("/v1", "/v1/studies", "/v10", "/static/page.css")]
     [True, True, False, True]
     """
-    return any(path == one or (one.endswith("/") and path.startswith(one)) for one in places)
+    return any(path == one or (one.endswith("/") and path.startswith(one)) for one in paths)
 
 
 def _now() -> str:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import IO, Any
 
-from everhold.acts import AnyAct, things
+from everhold.acts import AnyAct, questions_of
 from everhold.errors import EverholdError, SettingError, did_you_mean
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import StudyFile
@@ -122,7 +122,7 @@ class ServerState:
 
     def require_few(self, act: AnyAct) -> None:
         """Refuse an act with too many questions."""
-        if (many := len(things(act))) > self.config.most_questions:
+        if (many := len(questions_of(act))) > self.config.most_questions:
             most = self.config.most_questions
             raise HTTPRefusal(413, "too_large", f"there are {many:,} questions; an act may have {most:,}.")
 
@@ -219,8 +219,8 @@ class ServerState:
         self._require_custodian(custodian)
         for study in studies:
             if study not in self.served or not _within((study,), custodian.studies):
-                known = [one for one in self.served if _within((one,), custodian.studies)]
-                raise SettingError(f"there is no study {study[:80]!r} here for this token.{did_you_mean(study, known)}")
+                served = [one for one in self.served if _within((one,), custodian.studies)]
+                raise SettingError(f"there is no study {study[:80]!r} here for this token.{did_you_mean(study, served)}")
         if not _within(tuple(studies), custodian.studies):
             raise SettingError(f"name the studies it is for: {', '.join(custodian.studies)}.")
         return self.tokens.create(name, scope, studies=studies, days=days)

@@ -94,7 +94,7 @@ async def ask(study: StudyFor.ASK, signin: SignedIn, server: Server, request: Re
     found, fault = None, None
     try:
         wanted = form.statistic()
-        result = await (study.act(caller, Read(wanted)) if form.act == "read" else study.find(caller, wanted))
+        result = await (study.act(caller, Read(wanted)) if form.act == "read" else study.ask(caller, wanted))
         found = AnswerCard.of(result, wanted, form.question)
     except EverholdError as error:
         fault = _paid(PageFault.of(error), len(caller.paid))
