@@ -188,9 +188,10 @@ class TestContracts:
         def fails(*_):
             raise KeyboardInterrupt
 
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        with monkeypatch.context() as patch:
             patch.setattr("everhold.gate.gate.promoted_index", fails)
-            gate.check(old, name="c", request_id="c")
+            with pytest.raises(KeyboardInterrupt):
+                gate.check(old, name="c", request_id="c")
         again = Gate(gate.path)
         assert again.status().waiting == 2
         assert again.check(best, request_id="b").promoted  # the generation is full: it is checked now
@@ -464,9 +465,10 @@ class TestCannotBeReset:
         def fails(*_):
             raise KeyboardInterrupt
 
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        with monkeypatch.context() as patch:
             patch.setattr("everhold.gate.rules.GateRules.save", fails)
-            Gate.create(tmp_path / "gate.everhold", old)
+            with pytest.raises(KeyboardInterrupt):
+                Gate.create(tmp_path / "gate.everhold", old)
         assert list(tmp_path.iterdir()) == []
         assert Gate.create(tmp_path / "gate.everhold", old).status().checks == 0
 
