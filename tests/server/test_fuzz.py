@@ -210,7 +210,7 @@ class Access(RuleBasedStateMachine):
         if expected == 200:
             limits = self.known[who]["studies"]
             names = {one["name"] for one in told.json()["studies"]}
-            assert names == (set(limits) if limits else {"patients", "staff", "ended", "coins"})
+            assert names == (set(limits) if limits else {"patients", "staff", "ended", "coins", "over"})
 
     @rule(who=tokens)
     def list_tokens(self, who):
