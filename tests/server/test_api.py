@@ -29,7 +29,8 @@ def labels(folder):
 def here(folder, labels):
     studies = [make_study(folder, name) for name in ("patients", "staff", "ended")]
     over, _ = make_contest(folder, "over")
-    with site(folder, *studies, folder / "coins.everhold", over) as made:
+    eh.Gate.create(folder / "prompts.everhold", {f"case-{number}": number % 2 for number in range(100)})
+    with site(folder, *studies, folder / "coins.everhold", over, folder / "prompts.everhold") as made:
         made.token("only staff", "analyst", studies=["staff"])
         made.token("keeper of staff", "custodian", studies=["staff"])
         yield made
@@ -129,6 +130,10 @@ ROUTES = [
     *(("GET", f"/v1/contests/over/{tail}", None) for tail in ("duel?first=ann&second=bob", "finish")),
     ("POST", "/v1/contests/over/duel", {"first": "ann", "second": "bob"}),
     ("POST", "/v1/contests/over/finish", None),
+    ("GET", "/v1/gates/prompts", None),
+    ("POST", "/v1/gates/prompts/checks", {"outcomes": {"case-1": 1}}),
+    ("POST", "/v1/gates/prompts/decide", {}),
+    ("POST", "/v1/gates/prompts/finish", {}),
     ("GET", "/v1/tokens", None),
     ("POST", "/v1/tokens", {"name": "x"}),
     ("DELETE", "/v1/tokens/abcd", None),
@@ -142,6 +147,7 @@ def test_the_list_of_routes_is_whole(here):
         path.replace("patients", "{name}")
         .replace("ended", "{name}")
         .replace("coins", "{name}")
+        .replace("prompts", "{name}")
         .replace("over", "{name}")
         .partition("?")[0]
         .replace("abcd", "{token_id}")

@@ -17,6 +17,8 @@ __all__ = [
     "AskMany",
     "Body",
     "DuelBody",
+    "GateBody",
+    "GateCheckBody",
     "StatisticBody",
     "TokenNew",
     "TryOut",
@@ -170,6 +172,28 @@ def act_body(kind: type[AnyAct]) -> type[ActBody]:
     made: type[ActBody] = create_model(f"{kind.__name__}Act", __base__=ActBody, __doc__=kind.__doc__, **_fields(kind))
     made.model_config["json_schema_extra"] = {"examples": [dict(kind.example)]}
     return made
+
+
+class GateBody(Body):
+    """An act of a gate without further settings."""
+
+    model_config = _example(request_id="decide-1")
+
+    request_id: RequestId | None = None
+
+
+class GateCheckBody(GateBody):
+    """A candidate for a gate."""
+
+    model_config = _example(outcomes={"case-1": 1, "case-2": 0, "case-3": [1, 0, 1]}, name="shorter prompt")
+
+    outcomes: dict[str, Any] = Field(
+        description="The score of each case between 0 and 1, or a list for several runs; null for an error."
+    )
+    name: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(None, description="What it is called.")
+    artifact: str | None = Field(
+        None, description="The candidate's file, or a digest of it: the incumbent's is never promoted."
+    )
 
 
 class DuelBody(Body):
