@@ -20,6 +20,7 @@ NAMES = (
     "tolerance",
     "searches",
     "boards",
+    "gate",
     "analyst",
     "server",
 )

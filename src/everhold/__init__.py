@@ -10,6 +10,7 @@ from everhold.version import VERSION
 
 if TYPE_CHECKING:
     from everhold.bounds.budget import Budget as Budget
+    from everhold.bounds.gate_plan import GateContract as GateContract, GatePlan as GatePlan, plan_gate as plan_gate
     from everhold.bounds.plan import Plan as Plan, plan as plan
     from everhold.client.aio import (
         AsyncContest as AsyncContest,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from everhold.queries.answer import Answer as Answer, Preview as Preview
     from everhold.queries.disclosed import Choice as Choice, Decision as Decision, Judgement as Judgement
     from everhold.queries.interval import Interval as Interval
+    from everhold.queries.price import PricedInterval as PricedInterval, ScorePrice as ScorePrice, price as price
     from everhold.queries.query import Values as Values
     from everhold.queries.request import Request as Request
     from everhold.session.holdout import Holdout as Holdout
@@ -99,6 +101,7 @@ __version__ = VERSION
 
 _NAMES_IN = {
     "bounds.budget": ("Budget",),
+    "bounds.gate_plan": ("GateContract", "GatePlan", "plan_gate"),
     "bounds.plan": ("Plan", "plan"),
     "client.aio": ("AsyncContest", "AsyncServer", "AsyncStudy", "connect_async"),
     "client.sync": ("RemoteContest", "RemoteScorer", "RemoteStudy", "Server", "connect"),
@@ -154,6 +157,7 @@ _NAMES_IN = {
     "queries.answer": ("Answer", "Preview"),
     "queries.disclosed": ("Choice", "Decision", "Judgement"),
     "queries.interval": ("Interval",),
+    "queries.price": ("PricedInterval", "ScorePrice", "price"),
     "queries.query": ("Values",),
     "queries.request": ("Request",),
     "session.holdout": ("Holdout",),

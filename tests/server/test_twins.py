@@ -7,6 +7,7 @@ is a keyed hash, and differs by its key alone. Time is released on a grid, see t
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 
 import numpy as np
@@ -172,6 +173,7 @@ def _both(tmp_path, frozen, one, two):
     runs = []
     for name, rows in (("one", one), ("two", two)):
         frozen()
+        os.environ["EVERHOLD_HOME"] = str(tmp_path / f"home {name}")  # both begin with an empty registry, and draw its key
         runs.append(_everything(tmp_path / name, rows))
     return runs
 

@@ -40,7 +40,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "certificate": ("records", "Audit a study and write its certificate: a page for readers, and JSON for programs."),
     "plot": ("records", "Draw the session: answers with intervals over rounds, surprises, the price."),
     "score": ("contest", "A drop-in evaluator for a program that tunes itself: predictions in, an honest score out."),
-    "plan": ("planning", "Compare what everhold's acts and other mechanisms give for your numbers."),
+    "price": ("price", "What a reported score is worth after many looks at the same rows, next to a single look."),
+    "plan": (
+        "planning",
+        "What everhold's acts and other mechanisms give for your numbers, or what a gate can certify.",
+    ),
     "schema": ("planning", "Propose a schema from public rows alone. Check it, edit it, and create the study with it."),
     "demo": ("planning", "Run the demo: a plain holdout overfits, everhold does not; then a replay without the data."),
     "risk": (

@@ -271,7 +271,7 @@ def submit(name: str, predictions: bytes | str | Path) -> Call[Submission]:
     return Call("POST", _at(name, "/submissions", kind="contests"), Submission.from_dict, content=content)
 
 
-def as_csv(rules: dict[str, Any], predictions: Sequence[Any]) -> str:
+def predictions_to_csv(rules: dict[str, Any], predictions: Sequence[Any]) -> str:
     """Predictions in the order of a contest's rows, as its CSV."""
     if len(predictions) != len(rules["ids"]):
         raise QuestionError(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from everhold.client import calls
-from everhold.client.calls import Call, NotScored, as_csv
+from everhold.client.calls import Call, NotScored, predictions_to_csv
 from everhold.client.transport import Connection
 from everhold.contest.board import Submission
 from everhold.data.schema import Schema
@@ -286,7 +286,7 @@ class RemoteContest:
     def submit(self, predictions: Any) -> Submission:
         """Submit predictions: one for each of `rules['ids']` in that order, or a CSV file as `Path`, bytes or text."""
         if not isinstance(predictions, bytes | str | Path):
-            predictions = as_csv(self.rules, list(predictions))
+            predictions = predictions_to_csv(self.rules, list(predictions))
         try:
             return self._server.send(calls.submit(self.name, predictions))
         except NotScored as refusal:

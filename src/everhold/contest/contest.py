@@ -37,7 +37,7 @@ from everhold.errors import (
 )
 from everhold.learn.metrics import Task, find
 from everhold.learn.testset import TestSet
-from everhold.ledger.files import write_atomic
+from everhold.ledger.files import read_json, to_json, write_atomic
 from everhold.ledger.ranking import RankingPlan
 from everhold.ledger.reader import logged_round, read_study
 from everhold.ledger.rounds import ActStart
@@ -83,7 +83,7 @@ class Contest:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         try:
-            kept = json.loads(self._beside("contest.json").read_text(encoding="utf-8"))
+            kept = read_json(self._beside("contest.json"))
             self.ids: list[str] = [str(one) for one in kept.pop("ids")]
             self.rules = Rules(**kept)
         except FileNotFoundError:
@@ -192,15 +192,15 @@ class Contest:
             sealed_digest=_sealed_digest(salt, labels[_sealed_rows(len(labels), sealed, drawn)]) if sealed else None,
         )
         try:
-            hidden = json.dumps({"labels": labels.tolist(), "salt": salt})
-            shown = json.dumps({**asdict(rules), "ids": names}, ensure_ascii=False)
+            hidden = to_json({"labels": labels.tolist(), "salt": salt})
+            shown = to_json({**asdict(rules), "ids": names})
         except TypeError:
             raise SettingError(
                 "labels, classes and settings are plain numbers and texts, so that files can keep them."
             ) from None
         try:
-            write_atomic(_beside(path, "labels"), hidden.encode(), private=True)
-            write_atomic(_beside(path, "contest.json"), shown.encode())
+            write_atomic(_beside(path, "labels"), hidden, private=True)
+            write_atomic(_beside(path, "contest.json"), shown)
             contest = cls(path)
             contest._test = contest._test_set(labels)
         except BaseException:  # all of it or nothing
@@ -229,7 +229,7 @@ class Contest:
     def _labels(self) -> NDArray[Any]:
         """The hidden labels; sealed ones are those that the contest was made with."""
         try:
-            kept = json.loads(self._beside("labels").read_text(encoding="utf-8"))
+            kept = read_json(self._beside("labels"))
             labels = np.array(kept["labels"])
         except (ValueError, KeyError, TypeError):
             raise LedgerError(f"{self._beside('labels')} cannot be read as this contest's labels.") from None

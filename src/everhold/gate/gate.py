@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.bounds.gain import STEPS
+from everhold.bounds.gate_power import promotions_left
 from everhold.errors import (
     GateUsedUp,
     InvalidOutcomes,
@@ -417,11 +418,6 @@ class Gate:
             raise RequestConflict(
                 f"request id {request_id!r} belongs to another candidate. Expected a new id for each. Nothing was charged."
             )
-        if earlier is not None and earlier.done.interrupted:
-            raise LedgerError(
-                f"the check with request id {request_id!r} was interrupted, and charged. Check the candidate again, with a "
-                "new request id."
-            )
         if earlier is not None:
             self._registry.note_head(self.id, held.head)
             return self._from_record(held, earlier.done.result, earlier.begun.asked[-1]["name"])
@@ -510,7 +506,7 @@ class Gate:
             waiting=self._waiting.waiting(sum(one.result["candidates"] for one in done if one.result)),
             incumbent=promoted[-1] if promoted else rules.incumbent,
             spent=_price(rules, found.budget),
-            left={},
+            left=_promotions_left(rules, found.budget) if rules.certify == "each" else {},
             used_up=rules.certify == "each" and _used_up(rules, found.budget),
             finished=found.closed,
             new_budget=rules.new_budget,
@@ -533,6 +529,16 @@ def _checked_by(by: float) -> float:
 
 def _price(rules: GateRules, budget: Budget) -> float:
     return budget.promotion_price(rules.generation)
+
+
+def _promotions_left(rules: GateRules, budget: Budget) -> dict[str, int]:
+    """How many more promotions of 3 and of 6 points are possible, by points."""
+    return {
+        f"{points}": promotions_left(
+            budget, rules.cases, points / 100, method=rules.method, by=rules.by / STEPS, candidates=rules.generation
+        )
+        for points in (3, 6)
+    }
 
 
 def _used_up(rules: GateRules, budget: Budget) -> bool:

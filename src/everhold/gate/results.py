@@ -205,5 +205,5 @@ def _counted(checks: int, promotions: int) -> str:
 
 def _left(points: str, count: int) -> str:
     if count == 0:
-        return f"A promotion of {points} points can no longer be certified."
+        return f"Promotions of {points} points cannot be certified with so few cases after so much was disclosed."
     return f"{_plural(count, 'more promotion')} of {points} points {'are' if count > 1 else 'is'} possible."

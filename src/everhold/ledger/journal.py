@@ -79,11 +79,10 @@ class Journal:
         self._pending = begun, asked_by
 
     def end(self, done: ActEnd, asked_by: AskedBy) -> RecordedAct:
-        """Note how the act ended."""
-        act = self.restore_act_end(done)
+        """Note how the act ended. It waits to be written before anything here can return it: an interrupt may come."""
         if self._store is not None:
             self._waiting.append(act_end_record(done, asked_by))
-        return act
+        return self.restore_act_end(done)
 
     def restore_act_end(self, done: ActEnd) -> RecordedAct:
         """How an act ended, durable already."""

@@ -412,7 +412,7 @@ def _unlocked(fd: int | None) -> None:
 def _sync(path: Path) -> None:
     if os.name == "nt" and path.is_dir():  # pragma: no cover - Windows has no such thing
         return
-    fd = os.open(path, os.O_RDONLY)
+    fd = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)  # Windows syncs only what may be written
     try:
         os.fsync(fd)
     finally:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from everhold.ledger.reader import LoggedAct, LoggedQuestion
 
-__all__ = ["LogFilter", "Logged", "as_csv"]
+__all__ = ["LogFilter", "Logged", "log_to_csv"]
 
 Logged = LoggedQuestion | LoggedAct
 """A line of the log."""
@@ -62,7 +62,7 @@ _HEAD = (
 )
 
 
-def as_csv(asked: Iterable[Logged]) -> str:
+def log_to_csv(asked: Iterable[Logged]) -> str:
     """Questions and acts as CSV: a statistic is followed by its parts, and a table by its cells.
 
     A text that a spreadsheet would take for a formula gets a quote before it.

@@ -243,9 +243,10 @@ class Acts:
             )
 
     def _as_foreseen(self, query: Any) -> Answer:
+        """What the public side says; in a turn of its own, because somebody else's readings may be under way."""
         mechanism = self._mechanism
-        proposal = mechanism.propose(query)
-        answer = mechanism.answer(proposal, None)
+        with self._session.recorder.turn():
+            answer = mechanism.answer(mechanism.propose(query), None)
         return answer.as_share() if query.yes_no else answer
 
     def _private_values(self, questions: Sequence[Any]) -> list[float]:
@@ -353,7 +354,7 @@ class Acts:
             wanted = ((one.tree,), (other.tree,), (one.tree, other.tree))
             first, second, third = (question_of(conjunction(*trees, *group)) for trees in wanted)
             return first, second, third
-        if any(self._mechanism.propose(question).forecast.scale != "share" for question in (one, other)):
+        if any(self._as_foreseen(question).scale != "share" for question in (one, other)):
             return None
         if isinstance(one, Values) and isinstance(other, Values):
             for given_ in (one, other):  # what is wrong with given values is reported, and they are as long as the rows
@@ -426,13 +427,18 @@ class Acts:
 
     def certify(self, number: int, share: object, request_id: str | None, who: str | None) -> Answer:
         """An earlier answer with an interval at the price of a claim now."""
-        session, delta_share = self._session, checked_delta_share(share)
-        if session.journal.requested_act(request_id) is None:  # what is recorded is returned
-            self.require_narrower(number, delta_share)
+        delta_share = checked_delta_share(share)
         begun = ActStart(
             "certify", ({"kind": "round", "round": number},), {"share": None if delta_share is None else str(delta_share)}
         )
-        return Answer.from_dict(session.perform(begun, lambda: None, request_id=request_id, who=who))
+        done = self._session.perform(
+            begun,
+            lambda: None,
+            request_id=request_id,
+            who=who,
+            require=lambda: self.require_narrower(number, delta_share),  # by what everybody has done until now
+        )
+        return Answer.from_dict(done)
 
     def require_narrower(self, number: int, share: Fraction | None) -> None:
         """Refuse to certify a round that does not exist, or whose interval would not become narrower."""

@@ -238,13 +238,20 @@ class Recorder(Generic[P]):
             raise QuestionError("this mechanism answers asks only: it has no readings, selections or verdicts.")
         return self.mechanism
 
-    def perform(self, begun: ActStart, asked_by: AskedBy, decide: Callable[[], int | bool | str | None]) -> dict[str, Any]:
+    def perform(
+        self,
+        begun: ActStart,
+        asked_by: AskedBy,
+        decide: Callable[[], int | bool | str | None],
+        require: Callable[[], None] = lambda: None,
+    ) -> dict[str, Any]:
         """Do an act: record that it begins, read the private rows, charge, record how it ended, and only then return.
 
         Args:
             begun: everything that is fixed beforehand.
-            at: when it was asked for, by whom, under which request id.
+            asked_by: when it was asked for, by whom, under which request id.
             decide: reads the private rows and returns what is disclosed. It must not raise for anything in them.
+            require: refuses the act by what has been disclosed until now; nothing comes between it and the act.
         """
         with self.turn():
             if (earlier := self.journal.requested_act(asked_by.request_id)) is not None:
@@ -261,6 +268,7 @@ class Recorder(Generic[P]):
                 )
             mechanism = self.acting_mechanism()
             mechanism.require_open()
+            require()
             self.journal.begin(begun, asked_by)
             self.journal.flush()
             outcome = decide()

@@ -331,9 +331,10 @@ class Session(Generic[P]):
         *,
         request_id: str | None,
         who: str | None,
+        require: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
         """Do an act, and return what it discloses when that is recorded. `Recorder.perform` says more."""
-        return self.recorder.perform(begun, self.asked_by(request_id, who), decide)
+        return self.recorder.perform(begun, self.asked_by(request_id, who), decide, require)
 
     def record_finding(self, wanted: Statistic[Any], found: Any, asked_by: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
