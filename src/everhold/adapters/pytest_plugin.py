@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from _pytest.terminal import TerminalReporter
 
 __all__ = ["GatedRun", "pytest_addoption", "pytest_configure"]
 
@@ -83,7 +80,7 @@ class GatedRun:
         if self._config.getoption("everhold_exit") == "verdict":
             session.exitstatus = status
 
-    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The verdict."""
         if self.said:
             terminalreporter.section("everhold gate")
@@ -136,7 +133,7 @@ class _Sealed:
         return ("", ".", "RUN") if report.when == "setup" else ("", "", "")
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Warnings name tests."""
         terminalreporter.stats.pop("warnings", None)
 
