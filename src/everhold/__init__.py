@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from everhold.bounds.plan import Plan as Plan, plan as plan
     from everhold.client.aio import (
         AsyncContest as AsyncContest,
+        AsyncGate as AsyncGate,
         AsyncServer as AsyncServer,
         AsyncStudy as AsyncStudy,
         connect_async as connect_async,
     )
     from everhold.client.sync import (
         RemoteContest as RemoteContest,
+        RemoteGate as RemoteGate,
         RemoteScorer as RemoteScorer,
         RemoteStudy as RemoteStudy,
         Server as Server,
@@ -103,8 +105,8 @@ _NAMES_IN = {
     "bounds.budget": ("Budget",),
     "bounds.gate_plan": ("GateContract", "GatePlan", "plan_gate"),
     "bounds.plan": ("Plan", "plan"),
-    "client.aio": ("AsyncContest", "AsyncServer", "AsyncStudy", "connect_async"),
-    "client.sync": ("RemoteContest", "RemoteScorer", "RemoteStudy", "Server", "connect"),
+    "client.aio": ("AsyncContest", "AsyncGate", "AsyncServer", "AsyncStudy", "connect_async"),
+    "client.sync": ("RemoteContest", "RemoteGate", "RemoteScorer", "RemoteStudy", "Server", "connect"),
     "contest.board": ("Board", "Place", "Rules", "Submission"),
     "contest.contest": ("Contest",),
     "data.examine": ("ColumnReport", "Examination", "examine"),

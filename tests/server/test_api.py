@@ -28,7 +28,8 @@ def labels(folder):
 @pytest.fixture(scope="module")
 def here(folder, labels):
     studies = [make_study(folder, name) for name in ("patients", "staff", "ended")]
-    with site(folder, *studies, folder / "coins.everhold") as made:
+    eh.Gate.create(folder / "prompts.everhold", {f"case-{number}": number % 2 for number in range(100)})
+    with site(folder, *studies, folder / "coins.everhold", folder / "prompts.everhold") as made:
         made.token("only staff", "analyst", studies=["staff"])
         made.token("keeper of staff", "custodian", studies=["staff"])
         yield made
@@ -125,6 +126,10 @@ ROUTES = [
     ("POST", "/v1/contests/coins/submissions", None),
     ("GET", "/v1/contests/coins", None),
     ("GET", "/v1/contests/coins/board", None),
+    ("GET", "/v1/gates/prompts", None),
+    ("POST", "/v1/gates/prompts/checks", {"outcomes": {"case-1": 1}}),
+    ("POST", "/v1/gates/prompts/decide", {}),
+    ("POST", "/v1/gates/prompts/finish", {}),
     ("GET", "/v1/tokens", None),
     ("POST", "/v1/tokens", {"name": "x"}),
     ("DELETE", "/v1/tokens/abcd", None),
@@ -138,6 +143,7 @@ def test_the_list_of_routes_is_whole(here):
         path.replace("patients", "{name}")
         .replace("ended", "{name}")
         .replace("coins", "{name}")
+        .replace("prompts", "{name}")
         .replace("abcd", "{token_id}")
         for _, path, _ in ROUTES
     }
@@ -180,7 +186,7 @@ def test_strangers_learn_nothing_by_asking_for_names_or_breaking_bodies(here):
 def test_what_each_scope_may(here, method, path, body):
     """By the rule of docs/security.md: analysts ask and read, auditors read and audit, custodians everything."""
     asks = method == "POST" and not path.endswith(("try_out", "tokens"))
-    manages = "tokens" in path or path.endswith("/close")
+    manages = "tokens" in path or path.endswith(("/close", "/prompts/finish"))
     audits = path.endswith(("/audit", "/file", "/metrics"))
     allowed = {"ann": not audits and not manages, "aud": not asks and not manages, "cus": True}
     for who, may in allowed.items():

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.contest.contest import Contest, FileStamps
 from everhold.errors import EverholdError, LedgerError
@@ -49,6 +49,8 @@ class ContestWriter:
         path: of its study.
         grid: when answers leave.
     """
+
+    kind: Literal["contest"] = "contest"
 
     def __init__(self, path: Path, *, grid: Grid) -> None:
         self.path, self.name = path, path.stem
