@@ -15,9 +15,9 @@ REFERENCES = ("howto/gate", "howto/acts", "howto/agent", "howto/adapters", "howt
 SECTIONS = {"How to": "howto", "Reference": "reference", "Theory": "theory"}
 DESCRIPTION = (
     "Evaluate candidates on sealed cases or private rows without overfitting them, using everhold (gates that promote or "
-    "keep with the command everhold gate, holdouts that answer adaptive questions with valid intervals by ask, read, best_of "
-    "and close, test sets). Use it when a model, prompt or program is improved against the same evaluation again and again, "
-    "when a score may be luck after many looks, or when a tool named everhold is offered."
+    "keep with the command everhold gate, holdouts that answer adaptive questions with valid intervals by ask, read, "
+    "best_of and close, test sets). Use it when a model, prompt or program is improved against the same evaluation again "
+    "and again, when a score may be luck after many looks, or when a tool named everhold is offered."
 )
 
 

@@ -10,7 +10,7 @@ from inspect import Parameter as Argument, Signature
 from typing import Annotated, Any, Literal
 
 from everhold.acts import ACTS, AnyAct, Read, act_from, as_sent, do, questions_of
-from everhold.client.sync import RemoteStudy
+from everhold.client.sync import RemoteGate, RemoteStudy
 from everhold.errors import EverholdError, MissingExtra, QuestionError
 from everhold.gate.gate import Gate
 from everhold.queries.disclosed import Choice, Decision, Judgement
@@ -58,7 +58,7 @@ AnyStudy = Holdout | RemoteStudy
 """A study that tools can ask: both kinds have the same methods."""
 
 
-def gate_tools(gate: Gate) -> MCPServer[Any]:
+def gate_tools(gate: Gate | RemoteGate) -> MCPServer[Any]:
     """The server of a gate."""
     return _server(_gate_tools(gate), _ABOUT_GATE)
 
@@ -67,7 +67,7 @@ def _server(made: list[Tool], about: str) -> MCPServer[Any]:
     return MCPServer("everhold", instructions=about, version=VERSION, tools=made, log_level="WARNING")
 
 
-def tools(study: AnyStudy, name: str, *, closing: bool = False, gate: Gate | None = None) -> MCPServer[Any]:
+def tools(study: AnyStudy, name: str, *, closing: bool = False, gate: Gate | RemoteGate | None = None) -> MCPServer[Any]:
     """The server with its tools.
 
     Args:
@@ -124,7 +124,7 @@ later answers. Costs nothing.
     return _server([*made, *_gate_tools(gate)], f"{_ABOUT}\n\n{_ABOUT_GATE}")
 
 
-def _gate_tools(at: Gate) -> list[Tool]:
+def _gate_tools(at: Gate | RemoteGate) -> list[Tool]:
     """One bit a candidate, and where the gate stands."""
 
     def gate(
@@ -143,7 +143,8 @@ def _gate_tools(at: Gate) -> list[Tool]:
         without an outcome counts as a failure. Costs: one bit, little if it is kept out, more if it is promoted."""
 
         def check() -> dict[str, Any]:
-            found = at.check(outcomes, name=name, request_id=request_id, who="agent")
+            who = {"who": "agent"} if isinstance(at, Gate) else {}  # a server knows by the token
+            found = at.check(outcomes, name=name, request_id=request_id, **who)
             return {**found.to_dict(), "in_words": str(found)}
 
         return _guarded(check)

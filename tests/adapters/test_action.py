@@ -84,7 +84,10 @@ def test_a_step_that_is_run_again_is_not_charged_again(gate, tmp_path):
     assert gate.status().checks == 1
 
 
-@pytest.mark.parametrize(("inputs", "status"), [({"candidate": "none.json"}, 3), ({"gate": "none.everhold"}, 5)])
+@pytest.mark.parametrize(
+    ("inputs", "status"),
+    [({"candidate": "none.json"}, 3), ({"gate": "none.everhold"}, 5), ({"server": "http://none.invalid"}, 9)],
+)
 def test_what_cannot_be_checked_fails_in_words(gate, tmp_path, inputs, status):
     done = check(tmp_path, 0.8, **inputs)
     assert done.returncode == status

@@ -29,7 +29,7 @@ def program(quality, luck=0, broken=()):
     passed = outcomes(quality, cases=CASES, luck=luck)
     lm = dspy.utils.DummyLM({f"What of {case}?": {"answer": "yes" if right else "no"} for case, right in passed.items()})
 
-    class Asked(dspy.Module):
+    class Asked(dspy.Module):  # type: ignore[name-defined]
         def __init__(self):
             super().__init__()
             self.predict = dspy.Predict("question -> answer")

@@ -20,6 +20,7 @@ from inspect_ai.solver import TaskState
 from everhold.adapters.opening import AnyGate, opened
 from everhold.errors import InvalidOutcomes
 from everhold.gate.formats import sample_outcomes
+from everhold.gate.gate import Gate
 
 if TYPE_CHECKING:
     from everhold.gate.results import CheckResult
@@ -64,7 +65,7 @@ def promoted(gate: str, epochs: int = 1, name: str | None = None) -> Metric:
     verdicts: dict[str, bool] = {}
 
     def compute(scores: list[SampleScore]) -> float:
-        at = opened(gate)
+        at = Gate(gate)
         runs = Counter(str(one.sample_id) for one in scores)
         if len(runs) < at.rules.cases + at.rules.visible or min(runs.values()) < epochs:
             return float("nan")

@@ -23,7 +23,7 @@ def mcp(
     allow_close: Annotated[
         bool, typer.Option("--allow-close", help="Also offer the last act, which ends the study for good.")
     ] = False,
-    gate: Annotated[Path | None, typer.Option(help="Also offer this gate, beside the study.")] = None,
+    gate: Annotated[Path | None, typer.Option(help="Also offer this gate; with --server, its name there.")] = None,
 ) -> None:
     """Serve a study to an agent over stdio (Model Context Protocol): tools to ask, try, read, compare …
 
@@ -44,17 +44,17 @@ def mcp(
     if server is None and beside(study, "gate.json").exists():
         gate_tools(Gate(study)).run("stdio")
         return
-    also = None if gate is None else Gate(gate)
 
     if server is not None:
         with eh.connect(server, token) as connected:
             far = connected.study(str(study))
             far.status()  # a wrong name or token is reported now
-            tools(far, str(study), closing=allow_close, gate=also).run("stdio")
+            far_gate = None if gate is None else connected.gate(str(gate))
+            tools(far, str(study), closing=allow_close, gate=far_gate).run("stdio")
         return
     with eh.Holdout.open(study, data=data) as holdout:
         holdout.who = "agent"
-        tools(holdout, study.stem, closing=allow_close, gate=also).run("stdio")
+        tools(holdout, study.stem, closing=allow_close, gate=None if gate is None else Gate(gate)).run("stdio")
 
 
 def register(app: typer.Typer) -> None:
