@@ -85,15 +85,20 @@ def test_a_step_that_is_run_again_is_not_charged_again(gate, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("inputs", "status"),
-    [({"candidate": "none.json"}, 3), ({"gate": "none.everhold"}, 5), ({"server": "http://none.invalid"}, 9)],
+    ("inputs", "status", "said"),
+    [
+        ({"candidate": "none.json"}, 3, "none.json cannot be read"),
+        ({"gate": "none.everhold"}, 5, "there is no gate at none.everhold"),
+        ({"server": "http://none.invalid"}, 9, "a token is needed"),
+    ],
 )
-def test_what_cannot_be_checked_fails_in_words(gate, tmp_path, inputs, status):
+def test_what_cannot_be_checked_fails_in_words(gate, tmp_path, inputs, status, said):
     done = check(tmp_path, 0.8, **inputs)
     assert done.returncode == status
     assert "::error::The candidate was not checked" in done.stdout
-    assert "none" in done.stderr
+    assert said in done.stderr
     assert not (tmp_path / "github_output").exists()
+    assert gate.status().checks == 0
 
 
 def test_the_same_bytes_are_kept_out(tmp_path):
