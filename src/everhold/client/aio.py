@@ -13,6 +13,7 @@ from everhold.client import calls
 from everhold.client.calls import Call, CheckOptions, NotScored, predictions_to_csv
 from everhold.client.transport import Connection
 from everhold.contest.board import Submission
+from everhold.contest.ranking_preview import RankingPreview
 from everhold.data.schema import Schema
 from everhold.gate.results import CheckResult, GateStatus, TotalGain
 from everhold.statistics.means import Difference, Mean, Ratio, Share
@@ -239,6 +240,18 @@ class AsyncContest:
     async def board(self) -> dict[str, Any]:
         """Where everybody stands."""
         return await self._server.send(calls.board(self.name))
+
+    async def preview(self, first: str | None = None, second: str | None = None) -> RankingPreview:
+        """What `finish()`, or with two names `duel(first, second)`, would do and cost. For custodians."""
+        return await self._server.send(calls.preview_ranking(self.name, first, second))
+
+    async def duel(self, first: str, second: str, *, request_id: str | None = None) -> bool:
+        """Whether the first entrant is certified better than the second: as `Contest.duel`. For custodians."""
+        return await self._server.send(calls.duel(self.name, first, second, request_id))
+
+    async def finish(self) -> dict[str, Any]:
+        """End the contest, and return its final board: as `Contest.finish`. For custodians."""
+        return await self._server.send(calls.finish(self.name))
 
 
 class AsyncGate:

@@ -18,6 +18,7 @@ from urllib.parse import quote
 from everhold import acts
 from everhold.acts import AnyAct, as_body, as_sent, result_from
 from everhold.contest.board import Submission
+from everhold.contest.ranking_preview import RankingPreview
 from everhold.errors import (
     AccessDenied,
     EverholdError,
@@ -283,6 +284,24 @@ def submit(name: str, predictions: bytes | str | Path) -> Call[Submission]:
     content = predictions.read_bytes() if isinstance(predictions, Path) else predictions
     content = content.encode() if isinstance(content, str) else content
     return Call("POST", _at(name, "/submissions", kind="contests"), Submission.from_dict, content=content)
+
+
+def duel(name: str, first: str, second: str, request_id: str | None) -> Call[bool]:
+    """Whether the first entrant is certified better than the second. Sent again under its id, it is not made again."""
+    body = {"first": first, "second": second, "request_id": _identified(request_id)}
+    return Call("POST", _at(name, "/duel", kind="contests"), lambda given: bool(given["better"]), body)
+
+
+def finish(name: str) -> Call[dict[str, Any]]:
+    """End a contest: the final board."""
+    return Call("POST", _at(name, "/finish", kind="contests"), dict)
+
+
+def preview_ranking(name: str, first: str | None, second: str | None) -> Call[RankingPreview]:
+    """What a duel, or without names the last ranking, would do and cost."""
+    what = "/finish" if first is None and second is None else "/duel"
+    parameters = {} if what == "/finish" else {"first": first or "", "second": second or ""}
+    return Call("GET", _at(name, what, kind="contests"), RankingPreview.from_dict, parameters=parameters)
 
 
 def predictions_to_csv(rules: dict[str, Any], predictions: Sequence[Any]) -> str:

@@ -164,10 +164,11 @@ def statistic_request(shape: type[StatisticBody]) -> Any:
 
 
 class ContestFor:
-    """A contest that the token allows to enter or to read."""
+    """A contest that the token allows to enter, to read or to manage."""
 
     ASK = Annotated[ContestWriter, Depends(_contest_for("ask"))]
     READ = Annotated[ContestWriter, Depends(_contest_for("read"))]
+    MANAGE = Annotated[ContestWriter, Depends(_contest_for("manage"))]
 
 
 class GateFor:

@@ -16,6 +16,7 @@ __all__ = [
     "Ask",
     "AskMany",
     "Body",
+    "DuelBody",
     "GateBody",
     "GateCheckBody",
     "StatisticBody",
@@ -193,6 +194,16 @@ class GateCheckBody(GateBody):
     artifact: str | None = Field(
         None, description="The candidate's file, or a digest of it: the incumbent's is never promoted."
     )
+
+
+class DuelBody(Body):
+    """Two entrants: is the first certified to be better?"""
+
+    model_config = _example(first="ann", second="bob", request_id="6f1c2c")
+
+    first: Annotated[str, Field(max_length=100, description="An entrant; choose who is first by public facts.")]
+    second: Annotated[str, Field(max_length=100, description="Another entrant.")]
+    request_id: RequestId | None = None
 
 
 class TokenNew(Body):

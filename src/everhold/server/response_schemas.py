@@ -358,6 +358,30 @@ class BoardOut(BaseModel):
     spent: float | None
 
 
+class DuelOut(BaseModel):
+    """What a duel certified."""
+
+    first: str
+    second: str
+    better: bool = Field(description="Whether the first is certified better; false: the rows do not show it.")
+
+
+class RankingPreviewOut(BaseModel):
+    """What a duel or the last ranking would do and cost."""
+
+    kind: Literal["ranking preview"]
+    entrants: list[str]
+    duels: int
+    rows: int = Field(description="How many rows are judged.")
+    sealed: bool = Field(description="Whether nothing was disclosed of these rows.")
+    last: bool
+    price: float = Field(description="What one duel is judged at, in nats.")
+    cost: float = Field(description="By how many nats all later intervals become more expensive.")
+    differing: int | None = Field(description="Rows on which two entrants' predictions differ.")
+    needed: int | None = Field(description="Of these, how many the first must be right on; null where it is not known.")
+    text: str = Field(description="The same in sentences.")
+
+
 class ContestOut(BaseModel):
     """The rules of a contest."""
 
