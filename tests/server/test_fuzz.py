@@ -101,8 +101,6 @@ def _fuzz(here, method, path, mode):
     @given(case=strategy, real=st.integers(0, 3), who=st.sampled_from(["cus", "cus", "ann", "aud", "nobody"]))
     def run(case, real, who):
         if (real or name in ("ended", "over", "prompts")) and "name" in (case.path_parameters or {}):  # these may be closed
-            case.path_parameters or {}
-        ):  # only that one may be closed
             case.path_parameters["name"] = name  # mostly a study that is there
         headers = {} if who == "nobody" else here.as_(who)
         case.headers = {key: value for key, value in dict(case.headers or {}).items() if key.lower() != "authorization"}

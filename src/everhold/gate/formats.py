@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 from everhold.errors import InvalidOutcomes
 from everhold.gate.outcomes import Outcomes
 
-__all__ = ["parse_outcomes", "read_expected", "read_outcomes"]
+__all__ = ["parse_outcomes", "read_expected", "read_outcomes", "sample_outcomes"]
 
 _MOST_BYTES = 256 * 2**20
 _IDS = ("id", "case", "case_id", "task_id", "instance_id", "sample_id", "name", "test", "nodeid")
@@ -104,7 +104,7 @@ def _json(content: Any, scorer: str | None, strict: bool) -> _Pairs:
     if isinstance(content, list):
         return _records(iter(content), scorer, strict)
     if isinstance(content.get("samples"), list) and "eval" in content:
-        return _samples(content["samples"], scorer)
+        return sample_outcomes(content["samples"], scorer)
     for name in ("outcomes", "results", "cases"):
         if isinstance(content.get(name), dict | list):
             return _json(content[name], scorer, strict)
@@ -160,7 +160,7 @@ def _junit(text: str) -> _Pairs:
         yield f"{where}::{case.get('name', '')}" if where else case.get("name", ""), not bad
 
 
-def _samples(samples: list[Any], scorer: str | None) -> _Pairs:
+def sample_outcomes(samples: list[Any], scorer: str | None) -> _Pairs:
     """Samples of an inspect_ai log; several epochs are several runs. One without a score is a failure."""
     names = {name for sample in samples for name in sample.get("scores") or {}}
     if scorer is None and len(names) > 1:
@@ -184,13 +184,13 @@ def _zipped(path: Path, content: bytes, scorer: str | None) -> _Pairs:
     """The zipped form of an inspect_ai log: by that package where it is installed, which knows every compression."""
     if find_spec("inspect_ai") is not None:
         log = import_module("inspect_ai.log").read_eval_log(str(path))
-        return _samples([json.loads(sample.model_dump_json()) for sample in log.samples or ()], scorer)
+        return sample_outcomes([json.loads(sample.model_dump_json()) for sample in log.samples or ()], scorer)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         names = [one for one in archive.infolist() if one.filename.startswith("samples/") and one.filename.endswith(".json")]
         if sum(one.file_size for one in names) > 8 * _MOST_BYTES:
             raise InvalidOutcomes("the log is too large when it is unpacked.")
         try:
-            return _samples([json.loads(archive.read(one)) for one in names], scorer)
+            return sample_outcomes([json.loads(archive.read(one)) for one in names], scorer)
         except NotImplementedError:
             raise InvalidOutcomes(
                 "this log is compressed in a way that needs inspect_ai: install it, or write the log as JSON."
