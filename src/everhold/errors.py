@@ -17,6 +17,7 @@ EverholdError
 
 SchemaWarning (UserWarning)        a point of a proposed schema that its owner should check
 ReferenceWarning (UserWarning)     the reference is much smaller than the private side
+PrivilegeWarning (UserWarning)     a database role may do more than read the private table
 SearchWarning (UserWarning)        scores do not tell the models of a search apart
 
 A message says what is wrong, what was expected and what to do next. It carries public values only, never a private row.
@@ -41,6 +42,7 @@ __all__ = [
     "MissingExtra",
     "PrecisionExhausted",
     "PriorError",
+    "PrivilegeWarning",
     "QuestionError",
     "ReferenceWarning",
     "ReplayError",
@@ -137,6 +139,10 @@ class SchemaWarning(UserWarning):
 
 class ReferenceWarning(UserWarning):
     """The reference is much smaller than the private side, so that asks are far wider than they could be."""
+
+
+class PrivilegeWarning(UserWarning):
+    """A database role may do more than read the private table."""
 
 
 class SearchWarning(UserWarning):

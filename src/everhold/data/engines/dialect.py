@@ -208,6 +208,10 @@ class Dialect:
         """The exact sum of whole numbers of 64 bits; 0 over no rows."""
         return f"coalesce(sum({x}), 0)"
 
+    def sum_of_hashes(self, x: str) -> str:
+        """The exact sum of whole numbers anywhere in 64 bits."""
+        return self.sum_whole(x)
+
     def square_parts(self, x: str) -> tuple[tuple[str, int], ...]:
         """The square of a whole number up to 2¹⁶ as parts whose sums cannot overflow, each with its weight."""
         return ((f"{x} * {x}", 1),)

@@ -61,6 +61,7 @@ class Select:
         self._unit = unit
         self._tally = tally
         self._inner: dict[str, tuple[str, int]] = {}  # SQL of an inner column: its name and depth
+        self._depths: dict[str, int] = {}
         self._used: dict[tuple[str, str], tuple[str, str]] = {}  # columns in use: their SQL and short names
 
     def sums(self, questions: Sequence[TextQuestion]) -> str:
@@ -164,9 +165,9 @@ class Select:
         if re.fullmatch(r"[ct]\d+", sql):
             return sql
         if sql not in self._inner:
-            depths = dict(self._inner.values())
-            depth = 1 + max((depths.get(name, 0) for name in re.findall(r"\bt\d+\b", sql)), default=0)
-            self._inner[sql] = f"t{len(self._inner)}", depth
+            depth = 1 + max((self._depths.get(name, 0) for name in re.findall(r"\bt\d+\b", sql)), default=0)
+            name = f"t{len(self._inner)}"
+            self._inner[sql], self._depths[name] = (name, depth), depth
         return self._inner[sql][0]
 
     # yes/no ----------------------------------------------------------------------------------------------------------
@@ -221,6 +222,8 @@ class Select:
     def _test(self, node: Test) -> str:
         if node.op != "null" and node.args[0].kind == "text":
             return self._text_test(node)
+        if node.op == "null" and _constant(node.args[0]) is not None:
+            return "FALSE"
         first = self.value(node.args[0])
         if node.op == "null":
             return f"({first} IS NULL)"

@@ -1,0 +1,29 @@
+"""One server of each kind for all tests of a process. Where it is not installed, its tests are skipped, and say why."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.remote.postgres_server import PostgresServer, binaries
+
+REQUIRED = os.environ.get("EVERHOLD_REQUIRE", "").split(",")
+"""Servers that must be there: continuous integration sets it, so that a missing one is a failure."""
+
+
+def missing(server: str, reason: str) -> None:
+    if server in REQUIRED:
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    if binaries() is None:
+        missing("postgres", "PostgreSQL's server is not installed (Debian: apt-get install postgresql)")
+    with PostgresServer() as server:
+        server.run(
+            "CREATE ROLE reader LOGIN", "REVOKE ALL ON SCHEMA public FROM PUBLIC", "GRANT USAGE ON SCHEMA public TO reader"
+        )
+        yield server
