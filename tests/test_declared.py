@@ -16,6 +16,7 @@ EXTRAS_OF_ROOM = {
     "cli": {"cli", "demo"},
     "client": {"client"},
     "contest": {"frames"},
+    "data": {"postgres", "spark"},
     "learn": {"learn"},
     "mcp.py": {"mcp"},
     "server": {"serve"},
@@ -85,7 +86,7 @@ def test_a_room_imports_what_its_extra_declares(path):
 
 @pytest.mark.parametrize("folder", ["benchmarks", "examples", "tests"])
 def test_what_developers_import_is_declared(folder):
-    allowed = set(requirements()) | set(requirements("dev"))
+    allowed = set(requirements()) | set(requirements("dev")) | set(requirements("spark"))
     for path in modules(folder):
         assert not imported(path.read_text(encoding="utf-8")) - allowed, path
 
@@ -107,7 +108,7 @@ def test_the_check_finds_what_is_missing(text, room, found):
 
 def test_nothing_is_declared_that_is_not_imported():
     used = set().union(*(imported(path.read_text(encoding="utf-8")) for path in modules("src/everhold")))
-    assert set(requirements()) | set(requirements("all")) == used | NOT_IMPORTED
+    assert set(requirements()) | set(requirements("all")) | set(requirements("spark")) == used | NOT_IMPORTED
 
 
 def test_the_oldest_allowed_versions_are_the_ones_that_are_tested():

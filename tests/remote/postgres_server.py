@@ -118,7 +118,7 @@ class PostgresServer:
     def load(self, table: str, types: dict[str, str], rows: Any) -> None:
         """A table with these rows, which `reader` may read."""
         columns = ", ".join(f'"{name}" {kind}' for name, kind in types.items())
-        self.run(f"DROP TABLE IF EXISTS {table}", f"CREATE TABLE {table} ({columns})")
+        self.run(f"DROP TABLE IF EXISTS {table} CASCADE", f"CREATE TABLE {table} ({columns})")
         with self.connect() as con, con.cursor() as cursor:
             with cursor.copy(f"COPY {table} FROM STDIN") as copy:
                 for row in rows:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from everhold.bounds.binomial import mcnemar_refutes
-from everhold.errors import EverholdError, QuestionError, SettingError, require_number
+from everhold.errors import DataError, EverholdError, QuestionError, SettingError, require_number
 from everhold.ledger.act_prices import narrowed_answer
 from everhold.ledger.codec import question_to_dict
 from everhold.ledger.rounds import ActStart
@@ -258,6 +258,8 @@ class Acts:
 
         try:
             results = self._together(things, exact)
+        except DataError:  # the rows cannot be read at all, which is no function of them
+            raise
         except (ArithmeticError, EverholdError, ValueError):  # as a function of private rows: nothing may be raised
             results = [None] * len(things)
         values = [float("-inf") if one is None else float(one.value) for one in results]
@@ -411,6 +413,8 @@ class Acts:
 
             try:
                 results = self._together(things, private)
+            except DataError:
+                raise
             except (ArithmeticError, EverholdError, ValueError):
                 return "neither"
             if len(results) == 1:
