@@ -13,6 +13,7 @@ NAMES = (
     "speed",
     "surprises",
     "tables",
+    "engines",
     "ledger",
     "aqa_ogd",
     "boosting",

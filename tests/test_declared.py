@@ -139,7 +139,7 @@ def test_what_changes_under_us_has_an_upper_bound(name):
 def test_pinned_versions_are_allowed_ones(file):
     """Otherwise `make test` and a server would run something else than what is declared."""
     pinned = pins(file)
-    extras = ["dev"] if file == "constraints.txt" else ["cli", "client", "serve", "mcp"]
+    extras = ["dev"] if file == "constraints.txt" else ["cli", "client", "postgres", "serve", "mcp"]
     wanted = requirements()
     for extra in extras:
         wanted |= requirements(extra)

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from tests.remote.postgres_server import PostgresServer, binaries
+from tests.remote.spark_server import SparkServer, why_missing
 
 REQUIRED = os.environ.get("EVERHOLD_REQUIRE", "").split(",")
 """Servers that must be there: continuous integration sets it, so that a missing one is a failure."""
@@ -26,4 +27,13 @@ def postgres():
         server.run(
             "CREATE ROLE reader LOGIN", "REVOKE ALL ON SCHEMA public FROM PUBLIC", "GRANT USAGE ON SCHEMA public TO reader"
         )
+        yield server
+
+
+@pytest.fixture(scope="session")
+def spark():
+    if (reason := why_missing()) is not None:
+        missing("spark", reason)
+    # Compiling a statement of forty questions takes longer than running it on some hundred rows. One test compiles.
+    with SparkServer(spark_sql_codegen_wholeStage="false", spark_sql_codegen_factoryMode="NO_CODEGEN") as server:
         yield server

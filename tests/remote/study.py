@@ -30,7 +30,9 @@ def patients(size: int, seed: int, smokers: float = 0.2) -> dict[str, list]:
         "bmi": [None if one < 14 else float(one) for one in rng.normal(26, 5, size).round(2)],
         "smoker": [bool(one) if one < 2 else None for one in rng.choice([1, 0, 2], size, p=[smokers, 0.95 - smokers, 0.05])],
         "city": [CITIES[one] for one in rng.integers(0, len(CITIES), size)],
-        "seen": [first + dt.timedelta(minutes=int(one), microseconds=int(one) % 7) for one in rng.integers(0, 2_000_000, size)],
+        "seen": [
+            first + dt.timedelta(minutes=int(one), microseconds=int(one) % 7) for one in rng.integers(0, 2_000_000, size)
+        ],
         "patient": [None if one == 0 else f"p{one}" for one in rng.integers(0, size // 2, size)],
     }
 
@@ -41,7 +43,9 @@ def rows_of(columns: dict[str, list]):
 
 def play(holdout: eh.Holdout) -> list[str]:
     """Every kind of act; what was printed, to the bit."""
-    shown = [repr(holdout.ask(text)) for text in ("age > 40", "smoker", "city = 'Oslo' OR lower(city) = 'york'", "bmi IS NULL")]
+    shown = [
+        repr(holdout.ask(text)) for text in ("age > 40", "smoker", "city = 'Oslo' OR lower(city) = 'york'", "bmi IS NULL")
+    ]
     shown += [repr(one) for one in holdout.ask_many(["hour(seen) < 6", "ln(bmi) > 3.3 AND smoker", "age % 7 = 3"])]
     shown.append(repr(holdout.mean("bmi", low=10, high=60, given="smoker")))
     shown.append(repr(holdout.quantile("bmi", 0.9, low=10, high=60)))

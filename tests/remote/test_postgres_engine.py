@@ -19,6 +19,7 @@ from everhold.errors import DataError
 from everhold.queries.expression import bounded_mean, expression, number
 from tests.engines import traps
 from tests.engines.rows import KINDS, nasty, questions
+from tests.remote.agreement import check_random, unit_of
 
 pytestmark = pytest.mark.postgres
 
@@ -76,11 +77,7 @@ def expected(trap_rows):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_questions_agree_on_every_row(postgres, random_rows, seed):
-    memory, engine = MemoryEngine(Table(random_rows)), RemoteEngine(opened(postgres, "random_rows"), KINDS, place="id")
-    asked = questions(125, seed)
-    found = [steps for start in range(0, 125, 25) for steps in engine.steps_of(asked[start : start + 25])]
-    for question, steps in zip(asked, found, strict=True):
-        assert np.array_equal(steps, memory.steps(question)), question.name
+    check_random(opened(postgres, "random_rows"), random_rows, [seed])
 
 
 def test_sums_agree_one_by_one_and_in_batches(postgres, random_rows):
@@ -110,17 +107,6 @@ def test_units_agree(postgres, trap_rows, unit):
     assert engine.size == memory.size
     asked = traps.questions()[::5]
     assert engine.sums(asked) == memory.sums(asked)
-
-
-def unit_of(values):
-    """Units by equality of the values themselves."""
-    from everhold.data.units import Units
-
-    codes, seen = [], {}
-    for place, value in enumerate(values):
-        missing = value is None or value != value
-        codes.append(seen.setdefault(("alone", place) if missing else ("value", value), len(seen)))
-    return Units(np.array(codes), len(seen))
 
 
 ODD_VALUES = {
@@ -217,8 +203,14 @@ NAIVE = {
     "NUL left out": {"compare_word": lambda self, x, op, word: Dialect.compare_word(self, x, op, word.replace("\x00", ""))},
     "NUL in lists": {"member": Dialect.member},
     "dates by intervals": {
+        "stored_part": Dialect.stored_part,
         "date_part": lambda self, part, micros, once: (
             f"date_part('{part.replace('weekday', 'isodow')}', to_timestamp({micros} / 1e6)) - {int(part == 'weekday')}"
+        ),
+    },
+    "parts of any stored date": {
+        "stored_part": lambda self, part, column, found, canonical: (
+            f"date_part('{part}', {column})" if part != "weekday" and found.startswith("timestamp") else None
         )
     },
     "microseconds by epoch": {"_micros": lambda self, column, found: f"date_part('epoch', {column}) * 1e6"},

@@ -109,15 +109,18 @@ def test_the_command_line_and_a_server_take_the_url(table, tmp_path, capfd):
     (tmp_path / "last_year.csv").write_text("age,bmi\n" + "\n".join(f"{20 + i % 60},{20 + i % 17}" for i in range(400)))
     schema = tmp_path / "schema.toml"
     eh.Schema(SCHEMA.columns[:2]).save(schema)
-    from everhold.cli.main import app
     from typer.testing import CliRunner
+
+    from everhold.cli.main import app
 
     study = tmp_path / "study.everhold"
     arguments = ["create", str(study), "--data", table.location, "--prior", str(tmp_path / "last_year.csv")]
     done = CliRunner().invoke(app, [*arguments, "--schema", str(schema)])
     assert done.exit_code == 0, done.output
     assert at_url(eh.Holdout.open(study)._setup and table.location) == table
-    (tmp_path / "everhold.toml").write_text(f'[[study]]\npath = "study.everhold"\ndata = "{table.location}"\ngrid_ms = 200\n')
+    (tmp_path / "everhold.toml").write_text(
+        f'[[study]]\npath = "study.everhold"\ndata = "{table.location}"\ngrid_ms = 200\n'
+    )
     (one,) = Config.load(tmp_path / "everhold.toml", environment={}).studies
     assert (one.data, one.grid_ms) == (table.location, 200)
 
@@ -149,7 +152,7 @@ def test_a_stopped_server_charges_nothing_and_the_study_goes_on(postgres, study,
         lambda: study.read("smoker"),
         lambda: study.best_of(["smoker", "age > 50"]),
     ):
-        with pytest.raises(DataError, match="did not answer|could not connect") as caught:
+        with pytest.raises(DataError, match=r"did not answer|could not connect") as caught:
             act()
         assert caught.value.__cause__ is None
     assert (study.spent, study.rounds, study.head) == (spent, rounds, head)
@@ -207,7 +210,7 @@ def test_a_question_that_takes_too_long_fails_like_any_other(postgres, table, re
     holdout = eh.Holdout(hasty, prior=reference, schema=SCHEMA, seed=5)
     holdout.ask("age > 40")
     holder = slow_connection(postgres)
-    with pytest.raises(DataError, match="did not answer: it stopped, the connection was lost, or this took longer"):
+    with pytest.raises(DataError, match=r"did not answer: it stopped, the connection was lost, or this took longer"):
         holdout.ask("smoker")
     holder.close()
     same_as_never_failed(holdout, reference)
@@ -290,7 +293,9 @@ COLUMNS = {
 def test_a_column_or_a_right_that_is_gone(postgres, study, what):
     sql, message = COLUMNS[what]
     if what == "dropped and added again":
-        postgres.run("ALTER TABLE study.patients DROP COLUMN smoker", "ALTER TABLE study.patients ADD COLUMN smoker bool DEFAULT true")
+        postgres.run(
+            "ALTER TABLE study.patients DROP COLUMN smoker", "ALTER TABLE study.patients ADD COLUMN smoker bool DEFAULT true"
+        )
     else:
         postgres.run(sql)
     spent = study.spent
@@ -311,7 +316,10 @@ def test_passwords_are_neither_stored_nor_printed(table, reference, tmp_path, mo
         "postgresql://reader@db/clinic?password=hunter2",
         "postgresql://reader@db/clinic?sslpassword=hunter2&table=x",
     ):
-        for make in (lambda url=url: eh.Postgres(url, table="x"), lambda url=url: eh.Holdout(url + "&table=x", prior=reference)):
+        for make in (
+            lambda url=url: eh.Postgres(url, table="x"),
+            lambda url=url: eh.Holdout(url + "&table=x", prior=reference),
+        ):
             with pytest.raises(SettingError) as caught:
                 make()
             assert "hunter2" not in str(caught.value)
@@ -332,7 +340,9 @@ def test_no_message_shows_a_row(postgres, reference, tmp_path, capfd, caplog):
     columns = patients(300, 6)
     columns["city"] = [POISON] * 300
     postgres.load("study.poisoned", TYPES | {"bmi": "numeric"}, rows_of(columns))
-    postgres.run("INSERT INTO study.poisoned VALUES (1, '1e400', true, 'Alice-HIV-positive', 'infinity', 'Alice-HIV-positive')")
+    postgres.run(
+        "INSERT INTO study.poisoned VALUES (1, '1e400', true, 'Alice-HIV-positive', 'infinity', 'Alice-HIV-positive')"
+    )
     poisoned = eh.Postgres(postgres.url(), table="study.poisoned")
     shown = []
     with warnings.catch_warnings(record=True) as warned:
@@ -349,7 +359,11 @@ def test_no_message_shows_a_row(postgres, reference, tmp_path, capfd, caplog):
         ):
             with pytest.raises(DataError) as caught:
                 rows.fetch([sql])
-            shown += [str(caught.value), repr(caught.value.__cause__), repr(caught.value.__context__ and caught.value.__suppress_context__)]
+            shown += [
+                str(caught.value),
+                repr(caught.value.__cause__),
+                repr(caught.value.__context__ and caught.value.__suppress_context__),
+            ]
         kept = {name: kind for name, kind in SCHEMA.kinds.items() if name != "city"} | {"city": "number"}
         with pytest.raises(DataError) as caught:
             eh.examine(poisoned, eh.Schema(tuple(eh.ColumnSchema(name, kind) for name, kind in kept.items())))
@@ -384,13 +398,13 @@ def test_views_are_refused_and_materialised_views_and_partitions_are_not(postgre
         "CREATE TABLE study.old PARTITION OF study.parted FOR VALUES FROM (40) TO (200)",
         "INSERT INTO study.parted SELECT * FROM study.patients; GRANT SELECT ON study.parted TO reader",
     )
-    with pytest.raises(DataError, match="not a table. Expected a table or a materialised view"):
+    with pytest.raises(DataError, match=r"not a table. Expected a table or a materialised view"):
         eh.Holdout(eh.Postgres(table.url, table="study.seen"), prior=reference, schema=SCHEMA)
     for name in ("study.kept", "study.parted"):
         holdout = eh.Holdout(eh.Postgres(table.url, table=name), prior=reference, schema=SCHEMA, seed=5)
         holdout.ask("age > 40")
         same_as_never_failed(holdout, reference)
-    with pytest.raises(DataError, match="no table 'study.patient' that this role can see"):
+    with pytest.raises(DataError, match=r"no table 'study.patient' that this role can see"):
         eh.Holdout(eh.Postgres(table.url, table="study.patient"), prior=reference, schema=SCHEMA)
     postgres.run("UPDATE study.patients SET bmi = 20 WHERE age = 50; REFRESH MATERIALIZED VIEW study.kept")
     kept = eh.Holdout(eh.Postgres(table.url, table="study.kept"), prior=reference, schema=SCHEMA)

@@ -129,7 +129,9 @@ def http_error_of(error: Exception) -> tuple[int, str, str, dict[str, Any], dict
         said = "This study is temporarily unavailable. Recorded answers are safe. Contact the custodian or retry later."
         return 503, "unavailable", said, {}, {"Retry-After": "5"}
     if isinstance(error, DataError):  # whatever it is, so that no failure says more than another
-        said = "The private rows cannot be read now. No unrecorded answer was returned. Contact the custodian or retry later."
+        said = (
+            "The private rows cannot be read now. No unrecorded answer was returned. Contact the custodian or retry later."
+        )
         return 503, "unavailable", said, {}, {"Retry-After": "5"}
     return 500, "unforeseen", "Internal error. No unrecorded answer was returned.", {}, {}
 

@@ -152,6 +152,10 @@ class Dialect:
         """year, month, day, hour or weekday (Monday is 0) of microseconds since 1970, as a double."""
         raise NotImplementedError
 
+    def stored_part(self, part: str, column: str, found: str, canonical: str) -> str | None:
+        """The same of a stored column, where its type gives a shorter way; None where it gives none."""
+        return None
+
     # texts -----------------------------------------------------------------------------------------------------------
 
     def left(self, x: str, count: int) -> str:

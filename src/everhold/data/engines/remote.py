@@ -315,6 +315,7 @@ class RemoteEngine:
             floats=self._floats,
             unit=self._unit,
             place=self._place,
+            types=rows.types,
             tally=rows.tally,
         )
 

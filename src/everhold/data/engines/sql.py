@@ -39,6 +39,7 @@ class Select:
         floats: columns stored as floating-point numbers; comparing them with a constant needs no canonical value.
         unit: SQL of the name of a row's unit, if rows belong together.
         place: SQL of a row's number.
+        types: the engine's types of the columns, where they give a shorter way to the same result.
         tally: SQL of whole numbers of each row that are summed in the same scan, after the questions.
     """
 
@@ -51,6 +52,7 @@ class Select:
         floats: frozenset[str] = frozenset(),
         unit: str | None = None,
         place: str = "0",
+        types: Mapping[str, str] | None = None,
         tally: Sequence[str] = (),
     ) -> None:
         self._d = dialect
@@ -60,6 +62,7 @@ class Select:
         self._relation = relation
         self._unit = unit
         self._tally = tally
+        self._types = types or {}
         self._inner: dict[str, tuple[str, int]] = {}  # SQL of an inner column: its name and depth
         self._depths: dict[str, int] = {}
         self._used: dict[tuple[str, str], tuple[str, str]] = {}  # columns in use: their SQL and short names
@@ -310,6 +313,10 @@ class Select:
         if node.name == "length":
             word = _constant(first)
             return d.length(self.text(first)) if word is None else number(len(word))
+        if isinstance(first, Column) and first.name in self._types:
+            column, found = d.identifier(first.name), self._types[first.name]
+            if first.kind == "date" and (sql := d.stored_part(node.name, column, found, self._columns[first.name])):
+                return self._named("part", sql)
         args = [self.number(arg) for arg in node.args]
         if first.kind == "date":
             return d.date_part(node.name, args[0], self._twice)

@@ -134,6 +134,15 @@ class PostgresDialect(Dialect):
             return f"(((({day} + 3) % 7) + 7) % 7)::float8"
         return f"date_part('{part}', DATE '1970-01-01' + {day})"
 
+    def stored_part(self, part: str, column: str, found: str, canonical: str) -> str | None:
+        """From the timestamp itself, in the years in which every microsecond is a double."""
+        if found not in ("timestamp", "timestamptz"):
+            return None
+        moment = column if found == "timestamp" else f"({column} AT TIME ZONE 'UTC')"
+        quick = f"date_part('isodow', {moment}) - 1" if part == "weekday" else f"date_part('{part}', {moment})"
+        inside = f"{moment} BETWEEN TIMESTAMP '1690-01-01' AND TIMESTAMP '2250-01-01'"
+        return f"(CASE WHEN {inside} THEN {quick} ELSE {self.date_part(part, canonical, lambda sql: sql)} END)"
+
     # texts: none of PostgreSQL's holds NUL ---------------------------------------------------------------------------
 
     def compare_word(self, x: str, op: str, word: str) -> str:
