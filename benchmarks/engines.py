@@ -138,7 +138,7 @@ def _compared(rows: int, stack: ExitStack) -> Iterator[Line]:
             server, url, bare[name] = start(stack, file)
             samples[name] = Sample(at_url(url), schema=SCHEMA)
             clocks[name] = _clock(server)
-    turns, short = (5, 4) if rows <= 1_000_000 else (3, 1)
+    turns, short = (5, 2) if rows <= 1_000_000 else (3, 1)
     asked = {name: expression(text, SCHEMA.kinds) for name, text in QUESTIONS.items()} | {"a mean": _mean()}
     for name, question in asked.items():
         exact = {engine: sample.sums_of([question])[0] for engine, sample in samples.items()}
