@@ -23,7 +23,7 @@ def main(folder: Path, ansi: str) -> None:
     settings = {
         "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "Asia/Kolkata",
         "spark.sql.ansi.enabled": ansi, "spark.sql.caseSensitive": "true", "spark.sql.codegen.wholeStage": "false",
-        "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.local.dir": str(folder),
+        "spark.sql.analyzer.maxIterations": "1000", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }  # fmt: skip
     builder = SparkSession.builder.master("local[2]")

@@ -59,7 +59,7 @@ def reference():
 
 
 def test_random_questions_agree_on_every_row(spark, folder, random_rows):
-    check_random(opened(spark, folder / "random.parquet"), random_rows, seeds=range(2))
+    check_random(opened(spark, folder / "random.parquet"), random_rows, seeds=range(2), count=100)
 
 
 def test_traps_agree_on_every_row(spark, folder, trap_rows):
@@ -116,6 +116,24 @@ def test_a_collation_of_the_column_does_not_count(spark, folder, trap_rows):
             for text in ("s = 'a'", "s < 'B'", "s IN ('a', 'zz')", "s LIKE '%a'", "lower(s) = 'a'", "length(s) = 1")
         ]
         assert not differing(engine, memory, asked)
+
+
+def test_a_session_with_usual_settings_refuses_what_it_cannot_analyse(spark, folder, trap_rows):
+    """Spark gives up after so many steps; that depends on the question alone, and is said before anything is charged."""
+    from pyspark.sql.connect.session import SparkSession
+
+    session = SparkSession(connection=spark.url)
+    rows = open_table(eh.Spark(str(folder / "traps.parquet"), session=session), what="rows", private=True)
+    engine, memory = RemoteEngine(rows, traps.KINDS), MemoryEngine(traps.table(trap_rows))
+    refused = 0
+    for question in traps.questions()[-1 - 5 * len(traps.MEANS) - 6 : -5 * len(traps.MEANS)]:
+        try:
+            assert engine.sums([question]) == memory.sums([question])
+        except eh.QuestionError as error:
+            assert "nested too deeply for Spark" in str(error)
+            refused += 1
+    assert 1 <= refused <= 3
+    session.client.close()
 
 
 # each spelling matters ------------------------------------------------------------------------------------------------

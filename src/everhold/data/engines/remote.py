@@ -19,7 +19,7 @@ import numpy as np
 from everhold.data.engines.sql import Select
 from everhold.data.table import Table
 from everhold.data.units import by_unit
-from everhold.errors import DataError, did_you_mean
+from everhold.errors import DataError, QuestionError, did_you_mean
 from everhold.queries.expression.columns import EncodedColumn, encode_words
 from everhold.queries.expression.values import LONGEST_TEXT
 
@@ -50,6 +50,7 @@ class RemoteTable(ABC):
         tally: SQL of whole numbers of each row; their sums are the stamp. The first is 1, so that rows are counted.
         what: a name for these rows, for messages.
         private: whether messages must not show anything from the rows.
+        most_depth: how deeply SELECTs may be nested; None: as deeply as wanted.
         size: the number of rows.
     """
 
@@ -57,6 +58,7 @@ class RemoteTable(ABC):
     relation: str
     types: dict[str, str]
     tally: tuple[str, ...] = ("1",)
+    most_depth: int | None = None
     size: int
 
     def __init__(self, what: str, private: bool) -> None:
@@ -207,6 +209,12 @@ class RemoteEngine:
             for start in range(0, len(questions), _AT_ONCE)
             for piece in self._pieces(list(questions[start : start + _AT_ONCE]))
         ]
+        deepest = max(select.depth for _, select, _ in pieces)
+        if self._rows.most_depth is not None and deepest > self._rows.most_depth:
+            raise QuestionError(
+                f"this question is nested too deeply for {self._dialect.name} with its present settings. Expected a "
+                "shallower one. Nothing was charged."
+            )
         found = self._rows.fetch([sql for _, _, sql in pieces])
         result: list[Sums] = []
         for (some, select, _), rows in zip(pieces, found, strict=True):

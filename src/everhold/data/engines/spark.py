@@ -26,6 +26,7 @@ __all__ = ["SparkTable"]
 
 _FILE = "everhold_file"
 _RETRIES = 4  # of a request to a server that does not answer, within a second or so
+_ITERATIONS = "spark.sql.analyzer.maxIterations"
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark writes the message of an error to these, with the value of the row."""
 
@@ -109,6 +110,7 @@ class SparkTable(RemoteTable):
         if self._session is None:
             self._session = _connected(self._described.remote or "")
         session, described = self._session, self._described
+        self.most_depth = int(session.conf.get(_ITERATIONS, "100")) - 15  # some are for what stands around them
         if described.paths:
             frame = session.read.parquet(*described.paths)
         else:
@@ -195,6 +197,7 @@ def _connected(url: str) -> Any:
         raise MissingExtra("a table of Spark's", "spark") from None
     session = SparkSession(connection=url)
     session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES, backoff_multiplier=2.0, jitter=0)])
+    session.conf.set(_ITERATIONS, "1000")  # a question may nest some two hundred SELECTs
     return session
 
 

@@ -119,6 +119,11 @@ class Select:
         """How many columns the widest inner SELECT has so far."""
         return len(self._used) + len(self._inner)
 
+    @property
+    def depth(self) -> int:
+        """How many SELECTs stand within each other so far."""
+        return 1 + max(self._depths.values(), default=0)
+
     def _sums(self, question: TextQuestion) -> Iterator[str]:
         if question.yes_no:
             yield self._d.count_where(self.certain(question.tree, True))
