@@ -20,7 +20,8 @@ PIN  = $(UV) pip compile --no-config --quiet --no-annotate --only-binary :all: -
 EVERYWHERE := --universal --fork-strategy fewest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-oldest test-postgres test-spark coverage check dist bench bench-paper fuzz torture pins oldest lock clean
+.PHONY: help demo serve test test-quick test-oldest test-postgres test-spark coverage check dist bench bench-paper fuzz \
+	torture pins oldest lock clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +60,9 @@ else
 	@$(BIN)/python -m pytest -n $(JOBS)
 endif
 
+test-quick: $(READY)  ## all but the slow and the browser tests
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not browser"
+
 $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 	@echo "Setting up $(OLDEST) (once; a minute or two)"
 	@$(ALONE) $(OLDEST_PYTHON) -m venv --clear $(OLDEST)
@@ -85,7 +89,7 @@ $(SPARK)/.ready: $(READY) constraints-spark.txt
 test-spark: $(SPARK)/.ready  ## the tests of Spark, with a server of their own (Debian: apt-get install openjdk-17-jre-headless)
 	@EVERHOLD_REQUIRE=spark $(SPARK)/bin/python -m pytest -m spark tests/remote
 
-coverage: $(READY)  ## which lines and branches no test runs; all but the slow tests; out/coverage/ has the pages
+coverage: $(READY)  ## lines and branches that the quick tests run; fails below fail_under; out/coverage/ has the pages
 	@mkdir -p out
 	@COVERAGE_FILE=out/.coverage $(BIN)/python -m pytest -n $(JOBS) -m "not slow and not browser" \
 		--cov --cov-report=term --cov-report=html
@@ -114,7 +118,7 @@ bench-paper: $(READY)  ## everhold against the baselines: half an hour, resumabl
 fuzz: $(READY)  ## compare all engines on random tables and questions for an hour; MINUTES=5 for less, SEED=7 to repeat
 	@$(BIN)/python -m tests.fuzz.engines --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
 
-torture: $(READY)  ## kill and starve the durable ledger for a quarter of an hour (needs strace for faults)
+torture: $(READY)  ## kill and starve every act on a durable ledger for a quarter of an hour (needs strace for faults)
 	@$(BIN)/python -m tests.faults.torture
 
 $(UV):

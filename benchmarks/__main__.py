@@ -21,6 +21,7 @@ NAMES = (
     "tolerance",
     "searches",
     "boards",
+    "gate",
     "analyst",
     "server",
 )

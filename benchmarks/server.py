@@ -140,7 +140,7 @@ def _lines(loads: list[dict[str, Any]], alone: NDArray[np.float64], used: float,
     kept = read_study(place).rounds
     recorded = {}
     for one in kept:
-        recorded[(one.request or "").rsplit(":", 1)[-1]] = one.answer
+        recorded[(one.request_id or "").rsplit(":", 1)[-1]] = one.answer
     answers = {number: answer for load in loads for number, answer in load["answers"].items()}
     same = all(
         (a := recorded.get(number)) is not None and [a.value, a.low, a.high, a.round] == answer

@@ -19,6 +19,7 @@ EXTRAS_OF_ROOM = {
     "data": {"postgres", "spark"},
     "learn": {"learn"},
     "mcp.py": {"mcp"},
+    "report": {"plot"},
     "server": {"serve"},
 }
 """The other rooms use the dependencies that everybody has."""

@@ -12,13 +12,15 @@ from benchmarks.paper.run import Row, Task
 from benchmarks.paper.section import Claim, Section, game_row, table
 from everhold.errors import QuestionError
 from everhold.games import MECHANISMS, WORLDS, World, play
+from everhold.games.mechanisms.controls import UNCHARGED
 from everhold.games.worlds.table import real_table
 
 ROWS = 10_000
 WORLD_NAMES = ("dense", "labelled", "linear", "tree", "noise", "table")
 OWN = ("everhold", "everhold, set to 3 errors")  # its default rule, with the two settings that Guess and Check has too
 KNOWN = "noise, labels known"
-LEFT_OUT = {"Ladder"}  # it answers about the best question so far, not about the one that was asked
+LEFT_OUT = {"Ladder", "everhold, asks only", UNCHARGED}
+"""The Ladder answers about the best question so far; these analysts only ask; the control is not valid."""
 
 
 @cache

@@ -10,15 +10,18 @@ from everhold.version import VERSION
 
 if TYPE_CHECKING:
     from everhold.bounds.budget import Budget as Budget
+    from everhold.bounds.gate_plan import GateContract as GateContract, GatePlan as GatePlan, plan_gate as plan_gate
     from everhold.bounds.plan import Plan as Plan, plan as plan
     from everhold.client.aio import (
         AsyncContest as AsyncContest,
+        AsyncGate as AsyncGate,
         AsyncServer as AsyncServer,
         AsyncStudy as AsyncStudy,
         connect_async as connect_async,
     )
     from everhold.client.sync import (
         RemoteContest as RemoteContest,
+        RemoteGate as RemoteGate,
         RemoteScorer as RemoteScorer,
         RemoteStudy as RemoteStudy,
         Server as Server,
@@ -33,7 +36,9 @@ if TYPE_CHECKING:
         AccessDenied as AccessDenied,
         DataError as DataError,
         EverholdError as EverholdError,
+        GateUsedUp as GateUsedUp,
         HoldoutClosed as HoldoutClosed,
+        InvalidOutcomes as InvalidOutcomes,
         LedgerBusy as LedgerBusy,
         LedgerError as LedgerError,
         MissingExtra as MissingExtra,
@@ -44,11 +49,15 @@ if TYPE_CHECKING:
         ReferenceWarning as ReferenceWarning,
         ReplayError as ReplayError,
         RequestConflict as RequestConflict,
+        RowsInUse as RowsInUse,
+        RowsInUseWarning as RowsInUseWarning,
         SchemaWarning as SchemaWarning,
         SearchWarning as SearchWarning,
         ServerError as ServerError,
         SettingError as SettingError,
     )
+    from everhold.gate.gate import Gate as Gate
+    from everhold.gate.results import CheckResult as CheckResult, GateStatus as GateStatus, TotalGain as TotalGain
     from everhold.learn.entries import Entry as Entry, Winner as Winner
     from everhold.learn.score import ModelComparison as ModelComparison, Score as Score, Verdict as Verdict
     from everhold.learn.scorer import Scorer as Scorer, SearchStopped as SearchStopped
@@ -57,6 +66,7 @@ if TYPE_CHECKING:
     from everhold.ledger.journal import Journal as Journal
     from everhold.ledger.logged_act import LoggedAct as LoggedAct
     from everhold.ledger.reader import LoggedQuestion as LoggedQuestion
+    from everhold.ledger.registry import KnownStudy as KnownStudy, Registry as Registry
     from everhold.ledger.rounds import Round as Round
     from everhold.mechanism.aqa_ogd import AqaOgd as AqaOgd
     from everhold.mechanism.rules import (
@@ -76,6 +86,7 @@ if TYPE_CHECKING:
     from everhold.queries.answer import Answer as Answer, Preview as Preview
     from everhold.queries.disclosed import Choice as Choice, Decision as Decision, Judgement as Judgement
     from everhold.queries.interval import Interval as Interval
+    from everhold.queries.price import PricedInterval as PricedInterval, ScorePrice as ScorePrice, price as price
     from everhold.queries.query import Values as Values
     from everhold.queries.request import Request as Request
     from everhold.session.holdout import Holdout as Holdout
@@ -92,11 +103,12 @@ if TYPE_CHECKING:
 
 __version__ = VERSION
 
-_PLACES = {
+_NAMES_IN = {
     "bounds.budget": ("Budget",),
+    "bounds.gate_plan": ("GateContract", "GatePlan", "plan_gate"),
     "bounds.plan": ("Plan", "plan"),
-    "client.aio": ("AsyncContest", "AsyncServer", "AsyncStudy", "connect_async"),
-    "client.sync": ("RemoteContest", "RemoteScorer", "RemoteStudy", "Server", "connect"),
+    "client.aio": ("AsyncContest", "AsyncGate", "AsyncServer", "AsyncStudy", "connect_async"),
+    "client.sync": ("RemoteContest", "RemoteGate", "RemoteScorer", "RemoteStudy", "Server", "connect"),
     "contest.board": ("Board", "Place", "Rules", "Submission"),
     "contest.contest": ("Contest",),
     "data.examine": ("ColumnReport", "Examination", "examine"),
@@ -106,7 +118,9 @@ _PLACES = {
         "AccessDenied",
         "DataError",
         "EverholdError",
+        "GateUsedUp",
         "HoldoutClosed",
+        "InvalidOutcomes",
         "LedgerBusy",
         "LedgerError",
         "MissingExtra",
@@ -117,11 +131,15 @@ _PLACES = {
         "ReferenceWarning",
         "ReplayError",
         "RequestConflict",
+        "RowsInUse",
+        "RowsInUseWarning",
         "SchemaWarning",
         "SearchWarning",
         "ServerError",
         "SettingError",
     ),
+    "gate.gate": ("Gate",),
+    "gate.results": ("CheckResult", "GateStatus", "TotalGain"),
     "learn.entries": ("Entry", "Winner"),
     "learn.score": ("ModelComparison", "Score", "Verdict"),
     "learn.scorer": ("Scorer", "SearchStopped"),
@@ -130,6 +148,7 @@ _PLACES = {
     "ledger.journal": ("Journal",),
     "ledger.logged_act": ("LoggedAct",),
     "ledger.reader": ("LoggedQuestion",),
+    "ledger.registry": ("KnownStudy", "Registry"),
     "ledger.rounds": ("Round",),
     "mechanism.aqa_ogd": ("AqaOgd",),
     "mechanism.rules": ("Corrective", "Entropic", "Gradient", "Rule"),
@@ -144,6 +163,7 @@ _PLACES = {
     "queries.answer": ("Answer", "Preview"),
     "queries.disclosed": ("Choice", "Decision", "Judgement"),
     "queries.interval": ("Interval",),
+    "queries.price": ("PricedInterval", "ScorePrice", "price"),
     "queries.query": ("Values",),
     "queries.request": ("Request",),
     "session.holdout": ("Holdout",),
@@ -154,15 +174,15 @@ _PLACES = {
     "statistics.statistic": ("Statistic",),
     "trial": ("Trial",),
 }
-_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     """A public name, at its first use; every statistic is one."""
     if name == "__all__":
-        return sorted([*_PLACE_OF, *_statistics()])
-    if name in _PLACE_OF:
-        found = getattr(import_module(f"everhold.{_PLACE_OF[name]}"), name)
+        return sorted([*_MODULE_OF, *_statistics()])
+    if name in _MODULE_OF:
+        found = getattr(import_module(f"everhold.{_MODULE_OF[name]}"), name)
     elif name.startswith("_") or name not in (kinds := _statistics()):
         raise AttributeError(f"module 'everhold' has no attribute {name!r}")
     else:
@@ -177,4 +197,4 @@ def _statistics() -> dict[str, Any]:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PLACE_OF, *_statistics()])
+    return sorted([*globals(), *_MODULE_OF, *_statistics()])

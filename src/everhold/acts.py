@@ -8,15 +8,15 @@ same names.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, MISSING, dataclass, fields
-from typing import Annotated, Any, ClassVar, Literal, Protocol, cast, get_type_hints
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, ClassVar, Literal, Protocol, cast
 
 from everhold.errors import QuestionError
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Judgement
 from everhold.statistics import is_statistic, means, statistic
 from everhold.statistics.finding import Result, result_from_dict
-from everhold.statistics.parameters import arguments, parameters
+from everhold.statistics.parameters import Role, arguments, parameters
 
 __all__ = [
     "ACTS",
@@ -25,8 +25,6 @@ __all__ = [
     "Certify",
     "Close",
     "Compare",
-    "Field",
-    "Form",
     "IsBetter",
     "Read",
     "ReadMany",
@@ -35,45 +33,34 @@ __all__ = [
     "as_body",
     "as_sent",
     "do",
-    "fields_of",
+    "questions_of",
     "questions_to_try",
     "result_from",
     "sent_question",
-    "things",
     "to_result",
 ]
 
-Form = Literal["question", "questions", "text", "real", "reals", "round"]
-"""How a parameter is written: a question or a statistic; a list of them; a question that must be text; a number; a list of
-numbers; a round's number."""
 Scope = Literal["ask", "manage"]
 """What a token must allow."""
-Thing = object
+Question = object
 """A question as text, or a statistic."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Role:
-    form: Form
-    about: str
-    least: int = 1
 
 
 _Share = Annotated[
     float | None,
-    _Role(
+    Role(
         "real",
-        "The part of the remaining failure probability that this act spends, above 0 and up to 1. More makes it narrower "
-        "and later ones wider. Default: a half for the first, a third of the rest for the second, and so on.",
+        about="The part of the remaining failure probability that this act spends, above 0 and up to 1. More makes it "
+        "narrower and later ones wider. Default: a half for the first, a third of the rest for the second, and so on.",
     ),
 ]
 _Expect = Annotated[
     float | None,
-    _Role("real", "What you foresee, on the answer's scale, from public facts and earlier answers alone."),
+    Role("real", about="What you foresee, on the answer's scale, from public facts and earlier answers alone."),
 ]
-_Question = Annotated[Thing, _Role("question", "A yes/no question, or a statistic.")]
-_Compared = Annotated[Thing, _Role("question", "A yes/no question or a number, such as bmi, or a statistic.")]
-_Questions = Annotated[Sequence[Thing], _Role("questions", "Yes/no questions and statistics.")]
+_Question = Annotated[Question, Role("question", about="A yes/no question, or a statistic.")]
+_Compared = Annotated[Question, Role("question", about="A yes/no question or a number, such as bmi, or a statistic.")]
+_Questions = Annotated[Sequence[Question], Role("questions", about="Yes/no questions and statistics.")]
 
 
 class AnyAct(Protocol):
@@ -145,7 +132,7 @@ class BestOf:
     _: KW_ONLY
     weights: Annotated[
         Sequence[float] | None,
-        _Role("reals", "How probable it is, by what is publicly known, that each is best. A likely winner costs less."),
+        Role("reals", about="How probable it is, by what is publicly known, that each is best. A likely winner costs less."),
     ] = None
 
 
@@ -162,7 +149,7 @@ class IsBetter:
     first: _Question
     second: _Question
     _: KW_ONLY
-    by: Annotated[float, _Role("real", "The margin by which the first must be larger.")] = 0.0
+    by: Annotated[float, Role("real", about="The margin by which the first must be larger.")] = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +170,9 @@ class Compare:
     first: _Compared
     second: _Compared
     _: KW_ONLY
-    low: Annotated[float | None, _Role("real", "Lower end of the range of two numbers given as text.")] = None
-    high: Annotated[float | None, _Role("real", "Upper end of that range.")] = None
-    given: Annotated[str | None, _Role("text", "Only rows for which this is true, for two texts.")] = None
+    low: Annotated[float | None, Role("real", about="Lower end of the range of two numbers given as text.")] = None
+    high: Annotated[float | None, Role("real", about="Upper end of that range.")] = None
+    given: Annotated[str | None, Role("expression", about="Only rows for which this is true, for two texts.")] = None
     share: _Share = None
 
 
@@ -199,7 +186,7 @@ class Certify:
     when: ClassVar[str] = "Use it to report an answer that you asked earlier, without reading it."
     costs: ClassVar[str] = "It discloses nothing new. It spends a part of the failure probability that is left for claims."
     example: ClassVar[Mapping[str, Any]] = {"round": 1}
-    round: Annotated[int, _Role("round", "The round of the earlier answer, as the log shows it.")]
+    round: Annotated[int, Role("round", about="The round of the earlier answer, as the log shows it.")]
     _: KW_ONLY
     share: _Share = None
 
@@ -216,7 +203,9 @@ class Close:
     example: ClassVar[Mapping[str, Any]] = {
         "questions": ["smoker", {"statistic": "median", "arguments": {"question": "age"}}]
     }
-    questions: Annotated[Sequence[Thing], _Role("questions", "Yes/no questions and statistics; none: only close.", 0)]
+    questions: Annotated[
+        Sequence[Question], Role("questions", about="Yes/no questions and statistics; none: only close.", least=0)
+    ]
 
 
 ACTS: dict[str, type[AnyAct]] = {
@@ -225,53 +214,17 @@ ACTS: dict[str, type[AnyAct]] = {
 """Every act beyond `ask`, by its name."""
 
 
-# parameters -----------------------------------------------------------------------------------------------------------
+# what acts take ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One parameter of an act.
-
-    Attributes:
-        name: as in Python and in JSON.
-        form: how it is written.
-        about: a sentence for people.
-        required: whether it must be given; such parameters are positional in Python.
-        default: where it is not required.
-        least: how many a list must have.
-    """
-
-    name: str
-    form: Form
-    about: str
-    required: bool
-    default: Any
-    least: int = 1
-
-
-def fields_of(kind: type[AnyAct]) -> tuple[Field, ...]:
-    """The parameters of an act, in the order of Python's own signature.
-
-    >>> [(one.name, one.form, one.required) for one in fields_of(ACTS["is_better"])]
-    [('first', 'question', True), ('second', 'question', True), ('by', 'real', False)]
-    """
-    hints = get_type_hints(kind, include_extras=True)
-    found = []
-    for one in fields(kind):  # type: ignore[arg-type]
-        role: _Role = hints[one.name].__metadata__[0]
-        required = one.default is MISSING
-        found.append(Field(one.name, role.form, role.about, required, None if required else one.default, role.least))
-    return tuple(found)
-
-
-def things(act: AnyAct) -> list[Thing]:
+def questions_of(act: AnyAct) -> list[Question]:
     """The questions and statistics that an act is about, in order.
 
-    >>> things(IsBetter("smoker", "age > 80"))
+    >>> questions_of(IsBetter("smoker", "age > 80"))
     ['smoker', 'age > 80']
     """
-    found: list[Thing] = []
-    for one in fields_of(type(act)):
+    found: list[Question] = []
+    for one in parameters(type(act)):
         if one.form == "question":
             found.append(getattr(act, one.name))
         elif one.form == "questions":
@@ -279,7 +232,7 @@ def things(act: AnyAct) -> list[Thing]:
     return found
 
 
-def questions_to_try(act: AnyAct) -> list[Thing]:
+def questions_to_try(act: AnyAct) -> list[Question]:
     """What to try on the public side before an act: its questions, and two texts that are compared as their comparison.
 
     >>> questions_to_try(Compare("bmi", "age"))
@@ -287,12 +240,12 @@ def questions_to_try(act: AnyAct) -> list[Thing]:
     """
     if isinstance(act, Compare) and isinstance(act.first, str) and isinstance(act.second, str):
         return [means.Compare(act.first, act.second, low=act.low, high=act.high, given=act.given)]
-    return things(act)
+    return questions_of(act)
 
 
 def do(act: AnyAct, study: Any, **more: Any) -> Any:
     """Do an act with a `Holdout`, or with a study behind a server."""
-    given = [(one, getattr(act, one.name)) for one in fields_of(type(act))]
+    given = [(one, getattr(act, one.name)) for one in parameters(type(act))]
     positional = [value for one, value in given if one.required]
     options = {one.name: value for one, value in given if not one.required and value != one.default}
     return getattr(study, act.name)(*positional, **options, **more)
@@ -301,21 +254,21 @@ def do(act: AnyAct, study: Any, **more: Any) -> Any:
 # as JSON --------------------------------------------------------------------------------------------------------------
 
 
-def as_sent(thing: Thing, what: str = "a question") -> str | dict[str, Any]:
+def as_sent(question: Question, what: str = "a question") -> str | dict[str, Any]:
     """A question or a statistic as JSON: text, or `{"statistic": "mean", "arguments": {...}}`.
 
     >>> from everhold.statistics.means import Mean
     >>> as_sent(Mean("bmi", given="smoker"))
     {'statistic': 'mean', 'arguments': {'question': 'bmi', 'given': 'smoker'}}
     """
-    if is_statistic(thing):
-        wanted: Any = thing
+    if is_statistic(question):
+        wanted: Any = question
         given = arguments(wanted)
         for one in parameters(type(wanted)):
-            if one.role.form == "expression" and one.name in given:
+            if one.form == "expression" and one.name in given:
                 _require_text(given[one.name], one.name)
         return {"statistic": wanted.name, "arguments": given}
-    return _require_text(thing, what)
+    return _require_text(question, what)
 
 
 def _require_text(question: object, what: str) -> str:
@@ -327,7 +280,7 @@ def _require_text(question: object, what: str) -> str:
     return question
 
 
-def sent_question(given: object) -> Thing:
+def sent_question(given: object) -> Question:
     """A question or a statistic from JSON.
 
     >>> sent_question({"statistic": "mean", "arguments": {"question": "bmi"}})
@@ -351,7 +304,7 @@ def as_body(act: AnyAct) -> dict[str, Any]:
     {'question': 'smoker', 'share': 0.5}
     """
     body: dict[str, Any] = {}
-    for one in fields_of(type(act)):
+    for one in parameters(type(act)):
         value = getattr(act, one.name)
         if one.form == "question":
             value = as_sent(value)
@@ -374,7 +327,7 @@ def act_from(name: str, body: Mapping[str, Any]) -> AnyAct:
     """
     kind: Any = ACTS[name]
     given: dict[str, Any] = {}
-    for one in fields_of(kind):
+    for one in parameters(kind):
         if one.name not in body:
             continue
         value = body[one.name]

@@ -5,11 +5,14 @@ EverholdError
 ├── DataError (ValueError)         the private table cannot be used as it is
 ├── PriorError (ValueError)        the public prior cannot be used, or does not fit the table
 ├── QuestionError (ValueError)     a question cannot be answered as it was asked; nothing was charged
-│   └── HoldoutClosed              the last act was made; what was recorded can still be read
+│   ├── HoldoutClosed              the last act was made; what was recorded can still be read
+│   └── InvalidOutcomes            a file of outcomes cannot be used; nothing was charged
 ├── PrecisionExhausted             a fixed-precision holdout declines; it carries `asked`, `left` and `needed`
+├── GateUsedUp                     a gate cannot certify any further promotion
 ├── LedgerError                    the record of a session cannot be continued here, or would be forked
 │   ├── LedgerBusy                 another process is asking; wait for it
-│   └── RequestConflict            a request id is already used for another question; nothing was charged
+│   ├── RequestConflict            a request id is already used for another question; nothing was charged
+│   └── RowsInUse                  these rows have a study already, whose budget a new study would reset
 ├── ServerError                    a server cannot be reached, or refuses the request
 │   └── AccessDenied               the server does not know the token, or the token does not allow this
 ├── ReplayError                    a transcript does not match the questions, coins or settings of the replay
@@ -19,6 +22,7 @@ SchemaWarning (UserWarning)        a point of a proposed schema that its owner s
 ReferenceWarning (UserWarning)     the reference is much smaller than the private side
 PrivilegeWarning (UserWarning)     a database role may do more than read the private table
 SearchWarning (UserWarning)        scores do not tell the models of a search apart
+RowsInUseWarning (UserWarning)     these rows have another study already, whose disclosures the new one does not count
 
 A message says what is wrong, what was expected and what to do next. It carries public values only, never a private row.
 """
@@ -36,7 +40,9 @@ __all__ = [
     "AccessDenied",
     "DataError",
     "EverholdError",
+    "GateUsedUp",
     "HoldoutClosed",
+    "InvalidOutcomes",
     "LedgerBusy",
     "LedgerError",
     "MissingExtra",
@@ -47,6 +53,8 @@ __all__ = [
     "ReferenceWarning",
     "ReplayError",
     "RequestConflict",
+    "RowsInUse",
+    "RowsInUseWarning",
     "SchemaWarning",
     "SearchWarning",
     "ServerError",
@@ -82,6 +90,14 @@ class HoldoutClosed(QuestionError):
     """The last act was made, and the private rows are not read again. What was recorded can still be read."""
 
 
+class InvalidOutcomes(QuestionError):
+    """Outcomes for a gate cannot be used: the file or its cases are not what was expected. Nothing was charged."""
+
+
+class GateUsedUp(EverholdError):
+    """So much has been disclosed about a gate's cases that no further promotion can be certified with them."""
+
+
 class PrecisionExhausted(EverholdError):
     """A fixed-precision holdout can no longer promise its half-width, and declines to answer.
 
@@ -112,6 +128,10 @@ class LedgerBusy(LedgerError):
 
 class RequestConflict(LedgerError):
     """The request id is already used for another question. Nothing was charged."""
+
+
+class RowsInUse(LedgerError):
+    """These rows have a study already. A second one would start with a full budget, as if nothing had been disclosed."""
 
 
 class ServerError(EverholdError):
@@ -147,6 +167,10 @@ class PrivilegeWarning(UserWarning):
 
 class SearchWarning(UserWarning):
     """Scores that a search is led by do not tell its candidates apart."""
+
+
+class RowsInUseWarning(UserWarning):
+    """These rows have another study already. Where a question follows from its answers, the new intervals are not valid."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

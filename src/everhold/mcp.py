@@ -6,10 +6,10 @@ The study is on this machine (`Holdout`) or behind a server (`RemoteStudy`): bot
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import Parameter, Signature
+from inspect import Parameter as Argument, Signature
 from typing import Annotated, Any, Literal
 
-from everhold.acts import ACTS, AnyAct, Field as ActField, Form, Read, act_from, as_sent, do, fields_of, things
+from everhold.acts import ACTS, AnyAct, Read, act_from, as_sent, do, questions_of
 from everhold.client.sync import RemoteStudy
 from everhold.errors import EverholdError, MissingExtra, QuestionError
 from everhold.queries.disclosed import Choice, Decision, Judgement
@@ -19,7 +19,7 @@ from everhold.session.holdout import Holdout
 from everhold.statistics import STATISTICS, statistic
 from everhold.statistics.finding import Comparison, Finding, Result, Shares
 from everhold.statistics.means import Share
-from everhold.statistics.parameters import parameters
+from everhold.statistics.parameters import Parameter, parameters
 from everhold.statistics.statistic import Statistic
 from everhold.trial import try_both
 from everhold.version import VERSION
@@ -33,7 +33,7 @@ try:
 except ImportError:
     raise MissingExtra("the MCP server", "mcp") from None
 
-__all__ = ["Askable", "tools"]
+__all__ = ["AnyStudy", "tools"]
 
 _ABOUT = """A private table that you may ask any number of questions, each chosen after seeing earlier answers. Every answer
 carries an interval for the population; all intervals are valid at the same time, with the study's confidence, however you
@@ -46,11 +46,11 @@ little. `compare` certifies which of two is larger; `is_better` is cheaper and c
 again returns the recorded answer. Two intervals that do not overlap also show a difference."""
 
 
-Askable = Holdout | RemoteStudy
+AnyStudy = Holdout | RemoteStudy
 """A study that tools can ask: both kinds have the same methods."""
 
 
-def tools(study: Askable, name: str, *, closing: bool = False) -> MCPServer[Any]:
+def tools(study: AnyStudy, name: str, *, closing: bool = False) -> MCPServer[Any]:
     """The server with its tools.
 
     Args:
@@ -117,7 +117,7 @@ def _strict(work: Callable[..., dict[str, Any]], annotations: ToolAnnotations) -
     return tool
 
 
-def _act_tool(study: Askable, kind: type[AnyAct]) -> Callable[..., dict[str, Any]]:
+def _act_tool(study: AnyStudy, kind: type[AnyAct]) -> Callable[..., dict[str, Any]]:
     """The tool of an act, from its own description. `read` takes its question as `ask` does."""
 
     def work(**given: Any) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _act_tool(study: Askable, kind: type[AnyAct]) -> Callable[..., dict[str, Any
         return _guarded(lambda: _returned(Read(question if plain else _statistic(question, what, given), **options), study))
 
     about = f"{(kind.__doc__ or '').strip()}\n\n{kind.when} Costs: {kind.costs}"
-    named = fields_of(kind)
+    named = parameters(kind)
     if kind is Read:
         read.__doc__ = f"{about}\n\n{_arguments_text()}"
         return _described(read, {one.name: _hint(one) for one in named if not one.required})
@@ -137,42 +137,32 @@ def _act_tool(study: Askable, kind: type[AnyAct]) -> Callable[..., dict[str, Any
     return _with_parameters(work, {one.name: _hint(one) for one in named}, {one.name for one in named if one.required})
 
 
-_ITEM = str | dict[str, Any]
-_TYPES: dict[Form, Any] = {
-    "question": _ITEM,
-    "questions": list[_ITEM],
-    "text": str,
-    "real": float,
-    "reals": list[float],
-    "round": int,
-}
-_AS_ITEM = ' A statistic is {"statistic": "mean", "arguments": {"question": "bmi", "given": "smoker"}}.'
+_AS_STATISTIC = ' A statistic is {"statistic": "mean", "arguments": {"question": "bmi", "given": "smoker"}}.'
 _EXPECT = Annotated[
     float | None,
     Field(description="What you foresee for a single yes/no question, from public facts and earlier answers alone."),
 ]
 
 
-def _hint(one: ActField) -> Any:
-    about = one.about + (_AS_ITEM if one.form in ("question", "questions") else "")
-    kind = _TYPES[one.form]
-    return Annotated[kind if one.required else kind | None, Field(description=about)]
+def _hint(one: Parameter) -> Any:
+    about = one.about + (_AS_STATISTIC if one.form in ("question", "questions") else "")
+    return Annotated[one.type if one.required else one.type | None, Field(description=about)]
 
 
-def _returned(wanted: AnyAct, study: Askable) -> dict[str, Any]:
+def _returned(wanted: AnyAct, study: AnyStudy) -> dict[str, Any]:
     """What an act returned, with a sentence for each result."""
     found = do(wanted, study)
     if isinstance(found, list):
-        asked = [as_sent(thing) for thing in things(wanted)]
+        asked = [as_sent(one) for one in questions_of(wanted)]
         return {"results": [{"question": one, **_shown(each)} for one, each in zip(asked, found, strict=True)]}
     if isinstance(found, Choice):
-        return {**found.to_dict(), "best": as_sent(things(wanted)[found.index]), "in_words": str(found)}
+        return {**found.to_dict(), "best": as_sent(questions_of(wanted)[found.index]), "in_words": str(found)}
     if isinstance(found, Decision | Judgement):
         return {**found.to_dict(), "in_words": str(found)}
     return _shown(found)
 
 
-def _standing(study: Askable) -> dict[str, Any]:
+def _standing(study: AnyStudy) -> dict[str, Any]:
     """Where a study stands, here or behind a server."""
     if isinstance(study, Holdout):
         acts, closed = len(study.journal.acts), study.session.recorder.acting_mechanism().closed
@@ -205,9 +195,9 @@ def _with_parameters(
     defaults: dict[str, Any] | None = None,
 ) -> Callable[..., dict[str, Any]]:
     """The same with a signature that a tool's schema is made from. What is left out is not passed on."""
-    known = {name: Parameter.empty if name in required else (defaults or {}).get(name) for name in hints}
+    defaults_of = {name: Argument.empty if name in required else (defaults or {}).get(name) for name in hints}
     signature = Signature(
-        [Parameter(name, Parameter.KEYWORD_ONLY, annotation=hint, default=known[name]) for name, hint in hints.items()],
+        [Argument(name, Argument.KEYWORD_ONLY, annotation=hint, default=defaults_of[name]) for name, hint in hints.items()],
         return_annotation=dict[str, Any],
     )
 
@@ -226,18 +216,18 @@ def _whose(name: str) -> str:
     for kind in STATISTICS.values():
         for one in parameters(kind)[1:]:
             if one.name == name:
-                found.setdefault(one.role.about, []).append(kind.name)
+                found.setdefault(one.about, []).append(kind.name)
     return " ".join(f"{about} ({', '.join(kinds)})" for about, kinds in found.items())
 
 
 def _arguments_text() -> str:
-    lines = ["Args:", "    question: the first thing that the statistic is about:"]
+    lines = ["Args:", "    question: what the statistic is about first:"]
     for kind in STATISTICS.values():
         lead, *others = parameters(kind)
         needs = [one.name for one in others if one.required]
         needed = f" Needs {' and '.join(needs)}." if needs else ""
         about = (kind.__doc__ or "").partition("\n")[0]
-        lines.append(f"        {kind.name}: {about} {lead.role.about}{needed}")
+        lines.append(f"        {kind.name}: {about} {lead.about}{needed}")
     return "\n".join([*lines, "    what: the statistic."])
 
 
@@ -249,7 +239,7 @@ def _statistic(question: str, what: str, given: dict[str, Any]) -> Statistic[Any
     return statistic(what, {lead: question, **given})
 
 
-def _tried(study: Askable, question: str, wanted: Statistic[Any]) -> dict[str, Any]:
+def _tried(study: AnyStudy, question: str, wanted: Statistic[Any]) -> dict[str, Any]:
     """What ask and read would show. A single question also has its preview, with the tolerance."""
     trial = try_both(study, wanted)
     plain = study.try_out(question).to_dict() if wanted == Share(question) else _shown(trial.ask)

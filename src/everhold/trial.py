@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from everhold.queries.act import RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import width_factor
 from everhold.queries.result import JsonResult
+from everhold.queries.round_act import RoundAct
 from everhold.statistics import checked_statistic, is_statistic
 from everhold.statistics.finding import Result, Shares, result_from_dict
 from everhold.statistics.means import Share
@@ -29,9 +29,9 @@ def as_reading(preview: Preview) -> Answer:
     return Answer(preview.sketch, preview.read_low, preview.read_high, False, 0, preview.read_spent, preview.scale, "read")
 
 
-def as_statistic(thing: object) -> Statistic[Any]:
+def as_statistic(question: object) -> Statistic[Any]:
     """A yes/no question as the statistic that it is; a statistic as it is."""
-    return checked_statistic(cast("Statistic[Any]", thing if is_statistic(thing) else Share(cast(str, thing))))
+    return checked_statistic(cast("Statistic[Any]", question if is_statistic(question) else Share(cast(str, question))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,23 +106,23 @@ class Previews:
     """The previews that a trial is made of, each made once."""
 
     def __init__(self) -> None:
-        self.known: dict[str | None, Preview] = {}
+        self.by_name: dict[str | None, Preview] = {}
 
     def missing(self, batch: QuestionBatch) -> QuestionBatch:
         """The questions of a batch that were not tried yet."""
-        return [query for query in batch if query.name not in self.known]
+        return [query for query in batch if query.name not in self.by_name]
 
     def asked(self, batch: QuestionBatch) -> list[Answer]:
         """As answers."""
-        return [as_answer(self.known[query.name]) for query in batch]
+        return [as_answer(self.by_name[query.name]) for query in batch]
 
     def read(self, batch: QuestionBatch) -> list[Answer]:
         """As readings."""
-        return [as_reading(self.known[query.name]) for query in batch]
+        return [as_reading(self.by_name[query.name]) for query in batch]
 
     def trial(self, ask: Result, read: Result) -> Trial:
         """Both, with what they cost."""
-        some = list(self.known.values())
+        some = list(self.by_name.values())
         return Trial(
             ask,
             read,
@@ -132,18 +132,20 @@ class Previews:
         )
 
 
-def try_both(study: Any, thing: object) -> Trial:
+def try_both(study: Any, question: object) -> Trial:
     """A trial on the public side: of a `Holdout`, or of a study behind a server, which does it there."""
     if not hasattr(study, "session"):
-        found: Trial = study.try_both(thing)
+        found: Trial = study.try_both(question)
         return found
     declared: DeclaredColumns = study.declared()
-    wanted, previews = as_statistic(thing), Previews()
+    wanted, previews = as_statistic(question), Previews()
 
     def through(answers: Callable[[QuestionBatch], Sequence[Answer]]) -> Any:
         def tried(batch: QuestionBatch) -> Sequence[Answer]:
             new = previews.missing(batch)
-            previews.known |= {one.name: study.session.try_out(one, read=RoundAct("read", parts=len(batch))) for one in new}
+            previews.by_name |= {
+                one.name: study.session.try_out(one, read=RoundAct("read", parts=len(batch))) for one in new
+            }
             return answers(batch)
 
         return run(wanted.steps(declared), tried)

@@ -390,7 +390,7 @@ def test_rows_that_the_analyst_knows_may_have_any_values(at_top):
                     rates=rates,
                     nats=nats,
                     top=top,
-                    known=counted,
+                    known_rows=counted,
                 )
                 if (low > p * top) if at_top else (high < p * top):
                     missed += math.comb(others, k) * p**k * (1.0 - p) ** (others - k)

@@ -42,7 +42,7 @@ def test_the_log_shows_what_was_asked(path):
     assert [one.question for one in logged] == ['"smoker"', mean.what, table.what, '(40.0 < "age")']
     assert [one.who for one in logged] == ["ann", "bob", "bob", "ann"]
     assert (logged[1].value, logged[1].interval) == (mean.value, mean.interval)
-    assert logged[1].request == "m"
+    assert logged[1].request_id == "m"
     assert [part.answer.as_share() for part in logged[1].parts] == list(mean.parts)
     assert [cell[1] for cell in logged[2].finding.cells] == [cell.value for cell in table.cells]
     assert logged[2].value is None

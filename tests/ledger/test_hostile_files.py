@@ -294,7 +294,8 @@ class TestNames:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{}", '{"key": "zz", "data": null}', '{"key": "00", "data": null}', "[1]", '{"key": 7}']
+    "content",
+    ["", '{"format": 1}', '{"format": 1, "key": "zz", "data": null}', '{"format": 1, "key": "00", "data": null}', "[1]"],
 )
 def test_a_wrong_key_file_is_a_sentence(study, content):
     study.with_name(study.name + ".key").write_text(content)

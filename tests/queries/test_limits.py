@@ -2,7 +2,6 @@
 
 import datetime as dt
 import itertools
-import resource
 import subprocess
 import sys
 
@@ -121,6 +120,8 @@ for text in HOSTILE:
     raise AssertionError(text)
 print("ended")
 """
+
+    resource = pytest.importorskip("resource", reason="Windows has no limits of a process")
 
     def limited():
         resource.setrlimit(resource.RLIMIT_CPU, (600, 600))

@@ -9,9 +9,10 @@ from html import unescape
 import pytest
 
 from everhold import acts
-from everhold.acts import ACTS, as_body, fields_of, things
+from everhold.acts import ACTS, as_body, questions_of
 from everhold.ledger.reader import read_study
 from everhold.server.act_forms import shown_fields
+from everhold.statistics.parameters import parameters
 from tests.server.serving import access_log, make_study, people, site
 from tests.server.test_acts import PLAY
 
@@ -25,7 +26,7 @@ def step_of(page):
 def as_form(act):
     """An act as somebody fills in its form."""
     given = {}
-    for one in fields_of(type(act)):
+    for one in parameters(type(act)):
         value = getattr(act, one.name)
         if one.form in ("question", "questions"):
             some = [value] if one.form == "question" else value
@@ -366,7 +367,7 @@ def test_statistics_by_their_fields(tmp_path):
 def test_what_is_typed_is_never_markup(here, unchanged):
     nasty, pages = """<script>alert(1)</script>"'&""", Pages(here)
     for name, kind in ACTS.items():
-        given = {one.name: nasty for one in fields_of(kind)}
+        given = {one.name: nasty for one in parameters(kind)}
         assert "<script>alert" not in pages.send(name, given).text
         assert "<script>alert" not in pages.http.get(f"{pages.at}/{name}", params=given).text
     told = pages.send("best_of", {"questions": "city = '<script>alert(1)</script>'\nsmoker"})
@@ -380,4 +381,4 @@ def test_the_examples_of_the_table_can_be_previewed(here, unchanged):
         made = acts.act_from(name, kind.example)
         told = pages.send(name, as_form(made))
         assert told.status_code == 200, told.text
-        assert all(str(acts.as_sent(one)) in unescape(told.text) for one in things(made) if isinstance(one, str))
+        assert all(str(acts.as_sent(one)) in unescape(told.text) for one in questions_of(made) if isinstance(one, str))

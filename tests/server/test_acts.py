@@ -13,13 +13,14 @@ from typer.testing import CliRunner
 
 import everhold as eh
 from everhold import acts
-from everhold.acts import ACTS, act_from, as_body, do, fields_of, result_from, things, to_result
+from everhold.acts import ACTS, act_from, as_body, do, questions_of, result_from, to_result
 from everhold.cli.main import COMMANDS, app
 from everhold.client.sync import RemoteStudy
 from everhold.ledger.logged_act import LoggedAct
 from everhold.ledger.reader import read_study
 from everhold.mcp import tools
 from everhold.server.study_writer import StudyWriter
+from everhold.statistics.parameters import parameters
 from tests.server.serving import Clock, Process, access_log, make_study, site, wait_for
 
 NAMES = list(ACTS)
@@ -49,9 +50,9 @@ def known(tmp_path_factory):
 
 
 def test_the_play_has_every_act_and_every_parameter():
-    used = {(one.name, field.name) for one in PLAY for field in fields_of(type(one))
+    used = {(one.name, field.name) for one in PLAY for field in parameters(type(one))
             if field.required or getattr(one, field.name) != field.default}  # fmt: skip
-    assert used == {(name, field.name) for name, kind in ACTS.items() for field in fields_of(kind)}
+    assert used == {(name, field.name) for name, kind in ACTS.items() for field in parameters(kind)}
     assert {type(one).name for one in PLAY} == set(NAMES)
 
 
@@ -62,7 +63,7 @@ def test_its_description_is_complete(name):
     assert kind.__doc__
     assert kind.when.endswith(".")
     assert kind.costs.endswith(".")
-    assert all(one.about.endswith(".") for one in fields_of(kind))
+    assert all(one.about.endswith(".") for one in parameters(kind))
     made = act_from(name, kind.example)
     assert act_from(name, as_body(made)) == made
     assert as_body(made) == dict(kind.example)
@@ -120,7 +121,7 @@ def test_clients(tmp_path, known):
 def as_words(act):
     """An act as somebody types it."""
     words = [act.name.replace("_", "-"), "STUDY"]
-    for one in fields_of(type(act)):
+    for one in parameters(type(act)):
         value = getattr(act, one.name)
         if one.form in ("question", "questions"):
             some = value if one.form == "questions" else [value]
@@ -226,7 +227,7 @@ def test_mcp(tmp_path, known):
             assert {key: each[key] for key in wanted} == wanted
             assert each.get("in_words") or "cells" in each
     assert names["close"].annotations.destructive_hint
-    assert found[5]["best"] == acts.as_sent(things(PLAY[5])[found[5]["index"]])
+    assert found[5]["best"] == acts.as_sent(questions_of(PLAY[5])[found[5]["index"]])
 
 
 # what a server owes ---------------------------------------------------------------------------------------------------
@@ -475,21 +476,21 @@ def test_trials_are_the_same_everywhere(tmp_path):
     with Process(tmp_path, study) as process:
         secret = process.tokens.create("bob", "analyst")[0]
         with eh.connect(process.url, secret) as server:
-            far = {name: server.study("patients").try_both(thing) for name, thing in _things().items()}
+            far = {name: server.study("patients").try_both(thing) for name, thing in _questions_of().items()}
             plain = server.study("patients").try_out("smoker")
             with httpx2.Client(base_url=process.url, headers={"Authorization": f"Bearer {secret}"}) as http:
                 sent = http.post("/v1/studies/patients/try_out", json={"question": "smoker"}).json()
     from everhold.trial import try_both
 
     with eh.Holdout.open(study) as held:
-        assert {name: try_both(held, thing) for name, thing in _things().items()} == far
+        assert {name: try_both(held, thing) for name, thing in _questions_of().items()} == far
         assert held.try_out("smoker") == plain == eh.Preview.from_dict(sent)
         assert held.rounds == 0
         expected = far["table"].read
-        found = held.read(_things()["table"])
+        found = held.read(_questions_of()["table"])
         widths = [(one.high - one.low, two.high - two.low) for one, two in zip(expected.cells, found.cells, strict=True)]
         assert all(abs(one - two) < 0.25 * max(one, two) for one, two in widths)
 
 
-def _things():
+def _questions_of():
     return {"text": "smoker", "mean": eh.Mean("bmi", given="smoker"), "table": eh.Table("city", "smoker")}

@@ -120,7 +120,7 @@ def test_a_token_revoked_in_the_midst_of_a_median_stops(tmp_path):
 
     caller = Caller("ann", permit=permit)
     with pytest.raises(eh.AccessDenied):
-        asyncio.run(desk.find(caller, eh.Median("bmi")))
+        asyncio.run(desk.ask(caller, eh.Median("bmi")))
     assert desk.progress.rounds == len(caller.paid) == sum(asked[:5])
     desk.close()
 
@@ -194,7 +194,7 @@ def test_a_conflict_after_some_parts_says_so(tmp_path):
     desk = study_writer(make_study(tmp_path, unit="age"))
     desk.put(Request("smoker", "a/4")).result(600)
     with pytest.raises(eh.RequestConflict, match="3 parts of this one were answered"):
-        asyncio.run(desk.find(Caller("ann", "ann", "a"), eh.Median("bmi")))
+        asyncio.run(desk.ask(Caller("ann", "ann", "a"), eh.Median("bmi")))
     desk.close()
 
 

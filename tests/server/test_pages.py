@@ -128,6 +128,8 @@ CHANGES = [
     ("/tokens", {"name": "eve", "scope": "custodian"}),
     ("/tokens/abcd/revoke", {}),
     ("/contests/coins/submissions", {}),
+    ("/contests/coins/finish", {"sure": "yes"}),
+    ("/contests/coins/duel", {"first": "ann", "second": "bob"}),
     ("/sign-out", {}),
 ]
 
@@ -295,11 +297,11 @@ def test_history_filters_pages_and_exports(page):
 
 def test_spreadsheets_do_not_run_what_people_asked(page):
     from everhold.ledger.reader import LoggedQuestion, LoggedRound
-    from everhold.server.log import as_csv as log_csv
+    from everhold.server.log import log_to_csv
 
     answer = eh.Answer(0.5, 0.4, 0.6, False, 1, 5.0, "share")
     asked = LoggedQuestion(1, None, (LoggedRound(answer, "=HYPERLINK(1)", "now", "@eve", "-1"),))
-    row = next(csv.DictReader(io.StringIO(log_csv([asked]))))
+    row = next(csv.DictReader(io.StringIO(log_to_csv([asked]))))
     assert (row["question"], row["who"], row["request_id"]) == ("'=HYPERLINK(1)", "'@eve", "'-1")
 
 

@@ -57,6 +57,26 @@ def test_a_used_up_promise_refuses_each(tmp_path):
     assert sum(not one for one in refused) == holdout.rounds
 
 
+def test_a_forecast_of_ones_own_travels_with_its_request(tmp_path):
+    """In a turn with others it gives what it gives alone, and one that is wrong stops nobody else."""
+    with eh.Holdout.open(make_study(tmp_path, "alone")) as alone, eh.Holdout.open(make_study(tmp_path, "many")) as many:
+        expected = [alone.ask("age > 50", expect=0.55), alone.ask("age > 40"), alone.ask("bmi > 30", expect=0.2)]
+        first, second, wrong, odd, third = many.ask_each(
+            [
+                Request("age > 50", expect=0.55),
+                Request("age > 40"),
+                Request("age > 30", expect=7.0),
+                Request("age > 30", expect="half"),
+                Request("bmi > 30", expect=0.2),
+            ]
+        )
+        assert [first, second, third] == expected
+        assert first.value == 0.55
+        assert "expect is 7.0" in str(wrong)
+        assert "expect" in str(odd)
+        assert many.rounds == 3
+
+
 def test_in_the_order_of_arrival_and_durable_when_told(desk):
     futures = [desk.put(Request(f"age > {20 + n}", None, "ann")) for n in range(50)]
     for number, future in enumerate(futures, 1):
@@ -116,7 +136,7 @@ def test_reopened_it_shows_the_same_record(tmp_path):
     place = make_study(tmp_path)
     first = study_writer(place)
     first.put(Request("smoker", "a", "ann")).result(600)
-    asyncio.run(first.find(Caller("bob", "bob", "b"), eh.Mean("bmi", given="smoker")))
+    asyncio.run(first.ask(Caller("bob", "bob", "b"), eh.Mean("bmi", given="smoker")))
     told, standing = list(first.file().rounds), first.progress
     first.close()
     second = study_writer(place)

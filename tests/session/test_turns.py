@@ -143,3 +143,79 @@ def test_a_batch_of_texts_is_one_scan_of_the_private_rows(monkeypatch):
     held = eh.Holdout(PRIVATE, prior=eh.Reference(PUBLIC), seed=1)
     held.ask_many([f"age > {year}" for year in range(20, 60)])
     assert scans == [40]
+
+
+def test_ctrl_c_at_the_end_of_an_act_returns_nothing_that_is_not_recorded(path, monkeypatch):
+    """Before, the same request was answered from memory while its file had only the act's beginning."""
+    with eh.Holdout.open(path, data=PRIVATE) as held:
+        journal = type(held.journal)
+        end, wrote = journal.restore_act_end, []
+
+        def interrupted(self, done):
+            found = end(self, done)
+            wrote.append(found)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(journal, "restore_act_end", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                held.best_of(["smoker", "age > 60"], request_id="one")
+        assert wrote
+        with pytest.raises(eh.LedgerError, match="no further answer is returned"):
+            held.best_of(["smoker", "age > 60"], request_id="one")
+    with eh.Holdout.open(path, data=PRIVATE) as again:
+        assert again.best_of(["smoker", "age > 60"], request_id="one").index == 1
+        assert again.audit().ok
+
+
+def test_a_certificate_is_refused_by_what_others_have_disclosed_meanwhile(held, monkeypatch):
+    """Somebody else's readings come between the request and its turn: nothing breaks."""
+    asked = held.ask("age > 40")
+    perform = type(held.session.recorder).perform
+
+    def after_others(self, *given):
+        with monkeypatch.context() as patch:
+            patch.setattr(type(self), "perform", perform)
+            for age in range(50, 60):
+                held.read(f"age > {age}")
+        return perform(self, *given)
+
+    monkeypatch.setattr(type(held.session.recorder), "perform", after_others)
+    with pytest.raises(eh.QuestionError, match="would not be narrower"):
+        held.certify(asked)
+    assert held.usable
+    assert held.audit().ok
+
+
+@pytest.mark.parametrize("act", ["best_of", "is_better", "compare", "close"])
+def test_other_acts_wait_for_a_batch_of_readings(held, monkeypatch, act):
+    """Another thread's readings are under way while an act tries its statistics on the public side."""
+    from threading import Event, Thread
+
+    things = [eh.Mean("bmi", given="smoker"), eh.Mean("bmi", given="NOT smoker")]
+    acts = {
+        "best_of": lambda: held.best_of(things),
+        "is_better": lambda: held.is_better(*things),
+        "compare": lambda: held.compare(*things),
+        "close": lambda: held.close(things),
+    }
+    recorder, middle, results = type(held.session.recorder), Event(), []
+    finish = recorder._finish_round
+
+    def slowly(self, decided):
+        found = finish(self, decided)
+        if not middle.is_set():
+            other = Thread(target=lambda: results.append(acts[act]()))
+            other.start()
+            middle.set()
+            other.join(0.2)  # it waits for its turn; without turns it has failed by now
+            assert other.is_alive(), "an act did not wait for the readings"
+            threads.append(other)
+        return found
+
+    threads = []
+    monkeypatch.setattr(recorder, "_finish_round", slowly)
+    assert len(held.read_many(["age > 40", "age > 50", "age > 60"])) == 3
+    threads[0].join()
+    assert len(results) == 1
+    assert held.audit().ok

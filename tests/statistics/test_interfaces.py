@@ -75,8 +75,8 @@ def test_its_description_is_complete(name):
     assert kind.__name__ in eh.__all__
     assert arguments(example(name)) | dict(kind.example) == arguments(example(name))
     for one in parameters(kind):
-        assert one.role.about.endswith("."), one.name
-        assert one.role.label
+        assert one.about.endswith("."), one.name
+        assert one.label
 
 
 def test_python_findings(study, known):

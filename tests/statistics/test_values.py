@@ -71,7 +71,7 @@ def test_awaited_answers_give_the_same(value):
 def test_parts_have_request_ids_of_their_own():
     held = study()
     held.ask(eh.Difference("bmi", "smoker", "age > 60", low=10, high=60), request_id="monday")
-    assert [held.journal.asked_by(number).request for number in (1, 2)] == ["monday/1", "monday/2"]
+    assert [held.journal.asked_by(number).request_id for number in (1, 2)] == ["monday/1", "monday/2"]
     with pytest.raises(eh.QuestionError, match="takes no other name"):
         held.ask(eh.Mean("bmi"), name="mine")
 

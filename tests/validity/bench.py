@@ -7,26 +7,33 @@ vote of earlier ones, so that its population share is exactly one half.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from everhold.acts import BestOf, Certify, Close, IsBetter, Read, ReadMany
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.bounds.code import Code
+from everhold.games.seats import Move, as_move
 from everhold.ledger.act_prices import price_act
 from everhold.ledger.rounds import ActStart
 from everhold.mechanism.estimator import Draws, PoolEstimator
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.rules import Corrective
-from everhold.queries.act import ASK, RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.grid import VALUE_ONE, Sums
 from everhold.queries.protocol import SketchValue
+from everhold.queries.round_act import ASK, RoundAct
+from everhold.session.acts import checked_delta_share
 
 DRAWS = 4000.0
+HALF = Fraction(1, 2)
 
 
 class Unlearning(Everhold):
@@ -118,6 +125,51 @@ class Bench:
         self.held.pay(budget)
         self.missed |= not ends[0] <= truth <= ends[1]
         return ends
+
+    # programs ------------------------------------------------------------------------------------------------------
+
+    def play(self, program: Callable[[Any], Generator[Any, Any, None]]) -> None:
+        """An analyst of `everhold.games`, on labels that are fair coins: every share it asks about is one half."""
+        rows = {"i": np.arange(self.n), "y": np.where(self.coins(1)[:, 0], 1, -1)}
+        view = SimpleNamespace(
+            world=SimpleNamespace(atoms=self.n),
+            rng=self.rng,
+            rows=self.n,
+            try_out=lambda _: SimpleNamespace(tolerance=self.tolerance),
+        )
+        running, asked, result = program(view), {}, None
+        with suppress(StopIteration):
+            while True:
+                move = as_move(running.send(result))
+                bits = [np.asarray(question(rows)) for question in move.questions]
+                result = self._act(move, bits, asked)
+
+    def _act(self, move: Move, bits: list[np.ndarray], asked: dict[int, Any]) -> Any:
+        act = move.act
+        if act is None:
+            forecast = HALF if move.asked[0].expect is None else Fraction(move.asked[0].expect)
+            proposal, outcome, answer = self.round(Sums.yes_no(int(bits[0].sum()), self.n), ASK, forecast)
+            asked[answer.round] = proposal, outcome
+            return self.judge(answer, 0.5)
+        if isinstance(act, Read):
+            return self.read(bits[0], share=checked_delta_share(act.share))
+        if isinstance(act, ReadMany):
+            share = checked_delta_share(act.share)
+            return [self.read(one, parts=len(bits), part=part, share=share) for part, one in enumerate(bits, 1)]
+        if isinstance(act, BestOf):
+            return SimpleNamespace(index=self.best_of(np.stack(bits, axis=1)))
+        if isinstance(act, IsBetter):
+            return self.is_better(*bits)
+        if isinstance(act, Certify):
+            return self.certify(*asked[act.round])
+        assert isinstance(act, Close)
+        return [self.last(one) for one in bits]
+
+    @property
+    def tolerance(self) -> float:
+        """Of an ask that is foreseen as one half, on the scale of shares."""
+        proposal = self.held.propose(SketchValue("share", 0, 1, DRAWS), ASK)
+        return float(Fraction(proposal.tolerance) / 2)
 
     # rows ----------------------------------------------------------------------------------------------------------
 

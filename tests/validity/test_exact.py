@@ -24,7 +24,7 @@ from everhold.mechanism.everhold import Everhold, EverholdProposal
 from everhold.mechanism.measures import cells
 from everhold.mechanism.measures.counts import CountCells
 from everhold.mechanism.measures.groups import GroupMeanCells, GroupShareCells
-from everhold.mechanism.measures.measure import PLACE_ONE, MeasureInputs, Precision
+from everhold.mechanism.measures.measure import POSITION_ONE, MeasureInputs, Precision
 from everhold.mechanism.measures.numbers import MeanCells
 from everhold.mechanism.measures.pairs import DifferenceCells, PairedCells
 from everhold.mechanism.measures.quantiles import QuantileCells
@@ -163,7 +163,7 @@ def assert_least_step(measure, outcome, private) -> None:
     else:
         edges, within = measure.within.cells.edges(j), measure.within
         below, above = (
-            Fraction(cells._ladder(radius, step - 1, within.precision.ladder), PLACE_ONE) for radius in within.radii
+            Fraction(cells._ladder(radius, step - 1, within.precision.ladder), POSITION_ONE) for radius in within.radii
         )
         low, high = edges[0] - below, edges[1] + above
     assert private[0] < low or high < private[1], "a smaller step is enough"

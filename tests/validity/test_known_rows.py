@@ -12,11 +12,11 @@ import pytest
 import everhold as eh
 from everhold.bounds.binomial import binomial_interval, paired_interval, tail_refutes
 from everhold.mechanism.measures.counts import count_interval
-from everhold.queries.act import RoundAct
 from everhold.queries.expression import expression
 from everhold.queries.expression.groups import paired_shares, quantile_of
 from everhold.queries.expression.tree import Column
 from everhold.queries.grid import Sums
+from everhold.queries.round_act import RoundAct
 
 ROWS, KNOWN = 240, 20
 OTHERS = ROWS - KNOWN
@@ -48,7 +48,7 @@ def test_shares(mechanism, act):
             outcome = mechanism.decide(proposal, [Sums.yes_no(others + known, ROWS)])
             assert contains(proposal.measure.ends(outcome)[1:], alone)
             count = others + known
-            fooled += not contains(count_interval(count, count, at._replace(known=0)), alone)
+            fooled += not contains(count_interval(count, count, at._replace(known_rows=0)), alone)
     assert fooled > OTHERS
 
 
@@ -56,7 +56,7 @@ def test_paired_shares(mechanism):
     question = paired_shares(*(expression(name, KINDS).tree for name in ("a", "b")))
     proposal = mechanism.propose(question, RoundAct("close"))
     measure, fooled = proposal.measure, 0
-    plain = replace(measure, inputs=measure.inputs._replace(known=0))
+    plain = replace(measure, inputs=measure.inputs._replace(known_rows=0))
     for first, second in np.random.default_rng(1).integers(0, OTHERS // 2, (200, 2)).tolist():
         alone = paired_interval(first, second, OTHERS, measure.rates, measure.inputs.nats)
         for more in ((KNOWN, 0), (0, KNOWN)):
@@ -71,7 +71,7 @@ def test_paired_shares(mechanism):
 def test_quantiles(mechanism, level):
     question = quantile_of(Column("x", "number"), 0.0, 30.0, level, None, 1.0, None)
     measure = mechanism.propose(question, RoundAct("close")).measure
-    plain = replace(measure, inputs=measure.inputs._replace(known=0))
+    plain = replace(measure, inputs=measure.inputs._replace(known_rows=0))
     thresholds, nats = np.array(measure.thresholds), measure.inputs.nats
     rng, fooled = np.random.default_rng(2), 0
     for _ in range(60):

@@ -19,9 +19,9 @@ from scipy.stats import binom
 
 import everhold as eh
 from everhold.bounds.fan import fan_rate
-from everhold.queries.act import ASK
-from everhold.queries.protocol import SketchValue
-from tests.validity.bench import DRAWS, Bench, number_sums, uncharged
+from everhold.games.analysts import act_attackers as attackers
+from everhold.queries.round_act import ASK
+from tests.validity.bench import Bench, number_sums, uncharged
 
 DELTA, FALSE_ALARM = 0.05, 1e-3
 HALF, LITTLE = Fraction(1, 2), Fraction(1, 100)
@@ -38,78 +38,6 @@ def clearly_more(sessions: int) -> int:
 
 
 # adversaries ------------------------------------------------------------------------------------------------------------
-
-
-def votes_of_readings(bench: Bench, readings: int, share: Fraction | None) -> None:
-    """Read fresh coins one after the other, keep the sign of each deviation, and read the vote."""
-    coins = bench.coins(readings)
-    values = [bench.read(coins[:, j], share=share).value for j in range(readings)]
-    bench.last(bench.vote(coins, np.array(values) - 0.5))
-
-
-def votes_of_batches(bench: Bench, batch: int) -> None:
-    """One batch of readings at one price, then the vote: a batch's cells are charged to what comes after it."""
-    coins = bench.coins(batch)
-    values = [bench.read(coins[:, j], parts=batch, place=j + 1).value for j in range(batch)]
-    bench.last(bench.vote(coins, np.array(values) - 0.5))
-
-
-def votes_of_fine_batches(bench: Bench, batches: int, size: int) -> None:
-    """Several batches, whose cells are the finest before the last act; each deviation weighs as much as it is."""
-    coins = bench.coins(batches * size)
-    values = [
-        bench.read(coins[:, j], parts=size, place=j % size + 1, share=Fraction(1, 10)).value for j in range(batches * size)
-    ]
-    bench.last(bench.vote(coins, np.array(values) - 0.5))
-
-
-def rider(bench: Bench, asks: int, inside: float) -> None:
-    """Asks whose tolerance ends at the population's share, or some standard deviations beyond: surprises tell signs."""
-    coins, signs = bench.coins(asks), np.zeros(asks)
-    for j in range(asks):
-        tau = Fraction(bench.held.propose(_forecast(HALF), ASK).tolerance) / 2
-        forecast = HALF - tau + Fraction(inside * 0.5 / sqrt(bench.n))
-        _, outcome = bench.ask(coins[:, j], max(forecast, Fraction(0)))
-        signs[j] = 0.0 if outcome is None and inside else 1.0 if outcome is not None else -1.0
-    bench.last(bench.vote(coins, signs))
-
-
-def _forecast(u: Fraction) -> SketchValue:
-    u = 2 * u - 1
-    return SketchValue("share", u.numerator, u.denominator, DRAWS)
-
-
-def late_claims(bench: Bench, asks: int) -> None:
-    """The rider's bits; the vote is then *asked* with a true forecast, and certified later, as are the first asks."""
-    coins, signs, rounds = bench.coins(asks), np.zeros(asks), []
-    for j in range(asks):
-        tau = Fraction(bench.held.propose(_forecast(HALF), ASK).tolerance) / 2
-        proposal, outcome = bench.ask(coins[:, j], max(HALF - tau, Fraction(0)))
-        signs[j] = 1.0 if outcome is not None else -1.0
-        rounds.append((proposal, outcome))
-    last = bench.ask(bench.vote(coins, signs), HALF)
-    bench.certify(*last)
-    for one in rounds[:3]:
-        bench.certify(*one)
-
-
-def best_of_batches(bench: Bench, batches: int, size: int) -> None:
-    """Batches of fresh coins; told is only which is best. The vote of the winners is read."""
-    winners = []
-    for _ in range(batches):
-        coins = bench.coins(size)
-        winners.append(coins[:, bench.best_of(coins)])
-    bench.last(winners[0] if batches == 1 else bench.vote(np.stack(winners, axis=1), np.ones(batches)))
-
-
-def bits(bench: Bench, pairs: int) -> None:
-    """Whether one coin has more heads than another, many times; the vote of the better ones."""
-    coins = bench.coins(2 * pairs)
-    signs = np.zeros(2 * pairs)
-    for j in range(pairs):
-        yes = bench.is_better(coins[:, 2 * j], coins[:, 2 * j + 1])
-        signs[2 * j : 2 * j + 2] = (1.0, -1.0) if yes else (-1.0, 1.0)
-    bench.last(bench.vote(coins, signs))
 
 
 def verdicts(bench: Bench, judged: int) -> None:
@@ -141,8 +69,8 @@ def mixed(bench: Bench, acts: int) -> None:
             case 0:
                 signs[j] = np.sign(bench.read(now, share=Fraction(1, 20)).value - 0.5)
             case 1:
-                tau = Fraction(bench.held.propose(_forecast(HALF), ASK).tolerance) / 2
-                signs[j] = 1.0 if bench.ask(now, max(HALF - tau, Fraction(0)))[1] is not None else -1.0
+                edge = max(HALF - Fraction(bench.tolerance), Fraction(0))
+                signs[j] = 1.0 if bench.ask(now, edge)[1] is not None else -1.0
             case 2:
                 fresh = bench.coins(20)
                 coins[:, j], signs[j] = fresh[:, bench.best_of(fresh)], 1.0
@@ -150,7 +78,7 @@ def mixed(bench: Bench, acts: int) -> None:
                 signs[j] = 1.0 if bench.is_better(now, ~now) else -1.0
             case 4:
                 three = bench.coins(3)
-                values = [bench.read(three[:, i], parts=3, place=i + 1, share=Fraction(1, 20)).value for i in range(3)]
+                values = [bench.read(three[:, i], parts=3, part=i + 1, share=Fraction(1, 20)).value for i in range(3)]
                 best = int(np.argmax(values))
                 coins[:, j], signs[j] = three[:, best], 1.0 if values[best] > 0.5 else -1.0
     vote = bench.vote(coins, signs)
@@ -161,18 +89,18 @@ def mixed(bench: Bench, acts: int) -> None:
 
 ADVERSARIES: dict[str, tuple[int, int, Callable[[Bench], None]]] = {
     # sessions charged, sessions uncharged, attack
-    "2 fine readings, vote": (400, 0, lambda b: votes_of_readings(b, 2, None)),
-    "150 readings, vote": (100, 30, lambda b: votes_of_readings(b, 150, LITTLE)),
-    "3 batches of 10 readings, vote": (200, 40, lambda b: votes_of_fine_batches(b, 3, 10)),
-    "a batch of 40, vote": (100, 40, lambda b: votes_of_batches(b, 40)),
-    "rider, 100 asks at the edge": (100, 30, lambda b: rider(b, 100, 0.0)),
-    "rider, 400 asks two deviations inside": (40, 20, lambda b: rider(b, 400, 2.0)),
-    "late claims of 100 asks": (100, 30, lambda b: late_claims(b, 100)),
-    "best of 100": (200, 60, lambda b: best_of_batches(b, 1, 100)),
-    "best of 1,000": (60, 20, lambda b: best_of_batches(b, 1, 1000)),
-    "10 batches of 100": (60, 20, lambda b: best_of_batches(b, 10, 100)),
-    "40 batches of 20": (60, 20, lambda b: best_of_batches(b, 40, 20)),
-    "200 bits": (100, 30, lambda b: bits(b, 200)),
+    "2 fine readings, vote": (400, 0, lambda b: b.play(lambda view: attackers.votes_of_readings(view, 2, None))),
+    "150 readings, vote": (100, 30, lambda b: b.play(lambda view: attackers.votes_of_readings(view, 150, 0.01))),
+    "3 batches of 10 readings, vote": (200, 40, lambda b: b.play(lambda view: attackers.votes_of_batches(view, 3, 10, 0.1))),
+    "a batch of 40, vote": (100, 40, lambda b: b.play(lambda view: attackers.votes_of_batches(view, 1, 40, None))),
+    "rider, 100 asks at the edge": (100, 30, lambda b: b.play(lambda view: attackers.rider(view, 100, 0.0))),
+    "rider, 400 asks two deviations inside": (40, 20, lambda b: b.play(lambda view: attackers.rider(view, 400, 2.0))),
+    "late claims of 100 asks": (100, 30, lambda b: b.play(lambda view: attackers.late_claims(view, 100))),
+    "best of 100": (200, 60, lambda b: b.play(lambda view: attackers.best_of_batches(view, 1, 100))),
+    "best of 1,000": (60, 20, lambda b: b.play(lambda view: attackers.best_of_batches(view, 1, 1000))),
+    "10 batches of 100": (60, 20, lambda b: b.play(lambda view: attackers.best_of_batches(view, 10, 100))),
+    "40 batches of 20": (60, 20, lambda b: b.play(lambda view: attackers.best_of_batches(view, 40, 20))),
+    "200 bits": (100, 30, lambda b: b.play(lambda view: attackers.bits(view, 200))),
     "150 verdicts at the edge": (60, 20, lambda b: verdicts(b, 150)),
     "all acts": (100, 40, lambda b: mixed(b, 60)),
 }

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from everhold.errors import PrecisionExhausted, ReplayError, SettingError, require_whole
 from everhold.mechanism.estimator import Draws, prepared_on
-from everhold.queries.act import ASK, RoundAct, require_ask
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.grid import VALUE_ONE
 from everhold.queries.protocol import QUIET, SketchValue
+from everhold.queries.round_act import ASK, RoundAct, require_ask
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,6 +12,7 @@ from typing import Literal
 from everhold.bounds.code import (
     ANSWERED_NATS,
     NOTHING_NATS,
+    CheckOutcome,
     Code,
     Spending,
     automatic_price,
@@ -101,6 +102,16 @@ class Budget:
         if sealed:
             return replace(self, sealed=self.sealed.disclosed(nats)).claimed(share)
         return self.disclosed(nats).claimed(share)
+
+    def promotion_price(self, candidates: int = 1) -> float:
+        """C of the claim that a gate's next promotion makes: at the node after it, with that promotion in P."""
+        after = self.code.checked("promoted", candidates)
+        return min(claim_price(self.failure_probability, after, self.spending.next(), sides=1), _MOST_NATS)
+
+    def checked(self, outcome: CheckOutcome, candidates: int = 1, *, certified: bool = True) -> Budget:
+        """After a gate's check of so many candidates. A certified promotion is a claim; no other outcome is one."""
+        after = replace(self, code=self.code.checked(outcome, candidates))
+        return after.claimed() if certified and outcome == "promoted" else after
 
     def judged(self, verdict: Literal["first", "second", "neither"], share: Fraction | None) -> Budget:
         """After a verdict. Its part of δ is spent, given or not."""

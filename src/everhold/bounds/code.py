@@ -30,6 +30,7 @@ __all__ = [
     "AUTOMATIC",
     "NATS_GRID",
     "NOTHING_NATS",
+    "CheckOutcome",
     "Code",
     "Spending",
     "automatic_price",
@@ -57,6 +58,9 @@ NOTHING_NATS = ln(64.0)
 ANSWERED_NATS = ln(64.0) - ln(63.0)
 """Every other outcome of such an act: q = 63/64, before the code of the outcome itself."""
 
+CheckOutcome = Literal["promoted", "kept", "interrupted"]
+"""How a check of a gate ends."""
+
 _LN2 = ln(2.0)
 _LN4 = _LN2 + _LN2
 _ALLOWANCE = 1e-14  # more than floating point loses in one logarithm, exponential or product, in parts of its size
@@ -70,7 +74,7 @@ _RATE_YES = tuple(-i * _LN2 for i in range(1, _RATES + 1))
 _RATE_NO = tuple(ln(1.0 - 2.0**-i) for i in range(1, _RATES + 1))
 _RATE_TABLE = tuple(zip(_RATE_WEIGHTS, _RATE_YES, _RATE_NO, strict=True))
 _QUIET_TABLE = tuple(zip((*(1.0 / (i * (i + 1)) for i in range(1, _RATES)), 1.0 / _RATES), _RATE_NO, strict=True))
-_DEFAULT_ONE_IN = 2**12  # F without a horizon: a surprise in 4096 asks
+_DEFAULT_ONE_IN = 2**12  # F without a horizon: a surprise in 4096 asks; an interruption in 4096 checks of a gate
 
 _VERDICTS = {"first": _LN4, "second": _LN4, "neither": _LN2}
 
@@ -246,18 +250,24 @@ class Code:
     """Σ of the lengths of surprises' cells, readings, selections, verdicts."""
     bits: tuple[int, int] = (0, 0)
     """Yes/no acts: how many, and how many of them yes. They have a measure of their own."""
+    checks: tuple[int, int, int] = (0, 0, 0)
+    """Checks of a gate: how many, how many promoted a candidate, how many were interrupted. Measures of their own."""
 
     def __post_init__(self) -> None:
         if self.horizon is not None and self.horizon < 1:
             raise SettingError(f"a horizon is at least 1 ask, not {self.horizon}")
-        if not (0 <= self.surprises <= self.last <= self.asks and 0 <= self.bits[1] <= self.bits[0]):
+        checks, promoted, interrupted = self.checks
+        fits = min(promoted, interrupted) >= 0 and promoted + interrupted <= checks
+        if not (fits and 0 <= self.surprises <= self.last <= self.asks and 0 <= self.bits[1] <= self.bits[0]):
             raise SettingError(f"no session has such a record: {self}")
 
     def quiet(self, asks: int = 1) -> Code:
         """The code after one more quiet ask, or several."""
         if asks < 0:
             raise SettingError(f"a number of asks is at least 0, not {asks}")
-        return Code(self.horizon, self.asks + asks, self.surprises, self.last, self.gap_nats, self.other_nats, self.bits)
+        return Code(
+            self.horizon, self.asks + asks, self.surprises, self.last, self.gap_nats, self.other_nats, self.bits, self.checks
+        )
 
     def surprised(self, nats: float) -> Code:
         """The code after one more ask, a surprise whose content (its cell) has length `nats`."""
@@ -279,13 +289,35 @@ class Code:
         """The code after one more yes/no act."""
         return replace(self, bits=(self.bits[0] + 1, self.bits[1] + yes))
 
+    def checked(self, outcome: CheckOutcome, candidates: int = 1) -> Code:
+        """The code after one more check of a gate, which may promote one of so many candidates.
+
+        Whether it is interrupted is a bit that was foreseen with 2^-12; if not, whether it promotes has an unknown rate.
+        Which candidate is promoted was foreseen evenly.
+        """
+        if outcome not in ("promoted", "kept", "interrupted") or candidates < 1:
+            raise SettingError(f"a check of {candidates} candidates cannot end as {outcome!r}")
+        checks, promoted, interrupted = self.checks
+        counted = checks + 1, promoted + (outcome == "promoted"), interrupted + (outcome == "interrupted")
+        nats = ln(float(candidates)) if outcome == "promoted" else 0.0
+        return replace(self, checks=counted, other_nats=self.other_nats + _length(nats))
+
     @property
     def nats(self) -> float:
         """`ln 1/P`, rounded up to `NATS_GRID`. It never falls when something more is disclosed."""
         total = self.other_nats - _ln_unknown_rate(*self.bits)
+        if self.checks[0]:
+            total -= self._ln_checks()
         if self.asks:
             total -= self._ln_when()
         return _rounded_up(total)
+
+    def _ln_checks(self) -> float:
+        """ln P of which checks were interrupted, and which of the others promoted, rounded down."""
+        checks, promoted, interrupted = self.checks
+        ln_yes, ln_no = _constant_rate(_DEFAULT_ONE_IN)
+        rare = interrupted * ln_yes + (checks - interrupted) * ln_no
+        return rare + _ALLOWANCE * rare + _ln_unknown_rate(checks - interrupted, promoted)
 
     def _ln_when(self) -> float:
         """`ln(½F + ¼A + ¼B)`, rounded down: when the surprises came, by a small constant rate, by gaps, by unknown rate."""

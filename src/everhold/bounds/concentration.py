@@ -133,22 +133,22 @@ def kl_interval(low: float, high: float, radius: float) -> tuple[float, float]:
     return kl_lower(low, radius), kl_upper(high, radius)
 
 
-def known_rows_range(low: float, high: float, rows: int, known: int) -> tuple[float, float, int]:
+def known_rows_range(low: float, high: float, rows: int, known_rows: int) -> tuple[float, float, int]:
     """The range of the share among the rows that the analyst does not know, from [low, high] for all rows.
 
-    Of `rows`, `known` may have any values: the share of the others is in [(n·low - m)/(n-m), n·high/(n-m)]. Returns that
-    range and n - m, which then replace [low, high] and n.
+    Of `rows`, `known_rows` may have any values: the share of the others is in [(n·low - m)/(n-m), n·high/(n-m)]. Returns
+    that range and n - m, which then replace [low, high] and n.
 
     >>> known_rows_range(0.5, 0.5, 100, 0)
     (0.5, 0.5, 100)
     """
-    if not 0 <= known < rows:
-        raise SettingError(f"the number of known rows lies between 0 and {rows - 1}, not at {known}")
-    if known == 0:
+    if not 0 <= known_rows < rows:
+        raise SettingError(f"the number of known rows lies between 0 and {rows - 1}, not at {known_rows}")
+    if known_rows == 0:
         return low, high, rows
-    left = rows - known
+    left = rows - known_rows
     slack = 4e-16  # the rounding error of the divisions
-    return max(0.0, (rows * low - known) / left - slack), min(1.0, rows * high / left + slack), left
+    return max(0.0, (rows * low - known_rows) / left - slack), min(1.0, rows * high / left + slack), left
 
 
 def _inside(x: float, p: float, radius: float) -> bool:

@@ -147,12 +147,12 @@ def correlation_by_difference(x_variance: Ends, y_variance: Ends, gap_variance: 
     return max(low, -1.0), min(high, 1.0)
 
 
-Place = tuple[float, float, float]
-"""A mean as a place in its range: estimate, and the ends of its interval."""
+Position = tuple[float, float, float]
+"""A mean as a position in its range: estimate, and the ends of its interval."""
 
 
-def _moments(mean: Place, square: Place, ends: Ends, farthest: float) -> tuple[float, Ends, float, Ends]:
-    """A number's mean and variance, from the places of x and of x²: estimates and intervals."""
+def _moments(mean: Position, square: Position, ends: Ends, farthest: float) -> tuple[float, Ends, float, Ends]:
+    """A number's mean and variance, from the positions of x and of x²: estimates and intervals."""
     m = rescaled((mean[1], mean[2]), *ends)
     low, high = spread(m, rescaled((square[1], square[2]), 0.0, farthest))
     about = ends[0] + (ends[1] - ends[0]) * mean[0]
@@ -160,22 +160,22 @@ def _moments(mean: Place, square: Place, ends: Ends, farthest: float) -> tuple[f
     return about, m, min(max(value, low), high), (low, high)
 
 
-def variance_from(places: Sequence[Place], ranges: Sequence[Ends]) -> Place:
-    """Var x from the places of E x and E x²: estimate and interval, in squares of x's units."""
-    _, _, value, (low, high) = _moments(places[0], places[1], ranges[0], ranges[1][1])
+def variance_from(positions: Sequence[Position], ranges: Sequence[Ends]) -> Position:
+    """Var x from the positions of E x and E x²: estimate and interval, in squares of x's units."""
+    _, _, value, (low, high) = _moments(positions[0], positions[1], ranges[0], ranges[1][1])
     return value, low, high
 
 
-def correlation_from(places: Sequence[Place], ranges: Sequence[Ends], sign: int) -> Place:
-    """The correlation of x and y from the places of E x, E x², E y, E y² and a fifth: estimate and interval.
+def correlation_from(positions: Sequence[Position], ranges: Sequence[Ends], sign: int) -> Position:
+    """The correlation of x and y from the positions of E x, E x², E y, E y² and a fifth: estimate and interval.
 
     The fifth is E xy for sign 0, E(x - y)² for sign 1, where x and y rise together, and E(x + y)² for sign -1.
     """
-    x, x_mean, x_variance, x_ends = _moments(places[0], places[1], ranges[0], ranges[1][1])
-    y, y_mean, y_variance, y_ends = _moments(places[2], places[3], ranges[2], ranges[3][1])
+    x, x_mean, x_variance, x_ends = _moments(positions[0], positions[1], ranges[0], ranges[1][1])
+    y, y_mean, y_variance, y_ends = _moments(positions[2], positions[3], ranges[2], ranges[3][1])
     low, high = ranges[4]
-    about = low + (high - low) * places[4][0]
-    ends = rescaled((places[4][1], places[4][2]), low, high)
+    about = low + (high - low) * positions[4][0]
+    ends = rescaled((positions[4][1], positions[4][2]), low, high)
     root = sqrt(max(x_variance * y_variance, 1e-12))
     if sign == 0:
         cov = covariance(x_mean, y_mean, ends, (0.0, 0.0))

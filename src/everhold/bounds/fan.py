@@ -1,6 +1,6 @@
 """Means of numbers in a known range, as narrow as their spread allows: Fan's bound with a public rate λ.
 
-A value is its place within its public range in whole steps, 0 to `top`, and values outside are cut to the range. Only the
+A value is its position within its public range in whole steps, 0 to `top`, and values outside are cut to the range. Only the
 sums of x and x² are needed, so every end is exact integer arithmetic. Centre, reach and rate are fixed before the private
 rows are used. See `docs/theory/fan.md`.
 
@@ -92,16 +92,16 @@ def fan_interval(
     nats: float,
     top: int = TOP,
     reaches: tuple[int, int] | None = None,
-    known: int = 0,
+    known_rows: int = 0,
 ) -> tuple[Fraction, Fraction]:
     """The interval of a mean, in steps, from `first` = Σx and `squares` = Σx² over `rows` values in {0, …, top}.
 
     Each end fails with probability at most `e^{-nats}`, for independent rows (identical or not: then the average of their
     means) and for rows drawn without replacement. `centre`, `rates` (for the lower and the upper end) and `reaches` (at
     least `centre` and `top - centre`, their defaults) are public and fixed in advance. Within a group, `rows` is the
-    group's number m of rows, and the rates may be a public function of m. Of these rows the analyst may know `known`: the
-    others' sum is then only known to that many whole ranges, and their squares are at most all squares. Exact; no rows give
-    the whole range.
+    group's number m of rows, and the rates may be a public function of m. Of these rows the analyst may know `known_rows`:
+    the others' sum is then only known to that many whole ranges, and their squares are at most all squares. Exact; no rows
+    give the whole range.
 
     >>> low, high = fan_interval(40 * 100, 40 * 100**2, 40, centre=100, rates=(700, 900), nats=6.0, top=200)
     >>> float(low), float(high)  # forty values of exactly 100
@@ -116,11 +116,11 @@ def fan_interval(
     if below < centre or above < top - centre:
         raise SettingError(f"reaches from {centre} are at least {centre} and {top - centre}, not {reaches!r}")
     price = _price(nats)
-    others = rows - known
+    others = rows - known_rows
     if others < 1 or price is None:
         return Fraction(0), Fraction(top)
     spread = squares - 2 * centre * first + rows * centre * centre  # Σ(x - a)²
-    low = Fraction(first - known * top, others) - _radius(spread, others, max(below, 1), rates[0], price)
+    low = Fraction(first - known_rows * top, others) - _radius(spread, others, max(below, 1), rates[0], price)
     high = Fraction(first, others) + _radius(spread, others, max(above, 1), rates[1], price)
     return _clip(low, 0, top), _clip(high, 0, top)
 

@@ -63,7 +63,7 @@ def step_down(refutes: Callable[[int, float], bool], count: int, nats: float) ->
     found = [False] * count
     while not all(found):
         price = nats + ln(float(found.count(False)))
-        more = [done or refutes(place, price) for place, done in enumerate(found)]
+        more = [done or refutes(index, price) for index, done in enumerate(found)]
         if more == found:
             break
         found = more

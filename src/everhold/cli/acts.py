@@ -100,7 +100,7 @@ def _texts(given: Sequence[str] | None, file: Path | None) -> list[str]:
     return [*found, *(lines_of(file) if file is not None else [])]
 
 
-def _thing(text: str, what: What, given: Mapping[str, str | None]) -> Any:
+def _question(text: str, what: What, given: Mapping[str, str | None]) -> Any:
     """A question, or a statistic: by options, or as JSON."""
     if text.lstrip().startswith("{"):
         try:
@@ -147,7 +147,7 @@ def read(
 
         everhold read study.everhold bmi --as mean --given smoker
     """
-    wanted = acts.Read(_thing(question, what, given), share=share, expect=expect)
+    wanted = acts.Read(_question(question, what, given), share=share, expect=expect)
     show(question, where.do(study, wanted), where.as_json, False)
 
 
@@ -173,7 +173,7 @@ def read_many(
         everhold read-many study.everhold smoker '{"statistic": "mean", "arguments": {"question": "bmi"}}'
     """
     texts = _some(_texts(questions, file))
-    wanted = acts.ReadMany([_thing(text, what, given) for text in texts], share=share)
+    wanted = acts.ReadMany([_question(text, what, given) for text in texts], share=share)
     _show_all(texts, where.do(study, wanted), where.as_json)
 
 
@@ -203,7 +203,7 @@ def best_of(
         everhold best-of study.everhold bmi age --as mean --given smoker
     """
     texts = _some(_texts(questions, file))
-    wanted = acts.BestOf([_thing(text, what, given) for text in texts], weights=_numbers(weights))
+    wanted = acts.BestOf([_question(text, what, given) for text in texts], weights=_numbers(weights))
     _show_disclosed(texts, where.do(study, wanted), where.as_json)
 
 
@@ -233,7 +233,7 @@ def is_better(
         everhold is-better study.everhold smoker "age > 80" --by 0.05
     """
     first, second = _two(questions)
-    wanted = acts.IsBetter(_thing(first, what, given), _thing(second, what, given), by=by)
+    wanted = acts.IsBetter(_question(first, what, given), _question(second, what, given), by=by)
     _show_disclosed(questions, where.do(study, wanted), where.as_json)
 
 
@@ -267,19 +267,19 @@ def compare(
     if what is None:
         wanted = _texts_compared(first, second, given, share)
     else:
-        wanted = acts.Compare(_thing(first, what, given), _thing(second, what, given), share=share)
+        wanted = acts.Compare(_question(first, what, given), _question(second, what, given), share=share)
     _show_disclosed(questions, where.do(study, wanted), where.as_json)
 
 
 def _texts_compared(first: str, second: str, given: Mapping[str, str | None], share: float | None) -> acts.Compare:
     """Two texts with a range and a group, which belong to the comparison."""
-    known = {one.name: one for one in parameters(STATISTICS["compare"])}
+    by_name = {one.name: one for one in parameters(STATISTICS["compare"])}
     more = {name: value for name, value in given.items() if value is not None}
     if odd := set(more) - {"low", "high", "given"}:
         raise eh.QuestionError(f"--{sorted(odd)[0]} belongs to a statistic. Expected --as with its name.")
-    read = {name: known[name].read(value) for name, value in more.items()}
+    read = {name: by_name[name].read(value) for name, value in more.items()}
     plain: Any = What.share  # type: ignore[attr-defined]
-    return acts.Compare(_thing(first, plain, {}), _thing(second, plain, {}), share=share, **read)
+    return acts.Compare(_question(first, plain, {}), _question(second, plain, {}), share=share, **read)
 
 
 @_command
@@ -318,7 +318,7 @@ def close(
         everhold close study.everhold smoker "age > 40" --yes
     """
     texts = _texts(questions, file)
-    wanted = acts.Close([_thing(text, what, given) for text in texts])
+    wanted = acts.Close([_question(text, what, given) for text in texts])
     if not yes:
         many = "1 question" if len(texts) == 1 else f"{len(texts):,} questions"
         raise eh.SettingError(

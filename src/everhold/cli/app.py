@@ -15,11 +15,13 @@ from rich.text import Text
 from everhold.errors import (
     DataError,
     EverholdError,
+    GateUsedUp,
     LedgerError,
     MissingExtra,
     PrecisionExhausted,
     PriorError,
     QuestionError,
+    RowsInUseWarning,
     SchemaWarning,
     ServerError,
     SettingError,
@@ -31,6 +33,7 @@ AUDIT_FAILED = 7
 _CODES: tuple[tuple[type[EverholdError], int], ...] = (
     (QuestionError, 3),
     (PrecisionExhausted, 6),
+    (GateUsedUp, 6),
     (LedgerError, 5),
     (DataError, 4),
     (PriorError, 4),
@@ -83,6 +86,7 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("always", SchemaWarning)
+                warnings.simplefilter("always", RowsInUseWarning)
                 warnings.showwarning = _warned
                 return command(*args, **kwargs)
         except EverholdError as error:

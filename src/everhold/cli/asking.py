@@ -74,7 +74,7 @@ def _others() -> dict[str, dict[str, list[str]]]:
     found: dict[str, dict[str, list[str]]] = {}
     for kind in STATISTICS.values():
         for one in parameters(kind)[1:]:
-            found.setdefault(one.name, {}).setdefault(one.role.about, []).append(kind.name)
+            found.setdefault(one.name, {}).setdefault(one.about, []).append(kind.name)
     return found
 
 
@@ -96,9 +96,11 @@ def statistic_of(text: str, what: str, given: Mapping[str, str | None]) -> Stati
     lead, *others = parameters(STATISTICS[what])
     if given.get(lead.name) is not None:
         raise eh.QuestionError(f"--{lead.name} of a {what} is the expression itself, which is there already.")
-    known = {one.name: one for one in others}
-    read = {name: known[name].read(value) if name in known else value for name, value in given.items() if value is not None}
-    second = known.get("second")
+    by_name = {one.name: one for one in others}
+    read = {
+        name: by_name[name].read(value) if name in by_name else value for name, value in given.items() if value is not None
+    }
+    second = by_name.get("second")
     if second is not None and not second.required and "second" not in read and " by " in text:
         text, _, read["second"] = (part.strip() for part in text.partition(" by "))
     return statistic(what, {lead.name: text, **read})
@@ -372,8 +374,8 @@ def _answer_line(holdout: eh.Holdout, line: str) -> None:
         say(str(try_both(holdout, _shell_statistic(inner, more) if inner in STATISTICS and more else rest)))
     elif word == "read" and rest:
         inner, _, more = rest.partition(" ")
-        thing: Any = _shell_statistic(inner, more) if inner in STATISTICS and more else rest
-        show(rest, holdout.read(thing), False, False)
+        question: Any = _shell_statistic(inner, more) if inner in STATISTICS and more else rest
+        show(rest, holdout.read(question), False, False)
     elif word in STATISTICS and rest:
         show(rest, holdout.ask(_shell_statistic(word, rest)), False, False)
     else:
@@ -384,28 +386,28 @@ def _shell_statistic(name: str, text: str) -> Statistic[Any]:
     """`bmi 10 60 | given smoker`: an expression, its range, a group; `bmi ; smoker ; NOT smoker`: two groups."""
     body, *options = (part.strip() for part in text.split(" | "))
     words = [part.strip() for part in body.split(" ; ")]
-    known = {one.name: one for one in parameters(STATISTICS[name])}
+    by_name = {one.name: one for one in parameters(STATISTICS[name])}
     given: dict[str, Any] = {}
     for option in options:
         key, _, value = option.partition(" ")
-        given[key] = known[key].read(value) if key in known else value
-    for one in list(known.values())[:1]:
+        given[key] = by_name[key].read(value) if key in by_name else value
+    for one in list(by_name.values())[:1]:
         if one.name in given:
             raise eh.QuestionError(f"{one.name!r} of a {name} stands before the first |.")
-    words[-1], numbers = _trailing_numbers(words[-1], [one for one in known.values() if one.role.form != "expression"])
+    words[-1], numbers = _trailing_numbers(words[-1], [one for one in by_name.values() if one.form != "expression"])
     if twice := set(given) & set(numbers):
         raise eh.QuestionError(f"{sorted(twice)[0]!r} is given twice.")
     given |= numbers
-    leads = [one.name for one in known.values() if one.positional and one.name not in given]
-    if len(words) == 1 and " by " in body and "second" in known and not known["second"].required:
+    leads = [one.name for one in by_name.values() if one.positional and one.name not in given]
+    if len(words) == 1 and " by " in body and "second" in by_name and not by_name["second"].required:
         words = [part.strip() for part in words[0].split(" by ", 1)]
     if len(words) > len(leads):
         raise eh.QuestionError(f"a {name} has no place for {words[len(leads)]!r}. Write {_usage(STATISTICS[name])}.")
-    read = {key: known[key].read(word) for key, word in zip(leads, words, strict=False)}
+    read = {key: by_name[key].read(word) for key, word in zip(leads, words, strict=False)}
     return statistic(name, {**read, **given})
 
 
-def _trailing_numbers(text: str, places: list[Parameter]) -> tuple[str, dict[str, float]]:
+def _trailing_numbers(text: str, numeric: list[Parameter]) -> tuple[str, dict[str, float]]:
     """`bmi 10 60` is the expression bmi and the numbers 10 and 60: a level first, then the ends of a range."""
     words = text.split()
     numbers: list[float] = []
@@ -415,8 +417,8 @@ def _trailing_numbers(text: str, places: list[Parameter]) -> tuple[str, dict[str
         except ValueError:
             break
         words.pop()
-    names = [one.name for one in places if one.role.form in ("real", "end")]
-    if not numbers or len(numbers) not in (len(names), len([one for one in places if one.role.form == "real"])):
+    names = [one.name for one in numeric if one.form in ("real", "end")]
+    if not numbers or len(numbers) not in (len(names), len([one for one in numeric if one.form == "real"])):
         return text, {}
     return " ".join(words), dict(zip(names, numbers, strict=False))
 

@@ -40,7 +40,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "certificate": ("records", "Audit a study and write its certificate: a page for readers, and JSON for programs."),
     "plot": ("records", "Draw the session: answers with intervals over rounds, surprises, the price."),
     "score": ("contest", "A drop-in evaluator for a program that tunes itself: predictions in, an honest score out."),
-    "plan": ("planning", "Compare what everhold's acts and other mechanisms give for your numbers."),
+    "price": ("price", "What a reported score is worth after many looks at the same rows, next to a single look."),
+    "plan": (
+        "planning",
+        "What everhold's acts and other mechanisms give for your numbers, or what a gate can certify.",
+    ),
     "schema": ("planning", "Propose a schema from public rows alone. Check it, edit it, and create the study with it."),
     "demo": ("planning", "Run the demo: a plain holdout overfits, everhold does not; then a replay without the data."),
     "risk": (
@@ -53,6 +57,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Serve a study to an agent over stdio (Model Context Protocol): tools to ask, try, read, compare …",
     ),
     "contest": ("contest", "Run a contest: public features, hidden labels, a board that does not wear out."),
+    "gate": (
+        "gate",
+        "A gate for programs that improve themselves: is the candidate better than the incumbent? One bit a candidate.",
+    ),
     "token": ("token", "Tokens for analysts, auditors and custodians who ask from elsewhere."),
 }
 """Every command: the module that has it, and its first line of help."""
@@ -92,7 +100,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     epilog="Exit codes: 0 done; 1 an unforeseen error; 2 wrong use of the command; 3 invalid question (not charged); "
-    "4 invalid data, prior or settings; 5 the study cannot be read, written or locked; 6 precision budget exhausted; "
+    "4 invalid data, prior or settings; 5 the study cannot be read, written or locked; 6 a promised precision or a gate is "
+    "used up; "
     "7 an audit failed; 8 too many submissions today; 9 a server cannot be reached, or does not allow it.",
 )
 

@@ -13,9 +13,14 @@ from everhold.cli.app import guarded, say
 __all__ = ["register"]
 
 
+_GATE = ("step", "looks", "changed", "generation", "better", "accuracy", "by")
+_QUESTIONS = ("rounds", "half_width", "density", "surprises", "reference", "reads", "candidates", "generations")
+
+
 @guarded
 def plan(
-    rounds: Annotated[float, typer.Option(help="How many adaptive questions, such as 1e6.")],
+    context: typer.Context,
+    rounds: Annotated[float | None, typer.Option(help="How many adaptive questions, such as 1e6.")] = None,
     rows: Annotated[float | None, typer.Option(help="Private rows; leave out to see how many are needed.")] = None,
     half_width: Annotated[
         float | None, typer.Option(help="Precision, on the share scale; leave out to see what the rows allow.")
@@ -27,15 +32,36 @@ def plan(
     reads: Annotated[int, typer.Option(help="How many questions are to be read, with narrow intervals.")] = 1,
     candidates: Annotated[int, typer.Option(help="How many models or questions the best is chosen of.")] = 1,
     generations: Annotated[int, typer.Option(help="In how many adaptive steps it is chosen.")] = 1,
+    gate: Annotated[bool, typer.Option("--gate", help="Plan a gate: rows are its cases.")] = False,
+    step: Annotated[float | None, typer.Option(help="Gate: how much better a candidate is; 0.03 are 3 points.")] = None,
+    looks: Annotated[int | None, typer.Option(help="Gate: how many candidates are compared with the incumbent.")] = None,
+    changed: Annotated[float | None, typer.Option(help="Gate: the share of the cases that a candidate changes.")] = None,
+    generation: Annotated[int, typer.Option(help="Gate: how many candidates one check compares.")] = 50,
+    better: Annotated[float, typer.Option(help="Gate: the share of the candidates that are better.")] = 0.2,
+    accuracy: Annotated[float, typer.Option(help="Gate: the score of the first incumbent.")] = 0.5,
+    by: Annotated[float, typer.Option(help="Gate: the margin that a promotion must exceed.")] = 0.0,
 ) -> None:
-    """Compare what everhold's acts and other mechanisms give for your numbers.
+    """What everhold's acts and other mechanisms give for your numbers, or what a gate can certify.
 
     Examples:
 
         everhold plan --rows 100000 --half-width 0.05 --rounds 1e6
 
         everhold plan --rows 20000 --rounds 100 --reads 10 --candidates 1000 --generations 5
+
+        everhold plan --gate --rows 2000 --step 0.03 --looks 200
     """
+    _refuse_mixed(context, gate)
+    if gate:
+        if rows is None or step is None or looks is None:
+            raise eh.SettingError("A gate's plan needs --rows (the cases), --step and --looks.")
+        if rows != int(rows):
+            raise eh.SettingError(f"--rows is {rows!r}. Expected a whole number of cases.")
+        more = {"changed": changed, "generation": generation, "better": better, "accuracy": accuracy, "by": by}
+        say(str(eh.plan_gate(rows=int(rows), step=step, looks=looks, confidence=confidence, **more)))  # type: ignore[arg-type]
+        return
+    if rounds is None:
+        raise typer.BadParameter("--rounds is missing. Expected how many adaptive questions, or --gate.")
     found = eh.plan(
         rounds=rounds,
         rows=rows,
@@ -49,6 +75,15 @@ def plan(
         generations=generations,
     )
     say(str(found))
+
+
+def _refuse_mixed(context: typer.Context, gate: bool) -> None:
+    """An option that the plan would ignore is an error."""
+    for name in _QUESTIONS if gate else _GATE:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            other = "belongs to a plan without --gate" if gate else "belongs to a gate's plan: add --gate"
+            raise typer.BadParameter(f"--{name.replace('_', '-')} {other}.")
 
 
 @guarded

@@ -6,27 +6,33 @@ Built once here, sent by the client that waits and by the one that does not.
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar
 from urllib.parse import quote
 
 from everhold import acts
 from everhold.acts import AnyAct, as_body, as_sent, result_from
 from everhold.contest.board import Submission
+from everhold.contest.ranking_preview import RankingPreview
 from everhold.errors import (
     AccessDenied,
     EverholdError,
+    GateUsedUp,
     HoldoutClosed,
+    InvalidOutcomes,
     PrecisionExhausted,
     QuestionError,
     RequestConflict,
     ServerError,
     SettingError,
 )
+from everhold.gate.formats import read_outcomes
+from everhold.gate.results import CheckResult, GateStatus, TotalGain
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import LoggedAct, LoggedQuestion, logged_from_dict
 from everhold.queries.answer import Answer, Preview
@@ -113,7 +119,7 @@ def check(study: str, question: str) -> Call[None]:
 
 # acts -----------------------------------------------------------------------------------------------------------------
 
-Thing = str | Statistic[Any]
+Question = str | Statistic[Any]
 """A question as text, or a statistic."""
 
 
@@ -125,7 +131,7 @@ def act(study: str, wanted: AnyAct, request_id: str | None) -> Call[Any]:
 
 def read(
     study: str,
-    question: Thing,
+    question: Question,
     *,
     share: float | None = None,
     expect: float | None = None,
@@ -136,28 +142,30 @@ def read(
 
 
 def read_many(
-    study: str, questions: Iterable[Thing], *, share: float | None = None, request_id: str | None = None
+    study: str, questions: Iterable[Question], *, share: float | None = None, request_id: str | None = None
 ) -> Call[list[Any]]:
     """As `Holdout.read_many`."""
     return act(study, acts.ReadMany(_listed(questions), share=share), request_id)
 
 
 def best_of(
-    study: str, questions: Iterable[Thing], *, weights: Sequence[float] | None = None, request_id: str | None = None
+    study: str, questions: Iterable[Question], *, weights: Sequence[float] | None = None, request_id: str | None = None
 ) -> Call[Choice]:
     """As `Holdout.best_of`."""
     return act(study, acts.BestOf(_listed(questions), weights=weights), request_id)
 
 
-def is_better(study: str, first: Thing, second: Thing, *, by: float = 0.0, request_id: str | None = None) -> Call[Decision]:
+def is_better(
+    study: str, first: Question, second: Question, *, by: float = 0.0, request_id: str | None = None
+) -> Call[Decision]:
     """As `Holdout.is_better`."""
     return act(study, acts.IsBetter(first, second, by=by), request_id)
 
 
 def compare(
     study: str,
-    first: Thing,
-    second: Thing,
+    first: Question,
+    second: Question,
     *,
     low: float | None = None,
     high: float | None = None,
@@ -176,12 +184,12 @@ def certify(study: str, answer: Answer | int, *, share: float | None = None, req
     return act(study, acts.Certify(number, share=share), request_id)
 
 
-def close(study: str, questions: Iterable[Thing], *, request_id: str | None = None) -> Call[list[Any]]:
+def close(study: str, questions: Iterable[Question], *, request_id: str | None = None) -> Call[list[Any]]:
     """As `Holdout.close` with questions: the last act. Needs a custodian's token."""
     return act(study, acts.Close(_listed(questions, least=0)), request_id)
 
 
-def _listed(questions: Iterable[Thing], *, least: int = 1) -> list[Thing]:
+def _listed(questions: Iterable[Question], *, least: int = 1) -> list[Question]:
     if isinstance(questions, str) or not isinstance(questions, Iterable):
         raise QuestionError("this act takes a list of questions or statistics.")
     if len(found := list(questions)) < least:
@@ -249,6 +257,15 @@ def file(study: str) -> Call[bytes]:
     return Call("GET", _at(study, "/file"), bytes, raw=True)
 
 
+class CheckOptions(TypedDict, total=False):
+    """How a candidate is checked: as for `Gate.check`."""
+
+    name: str | None
+    artifact: bytes | str | Path | None
+    request_id: str | None
+    scorer: str | None
+
+
 # contests -------------------------------------------------------------------------------------------------------------
 
 
@@ -269,7 +286,25 @@ def submit(name: str, predictions: bytes | str | Path) -> Call[Submission]:
     return Call("POST", _at(name, "/submissions", kind="contests"), Submission.from_dict, content=content)
 
 
-def as_csv(rules: dict[str, Any], predictions: Sequence[Any]) -> str:
+def duel(name: str, first: str, second: str, request_id: str | None) -> Call[bool]:
+    """Whether the first entrant is certified better than the second. Sent again under its id, it is not made again."""
+    body = {"first": first, "second": second, "request_id": _identified(request_id)}
+    return Call("POST", _at(name, "/duel", kind="contests"), lambda given: bool(given["better"]), body)
+
+
+def finish(name: str) -> Call[dict[str, Any]]:
+    """End a contest: the final board."""
+    return Call("POST", _at(name, "/finish", kind="contests"), dict)
+
+
+def preview_ranking(name: str, first: str | None, second: str | None) -> Call[RankingPreview]:
+    """What a duel, or without names the last ranking, would do and cost."""
+    what = "/finish" if first is None and second is None else "/duel"
+    parameters = {} if what == "/finish" else {"first": first or "", "second": second or ""}
+    return Call("GET", _at(name, what, kind="contests"), RankingPreview.from_dict, parameters=parameters)
+
+
+def predictions_to_csv(rules: dict[str, Any], predictions: Sequence[Any]) -> str:
     """Predictions in the order of a contest's rows, as its CSV."""
     if len(predictions) != len(rules["ids"]):
         raise QuestionError(
@@ -306,6 +341,8 @@ def failed(status: int, given: Any) -> EverholdError:
         "setting": SettingError,
         "request_conflict": RequestConflict,
         "closed": HoldoutClosed,
+        "used_up": GateUsedUp,
+        "outcomes": InvalidOutcomes,
     }
     return kinds.get(code, ServerError)(message)
 
@@ -316,3 +353,35 @@ class NotScored(ServerError):
     def __init__(self, message: str, submission: dict[str, Any]) -> None:
         super().__init__(message)
         self.submission = submission
+
+
+# gates ----------------------------------------------------------------------------------------------------------------
+
+
+def gate(name: str) -> Call[GateStatus]:
+    """Where a gate stands."""
+    return Call("GET", _at(name, kind="gates"), GateStatus.from_dict)
+
+
+def check_candidate(name: str, candidate: object, options: CheckOptions) -> Call[CheckResult]:
+    """Check a candidate's outcomes: `{case: score}` or a file. Sent again under its id, it gets the recorded verdict."""
+    found = read_outcomes(candidate, scorer=options.get("scorer"), strict=False)
+    artifact = options.get("artifact")
+    content = artifact if isinstance(artifact, bytes) or artifact is None else Path(artifact).read_bytes()
+    body = {
+        "outcomes": {case: list(runs) if len(runs) > 1 else runs[0] for case, runs in found.runs.items()},
+        "name": options.get("name"),
+        "artifact": None if content is None else hashlib.sha256(content).hexdigest(),
+        "request_id": _identified(options.get("request_id")),
+    }
+    return Call("POST", _at(name, "/checks", kind="gates"), CheckResult.from_dict, body)
+
+
+def decide(name: str, request_id: str | None) -> Call[CheckResult]:
+    """Check the candidates that wait."""
+    return Call("POST", _at(name, "/decide", kind="gates"), CheckResult.from_dict, {"request_id": _identified(request_id)})
+
+
+def finish_gate(name: str) -> Call[TotalGain]:
+    """The last act of a gate."""
+    return Call("POST", _at(name, "/finish", kind="gates"), TotalGain.from_dict, {})

@@ -440,7 +440,7 @@ def _encoded(kind: Kind, column: Any, words: list[str]) -> EncodedColumn:
     if kind == "text":
         return encode_words(words, np.where(mask, -1, data.astype(np.int64)))
     if kind == "boolean":
-        known = None if not mask.any() else ~mask
-        return EncodedColumn(kind, np.where(mask, False, data).astype(np.bool_), (), known)
+        present = None if not mask.any() else ~mask
+        return EncodedColumn(kind, np.where(mask, False, data).astype(np.bool_), (), present)
     values = np.where(mask, np.nan, data.astype(np.float64))
     return EncodedColumn(kind, tamed(values) if kind == "number" else values)

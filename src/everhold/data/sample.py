@@ -176,6 +176,12 @@ class Sample:
         mine, theirs = (by_unit(row_hashes(table, names, key), table.units) for table in (self._rows, public))
         return mine[mine % every == 0], theirs[theirs % every == 0]
 
+    def row_digests(self, key: bytes) -> NDArray[np.uint64] | None:
+        """A keyed digest of each row, to recognise a table that was seen before; None where rows are not in memory."""
+        if self._table is None or not len(self._table):
+            return None
+        return row_hashes(self._table, tuple(self._table), key)
+
     def keys(self, names: Sequence[str]) -> set[str]:
         """The columns that identify every row by a whole number, a text or a date."""
         if isinstance(self._engine, DuckDBEngine | RemoteEngine):

@@ -1,25 +1,28 @@
-"""Game 1 of the paper: an analyst asks, a mechanism answers, and the world knows the truth.
+"""Game 1 of the paper: an analyst asks, reads and chooses, a mechanism answers, and the world knows the truth.
 
     game = play("freedman", "everhold", "labelled", rounds=1000, seed=7)
     game.largest_error, game.missed, game.half_width
 
-A game can be replayed (Algorithm 3): the analyst's program runs again with its coins, and the answers are read from the
-transcript of surprises, without the sample.
+A game can be replayed (Algorithm 3): the analyst's program runs again with its coins, and what was disclosed is read from
+the record, without the sample.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.errors import EverholdError, PrecisionExhausted, QuestionError, SettingError, require_whole
+from everhold.acts import Certify
+from everhold.errors import PrecisionExhausted, ReplayError, SettingError, require_whole
 from everhold.games.registry import Register
+from everhold.games.seats import Asked, AskingSeat, HoldoutSeat, Move, RecordSeat, Seat, as_move
 from everhold.games.world import WORLDS, World
-from everhold.ledger.replay import replay
+from everhold.queries.disclosed import Judgement
 from everhold.queries.query import as_query
 from everhold.queries.rng import stream_rng
 from everhold.session.holdout import Holdout
@@ -35,14 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["ANALYSTS", "MECHANISMS", "Analyst", "AnalystView", "Asked", "Game", "GameTerms", "MechanismFactory", "play"]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question with a truth that its analyst knows, if counting it in the world would take too long."""
-
-    question: Any
-    truth: float
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class AnalystView:
     """What an analyst can use: the world, public rows, coins, and free previews of the public side.
@@ -52,7 +47,7 @@ class AnalystView:
         public: the public rows.
         rng: the analyst's coins.
         rows: n, the number of private rows.
-        rounds: how many questions may be asked.
+        rounds: how many questions may be asked, in acts and alone.
         try_out: previews a question on the public side.
     """
 
@@ -64,8 +59,8 @@ class AnalystView:
     try_out: Callable[[Any], Preview]
 
 
-Analyst = Callable[[AnalystView], Generator[Any, "Answer", Any]]
-"""An analyst's program: it yields questions (or `Asked`) and receives the answers."""
+Analyst = Callable[[AnalystView], Generator[Any, Any, Any]]
+"""An analyst's program: it yields questions, `Asked`, or acts about them (`everhold.acts`), and receives the results."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,8 +89,11 @@ class Game:
     Attributes:
         analyst, mechanism, world: the names of the analyst, the mechanism and the world.
         rows: n.
-        answers: the returned answers.
+        answers: the returned answers, of asks, readings and certificates.
         truths: the population's values.
+        reported: the places, among the answers, of the values that the analyst reports: its readings and certificates.
+        wrong_verdicts: how many verdicts named the smaller of two.
+        asked: how many questions the game was about, candidates of choices included.
         refused: the message of the mechanism's refusal; None if it never refused.
         seconds: the time for the answers.
         surprises: how many answers used the private data.
@@ -111,6 +109,9 @@ class Game:
     seconds: float
     surprises: int
     spent: float
+    reported: tuple[int, ...]
+    wrong_verdicts: int
+    asked: int
     _again: Callable[[], list[Answer]] = field(repr=False)
 
     @property
@@ -144,9 +145,14 @@ class Game:
         return float(self.half_widths.max()) if self.answers else 0.5
 
     @property
+    def reported_width(self) -> float:
+        """The half-width of the widest interval that the analyst reports; 0.5 if it reports nothing."""
+        return float(self.half_widths[list(self.reported)].max()) if self.reported else 0.5
+
+    @property
     def missed(self) -> int:
-        """How many intervals missed their truth. A session is valid if none did."""
-        return sum(
+        """How many intervals missed their truth, and how many verdicts are wrong. A session is valid if none did."""
+        return self.wrong_verdicts + sum(
             not answer.low - 1e-12 <= truth <= answer.high + 1e-12
             for answer, truth in zip(self.answers, self.truths, strict=True)
         )
@@ -160,7 +166,7 @@ class Game:
         return int(wide[0]) if len(wide) else self.rounds
 
     def replay(self) -> list[Answer]:
-        """Compute every answer again from the transcript, the coins and the analyst's program, without the sample."""
+        """Compute every answer again from the record, the coins and the analyst's program, without the sample."""
         return self._again()
 
     def __str__(self) -> str:
@@ -189,7 +195,7 @@ def play(
         analyst: a name in `ANALYSTS`, or your own program.
         mechanism: a name in `MECHANISMS`, or a function that makes one.
         world: a name in `WORLDS`, or a world.
-        rounds: the largest number of questions.
+        rounds: the largest number of questions. An act counts as many as it is about.
         seed: the seed of everything: the world, the sample, the reference, the mechanism's and the analyst's coins.
         rows: the number of private rows.
         reference: the number of public rows; None: as many as private ones.
@@ -210,78 +216,96 @@ def play(
     private = place.draw(stream_rng(seed, "game", "sample"), rows)
     prior = place.prior(stream_rng(seed, "game", "reference"), reference or rows)
     made = factory(GameTerms(place, private, prior, rounds, confidence, seed))
-    holdout = made.session if isinstance(made, Holdout) else made
+    session = made.session if isinstance(made, Holdout) else made
     public = prior.pool(stream_rng(seed, "game", "public")).rows
 
     def view(try_out: Callable[[Any], Preview]) -> AnalystView:
         return AnalystView(place, public, stream_rng(seed, "game", "analyst"), rows, rounds, try_out)
 
-    answers: list[Answer] = []
-    truths: list[float] = []
-    refused, spent_time = None, 0.0
-    running = program(view(holdout.try_out))
+    score, refused = _Score(), None
+    seat: Seat = HoldoutSeat(made) if isinstance(made, Holdout) else AskingSeat(lambda one: session.ask(one.question))
     try:
-        asked = next(running)
-        while len(answers) < rounds:
-            question, truth = _unwrapped(asked, place)
-            started = time.perf_counter()
-            answer = holdout.ask(question)
-            spent_time += time.perf_counter() - started
-            answers.append(answer)
-            truths.append(truth)
-            if progress is not None:
-                progress(len(answers))
-            asked = running.send(answer)
-    except StopIteration:
-        pass
+        _run(program(view(session.try_out)), seat, place, rounds, score, progress)
     except PrecisionExhausted as refusal:
         refused = str(refusal)
-    transcript = holdout.transcript
 
     def again() -> list[Answer]:
-        return _replayed(holdout.first_state(), transcript, program, view, len(answers))
+        """Algorithm 3. The analyst's previews use the mechanism of the replay."""
+        first: Mechanism[Any] = session.first_state()
+        record = RecordSeat(first, session.journal.in_order())
+        replayed: Seat = record if isinstance(made, Holdout) else AskingSeat(record.ask)
+        running, found = program(view(lambda question: first.preview(as_query(question)))), _Score()
+        with suppress(PrecisionExhausted):  # where the game was refused
+            _run(running, replayed, place, rounds, found, None, most=len(score.answers))
+        if len(found.answers) != len(score.answers):
+            raise ReplayError(f"{len(found.answers)} answers were replayed of {len(score.answers)}.")
+        return found.answers
 
     return Game(
         analyst if isinstance(analyst, str) else getattr(analyst, "__name__", "analyst"),
         mechanism if isinstance(mechanism, str) else getattr(mechanism, "__name__", "mechanism"),
         place.name,
         rows,
-        answers,
-        np.array(truths),
+        score.answers,
+        np.array(score.truths),
         refused,
-        spent_time,
-        holdout.surprises,
-        holdout.spent,
+        score.seconds,
+        session.surprises,
+        session.spent,
+        tuple(score.reported),
+        score.wrong_verdicts,
+        score.asked,
         again,
     )
 
 
-def _unwrapped(asked: Any, world: World) -> tuple[Any, float]:
-    if isinstance(asked, Asked):
-        return asked.question, asked.truth
-    if not callable(asked):
-        raise QuestionError("an analyst yielded something that is not a question. Expected a callable or Asked(...).")
-    return asked, world.truth(asked)
+@dataclass
+class _Score:
+    """A game as it goes on."""
+
+    answers: list[Answer] = field(default_factory=list)
+    truths: list[float] = field(default_factory=list)
+    reported: list[int] = field(default_factory=list)
+    wrong_verdicts: int = 0
+    asked: int = 0
+    seconds: float = 0.0
+    of_round: dict[int, float] = field(default_factory=dict)
+
+    def add(self, place: int, answer: Answer, move: Move, world: World, *, reported: bool) -> None:
+        """One more answer, with its truth."""
+        truth = self.of_round[answer.round] if isinstance(move.act, Certify) else move.truth(place, world)
+        self.of_round[answer.round] = truth
+        if reported:
+            self.reported.append(len(self.answers))
+        self.answers.append(answer)
+        self.truths.append(truth)
 
 
-def _replayed(
-    mechanism: Mechanism[Any],
-    transcript: Any,
-    program: Analyst,
-    view: Callable[[Callable[[Any], Preview]], AnalystView],
-    answered: int,
-) -> list[Answer]:
-    """Algorithm 3. The analyst's previews use the mechanism of the replay."""
-
-    def analyst() -> Generator[Any, Answer, None]:
-        running = program(view(lambda question: mechanism.preview(as_query(question))))
-        asked = next(running, None)
-        for left in range(answered, 0, -1):
-            answer = yield asked.question if isinstance(asked, Asked) else asked
-            if left > 1:
-                try:
-                    asked = running.send(answer)
-                except (StopIteration, EverholdError):
-                    return
-
-    return replay(mechanism, transcript, analyst)
+def _run(
+    running: Generator[Any, Any, Any],
+    seat: Seat,
+    world: World,
+    rounds: int,
+    score: _Score,
+    progress: Callable[[int], None] | None,
+    most: int | None = None,
+) -> None:
+    """The analyst's program, until it ends or has used up its questions; a replay, until it has `most` answers."""
+    try:
+        move = as_move(next(running))
+        while score.asked + max(len(move.asked), 1) <= rounds and (most is None or len(score.answers) < most):
+            started = time.perf_counter()
+            made = seat.make(move)
+            score.seconds += time.perf_counter() - started
+            score.asked += max(len(move.asked), 1)
+            for place, answer in made.answers:
+                score.add(place, answer, move, world, reported=made.reported)
+            if isinstance(made.result, Judgement) and made.result.outcome != "neither":
+                first, second = (move.truth(place, world) for place in (0, 1))
+                right = first > second if made.result.outcome == "first" else second > first
+                score.wrong_verdicts += not right
+            if progress is not None:
+                progress(score.asked)
+            move = as_move(running.send(made.result))
+    except StopIteration:
+        pass

@@ -53,14 +53,14 @@ class MetricContext:
         """The classes to average over."""
         return list(self.classes) if self.positive is None else [self.positive]
 
-    def place(self, values: Any) -> NDArray[np.float64]:
+    def scaled(self, values: Any) -> NDArray[np.float64]:
         """A regression's numbers scaled to [0, 1]; numbers outside the range count as its nearest end."""
         scaled = (np.asarray(values, dtype=np.float64) - self.low) / (self.high - self.low)
         return np.clip(scaled, 0.0, 1.0)
 
     def off(self, out: Any, y: Any) -> NDArray[np.float64]:
         """The error of a prediction as a share of the range; 1 if it is not a number."""
-        return np.nan_to_num(np.abs(self.place(out) - self.place(y)), nan=1.0)
+        return np.nan_to_num(np.abs(self.scaled(out) - self.scaled(y)), nan=1.0)
 
     def of_label(self, probabilities: Any, y: Any) -> NDArray[np.float64]:
         """The model's probability for the label."""
@@ -243,8 +243,8 @@ def _r2(context: MetricContext) -> MetricProgram:
     centre = context.centre
     error, mean, around = yield (
         _squared(context),
-        lambda _, y: context.place(y),
-        lambda _, y: (context.place(y) - centre) ** 2,
+        lambda _, y: context.scaled(y),
+        lambda _, y: (context.scaled(y) - centre) ** 2,
     )
     spread = derived.variance((mean.low, mean.high), (around.low, around.high), centre)
     least, most = max(spread[0], 0.0), spread[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -49,6 +48,7 @@ from everhold.learn.options import TestSetOptions, checked_labels
 from everhold.learn.score import ModelComparison, Score, Verdict
 from everhold.learn.scorer import Scorer, rows_file, save_rows
 from everhold.learn.sides import Sides, question
+from everhold.ledger.patience import patiently
 from everhold.priors.fixed import FixedPrior
 from everhold.queries.expression import expression
 from everhold.queries.expression.program import Columns, CompiledBatch
@@ -66,7 +66,6 @@ T = TypeVar("T")
 
 _DIGEST = "row digest"
 _MANY = 20  # scores that overlap before that is worth a warning
-_PATIENCE = 600.0  # seconds that a search waits for its turn at a durable test set
 
 
 class TestSet:
@@ -260,7 +259,7 @@ class TestSet:
                 "this test set is in memory only, and only the process that made it can ask. Make it durable with "
                 "TestSet(…, path='test.everhold'), and other processes can ask too."
             )
-        held = _patiently(lambda: Holdout.open(path, data=self._rows))
+        held = patiently(lambda: Holdout.open(path, data=self._rows))
         pool = self._prior.pool(np.random.default_rng(0))
         difference = made_with(held, pool, self._options.holdout_settings)
         if difference is not None:
@@ -285,7 +284,7 @@ class TestSet:
         if held is None or not held.usable:
             return self._open()
         try:
-            _patiently(held.resume)
+            patiently(held.resume)
         except LedgerBusy:
             raise
         except (LedgerError, ReplayError):  # not the file it was: the whole of it is read again
@@ -486,8 +485,10 @@ class TestSet:
         """The best of all entries on the private rows, and its score with an interval for the population.
 
         Only which one it is and its score are disclosed. Entries that come later are another generation: `winner` then
-        chooses among them and the champion so far. The champion stays unless one of them is better by more than one
-        and a half standard errors of the difference, and then the choice costs little.
+        chooses among them and the champion so far. The champion stays unless one of them is better by about two standard
+        errors of the difference (less for an entry that is foreseen as good). So after the first generation the winner
+        is not always the best entry on the private rows: what is better by less is mostly luck, and to name it would cost
+        more than it gains. `best_of` names the best of a list without a margin.
 
         Args:
             metric: that the entries were made for.
@@ -599,15 +600,3 @@ class TestSet:
             f"<tr><th style='text-align:left'>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts.items()
         )
         return f"<table><caption>everhold test set</caption>{rows}</table>"
-
-
-def _patiently(work: Callable[[], T]) -> T:
-    """Do something for which this process has to wait for its turn."""
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            return work()
-        except LedgerBusy:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.005)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from everhold.ledger.gate_check import CheckPlan, GainPlan
 from everhold.ledger.ranking import RankingPlan
 from everhold.queries.disclosed import Choice, Decision, Judgement
 
@@ -25,7 +26,7 @@ __all__ = ["act_result", "is_last", "narrowed_answer", "price_act"]
 
 def is_last(begun: ActStart) -> bool:
     """Whether no private row is read after it."""
-    return begun.kind == "close" or (begun.kind == "rank" and begun.options.get("last") is True)
+    return begun.kind in ("close", "gain") or (begun.kind == "rank" and begun.options.get("last") is True)
 
 
 def act_result(
@@ -43,6 +44,10 @@ def act_result(
         if not all(1 <= number <= len(rounds) for number in plan.rounds):
             raise ValueError("a round that is not there")
         return plan.result(outcome, price)
+    if begun.kind == "check":
+        return CheckPlan.read(begun).result(outcome, price)
+    if begun.kind == "gain":
+        return GainPlan.read(begun).result(outcome, price)
     if begun.kind == "certify":
         number = begun.asked[0]["round"]
         if not 1 <= number <= len(rounds):
@@ -93,6 +98,12 @@ def price_act(budget: Budget, begun: ActStart, outcome: object, *, interrupted: 
     if begun.kind == "rank":
         plan = RankingPlan.read(begun)
         return plan.price(budget), plan.charge(budget, outcome, interrupted=interrupted)
+    if begun.kind == "check":
+        check = CheckPlan.read(begun)
+        return check.price(budget), check.charge(budget, outcome, interrupted=interrupted)
+    if begun.kind == "gain":
+        last = GainPlan.read(begun)
+        return last.price(budget), last.charge(budget, interrupted=interrupted)
     if begun.kind == "certify":
         return budget.claim_price(share), budget.claimed(share)
     if begun.kind == "close" and not begun.asked:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from everhold.errors import LedgerError, QuestionError
 from everhold.ledger.rounds import UNPARSED, ActEnd, ActStart, Digest, RecordedFinding, RecordedQuestion, Round
 from everhold.ledger.store import Record
-from everhold.queries.act import ASK, ActKind, RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.expression import BoundedMean, Expression, bounded_mean, expression, number
 from everhold.queries.expression.canonical import looks_like_text, text_of
@@ -41,6 +40,7 @@ from everhold.queries.expression.parser import RECORDED
 from everhold.queries.grid import PackedValues
 from everhold.queries.protocol import NOTHING, SketchValue
 from everhold.queries.result import number_or_null
+from everhold.queries.round_act import ASK, ActKind, RoundAct
 
 if TYPE_CHECKING:
     from everhold.queries.expression.tree import Kind
@@ -70,7 +70,7 @@ class AskedBy:
 
     time: str = ""
     who: str | None = None
-    request: str | None = None
+    request_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def round_record(round: Round, asked_by: AskedBy) -> Record:  # noqa: A002
         "surprise": answer.surprise,
         "spent": answer.spent,
         "scale": answer.scale,
-        "cell": list(round.cell) if isinstance(round.cell, tuple) else round.cell,
+        "cell": list(round.outcome) if isinstance(round.outcome, tuple) else round.outcome,
         "act": None if round.act == ASK else _act_to_dict(round.act),
         "nats": round.nats,
         "counts": None if round.counts is None else list(round.counts),
@@ -225,22 +225,22 @@ def question_from_dict(asked: Mapping[str, Any], kinds: Mapping[str, Kind]) -> Q
 
 def _act_to_dict(act: RoundAct) -> dict[str, Any]:
     share = None if act.share is None else str(act.share)
-    return {"kind": act.kind, "parts": act.parts, "place": act.place, "share": share, "expect": act.expect}
+    return {"kind": act.kind, "parts": act.parts, "part": act.part, "share": share, "expect": act.expect}
 
 
 def _act_from_dict(kept: Mapping[str, Any] | None) -> RoundAct:
     if kept is None:
         return ASK
-    require_keys(kept, ("kind", "parts", "place", "share", "expect"), "the act of a round")
-    kind, parts, place = kept["kind"], kept["parts"], kept["place"]
+    require_keys(kept, ("kind", "parts", "part", "share", "expect"), "the act of a round")
+    kind, parts, part = kept["kind"], kept["parts"], kept["part"]
     share = None if kept["share"] is None else Fraction(kept["share"])
-    fine = kind in get_args(ActKind) and type(parts) is int and type(place) is int and 1 <= place <= parts
+    fine = kind in get_args(ActKind) and type(parts) is int and type(part) is int and 1 <= part <= parts
     fine = fine and (share is None or (0 < share <= 1 and str(share) == kept["share"]))
     fine = fine and (kept["expect"] is None or type(kept["expect"]) in (int, float))
     if not fine:
         raise ValueError("an act that is not known")
     expect = None if kept["expect"] is None else float(kept["expect"])
-    found = RoundAct(kind, parts, place, share, expect)
+    found = RoundAct(kind, parts, part, share, expect)
     if found == ASK:
         raise ValueError("a plain ask that is written as an act")
     return found
@@ -253,7 +253,7 @@ def sqlite_version() -> int:
 
 
 def _when(asked_by: AskedBy) -> dict[str, Any]:
-    return {"time": asked_by.time, "who": asked_by.who, "request": asked_by.request, "sqlite": sqlite_version()}
+    return {"time": asked_by.time, "who": asked_by.who, "request": asked_by.request_id, "sqlite": sqlite_version()}
 
 
 def read_entry(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all", "surprises"] = "all") -> AnyEntry:

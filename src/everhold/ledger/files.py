@@ -1,17 +1,22 @@
-"""Files that appear whole or not at all, and locks that end with their process."""
+"""Files that appear whole or not at all, with the number of their format, and locks that end with their process."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from everhold.errors import LedgerError
 
-__all__ = ["exclusive", "lock", "unlock", "write_atomic"]
+__all__ = ["JSON_FORMAT", "exclusive", "lock", "read_json", "to_json", "unlock", "write_atomic"]
+
+JSON_FORMAT = 1
+"""Of the files beside a study: key, contest, labels, tokens. A change that an older release would misread raises it."""
 
 if sys.platform == "win32":  # pragma: no cover
     import msvcrt
@@ -68,3 +73,28 @@ def write_atomic(path: Path, content: bytes, *, private: bool = False) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(made, path)
+
+
+def to_json(content: Mapping[str, Any], *, indent: int | None = None) -> bytes:
+    """A file of JSON, with the number of its format first.
+
+    >>> to_json({"key": "00"})
+    b'{"format": 1, "key": "00"}'
+    """
+    return json.dumps({"format": JSON_FORMAT, **content}, ensure_ascii=False, indent=indent).encode()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The content of a file that `to_json` made.
+
+    A format that is not known here is refused; what is not JSON raises ValueError.
+    """
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(content, dict):
+        raise ValueError("not an object of JSON")
+    if (found := content.pop("format", None)) != JSON_FORMAT or isinstance(found, bool):
+        raise LedgerError(
+            f"{path} has format {found!r}, and this version of everhold reads format {JSON_FORMAT}. Expected a file that "
+            "this version or an older release wrote: update everhold."
+        )
+    return content

@@ -61,10 +61,10 @@ class Journal:
             if round.act.kind != "ask":
                 self._read[round.name] = round
             self._named[round.name] = round
-        if round.act.kind != "ask" and round.act.place == round.act.parts:
+        if round.act.kind != "ask" and round.act.part == round.act.parts:
             self._pending = None
-        if asked_by.request is not None:
-            self._requests[asked_by.request] = round.number
+        if asked_by.request_id is not None:
+            self._requests[asked_by.request_id] = round.number
 
     def begin(self, begun: ActStart, asked_by: AskedBy) -> None:
         """Note that an act is about to read private rows. It must be durable before it does."""
@@ -79,11 +79,10 @@ class Journal:
         self._pending = begun, asked_by
 
     def end(self, done: ActEnd, asked_by: AskedBy) -> RecordedAct:
-        """Note how the act ended."""
-        act = self.restore_act_end(done)
+        """Note how the act ended. It waits to be written before anything here can return it: an interrupt may come."""
         if self._store is not None:
             self._waiting.append(act_end_record(done, asked_by))
-        return act
+        return self.restore_act_end(done)
 
     def restore_act_end(self, done: ActEnd) -> RecordedAct:
         """How an act ended, durable already."""
@@ -92,8 +91,8 @@ class Journal:
         (begun, asked_by), self._pending = self._pending, None
         act = RecordedAct(begun, done, len(self._rounds))
         self._acts.append((act, asked_by))
-        if asked_by.request is not None and not done.interrupted:
-            self._requested_acts[asked_by.request] = act
+        if asked_by.request_id is not None and not done.interrupted:
+            self._requested_acts[asked_by.request_id] = act
         return act
 
     @property
@@ -106,9 +105,9 @@ class Journal:
         """Acts that are not made of rounds."""
         return self._acts
 
-    def requested_act(self, request: str | None) -> RecordedAct | None:
+    def requested_act(self, request_id: str | None) -> RecordedAct | None:
         """The act that a request was answered by, if there is one."""
-        return None if request is None else self._requested_acts.get(request)
+        return None if request_id is None else self._requested_acts.get(request_id)
 
     def read_as(self, name: str | None) -> Round | None:
         """The round in which a question of that name was read, if there is one."""
@@ -147,17 +146,17 @@ class Journal:
 
     def repeat(self, number: int, asked_by: AskedBy) -> None:
         """Note that a request was answered from an earlier round."""
-        if asked_by.request is None or asked_by.request in self._requests or not 1 <= number <= len(self._rounds):
+        if asked_by.request_id is None or asked_by.request_id in self._requests or not 1 <= number <= len(self._rounds):
             return
         if self._store is not None:
             self._waiting.append(repeat_record(number, asked_by))
-        self._requests[asked_by.request] = number
+        self._requests[asked_by.request_id] = number
 
-    def restore_request(self, request: str | None, number: int) -> None:
+    def restore_request(self, request_id: str | None, number: int) -> None:
         """A repeat that is durable already."""
-        if request is None or not 1 <= number <= len(self._rounds):
+        if request_id is None or not 1 <= number <= len(self._rounds):
             raise LedgerError("a repeat in the ledger belongs to no round.")
-        self._requests[request] = number
+        self._requests[request_id] = number
 
     def flush(self) -> None:
         """Make everything durable that was committed. No answer may be returned before this is done.
@@ -193,9 +192,9 @@ class Journal:
         """The round in which a question of that name was answered, if there is one."""
         return None if name is None else self._named.get(name)
 
-    def requested(self, request: str | None) -> Round | None:
+    def requested(self, request_id: str | None) -> Round | None:
         """The round that answered a request, if there is one."""
-        number = None if request is None else self._requests.get(request)
+        number = None if request_id is None else self._requests.get(request_id)
         return None if number is None else self._rounds[number - 1]
 
     def asked_by(self, number: int) -> AskedBy:
@@ -204,7 +203,7 @@ class Journal:
 
     def transcript(self) -> dict[int, tuple[Outcome, tuple[int, ...] | None]]:
         """Z: for every round that disclosed something its outcome, and the coefficients fitted then."""
-        return {past.number: (past.cell, past.fit) for past in self._rounds if past.cell is not None}
+        return {past.number: (past.outcome, past.fit) for past in self._rounds if past.outcome is not None}
 
     def __repr__(self) -> str:
         surprises = sum(past.answer.surprise for past in self._rounds)

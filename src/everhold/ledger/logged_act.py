@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from everhold.bounds.gain import STEPS
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Judgement
 from everhold.queries.result import JsonResult
@@ -25,6 +26,8 @@ _KINDS = {
     "compare": "certified verdict",
     "rank": "certified ranking",
     "certify": "certificate: a narrower interval of an earlier answer",
+    "check": "one bit: is the candidate better than the incumbent",
+    "gain": "the last act of a gate: its total gain",
     "close": "the last act",
     "read": "private reading",
 }
@@ -39,6 +42,8 @@ _WORDS = {
     "compare": "verdict",
     "rank": "ranking",
     "certify": "certificate",
+    "check": "check",
+    "gain": "total gain",
 }
 
 
@@ -58,12 +63,12 @@ class LoggedAct(JsonResult):
 
     Attributes:
         number: its place in the log, the first being 1.
-        act: 'best_of', 'is_better', 'compare', 'rank' or 'certify'; 'close' where nothing was read; 'read' where it was
-            interrupted.
+        act: 'best_of', 'is_better', 'compare', 'rank', 'certify', 'check' or 'gain'; 'close' where nothing was read; 'read'
+            where it was interrupted.
         question: what was asked, in words.
         result: what was returned, as JSON; None where the act was interrupted, which is charged.
         after: how many rounds there were before it.
-        time, who, request: of the request.
+        time, who, request_id: of the request.
     """
 
     number: int
@@ -73,7 +78,7 @@ class LoggedAct(JsonResult):
     after: int
     time: str
     who: str | None
-    request: str | None
+    request_id: str | None
 
     finding = None
     parts = ()
@@ -124,6 +129,10 @@ class LoggedAct(JsonResult):
         if self.act == "rank":
             pairs = len(self.result["rounds"]) * (len(self.result["rounds"]) - 1) // 2
             return f"{sum(map(len, self.result['beaten'])):,} of {pairs:,} duels decided"
+        if self.act == "check":
+            return f"promoted “{self.result['name']}”" if self.result["promoted"] else "kept the incumbent"
+        if self.act == "gain":
+            return f"{self.result['gain']:+.4g}, at least {self.result['low']:+.4g}"
         return "" if self._certified is None else f"{self._certified.value:.4g}"
 
     @property
@@ -148,7 +157,7 @@ class LoggedAct(JsonResult):
             "surprise": False,
             "time": self.time,
             "who": self.who,
-            "request_id": self.request,
+            "request_id": self.request_id,
             "parts": [],
         }
 
@@ -163,7 +172,7 @@ def logged_act(past: RecordedAct, asked_by: AskedBy) -> LoggedAct:
     """An act as people read it. Its number is given by `in_order`."""
     done = past.done
     result = None if done.interrupted else done.result
-    return LoggedAct(0, past.begun.kind, _said(past), result, past.after, asked_by.time, asked_by.who, asked_by.request)
+    return LoggedAct(0, past.begun.kind, _said(past), result, past.after, asked_by.time, asked_by.who, asked_by.request_id)
 
 
 def _said(past: RecordedAct) -> str:
@@ -176,6 +185,12 @@ def _said(past: RecordedAct) -> str:
         return f"duels between the entries of {', '.join(asked)}"
     if begun.kind == "certify":
         return f"a certificate for {asked[0]}"
+    if begun.kind == "check":
+        margin = begun.options["by"] / STEPS
+        named = " or ".join(f"“{one}”" for one in asked)
+        return f"is {named} better than the incumbent{f' by more than {margin:.4g}' if margin else ''}"
+    if begun.kind == "gain":
+        return "how much better is the incumbent of now than the first one"
     if begun.kind in ("is_better", "compare") and len(asked) == 2:
         by = f" by more than {begun.options['by']:g}" if begun.options.get("by") else ""
         given = f" given {begun.options['given']}" if begun.options.get("given") else ""

@@ -51,7 +51,7 @@ class LoggedRound:
     question: str
     time: str
     who: str | None
-    request: str | None
+    request_id: str | None
     name: str | None = None
 
     @property
@@ -76,7 +76,7 @@ class LoggedRound:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything that readers see, ready for JSON."""
-        more = {"time": self.time, "who": self.who, "request_id": self.request}
+        more = {"time": self.time, "who": self.who, "request_id": self.request_id}
         return {**self.answer.to_dict(), "question": self.question, **more}
 
     @classmethod
@@ -111,7 +111,7 @@ class LoggedFinding:
     rounds: tuple[int, ...]
     time: str
     who: str | None
-    request: str | None
+    request_id: str | None
 
     @property
     def cell_texts(self) -> list[tuple[str, str, str]]:
@@ -218,9 +218,9 @@ class LoggedQuestion(JsonResult):
         return self.parts[0].who if self.finding is None else self.finding.who
 
     @property
-    def request(self) -> str | None:
+    def request_id(self) -> str | None:
         """The request id it was asked under."""
-        return self.parts[0].request if self.finding is None else self.finding.request
+        return self.parts[0].request_id if self.finding is None else self.finding.request_id
 
     @property
     def spent(self) -> float:
@@ -253,7 +253,7 @@ class LoggedQuestion(JsonResult):
             "spent": self.spent,
             "time": self.time,
             "who": self.who,
-            "request_id": self.request,
+            "request_id": self.request_id,
             "after": found.after,
             "parts": [part.to_dict() for part in self.parts],
         }
@@ -392,7 +392,7 @@ def read_study(path: str | Path) -> StudyFile:
             rounds.append(logged_round(entry.round, entry.asked_by))
             budget = _after(budget, entry.round)
             act = entry.round.act
-            closed = closed or (act.kind == "close" and act.place == act.parts)
+            closed = closed or (act.kind == "close" and act.part == act.parts)
         return StudyFile(path, study, tuple(rounds), tuple(findings), store.head, budget, acts=tuple(acts), closed=closed)
     except StopIteration:
         raise LedgerError(f"{path} holds no record.") from None
@@ -405,9 +405,9 @@ def read_study(path: str | Path) -> StudyFile:
 def _after(budget: Budget, past: Round) -> Budget:
     """The budget after a recorded round."""
     if past.act.kind == "ask":
-        return budget.quiet() if past.cell is None else budget.surprised(past.nats)
+        return budget.quiet() if past.outcome is None else budget.surprised(past.nats)
     budget = budget.disclosed(past.nats)
-    return budget.claimed(past.act.share) if past.act.place == 1 else budget
+    return budget.claimed(past.act.share) if past.act.part == 1 else budget
 
 
 def logged_round(past: Round, at: AskedBy) -> LoggedRound:
@@ -416,7 +416,7 @@ def logged_round(past: Round, at: AskedBy) -> LoggedRound:
         question = str(past.name)
     else:
         question = "values given as arrays" if past.name is None else f"values named {past.name!r}"
-    return LoggedRound(past.answer, question, at.time, at.who, at.request, past.name)
+    return LoggedRound(past.answer, question, at.time, at.who, at.request_id, past.name)
 
 
 def logged_finding(after: int, found: RecordedFinding, at: AskedBy) -> LoggedFinding:
@@ -443,5 +443,5 @@ def logged_finding(after: int, found: RecordedFinding, at: AskedBy) -> LoggedFin
         found.rounds,
         at.time,
         at.who,
-        at.request,
+        at.request_id,
     )

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import ReplayError
-from everhold.queries.act import ASK, RoundAct
 from everhold.queries.expression.question import without_values
 from everhold.queries.grid import PackedValues
+from everhold.queries.round_act import ASK, RoundAct
 from everhold.statistics.finding import Shares
 from everhold.statistics.parameters import arguments
 
@@ -77,7 +77,7 @@ class Round:
 
     Attributes:
         answer: what was returned, on the scale it was returned on.
-        cell: what the round disclosed: None for a quiet ask, else the cell, with the step of its half-width if it has one.
+        outcome: what the round disclosed: None for a quiet ask, else the cell, and the step of its half-width if it has one.
         fit: the sketch's coefficients, on their grid, where the round taught it something; else None.
         forecast: what the sketch said, exactly.
         question: the question given as text; its packed public values or their digest; the callable itself where rows
@@ -90,7 +90,7 @@ class Round:
     """
 
     answer: Answer
-    cell: Outcome
+    outcome: Outcome
     fit: tuple[int, ...] | None
     forecast: SketchValue
     question: Query | Digest
@@ -116,7 +116,7 @@ class ActStart:
     """An act that is about to read private rows, recorded before it does.
 
     Attributes:
-        kind: 'read', 'close', 'best_of', 'is_better', 'compare', 'rank' or 'certify'.
+        kind: 'read', 'close', 'best_of', 'is_better', 'compare', 'rank', 'certify', or a gate's 'check' or 'gain'.
         asked: what it is about, as plain data: questions by their text or digest, statistics by name and arguments.
         options: everything else that is fixed beforehand.
     """

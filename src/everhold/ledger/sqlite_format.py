@@ -236,15 +236,15 @@ def _local(size: int) -> int:
 
 def _varint(page: bytes, at: int) -> tuple[int, int]:
     value = 0
-    for place in range(9):
-        if at + place >= len(page):
+    for index in range(9):
+        if at + index >= len(page):
             return value, len(page)
-        byte = page[at + place]
-        if place == 8:
+        byte = page[at + index]
+        if index == 8:
             return value << 8 | byte, at + 9
         value = value << 7 | byte & 127
         if not byte & 128:
-            return value, at + place + 1
+            return value, at + index + 1
     return value, at + 9
 
 

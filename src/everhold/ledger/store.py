@@ -108,7 +108,7 @@ class Store:
             raise LedgerError(f"{path} cannot be opened as a study: {error}.") from None
         self._head = Head(0, _START)
         self._length = None if data is None else len(data)
-        self._place = None if data is not None else _place(path)
+        self._file_id = None if data is not None else _file_id(path)
 
     @classmethod
     def create(cls, path: Path, first: Record, *, before: Callable[[], None] = lambda: None) -> Store:
@@ -215,7 +215,7 @@ class Store:
         taken = _locked(self.path)
         try:
             last = self._con.execute("SELECT hash FROM record WHERE seq = ?", (self._head.records,)).fetchone()
-            if _place(self.path) != self._place or last != (self._head.hash,):
+            if _file_id(self.path) != self._file_id or last != (self._head.hash,):
                 raise LedgerError(f"{self.path} was changed by somebody else. Open the study again.")
         except sqlite3.Error as error:
             _unlocked(taken)
@@ -329,7 +329,7 @@ class Store:
         self._lock = None
 
 
-def _place(path: Path) -> tuple[int, int]:
+def _file_id(path: Path) -> tuple[int, int]:
     """Which file a path leads to."""
     found = path.stat()
     return found.st_dev, found.st_ino
@@ -412,7 +412,7 @@ def _unlocked(fd: int | None) -> None:
 def _sync(path: Path) -> None:
     if os.name == "nt" and path.is_dir():  # pragma: no cover - Windows has no such thing
         return
-    fd = os.open(path, os.O_RDONLY)
+    fd = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)  # Windows syncs only what may be written
     try:
         os.fsync(fd)
     finally:

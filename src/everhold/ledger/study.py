@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from everhold.data.schema import Schema
 from everhold.data.table import Table
 from everhold.errors import LedgerError
 from everhold.ledger.codec import VERSIONS, dump, load, require_keys, sqlite_version
-from everhold.ledger.files import write_atomic
+from everhold.ledger.files import read_json, to_json, write_atomic
 from everhold.ledger.store import Record
 from everhold.ledger.table_blob import table_from_bytes, table_to_bytes
 
@@ -148,14 +147,14 @@ class Secret:
 
     def save(self, study: Path) -> None:
         """Write it so that only the owner can read it, and so that it is there when the study is."""
-        write_atomic(self.path(study), json.dumps(asdict(self)).encode(), private=True)
+        write_atomic(self.path(study), to_json(asdict(self)), private=True)
 
     @classmethod
     def load(cls, study: Path) -> Secret:
         """Read it again."""
         path = cls.path(study)
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = read_json(path)
             if len(bytes.fromhex(content["key"])) != 32 or not isinstance(content["data"], str | None):
                 raise ValueError("not a key of 32 bytes")
             return cls(content["key"], content["data"])

@@ -42,8 +42,8 @@ def table_to_bytes(table: Table, weights: np.ndarray[Any, Any] | None) -> bytes:
             entry: dict[str, Any] = {"name": name, "kind": column.kind, "values": add(column.values)}
             if column.kind == "text":
                 entry["words"] = list(column.words)
-            if column.known is not None:
-                entry["known"] = add(column.known)
+            if column.present is not None:
+                entry["present"] = add(column.present)
         else:
             raw = table[name]
             if raw.dtype.kind not in "biuf":
@@ -86,7 +86,7 @@ def _table(data: bytes) -> tuple[Table, np.ndarray[Any, Any] | None]:
     if size > _MOST_HEAD:
         raise ValueError("too long a head")
     head = json.loads(unpacker.decompress(unpacker.unconsumed_tail, size))
-    entries = [part for entry in head["columns"] for part in (entry["values"], entry.get("known")) if part is not None]
+    entries = [part for entry in head["columns"] for part in (entry["values"], entry.get("present")) if part is not None]
     entries += [] if head["weights"] is None else [head["weights"]]
     length = sum(_bytes(entry, head["rows"]) for entry in entries)
     if length > max(_PLAIN, _RATIO * len(data)):
@@ -107,11 +107,11 @@ def _table(data: bytes) -> tuple[Table, np.ndarray[Any, Any] | None]:
     columns: dict[str, object] = {}
     for entry in head["columns"]:
         values = take(entry["values"])
-        known = take(entry["known"]) if "known" in entry else None
+        present = take(entry["present"]) if "present" in entry else None
         if entry["kind"] is None:
             columns[entry["name"]] = values
         else:
-            columns[entry["name"]] = EncodedColumn(entry["kind"], values, tuple(entry.get("words", ())), known)
+            columns[entry["name"]] = EncodedColumn(entry["kind"], values, tuple(entry.get("words", ())), present)
     weights = None if head["weights"] is None else take(head["weights"])
     return Table(columns, size=head["rows"], copy=False), weights
 

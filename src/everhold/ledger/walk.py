@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Generic
 from everhold.errors import ReplayError, SettingError
 from everhold.ledger.act_prices import act_result, is_last, price_act
 from everhold.ledger.rounds import Digest, RecordedAct, Round
-from everhold.queries.act import ASK
 from everhold.queries.protocol import ActingMechanism, P
+from everhold.queries.round_act import ASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from everhold.queries.act import RoundAct
     from everhold.queries.answer import Answer
     from everhold.queries.protocol import Mechanism, Outcome, SketchValue
     from everhold.queries.query import Query
+    from everhold.queries.round_act import RoundAct
 
 __all__ = [
     "RoundMissing",
@@ -83,15 +83,15 @@ def walk(
         expected = mechanism.rounds + 1
         if past.number != expected:
             raise RoundMissing(f"round {expected} is missing; round {past.number} follows")
-        if past.cell is None and not every:
+        if past.outcome is None and not every:
             mechanism.skip(1)
             yield past, None
             continue
         kept = past.question
-        if past.cell is not None and isinstance(kept, Digest):
+        if past.outcome is not None and isinstance(kept, Digest):
             raise ReplayError(f"round {past.number} disclosed something, but its question was not kept.")
         question = past.forecast if isinstance(kept, Digest) else kept
-        yield past, step(mechanism, question, past.cell, past.fit, past.act)
+        yield past, step(mechanism, question, past.outcome, past.fit, past.act)
 
 
 def replay_act(mechanism: Mechanism[Any], past: RecordedAct, rounds: Sequence[Round]) -> None:

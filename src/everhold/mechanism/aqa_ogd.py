@@ -31,11 +31,11 @@ from everhold.errors import (
 from everhold.mechanism.basis import Basis
 from everhold.mechanism.estimator import Draws, past_values
 from everhold.mechanism.everhold import interval_ends
-from everhold.queries.act import ASK, RoundAct, require_ask
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.grid import VALUE_ONE, GridValues
 from everhold.queries.protocol import QUIET, SketchValue
 from everhold.queries.rng import stream_rng
+from everhold.queries.round_act import ASK, RoundAct, require_ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -22,7 +22,7 @@ from everhold.errors import HoldoutClosed, QuestionError, ReplayError, SettingEr
 from everhold.mechanism.estimator import second_moment
 from everhold.mechanism.measures.counts import CountCells, count_interval
 from everhold.mechanism.measures.groups import GroupMeanCells, GroupShareCells
-from everhold.mechanism.measures.measure import QUANTUM, Measure, MeasureInputs, Precision, place_of
+from everhold.mechanism.measures.measure import QUANTUM, Measure, MeasureInputs, Precision, position_of
 from everhold.mechanism.measures.numbers import MeanCells
 from everhold.mechanism.measures.pairs import DifferenceCells, PairedCells
 from everhold.mechanism.measures.quantiles import QuantileCells
@@ -31,11 +31,11 @@ from everhold.mechanism.measures.tolerances import CountTolerance, MeanTolerance
 from everhold.mechanism.rules.rule import Constraint, check_fit
 from everhold.mechanism.sketch import Sketch, unchanged
 from everhold.mechanism.tolerance import Anytime, ToleranceInputs
-from everhold.queries.act import ASK, READ, RoundAct
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.expression.groups import GROUPED, GroupDifference, GroupMean, GroupShare, PairedShares, SpreadOf
 from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
 from everhold.queries.protocol import QUIET, SketchValue
+from everhold.queries.round_act import ASK, READ, RoundAct
 
 if TYPE_CHECKING:
     from everhold.mechanism.estimator import Estimator, Look
@@ -161,7 +161,7 @@ class Everhold:
             )
         confidence_nats(failure_probability)  # refuses what is not one
         self._n = rows
-        self._known = known_rows
+        self._known_rows = known_rows
         self._estimator = estimator
         self._contract: Contract = contract or Anytime()
         self._quantum = 2.0**-16 if units else 2.0**-17  # rounding of a row, and of the mean of a unit's rows
@@ -179,7 +179,7 @@ class Everhold:
     @property
     def known_rows(self) -> int:
         """How many of the private rows the analyst may know."""
-        return self._known
+        return self._known_rows
 
     @property
     def grouped(self) -> bool:
@@ -242,7 +242,7 @@ class Everhold:
         noise = None
         if act.kind == "ask":
             noise = self._noise(state.budget.code)
-        inputs = MeasureInputs(nats, self._n, self._known, noise, precision, state.misfit, self._quantum)
+        inputs = MeasureInputs(nats, self._n, self._known_rows, noise, precision, state.misfit, self._quantum)
         if isinstance(query, GROUPED):
             if not self._grouped or (look := self._estimator.look(state.sketch, query.parts)) is None:
                 raise QuestionError(
@@ -269,11 +269,17 @@ class Everhold:
         asked = query if query is not None else _REPLAYED
         measure: Measure
         if act.kind == "ask" and (forecast.scale == "share" or not self._adaptive):
-            known = 2.0 * self._known / (self._n - self._known)
+            known_shift = 2.0 * self._known_rows / (self._n - self._known_rows)
             code = self._state.budget.code
             limits = self._contract.tolerance(
                 ToleranceInputs(
-                    forecast.value, inputs.nats, self._n - self._known, forecast.draws, known, code.asks + 1, code.horizon
+                    forecast.value,
+                    inputs.nats,
+                    self._n - self._known_rows,
+                    forecast.draws,
+                    known_shift,
+                    code.asks + 1,
+                    code.horizon,
                 )
             )
             kind = CountTolerance if forecast.scale == "share" else MeanTolerance
@@ -310,8 +316,8 @@ class Everhold:
             return self.spent, _SURPRISE
         if state.batch is not None:
             return state.batch.nats, state.batch.precision
-        if act.place != 1:
-            raise ReplayError(f"reading {act.place} of {act.parts} comes without the first.")
+        if act.part != 1:
+            raise ReplayError(f"reading {act.part} of {act.parts} comes without the first.")
         nats = state.budget.claim_price(act.share, parts=act.parts)
         if act.kind == "close":
             return nats, _EXACT
@@ -354,8 +360,8 @@ class Everhold:
             if outcome is QUIET:
                 raise ReplayError(f"round {proposal.round} is a reading, and a reading is never quiet.")
             budget = state.budget.disclosed(proposal.measure.nats(outcome))
-            budget = budget if act.place > 1 else budget.claimed(act.share)
-            left = act.parts - act.place
+            budget = budget if act.part > 1 else budget.claimed(act.share)
+            left = act.parts - act.part
             _, precision = self._price(act)
             batch = _Batch(proposal.nats, left, precision, state.misfit) if left else None
         taught = self._taught(state.taught, proposal, outcome)
@@ -400,7 +406,7 @@ class Everhold:
         values = proposal.values if lesson.values is None else lesson.values
         if proposal.query is None or values is None:
             raise ReplayError(f"round {proposal.round} was a surprise, but its question was not recorded.")
-        w = hoeffding_width(proposal.nats, self._n - self._known)
+        w = hoeffding_width(proposal.nats, self._n - self._known_rows)
         off = max(abs(lesson.sketch - lesson.target) - lesson.slack, 0.0)
         tolerance = proposal.tolerance or lesson.slack
         constraint = Constraint(lesson.target, lesson.slack, lesson.sketch, w, off - w, tolerance)
@@ -454,7 +460,7 @@ class Everhold:
 
     def count_interval(self, least: int, most: int, nats: float) -> tuple[float, float]:
         """All population shares, at a price, if the number of yes lies in this range."""
-        return count_interval(least, most, MeasureInputs(nats, self._n, self._known, None, _SURPRISE))
+        return count_interval(least, most, MeasureInputs(nats, self._n, self._known_rows, None, _SURPRISE))
 
     def shut(self) -> None:
         """Make the last act: nothing private is read again."""
@@ -522,8 +528,8 @@ def _group_forecast(values: Sequence[GridValues], look: Look, query: Grouped) ->
         return SketchValue("mean", min(max(up - down, -per), per), per, look.draws)
     if isinstance(query, SpreadOf):
         means = _means(values, look)
-        places = [(float(place_of(one)),) * 3 for one in means]
-        value = Fraction(combined(query, places)[0]) * 2 - 1
+        positions = [(float(position_of(one)),) * 3 for one in means]
+        value = Fraction(combined(query, positions)[0]) * 2 - 1
         return SketchValue("mean", value.numerator, value.denominator, means[0].draws, 0, means[0].group)
     if isinstance(query, GroupDifference):
         one, other = (_side_forecast(values[i : i + 2], look, query.low is not None) for i in (0, 2))

@@ -32,7 +32,7 @@ class ToleranceInputs:
         nats: C, the price so far.
         rows: private rows, without those that the analyst knows.
         draws: the number of independent draws behind the sketch's answer.
-        known: how far rows that the analyst knows can move the mean, on the [-1, 1] scale.
+        known_shift: how far rows that the analyst knows can move the mean, on the [-1, 1] scale.
         ask: the number of this ask.
         horizon: how many asks are planned, where that is declared.
     """
@@ -41,7 +41,7 @@ class ToleranceInputs:
     nats: float
     rows: int
     draws: float
-    known: float = 0.0
+    known_shift: float = 0.0
     ask: int = 1
     horizon: int | None = None
 
@@ -147,7 +147,7 @@ class FixedPrecision:
 
     def tolerance(self, inputs: ToleranceInputs) -> Tolerance:
         """τ is what remains of ε, rounded down; Δ = τ/2, wide enough for the worst case of `bounds.sample_size`."""
-        left = self.half_width - sqrt(2.0 * inputs.nats / inputs.rows) - inputs.known - _MARGIN
+        left = self.half_width - sqrt(2.0 * inputs.nats / inputs.rows) - inputs.known_shift - _MARGIN
         needed = self.noise * sqrt(1.0 / inputs.rows + 1.0 / inputs.draws)
         if left < needed:
             enough = _rows_to_go_on(self.half_width - _MARGIN, inputs, self.noise)
@@ -170,7 +170,7 @@ class FixedPrecision:
         tau = int(min(left, 2.0) * TOLERANCE_ONE)
         return Tolerance(tau, max(1, tau // 2))
 
-    def lasts(self, *, rows: int, draws: float, known: float = 0.0) -> float:
+    def lasts(self, *, rows: int, draws: float, known_shift: float = 0.0) -> float:
         """The price in nats at which it will refuse: there the remaining part of ε equals the noise.
 
         >>> contract = FixedPrecision(0.1)
@@ -178,7 +178,7 @@ class FixedPrecision:
         >>> contract.tolerance(ToleranceInputs(0.0, 0.999 * end, 100_000, 50_000)).tau > 0
         True
         """
-        room = self.half_width - known - _MARGIN - self.noise * sqrt(1.0 / rows + 1.0 / draws)
+        room = self.half_width - known_shift - _MARGIN - self.noise * sqrt(1.0 / rows + 1.0 / draws)
         return 0.5 * rows * max(room, 0.0) ** 2
 
     def describe(self) -> str:
@@ -204,7 +204,7 @@ def _rows_to_go_on(half_width: float, inputs: ToleranceInputs, noise: float) -> 
     """The smallest number of rows, rounded up, for which the remaining part exceeds the noise, with the same draws."""
 
     def enough(rows: float) -> bool:
-        left = half_width - sqrt(2.0 * inputs.nats / rows) - inputs.known * inputs.rows / rows
+        left = half_width - sqrt(2.0 * inputs.nats / rows) - inputs.known_shift * inputs.rows / rows
         return left >= noise * sqrt(1.0 / rows + 1.0 / inputs.draws)
 
     low, high = float(inputs.rows), 2.0 * inputs.rows

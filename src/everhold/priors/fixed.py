@@ -43,8 +43,8 @@ class FixedPrior:
 
     def draw(self, rng: np.random.Generator, size: int) -> Pool:
         """`size` rows with replacement, by weight."""
-        places = rng.choice(self._pool.size, size=size, p=self._pool.weights)
-        return Pool(self._pool.rows.take(places), None, float(size))
+        chosen = rng.choice(self._pool.size, size=size, p=self._pool.weights)
+        return Pool(self._pool.rows.take(chosen), None, float(size))
 
     def describe(self) -> str:
         """One line for people."""

@@ -9,8 +9,8 @@ from everhold.queries.interval import Interval
 from everhold.queries.result import JsonResult, ends_from, interval_html, number_or_null
 
 if TYPE_CHECKING:
-    from everhold.queries.act import ActKind
     from everhold.queries.grid import Scale
+    from everhold.queries.round_act import ActKind
 
 __all__ = ["Answer", "Preview"]
 

@@ -36,7 +36,7 @@ VALUE_ONE = 2**15
 """Values of a question are whole multiples of 1/VALUE_ONE."""
 
 STEPS = 2 * VALUE_ONE
-"""A row's place within its range, in steps: from one end to the other."""
+"""A row's position within its range, in steps: from one end to the other."""
 MASS_ONE = 2**12
 """Masses of the sketch (weight times density ratio) are whole multiples of 1/MASS_ONE."""
 
@@ -68,8 +68,8 @@ class Sums(NamedTuple):
         for start in range(0, len(values), _BLOCK):
             block = values[start : start + _BLOCK]
             squares = 0.0
-            for place in range(0, len(block), _PIECE):
-                piece = block[place : place + _PIECE]
+            for start in range(0, len(block), _PIECE):
+                piece = block[start : start + _PIECE]
                 squares += piece.dot(piece)
             first += int(np.einsum("i->", block))
             second += int(squares)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from everhold.queries.act import ASK, READ, RoundAct
+from everhold.queries.round_act import ASK, READ, RoundAct
 
 if TYPE_CHECKING:
     import numpy as np

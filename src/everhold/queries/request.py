@@ -20,9 +20,11 @@ class Request:
         request_id: asking again with the same id returns the recorded answer.
         who: the name of the caller, for the record.
         time: the time to record; None: the time of the answer.
+        expect: a forecast in place of the sketch's, as for `Holdout.ask`.
     """
 
     question: str | Query
     request_id: str | None = None
     who: str | None = None
     time: str | None = None
+    expect: float | None = None

@@ -104,5 +104,5 @@ def _thinned(rounds: Sequence[LoggedRound], most: int) -> list[LoggedRound]:
     if len(rounds) <= most:
         return list(rounds)
     step = len(rounds) / most
-    kept = {int(place * step) for place in range(most)} | {place for place, one in enumerate(rounds) if one.answer.surprise}
-    return [rounds[place] for place in sorted(kept)]
+    kept = {int(index * step) for index in range(most)} | {index for index, one in enumerate(rounds) if one.answer.surprise}
+    return [rounds[index] for index in sorted(kept)]

@@ -32,9 +32,9 @@ def interval_svg(
     ]
     if value == value:  # NaN: only the interval, without an estimate
         parts.append(f'<circle class="dot" cx="{at(value):.1f}" cy="8" r="4.5"/>')
-    for place in range(ticks):
-        x = bottom + span * place / (ticks - 1)
-        anchor = "start" if place == 0 else "end" if place == ticks - 1 else "middle"
+    for index in range(ticks):
+        x = bottom + span * index / (ticks - 1)
+        anchor = "start" if index == 0 else "end" if index == ticks - 1 else "middle"
         parts.append(
             f'<line class="axis" x1="{at(x):.1f}" x2="{at(x):.1f}" y1="8" y2="16"/>'
             f'<text class="tick" x="{at(x):.1f}" y="32" text-anchor="{anchor}">{x:g}</text>'

@@ -6,13 +6,12 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite
 from typing import Any
 
 from markupsafe import Markup
 from pydantic import ValidationError
 
-from everhold.acts import ACTS, AnyAct, Field, Form, as_body, as_sent, fields_of, sent_question, things
+from everhold.acts import ACTS, AnyAct, as_body, as_sent, questions_of, sent_question
 from everhold.errors import EverholdError, QuestionError
 from everhold.ledger.logged_act import kind_of_act
 from everhold.queries.answer import Answer
@@ -22,6 +21,7 @@ from everhold.server.request_schemas import ActBody, act_body
 from everhold.server.tokens import Token
 from everhold.statistics.finding import Finding, Shares
 from everhold.statistics.means import Mean, Share
+from everhold.statistics.parameters import Form, Parameter, parameters
 from everhold.trial import as_statistic
 
 __all__ = [
@@ -47,7 +47,7 @@ _QUESTIONS: tuple[Form, ...] = ("question", "questions")
 
 def takes_questions(kind: type[AnyAct]) -> bool:
     """Whether an act is about questions, which may be statistics."""
-    return any(one.form in _QUESTIONS for one in fields_of(kind))
+    return any(one.form in _QUESTIONS for one in parameters(kind))
 
 
 def act_links(token: Token, study: str) -> list[dict[str, Any]]:
@@ -76,21 +76,16 @@ def round_links(token: Token, study: str) -> list[tuple[str, str, str]]:
     return [
         (name, kind.title, one.name)
         for name, kind in ACTS.items()
-        for one in fields_of(kind)
+        for one in parameters(kind)
         if one.form == "round" and token.allows(kind.scope, study)
     ]
-
-
-def label_of(one: Field) -> str:
-    """Beside a field of an act."""
-    return one.name.replace("_", " ").capitalize()
 
 
 def shown_fields(kind: type[AnyAct]) -> list[dict[str, Any]]:
     """The fields of an act, for its form."""
     return [
-        {"name": one.name, "label": label_of(one), "about": one.about, "form": one.form, "required": one.required}
-        for one in fields_of(kind)
+        {"name": one.name, "label": one.label, "about": one.about, "form": one.form, "required": one.required}
+        for one in parameters(kind)
     ]
 
 
@@ -98,7 +93,7 @@ def statistic_fields(kind: type[AnyAct]) -> list[FormField]:
     """Fields of the statistics that an act may be about; what the act asks itself is not asked twice."""
     if not takes_questions(kind):
         return []
-    own = {one.name for one in fields_of(kind) if one.form not in _QUESTIONS}
+    own = {one.name for one in parameters(kind) if one.form not in _QUESTIONS}
     found = []
     for one in FIELDS.values():
         kinds = tuple(each for each in one.kinds if not (each == PLAIN and one.name in own))
@@ -126,24 +121,24 @@ class ActForm:
     def read(cls, kind: type[AnyAct], given: Mapping[str, Any]) -> ActForm:
         """From what a browser sent; files and unknown fields do not count."""
         sent = {name: value.strip() for name, value in given.items() if isinstance(value, str)}
-        texts = {one.name: sent[one.name] for one in fields_of(kind) if sent.get(one.name)}
+        texts = {one.name: sent[one.name] for one in parameters(kind) if sent.get(one.name)}
         more = {one.name: sent[one.name] for one in statistic_fields(kind) if sent.get(one.name)}
         return cls(kind, texts, sent.get("what") or PLAIN, more)
 
     @property
     def complete(self) -> bool:
         """Whether every field that is needed has something in it."""
-        return all(one.name in self.texts for one in fields_of(self.kind) if one.required and one.least)
+        return all(one.name in self.texts for one in parameters(self.kind) if one.required and one.role.least)
 
     def act(self, request_id: str | None = None) -> tuple[AnyAct, str | None]:
         """The act, checked as if a program had sent it, and its request id."""
         body: dict[str, Any] = {}
-        for one in fields_of(self.kind):
+        for one in parameters(self.kind):
             text = self.texts.get(one.name, "")
             if text or (one.form == "questions" and one.required):
                 body[one.name] = self._value(one, text)
             elif one.required:
-                raise QuestionError(f"the field {label_of(one)!r} is empty. {one.about}")
+                raise QuestionError(f"the field {one.label!r} is empty. {one.about}")
         if request_id is not None:
             body["request_id"] = request_id
         try:
@@ -154,23 +149,17 @@ class ActForm:
             raise QuestionError(f"{where}: {first['msg']}. Nothing was charged.") from None
         return checked.act(self.kind.name), checked.request_id
 
-    def _value(self, one: Field, text: str) -> Any:
+    def _value(self, one: Parameter, text: str) -> Any:
         if one.form == "question":
-            return as_sent(self._thing(text))
+            return as_sent(self._question(text))
         if one.form == "questions":
             lines = [line.strip() for line in text.splitlines() if line.strip()]
-            if len(lines) < one.least:
-                raise QuestionError(f"the field {label_of(one)!r} is empty. {one.about} Type one per line.")
-            return [as_sent(self._thing(line)) for line in lines]
-        if one.form == "reals":
-            return [_number(part, one) for part in text.replace(",", " ").split()]
-        if one.form == "round":
-            if not text.isascii() or not text.isdigit() or len(text) > 15:
-                raise QuestionError(f"{label_of(one)} is {text[:40]!r}. Expected a whole number, as the history shows it.")
-            return int(text)
-        return _number(text, one) if one.form == "real" else text
+            if len(lines) < one.role.least:
+                raise QuestionError(f"the field {one.label!r} is empty. {one.about} Type one per line.")
+            return [as_sent(self._question(line)) for line in lines]
+        return one.read(text)
 
-    def _thing(self, text: str) -> Any:
+    def _question(self, text: str) -> Any:
         """A question, or a statistic: by its fields, or as JSON."""
         if text.startswith("{"):
             try:
@@ -187,25 +176,15 @@ class ActForm:
         return text if isinstance(asked, Share) and asked.given is None else asked
 
 
-def _number(text: str, one: Field) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = float("nan")
-    if not isfinite(number):
-        raise QuestionError(f"{label_of(one)} is {text[:40]!r}. Expected a number. {one.about}")
-    return number
-
-
 def fingerprint(act: AnyAct) -> str:
     """Tells whether an act is the one that was previewed."""
     sent = json.dumps([act.name, as_body(act)], sort_keys=True)
     return hashlib.sha256(sent.encode()).hexdigest()[:32]
 
 
-def title_of(thing: object) -> str:
+def title_of(question: object) -> str:
     """A question or a statistic in a line."""
-    sent = as_sent(thing)
+    sent = as_sent(question)
     if isinstance(sent, str):
         return sent
     given = sent["arguments"]
@@ -215,8 +194,8 @@ def title_of(thing: object) -> str:
 def act_cards(act: AnyAct, found: Any, question: str = "") -> list[AnswerCard]:
     """What an act returned. `question`: of the earlier answer, where the act is about one."""
     if isinstance(found, list):
-        return [_result(one, thing, small=True) for one, thing in zip(found, things(act), strict=True)]
-    asked = things(act)
+        return [_result(one, question, small=True) for one, question in zip(found, questions_of(act), strict=True)]
+    asked = questions_of(act)
     if isinstance(found, Answer | Finding | Shares) and asked:
         return [_result(found, asked[0])]
     if isinstance(found, Answer):
@@ -225,8 +204,8 @@ def act_cards(act: AnyAct, found: Any, question: str = "") -> list[AnswerCard]:
     return [_disclosed(act, found, asked)]
 
 
-def _result(found: Any, thing: object, *, small: bool = False) -> AnswerCard:
-    return AnswerCard.of(found, as_statistic(thing), title_of(thing), small=small)
+def _result(found: Any, question: object, *, small: bool = False) -> AnswerCard:
+    return AnswerCard.of(found, as_statistic(question), title_of(question), small=small)
 
 
 def _disclosed(act: AnyAct, found: Any, asked: Sequence[object]) -> AnswerCard:

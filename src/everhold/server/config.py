@@ -124,14 +124,14 @@ class Config:
                 raise SettingError(
                     f"{path} cannot be read as TOML: {error}. `everhold serve --example` prints a file that can."
                 ) from None
-        known = [one.name for one in fields(cls) if one.name != "studies"]
+        names = [one.name for one in fields(cls) if one.name != "studies"]
         folder = path.parent if path is not None else Path()
         studies = _studies(given.pop("study", []), folder)
         for name in given:
-            if name not in known:
-                raise SettingError(f"{path}: there is no setting {name!r}.{did_you_mean(name, [*known, 'study'])}")
+            if name not in names:
+                raise SettingError(f"{path}: there is no setting {name!r}.{did_you_mean(name, [*names, 'study'])}")
         settings = {name: _value(name, value, folder, str(path)) for name, value in given.items()}
-        for name in known:
+        for name in names:
             if (text := environment.get(f"EVERHOLD_{name.upper()}")) is not None:
                 settings[name] = _value(name, _parsed(name, text), Path(), f"EVERHOLD_{name.upper()}")
         return cls(studies=studies, **settings)

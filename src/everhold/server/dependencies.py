@@ -13,16 +13,19 @@ from fastapi import Depends, Path, Request
 
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.errors import HTTPRefusal
+from everhold.server.gate_writer import GateWriter
 from everhold.server.request_schemas import StatisticBody
 from everhold.server.signins import SignIn
 from everhold.server.state import Served, ServerState
-from everhold.server.study_writer import StudyWriter
+from everhold.server.study_writer import Caller, StudyWriter
 from everhold.server.tokens import Token
 
 __all__ = [
     "AuditorOf",
     "ContestFor",
+    "ContextOf",
     "Record",
+    "RequestContext",
     "ServedFor",
     "Server",
     "SignedIn",
@@ -49,6 +52,30 @@ async def _token(request: Request, server: Server) -> Token:
 
 
 TokenOf = Annotated[Token, Depends(_token)]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """Who sent a request, and to which server."""
+
+    server: ServerState
+    token: Token
+    request: Request
+
+    def caller(self, kind: str, request_id: str | None = None) -> Caller:
+        """Who asks, for the record. Request ids are each token's own, and each kind of question's."""
+        return self.server.caller(self.request.state, self.token, kind, request_id)
+
+    def note(self, **facts: Any) -> None:
+        """What the server's log says of the request."""
+        self.request.state.note = facts
+
+
+async def _context(request: Request, token: TokenOf, server: Server) -> RequestContext:
+    return RequestContext(server, token, request)
+
+
+ContextOf = Annotated[RequestContext, Depends(_context)]
 
 
 async def _auditor(token: TokenOf) -> Token:
@@ -83,6 +110,13 @@ def _study_for(what: str) -> Callable[..., Coroutine[Any, Any, StudyWriter]]:
 def _contest_for(what: str) -> Callable[..., Coroutine[Any, Any, ContestWriter]]:
     async def found(name: Name, token: TokenOf, server: Server) -> ContestWriter:
         return server.contest(name, token, what)
+
+    return found
+
+
+def _gate_for(what: str) -> Callable[..., Coroutine[Any, Any, GateWriter]]:
+    async def found(name: Name, token: TokenOf, server: Server) -> GateWriter:
+        return server.gate(name, token, what)
 
     return found
 
@@ -130,10 +164,19 @@ def statistic_request(shape: type[StatisticBody]) -> Any:
 
 
 class ContestFor:
-    """A contest that the token allows to enter or to read."""
+    """A contest that the token allows to enter, to read or to manage."""
 
     ASK = Annotated[ContestWriter, Depends(_contest_for("ask"))]
     READ = Annotated[ContestWriter, Depends(_contest_for("read"))]
+    MANAGE = Annotated[ContestWriter, Depends(_contest_for("manage"))]
+
+
+class GateFor:
+    """A gate that the token allows to check candidates with, to read or to manage."""
+
+    ASK = Annotated[GateWriter, Depends(_gate_for("ask"))]
+    READ = Annotated[GateWriter, Depends(_gate_for("read"))]
+    MANAGE = Annotated[GateWriter, Depends(_gate_for("manage"))]
 
 
 class ServedFor:

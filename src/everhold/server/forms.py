@@ -93,7 +93,7 @@ class FormField:
 
 def _name(one: Parameter) -> str:
     """The name of a field: parameters of one name that mean different things have different labels."""
-    slug = one.role.label.lower().replace(" ", "_")
+    slug = one.label.lower().replace(" ", "_")
     return slug if one.name in slug else one.name
 
 
@@ -101,9 +101,9 @@ def _fields() -> dict[str, FormField]:
     found: dict[str, FormField] = {}
     for kind, one in ((kind, one) for kind, made in STATISTICS.items() for one in parameters(made)[1:]):
         name = _name(one)
-        known = found.get(name)
-        kinds = (*(() if known is None else known.kinds), kind)
-        found[name] = FormField(name, one.role.label, one.role.about, one.role.form, kinds, "")
+        earlier = found.get(name)
+        kinds = (*(() if earlier is None else earlier.kinds), kind)
+        found[name] = FormField(name, one.label, one.about, one.form, kinds, "")
     return found
 
 
@@ -140,7 +140,7 @@ class QuestionForm:
             if text := self.more.get(_name(one)):
                 given[one.name] = one.read(text)
             elif one.required:
-                raise QuestionError(f"the field {one.role.label!r} is empty. {one.role.about}")
+                raise QuestionError(f"the field {one.label!r} is empty. {one.about}")
         return statistic(self.kind, given)
 
 

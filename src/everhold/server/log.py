@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from everhold.ledger.reader import LoggedAct, LoggedQuestion
 
-__all__ = ["LogFilter", "Logged", "as_csv"]
+__all__ = ["LogFilter", "Logged", "log_to_csv"]
 
 Logged = LoggedQuestion | LoggedAct
 """A line of the log."""
@@ -62,7 +62,7 @@ _HEAD = (
 )
 
 
-def as_csv(asked: Iterable[Logged]) -> str:
+def log_to_csv(asked: Iterable[Logged]) -> str:
     """Questions and acts as CSV: a statistic is followed by its parts, and a table by its cells.
 
     A text that a spreadsheet would take for a formula gets a quote before it.
@@ -73,7 +73,7 @@ def as_csv(asked: Iterable[Logged]) -> str:
     for one in asked:
         ends = one.interval
         numbers = ("", "", "") if ends is None or one.value is None else (one.value, ends.low, ends.high)
-        whom = (one.time, one.who or "", one.request or "")
+        whom = (one.time, one.who or "", one.request_id or "")
         said = (one.act, one.question, one.value_text)
         writer.writerow(_line(one.number, "", one.round, said, numbers, one.surprise, one.spent, whom))
         if one.finding is None:
@@ -82,7 +82,7 @@ def as_csv(asked: Iterable[Logged]) -> str:
             said = ("", " × ".join(label), "")
             writer.writerow(_line("", one.number, "", said, cell, "", "", ("", "", "")))
         for part in one.parts:
-            answer, whom = part.answer, (part.time, part.who or "", part.request or "")
+            answer, whom = part.answer, (part.time, part.who or "", part.request_id or "")
             numbers = (answer.value, answer.low, answer.high)
             said = (answer.act, part.question, part.value_text)
             writer.writerow(_line("", one.number, answer.round, said, numbers, answer.surprise, answer.spent, whom))

@@ -6,14 +6,27 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag, create_model
 
-from everhold.acts import AnyAct, Form as ActForm, act_from, fields_of
+from everhold.acts import AnyAct, act_from
 from everhold.statistics import STATISTICS
 from everhold.statistics.parameters import Form, parameters
 from everhold.statistics.statistic import Statistic
 
-__all__ = ["ActBody", "Ask", "AskMany", "Body", "StatisticBody", "TokenNew", "TryOut", "act_body", "statistic_body"]
+__all__ = [
+    "ActBody",
+    "Ask",
+    "AskMany",
+    "Body",
+    "DuelBody",
+    "GateBody",
+    "GateCheckBody",
+    "StatisticBody",
+    "TokenNew",
+    "TryOut",
+    "act_body",
+    "statistic_body",
+]
 
-Question = Annotated[str, Field(max_length=4_000, description="A yes/no question, such as age > 40 AND smoker.")]
+QuestionText = Annotated[str, Field(max_length=4_000, description="A yes/no question, such as age > 40 AND smoker.")]
 RequestId = Annotated[
     str,
     StringConstraints(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+$"),
@@ -34,28 +47,33 @@ def _example(**given: Any) -> ConfigDict:
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _FORMS: dict[Form, Any] = {
     "expression": Annotated[str, Field(max_length=4_000)],
-    "end": _Finite | Annotated[str, Field(max_length=40)],
     "real": _Finite,
-    "count": Annotated[int, Field(ge=1, le=1_000)],
-    "edges": Annotated[list[_Finite | Annotated[str, Field(max_length=40)]], Field(max_length=1_001)],
+    "reals": Annotated[list[_Finite], Field(max_length=100_000)],
+    "end": _Finite | Annotated[str, Field(max_length=40)],
     "range": Annotated[list[_Finite], Field(min_length=2, max_length=2)],
+    "count": Annotated[int, Field(ge=1, le=1_000)],
+    "round": Annotated[int, Field(ge=1, le=2**53)],
+    "edges": Annotated[list[_Finite | Annotated[str, Field(max_length=40)]], Field(max_length=1_001)],
 }
+"""How a body carries what is written in each form; questions that may be statistics come below."""
 
 
-def _parameters(kind: type[Statistic[Any]]) -> dict[str, Any]:
-    """The parameters of a statistic as fields of a body."""
+def _fields(kind: type[Any]) -> dict[str, Any]:
+    """The parameters of a statistic or an act as fields of a body."""
     fields: dict[str, Any] = {}
     for one in parameters(kind):
-        form = _FORMS[one.role.form]
-        about = Field(description=one.role.about) if one.required else Field(one.default, description=one.role.about)
+        form = _FORMS[one.form]
+        if one.form == "questions":
+            form = Annotated[form, Field(min_length=one.role.least)]
+        about = Field(description=one.about) if one.required else Field(one.default, description=one.about)
         fields[one.name] = (form if one.required else form | None, about)
     return fields
 
 
-def _thing(kind: type[Statistic[Any]]) -> type[Body]:
+def _statistic_in_question(kind: type[Statistic[Any]]) -> type[Body]:
     """A statistic as JSON: its name, and its arguments."""
     name = kind.__name__
-    inner = create_model(f"{name}Arguments", __base__=Body, __doc__=kind.__doc__, **_parameters(kind))
+    inner = create_model(f"{name}Arguments", __base__=Body, __doc__=kind.__doc__, **_fields(kind))
     called: Any = Literal[kind.name]
     made: type[Body] = create_model(
         f"{name}Statistic",
@@ -76,11 +94,11 @@ def _kind_of(given: object) -> str | None:
 
 
 if TYPE_CHECKING:
-    Thing = str | Body
+    Question = str | Body
 else:
-    _KINDS = tuple(Annotated[_thing(kind), Tag(kind.name)] for kind in STATISTICS.values())
-    Thing = Annotated[
-        Union[(Annotated[Question, Tag("text")], *_KINDS)],
+    _KINDS = tuple(Annotated[_statistic_in_question(kind), Tag(kind.name)] for kind in STATISTICS.values())
+    Question = Annotated[
+        Union[(Annotated[QuestionText, Tag("text")], *_KINDS)],
         Discriminator(
             _kind_of,
             custom_error_type="question",
@@ -88,6 +106,7 @@ else:
         ),
         Field(description='A question as text, or {"statistic": "mean", "arguments": {"question": "bmi"}}.'),
     ]
+_FORMS |= {"question": Question, "questions": Annotated[list[Question], Field(max_length=100_000)]}
 
 Expect = Annotated[
     _Finite,
@@ -99,7 +118,7 @@ class Ask(Body):
     """One question, or a statistic."""
 
     model_config = _example(question="age > 40 AND smoker", request_id="6f1c2a")
-    question: Thing
+    question: Question
     expect: Expect | None = None
     request_id: RequestId | None = None
 
@@ -108,7 +127,7 @@ class AskMany(Body):
     """Several questions, all of which are checked before the first is charged."""
 
     model_config = _example(questions=["age > 40", "smoker"], request_id="6f1c2b")
-    questions: list[Question] = Field(min_length=1, max_length=100_000)
+    questions: list[QuestionText] = Field(min_length=1, max_length=100_000)
     request_id: RequestId | None = None
 
 
@@ -116,7 +135,7 @@ class TryOut(Body):
     """A question or a statistic for the public side alone."""
 
     model_config = _example(question="age > 40")
-    question: Thing
+    question: Question
     both: bool = Field(default=False, description="What asking and what reading would show, side by side: a trial.")
 
 
@@ -133,21 +152,9 @@ class StatisticBody(Body):
 
 def statistic_body(kind: type[Statistic[Any]]) -> type[StatisticBody]:
     """The body that asks for a statistic, from its own description."""
-    made: type[StatisticBody] = create_model(
-        kind.__name__, __base__=StatisticBody, __doc__=kind.__doc__, **_parameters(kind)
-    )
+    made: type[StatisticBody] = create_model(kind.__name__, __base__=StatisticBody, __doc__=kind.__doc__, **_fields(kind))
     made.model_config["json_schema_extra"] = {"examples": [dict(kind.example)]}
     return made
-
-
-_ACT_FORMS: dict[ActForm, Any] = {
-    "question": Thing,
-    "questions": Annotated[list[Thing], Field(max_length=100_000)],
-    "text": Annotated[str, Field(max_length=4_000)],
-    "real": _Finite,
-    "reals": Annotated[list[_Finite], Field(max_length=100_000)],
-    "round": Annotated[int, Field(ge=1, le=2**53)],
-}
 
 
 class ActBody(Body):
@@ -162,16 +169,41 @@ class ActBody(Body):
 
 def act_body(kind: type[AnyAct]) -> type[ActBody]:
     """The body that does an act, from its own description."""
-    fields: dict[str, Any] = {}
-    for one in fields_of(kind):
-        form = _ACT_FORMS[one.form]
-        if one.form == "questions":
-            form = Annotated[form, Field(min_length=one.least)]
-        about = Field(description=one.about) if one.required else Field(one.default, description=one.about)
-        fields[one.name] = (form if one.required else form | None, about)
-    made: type[ActBody] = create_model(f"{kind.__name__}Act", __base__=ActBody, __doc__=kind.__doc__, **fields)
+    made: type[ActBody] = create_model(f"{kind.__name__}Act", __base__=ActBody, __doc__=kind.__doc__, **_fields(kind))
     made.model_config["json_schema_extra"] = {"examples": [dict(kind.example)]}
     return made
+
+
+class GateBody(Body):
+    """An act of a gate without further settings."""
+
+    model_config = _example(request_id="decide-1")
+
+    request_id: RequestId | None = None
+
+
+class GateCheckBody(GateBody):
+    """A candidate for a gate."""
+
+    model_config = _example(outcomes={"case-1": 1, "case-2": 0, "case-3": [1, 0, 1]}, name="shorter prompt")
+
+    outcomes: dict[str, Any] = Field(
+        description="The score of each case between 0 and 1, or a list for several runs; null for an error."
+    )
+    name: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(None, description="What it is called.")
+    artifact: str | None = Field(
+        None, description="The candidate's file, or a digest of it: the incumbent's is never promoted."
+    )
+
+
+class DuelBody(Body):
+    """Two entrants: is the first certified to be better?"""
+
+    model_config = _example(first="ann", second="bob", request_id="6f1c2c")
+
+    first: Annotated[str, Field(max_length=100, description="An entrant; choose who is first by public facts.")]
+    second: Annotated[str, Field(max_length=100, description="Another entrant.")]
+    request_id: RequestId | None = None
 
 
 class TokenNew(Body):

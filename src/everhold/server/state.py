@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import IO, Any
 
-from everhold.acts import AnyAct, things
+from everhold.acts import AnyAct, questions_of
 from everhold.errors import EverholdError, SettingError, did_you_mean
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import StudyFile
@@ -20,6 +20,7 @@ from everhold.report.facts import budget_facts, study_facts
 from everhold.server.config import Config, StudyAt
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.errors import HTTPRefusal
+from everhold.server.gate_writer import GateWriter
 from everhold.server.grid import Grid
 from everhold.server.limits import Slots, TokenBucket
 from everhold.server.signins import SignIns
@@ -30,7 +31,7 @@ from everhold.session.study import audit_study
 __all__ = ["Served", "ServerState"]
 
 
-Served = StudyWriter | ContestWriter
+Served = StudyWriter | ContestWriter | GateWriter
 _GRID_MS, _REMOTE_GRID_MS = 50, 1_000  # a database takes from milliseconds to seconds for a question
 _PRICES = ("disclosed", "claim_price", "width", "width_text")
 
@@ -93,6 +94,8 @@ class ServerState:
         own = self.config.grid_ms if one.grid_ms is None else one.grid_ms
         if one.path.with_name(one.path.name + ".contest.json").exists():
             return ContestWriter(one.path, grid=self._grid(own, _GRID_MS))
+        if one.path.with_name(one.path.name + ".gate.json").exists():
+            return GateWriter(one.path, grid=self._grid(own, _GRID_MS))
         return StudyWriter(
             one.path,
             grid=lambda study: self._grid(own, _REMOTE_GRID_MS if study.binding == "table" else _GRID_MS),
@@ -131,7 +134,7 @@ class ServerState:
 
     def require_few(self, act: AnyAct) -> None:
         """Refuse an act with too many questions."""
-        if (many := len(things(act))) > self.config.most_questions:
+        if (many := len(questions_of(act))) > self.config.most_questions:
             most = self.config.most_questions
             raise HTTPRefusal(413, "too_large", f"there are {many:,} questions; an act may have {most:,}.")
 
@@ -150,6 +153,8 @@ class ServerState:
     def study(self, name: str, token: Token, what: str) -> StudyWriter:
         """A study that can be asked."""
         found = self.find(name, token, what)
+        if isinstance(found, GateWriter):
+            raise HTTPRefusal(409, "a_gate", f"{name} is a gate: it takes outcomes, at POST /v1/gates/{name}/checks.")
         if not isinstance(found, StudyWriter):
             raise HTTPRefusal(
                 409,
@@ -171,6 +176,13 @@ class ServerState:
             )
         return found
 
+    def gate(self, name: str, token: Token, what: str) -> GateWriter:
+        """A gate."""
+        found = self.find(name, token, what)
+        if not isinstance(found, GateWriter):
+            raise HTTPRefusal(409, "no_gate", f"{name} is not a gate. GET /v1/studies says what there is.")
+        return found
+
     def readable_by(self, token: Token) -> list[Served]:
         """All that a token may read."""
         return [one for name, one in self.served.items() if token.allows("read", name)]
@@ -180,7 +192,9 @@ class ServerState:
     @staticmethod
     def sees_all(served: Served, token: Token) -> bool:
         """Whether a token may see what each submission did: with a ladder that is for auditors."""
-        return isinstance(served, StudyWriter) or not served.contest.rules.ladder or token.allows("audit", served.name)
+        if not isinstance(served, ContestWriter):
+            return True
+        return not served.contest.rules.ladder or token.allows("audit", served.name)
 
     @classmethod
     def status(cls, served: Served, token: Token) -> dict[str, Any]:
@@ -188,7 +202,7 @@ class ServerState:
         at, study = served.progress, served.study
         facts = {
             "name": served.name,
-            "kind": "study" if isinstance(served, StudyWriter) else "contest",
+            "kind": served.kind,
             **study_facts(study, rounds=at.rounds, surprises=at.surprises, spent=at.spent, head=at.head),
             **budget_facts(at.budget, acts=at.acts, closed=at.closed),
             "half_width": study.settings["half_width"],
@@ -212,7 +226,7 @@ class ServerState:
     def record_for(self, name: str, token: Token) -> Served:
         """The record of a study is for its readers; that of a contest, which holds submissions, for auditors."""
         found = self.find(name, token, "read")
-        return found if isinstance(found, StudyWriter) else self.find(name, token, "audit")
+        return self.find(name, token, "audit") if isinstance(found, ContestWriter) else found
 
     # tokens --------------------------------------------------------------------------------------------------------
 
@@ -228,8 +242,8 @@ class ServerState:
         self._require_custodian(custodian)
         for study in studies:
             if study not in self.served or not _within((study,), custodian.studies):
-                known = [one for one in self.served if _within((one,), custodian.studies)]
-                raise SettingError(f"there is no study {study[:80]!r} here for this token.{did_you_mean(study, known)}")
+                served = [one for one in self.served if _within((one,), custodian.studies)]
+                raise SettingError(f"there is no study {study[:80]!r} here for this token.{did_you_mean(study, served)}")
         if not _within(tuple(studies), custodian.studies):
             raise SettingError(f"name the studies it is for: {', '.join(custodian.studies)}.")
         return self.tokens.create(name, scope, studies=studies, days=days)

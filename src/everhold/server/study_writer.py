@@ -8,13 +8,12 @@ that depends on private rows leaves on the grid, so that no route can forget it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from everhold import acts
 from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, QuestionError, RequestConflict
@@ -23,9 +22,9 @@ from everhold.ledger.logged_act import LoggedAct, logged_act
 from everhold.ledger.reader import LoggedFinding, LoggedRound, StudyFile, logged_finding, logged_round, read_study
 from everhold.ledger.store import Head
 from everhold.mechanism.tolerance import FixedPrecision
-from everhold.queries.act import RoundAct
 from everhold.queries.expression.question import size_of_query
 from everhold.queries.request import Request
+from everhold.queries.round_act import RoundAct
 from everhold.server.writer import Job, ReleasedView, Writer
 from everhold.session.act_preview import ActPreview, how_read, prices_after
 from everhold.session.acts import checked_delta_share
@@ -103,10 +102,11 @@ class Caller:
     permit: Callable[[int], None] = lambda _: None
     paid: list[Answer] = field(default_factory=list)
 
-    def request(self, question: str | Query, part: int | None = None) -> Request:
+    def request(self, question: str | Query, part: int | None = None, expect: float | None = None) -> Request:
         """One question of this caller."""
         named = self.request_id is not None and part is not None
-        return Request(question, f"{self.request_id}/{part}" if named else self.request_id, self.who, self.time)
+        request_id = f"{self.request_id}/{part}" if named else self.request_id
+        return Request(question, request_id, self.who, self.time, expect)
 
 
 class StudyWriter:
@@ -120,6 +120,8 @@ class StudyWriter:
         most_questions: of one batch or table.
         question_seconds: how long a question may take on the public rows.
     """
+
+    kind: Literal["study"] = "study"
 
     def __init__(
         self,
@@ -151,14 +153,24 @@ class StudyWriter:
 
     # asking --------------------------------------------------------------------------------------------------------
 
-    async def ask(self, caller: Caller, question: str, *, expect: float | None = None) -> Answer:
-        """The answer to a yes/no question; one with a forecast of the caller's own has a turn of its own."""
+    @overload
+    async def ask(self, caller: Caller, question: str, *, expect: float | None = None) -> Answer: ...
+
+    @overload
+    async def ask(self, caller: Caller, question: Statistic[R], *, expect: None = None) -> R: ...
+
+    @overload
+    async def ask(self, caller: Caller, question: str | Statistic[R], *, expect: float | None = None) -> Any: ...
+
+    async def ask(self, caller: Caller, question: str | Statistic[R], *, expect: float | None = None) -> Any:
+        """The answer to a yes/no question, or a statistic. `Holdout.ask` says more."""
+        if not isinstance(question, str):
+            if expect is not None:
+                raise QuestionError("expect is for single questions. Ask a statistic without it.")
+            return await self._ask_statistic(caller, question)
         async with self._grid.release(caller.arrived):
             query = (await self._ready(caller, [question]))[0]
-            work: Any = caller.request(query)
-            if expect is not None:
-                work = partial(self._ask_expecting, query, expect, caller)
-            answer: Answer = await self._do(work, caller)
+            answer: Answer = await self._do(caller.request(query, expect=expect), caller)
         await self._wait_for_round(answer.round)
         return answer
 
@@ -178,8 +190,8 @@ class StudyWriter:
         await self._wait_for_round(max(answer.round for answer in answers))
         return answers
 
-    async def find(self, caller: Caller, statistic: Statistic[R]) -> R:
-        """A statistic. Its parts go through the queue, and other questions may come between them."""
+    async def _ask_statistic(self, caller: Caller, statistic: Statistic[R]) -> R:
+        """Its parts go through the queue, and other questions may come between them."""
         try:
             async with self._grid.release(caller.arrived):
                 with self._slots.room(caller.key):
@@ -209,13 +221,15 @@ class StudyWriter:
                     share = checked_delta_share(wanted.share)
                     await self._do(partial(self._holdout.acts.require_narrower, wanted.round, share), caller)
                 read = how_read(wanted, parts)
-                results, nats = ([], []) if read is None else await self._as_read(caller, acts.things(wanted), read)
+                results, nats = ([], []) if read is None else await self._as_read(caller, acts.questions_of(wanted), read)
         if isinstance(wanted, acts.Certify):
             await self._wait_for_round(wanted.round)
         budget = self.progress.budget
         return ActPreview(tuple(results), budget.claim_price(), prices_after(wanted, budget, nats))
 
-    async def _as_read(self, caller: Caller, things: Sequence[object], read: RoundAct) -> tuple[list[Result], list[float]]:
+    async def _as_read(
+        self, caller: Caller, questions: Sequence[object], read: RoundAct
+    ) -> tuple[list[Result], list[float]]:
         """What a reading would show if it found the forecasts, and what each of its parts would disclose."""
         nats: list[float] = []
 
@@ -227,11 +241,11 @@ class StudyWriter:
             nats.extend(one.read_costs for one in found)
             return [as_reading(one) for one in found]
 
-        texts = await tried(await self._ready(caller, [one for one in things if isinstance(one, str)]))
+        texts = await tried(await self._ready(caller, [one for one in questions if isinstance(one, str)]))
         answers = iter(texts)
         return [
             next(answers) if isinstance(one, str) else await arun(as_statistic(one).steps(self._declared), tried)
-            for one in things
+            for one in questions
         ], nats
 
     async def _check(self, caller: Caller, wanted: AnyAct) -> int:
@@ -267,39 +281,34 @@ class StudyWriter:
     def _perform(self, wanted: AnyAct, caller: Caller) -> tuple[Any, int]:
         """In the writer's thread: the result, and how many records there are with it; 0 where there is no new one."""
         held, before = self._holdout, self._holdout.head
-        with self._recorded_as(caller):
+        held.session.when = caller.time  # the record says when a request came, and not how long it took
+        try:
             found = acts.do(wanted, held, request_id=caller.request_id, who=caller.who)
+        finally:
+            held.session.when = None
         return found, 0 if held.head == before else Head.parse(held.head).records
 
-    def _ask_expecting(self, query: Query, expect: float, caller: Caller) -> Answer:
-        with self._recorded_as(caller):
-            return self._holdout.ask(query, expect=expect, request_id=caller.request_id, who=caller.who)
+    @overload
+    async def try_out(self, caller: Caller, question: str) -> Preview: ...
 
-    @contextmanager
-    def _recorded_as(self, caller: Caller) -> Iterator[None]:
-        """The record says when a request came, and not how long it took."""
-        self._holdout.session.when = caller.time
-        try:
-            yield
-        finally:
-            self._holdout.session.when = None
+    @overload
+    async def try_out(self, caller: Caller, question: Statistic[R]) -> R: ...
 
-    async def try_out(self, caller: Caller, question: str) -> Preview:
-        """What the public side says of a yes/no question."""
+    @overload
+    async def try_out(self, caller: Caller, question: str | Statistic[R]) -> Any: ...
+
+    async def try_out(self, caller: Caller, question: str | Statistic[R]) -> Any:
+        """What the public side says of a yes/no question, or a statistic. `Holdout.try_out` says more."""
         async with self._grid.release(caller.arrived):
-            query = (await self._ready(caller, [question]))[0]
-            preview: Preview = await self._do(partial(self._holdout.try_out, query), caller)
-        return preview
-
-    async def rehearse(self, caller: Caller, statistic: Statistic[R]) -> R:
-        """A statistic on the public side alone."""
-        async with self._grid.release(caller.arrived):
+            if isinstance(question, str):
+                query = (await self._ready(caller, [question]))[0]
+                return await self._do(partial(self._holdout.try_out, query), caller)
             with self._slots.room(caller.key):
-                return await arun(statistic.steps(self._declared), partial(self._previews, caller))
+                return await arun(question.steps(self._declared), partial(self._previews, caller))
 
-    async def try_both(self, caller: Caller, thing: object) -> Trial:
+    async def try_both(self, caller: Caller, question: object) -> Trial:
         """What ask and read would show of a question or a statistic."""
-        wanted, previews = as_statistic(thing), Previews()
+        wanted, previews = as_statistic(question), Previews()
 
         async def tried(answers: Callable[[QuestionBatch], list[Answer]], batch: QuestionBatch) -> list[Answer]:
             new = previews.missing(batch)
@@ -308,7 +317,7 @@ class StudyWriter:
                 some = await self._prepared(caller, new[start : start + _PREVIEWS])
                 work = partial(_tried, self._holdout, some, RoundAct("read", parts=len(batch)))
                 found = await self._do(work, caller)
-                previews.known |= {query.name: one for query, one in zip(some, found, strict=True)}
+                previews.by_name |= {query.name: one for query, one in zip(some, found, strict=True)}
             return answers(batch)
 
         async with self._grid.release(caller.arrived):
@@ -320,7 +329,7 @@ class StudyWriter:
     async def _parts(self, caller: Caller, batch: QuestionBatch) -> list[Answer]:
         caller.permit(len(batch))
         queries = await self._prepared(caller, batch)
-        requests = [caller.request(query, len(caller.paid) + place) for place, query in enumerate(queries, 1)]
+        requests = [caller.request(query, len(caller.paid) + part) for part, query in enumerate(queries, 1)]
         found: list[Answer | EverholdError] = []
         if len(requests) == 1:  # beside the questions of others
             found.append(await self._or_error(requests[0], caller))
@@ -440,7 +449,7 @@ class StudyWriter:
         if not isinstance(contract, FixedPrecision):
             return None
         rows = self.study.rows - settings.known_rows
-        return contract.lasts(rows=rows, draws=self.study.draws, known=2.0 * settings.known_rows / rows)
+        return contract.lasts(rows=rows, draws=self.study.draws, known_shift=2.0 * settings.known_rows / rows)
 
     def file(self) -> StudyFile:
         """The study as its file would be read, as far as its answers have left, without reading it."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from everhold.errors import LedgerError, SettingError
-from everhold.ledger.files import exclusive, write_atomic
+from everhold.ledger.files import exclusive, read_json, to_json, write_atomic
 
 __all__ = ["PREFIX", "Scope", "Token", "Tokens"]
 
@@ -106,11 +105,11 @@ class Tokens:
         except OSError as error:
             raise LedgerError(f"{self.path} cannot be read ({error.strerror}).") from None
         mark = (found.st_mtime_ns, found.st_ino, found.st_size)
-        seen, known = self._kept
+        seen, tokens = self._kept
         if mark != seen:
-            known = self._load()
-            self._kept = (mark, known)
-        return known
+            tokens = self._load()
+            self._kept = (mark, tokens)
+        return tokens
 
     def find(self, secret: str) -> Token | None:
         """The live token that this is the secret of. Takes as long for a wrong one as for a right one."""
@@ -167,15 +166,15 @@ class Tokens:
             with exclusive(self.path.with_name(self.path.name + ".lock")):
                 tokens = list(self.all())
                 yield tokens
-                kept = json.dumps({"tokens": [asdict(token) for token in tokens]}, indent=1)
-                write_atomic(self.path, kept.encode(), private=True)
+                kept = to_json({"tokens": [asdict(token) for token in tokens]}, indent=1)
+                write_atomic(self.path, kept, private=True)
         except OSError as error:
             raise LedgerError(f"{self.path} cannot be written ({error.strerror}).") from None
 
     def _load(self) -> tuple[Token, ...]:
         try:
-            kept = json.loads(self.path.read_text(encoding="utf-8"))
-            found = tuple(Token(**{**one, "studies": tuple(one["studies"])}) for one in kept["tokens"])
+            kept = read_json(self.path)["tokens"]
+            found = tuple(Token(**{**one, "studies": tuple(one["studies"])}) for one in kept)
             for one in found:
                 one.live(self._clock())  # its times can be read
             return found

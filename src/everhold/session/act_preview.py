@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from everhold.acts import BestOf, Certify, Close, Compare, IsBetter, Read, ReadMany
-from everhold.queries.act import RoundAct
 from everhold.queries.disclosed import width_factor
+from everhold.queries.round_act import RoundAct
 from everhold.session.acts import candidate_weights, checked_delta_share
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def how_read(act: AnyAct, parts: int) -> RoundAct | None:
     """How an act reads its questions, in so many parts; None where it discloses no values.
 
     >>> how_read(ReadMany(["smoker", "age > 40"]), 2)
-    RoundAct(kind='read', parts=2, place=1, share=None, expect=None)
+    RoundAct(kind='read', parts=2, part=1, share=None, expect=None)
     """
     if isinstance(act, Read):
         return RoundAct("read", parts=parts, share=checked_delta_share(act.share), expect=act.expect)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import isfinite, isnan
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -16,13 +16,14 @@ from everhold.ledger.codec import question_to_dict
 from everhold.ledger.rounds import ActStart
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.measures.measure import count_of
-from everhold.queries.act import RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Judgement
 from everhold.queries.expression import BoundedMean, Expression, conjunction, question_of
 from everhold.queries.expression.question import without_values
 from everhold.queries.grid import VALUE_ONE
 from everhold.queries.query import RowFunction, Values
+from everhold.queries.round_act import RoundAct
+from everhold.session.readings import ReadingKind, read_parts
 from everhold.statistics import checked_statistic, is_statistic
 from everhold.statistics.finding import Finding
 from everhold.statistics.means import Compare
@@ -50,10 +51,10 @@ def checked_delta_share(share: object) -> Fraction | None:
     return Fraction(share).limit_denominator(2**20) or Fraction(1, 2**20)
 
 
-def _steps(thing: Any, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Any]:
-    if is_statistic(thing):
-        return cast("Statistic[Any]", thing).steps(declared)
-    return _alone(thing)
+def _steps(question: Any, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Any]:
+    if is_statistic(question):
+        return cast("Statistic[Any]", question).steps(declared)
+    return _alone(question)
 
 
 def _alone(query: Any) -> Generator[QuestionBatch, Sequence[Answer], Answer]:
@@ -78,7 +79,7 @@ class Acts:
         self._session.recorder.acting_mechanism()
         return cast(Everhold, self._session.mechanism)
 
-    def things(self, asked: Iterable[object]) -> list[Any]:
+    def checked(self, asked: Iterable[object]) -> list[Any]:
         """Questions and statistics, checked. Nothing is read."""
         if isinstance(asked, str) or callable(asked) or not isinstance(asked, Iterable):
             raise QuestionError("this act takes a list of questions or statistics.")
@@ -87,9 +88,9 @@ class Acts:
             for one in asked
         ]
 
-    def _together(self, things: Sequence[Any], answer: Callable[[QuestionBatch], Sequence[Answer]]) -> list[Any]:
+    def _together(self, questions: Sequence[Any], answer: Callable[[QuestionBatch], Sequence[Answer]]) -> list[Any]:
         """Results of questions and statistics whose parts are answered together, batch by batch."""
-        return run_together([_steps(thing, self._declared) for thing in things], answer)
+        return run_together([_steps(question, self._declared) for question in questions], answer)
 
     # readings ------------------------------------------------------------------------------------------------------
 
@@ -102,29 +103,29 @@ class Acts:
         expects: Sequence[float | None] | None = None,
     ) -> list[Any]:
         """The private rows' own values, at one price; statistics of several steps at one price a step."""
-        delta_share, things = checked_delta_share(share), self.things(asked)
+        delta_share, questions = checked_delta_share(share), self.checked(asked)
         asked_by = self._session.asked_by(request_id, who)
-        results = self._read(things, "read", delta_share, asked_by, expects)
-        self._record_findings(things, results, asked_by)
+        results = self._read(questions, "read", delta_share, asked_by, expects)
+        self._record_findings(questions, results, asked_by)
         return results
 
     def close(self, asked: Iterable[object], request_id: str | None, who: str | None) -> list[Any]:
         """The last readings, with all of the failure probability that is left. What was read then is returned again."""
-        things = self.things(asked)
+        questions = self.checked(asked)
         asked_by = self._session.asked_by(request_id, who)
         if not self._mechanism.closed:
-            self.require_one_batch(things)
-        results = self._read(things, "close", Fraction(1), asked_by, None)
+            self.require_one_batch(questions)
+        results = self._read(questions, "close", Fraction(1), asked_by, None)
         if not self._mechanism.closed:
             begun = ActStart("close", (), {"share": "1"})
-            self._session.perform(begun, lambda: None, request_id=asked_by.request, who=asked_by.who)
-        self._record_findings(things, results, asked_by)
+            self._session.perform(begun, lambda: None, request_id=asked_by.request_id, who=asked_by.who)
+        self._record_findings(questions, results, asked_by)
         return results
 
     def _read(
         self,
-        things: Sequence[Any],
-        kind: Literal["read", "close"],
+        questions: Sequence[Any],
+        kind: ReadingKind,
         share: Fraction | None,
         asked_by: AskedBy,
         expects: Sequence[float | None] | None,
@@ -135,14 +136,14 @@ class Acts:
             nonlocal count
             count += len(batch)
             first = count - len(batch) + 1
-            return self._session.read_parts(batch, asked_by, kind=kind, share=share, expects=expects, first=first)
+            return read_parts(self._session, batch, asked_by, kind=kind, share=share, expects=expects, first=first)
 
-        return self._together(things, parts)
+        return self._together(questions, parts)
 
-    def _record_findings(self, things: Sequence[Any], results: Sequence[Any], asked_by: AskedBy) -> None:
-        for thing, found in zip(things, results, strict=True):
-            if is_statistic(thing):
-                self._session.record_finding(thing, found, asked_by)
+    def _record_findings(self, questions: Sequence[Any], results: Sequence[Any], asked_by: AskedBy) -> None:
+        for question, found in zip(questions, results, strict=True):
+            if is_statistic(question):
+                self._session.record_finding(question, found, asked_by)
 
     # selections and bits -------------------------------------------------------------------------------------------
 
@@ -150,15 +151,15 @@ class Acts:
         self, asked: Iterable[object], weights: Sequence[float] | None, request_id: str | None, who: str | None
     ) -> Choice:
         """Which of these has the largest value on the private rows."""
-        things = self.things(asked)
-        if not things:
+        questions = self.checked(asked)
+        if not questions:
             raise QuestionError("best_of needs at least one question.")
-        checked_weights = candidate_weights(weights, len(things))
-        self._check(things, request_id)
-        begun = ActStart("best_of", _described(things), {"weights": [str(weight) for weight in checked_weights]})
+        checked_weights = candidate_weights(weights, len(questions))
+        self._check(questions, request_id)
+        begun = ActStart("best_of", _described(questions), {"weights": [str(weight) for weight in checked_weights]})
 
         def decide() -> int:
-            values = self._private_values(things)
+            values = self._private_values(questions)
             return max(range(len(values)), key=lambda index: (values[index], -index))
 
         return Choice.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
@@ -177,7 +178,8 @@ class Acts:
 
         Args:
             names: of the candidates, public. After the first generation the champion so far comes last.
-            criterion: reads the private rows: the larger, the better. What it raises counts as the worst value.
+            criterion: reads the private rows: the larger, the better. What it raises counts as the worst value. Of several
+                with the same value the one with the largest weight is named, because that discloses least.
             weights: public weights of the candidates, without the champion's; they sum to at most 1.
             by: the criterion's name.
             generation: how many choices among other candidates came before, with the same champion.
@@ -188,10 +190,9 @@ class Acts:
 
         def decide() -> int:
             values = [_no_error(criterion, index) for index in range(len(names))]
-            if generation:  # the champion stays unless a candidate is better
-                best = max(range(len(names) - 1), key=lambda index: (values[index], -index))
-                return best if values[best] > values[-1] else len(names) - 1
-            return max(range(len(names)), key=lambda index: (values[index], -index))
+            best = max(range(len(weights)), key=lambda index: (values[index], weights[index], -index))
+            stays = bool(generation) and values[best] <= values[-1]  # the champion, unless a candidate is better
+            return len(names) - 1 if stays else best
 
         return Choice.from_dict(self._session.perform(ActStart("best_of", asked, options), decide, request_id=None, who=who))
 
@@ -200,17 +201,17 @@ class Acts:
         require_number(by, "by")
         if not isfinite(by):
             raise SettingError(f"by is {by!r}. Expected a finite number.")
-        things = self.things([first, second])
-        self._check(things, request_id)
-        begun = ActStart("is_better", _described(things), {"by": float(by)})
+        questions = self.checked([first, second])
+        self._check(questions, request_id)
+        begun = ActStart("is_better", _described(questions), {"by": float(by)})
 
         def decide() -> bool:
-            one, other = self._private_values(things)
+            one, other = self._private_values(questions)
             return one - other > by if one > -np.inf and other > -np.inf else False
 
         return Decision.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
 
-    def _check(self, things: Sequence[Any], request_id: str | None) -> None:
+    def _check(self, questions: Sequence[Any], request_id: str | None) -> None:
         """Find what is wrong with questions on the public side, before anything is recorded."""
         if self._session.journal.requested_act(request_id) is not None:
             return  # it was done: what is recorded is returned, also after the last act
@@ -218,12 +219,12 @@ class Acts:
         def tried(batch: QuestionBatch) -> list[Answer]:
             return [self._as_foreseen(query) for query in batch]
 
-        unsure = [thing for thing in things if not isinstance(thing, Expression | BoundedMean)]  # texts were checked
+        unsure = [one for one in questions if not isinstance(one, Expression | BoundedMean)]  # texts were checked
         for result in self._together(unsure, tried):
             if not isinstance(result, Answer | Finding):
                 raise QuestionError("a table has many values. Expected questions with one value each.")
 
-    def require_one_batch(self, things: Sequence[Any]) -> None:
+    def require_one_batch(self, questions: Sequence[Any]) -> None:
         """Refuse what cannot be read at once, in the last act and in a verdict."""
         if self._mechanism.closed:  # what was read then is returned again; anything else is refused
             return
@@ -234,7 +235,7 @@ class Acts:
             batches += 1
             return [self._as_foreseen(query) for query in batch]
 
-        self._together(things, tried)
+        self._together(questions, tried)
         if batches > 1:
             raise QuestionError(
                 "this act reads everything at once, and a statistic here takes several steps (a quantile, with unit= or "
@@ -242,12 +243,13 @@ class Acts:
             )
 
     def _as_foreseen(self, query: Any) -> Answer:
+        """What the public side says; in a turn of its own, because somebody else's readings may be under way."""
         mechanism = self._mechanism
-        proposal = mechanism.propose(query)
-        answer = mechanism.answer(proposal, None)
+        with self._session.recorder.turn():
+            answer = mechanism.answer(mechanism.propose(query), None)
         return answer.as_share() if query.yes_no else answer
 
-    def _private_values(self, things: Sequence[Any]) -> list[float]:
+    def _private_values(self, questions: Sequence[Any]) -> list[float]:
         """Values on the private rows; what has none is smaller than all others."""
 
         def exact(batch: QuestionBatch) -> list[Answer]:
@@ -257,11 +259,11 @@ class Acts:
             return [self._exact(proposal, sums) for proposal, sums in zip(proposals, self._sums(proposals), strict=True)]
 
         try:
-            results = self._together(things, exact)
+            results = self._together(questions, exact)
         except DataError:  # the rows cannot be read at all, which is no function of them
             raise
         except (ArithmeticError, EverholdError, ValueError):  # as a function of private rows: nothing may be raised
-            results = [None] * len(things)
+            results = [None] * len(questions)
         values = [float("-inf") if one is None else float(one.value) for one in results]
         return [float("-inf") if isnan(value) else value for value in values]
 
@@ -278,17 +280,17 @@ class Acts:
         return found
 
     def _exact(self, proposal: EverholdProposal, sums: Any) -> Answer:
-        place = proposal.measure.value(sums)
+        position = proposal.measure.value(sums)
         scale = proposal.forecast.scale
-        value = float("nan") if place is None else float(place) if scale == "share" else float(2 * place - 1)
-        low = value if place is not None else (0.0 if scale == "share" else -1.0)
-        answer = Answer(value, low, value if place is not None else 1.0, False, 0, 0.0, scale)
+        value = float("nan") if position is None else float(position) if scale == "share" else float(2 * position - 1)
+        low = value if position is not None else (0.0 if scale == "share" else -1.0)
+        answer = Answer(value, low, value if position is not None else 1.0, False, 0, 0.0, scale)
         return answer.as_share() if proposal.query is not None and proposal.query.yes_no else answer
 
     def _sums(self, proposals: Sequence[EverholdProposal]) -> list[Any]:
-        known = self._session.recorder.sums_needed(proposals)
+        scanned = self._session.recorder.sums_needed(proposals)
         return [
-            self._session.scanner.sums(self._mechanism.needs(proposal), proposal.forecast.scale, None, known)
+            self._session.scanner.sums(self._mechanism.needs(proposal), proposal.forecast.scale, None, scanned)
             for proposal in proposals
         ]
 
@@ -314,24 +316,24 @@ class Acts:
         given = self._declared.yes_no(wanted["given"]).tree if wanted.get("given") is not None else None
         yes_no = texts and all(self._declared.is_yes_no(cast(str, one)) for one in (first, second))
         if texts and not (yes_no and self._session.sample.unit is None):
-            things: list[Any] = [checked_statistic(Compare(cast(str, first), cast(str, second), **wanted))]
+            questions: list[Any] = [checked_statistic(Compare(cast(str, first), cast(str, second), **wanted))]
         else:
             if yes_no and (wanted.get("low") is not None or wanted.get("high") is not None):
                 raise QuestionError("two yes/no questions are compared without a range. Leave low and high out.")
-            things = self.things([first, second])
-        if (pair := self._pair(things, given)) is not None:
+            questions = self.checked([first, second])
+        if (pair := self._pair(questions, given)) is not None:
             options: dict[str, Any] = {"method": "mcnemar", "parts": 2, "sides": 1}
             decide = self._mcnemar(pair, delta_share)
         else:
-            known = self._session.journal.requested_act(request_id)  # what is recorded is returned, also after the last act
-            if known is None:
-                self.require_one_batch(things)
-            parts = self._count(things) if known is None else known.begun.options.get("parts", 0)
+            earlier = self._session.journal.requested_act(request_id)
+            if earlier is None:
+                self.require_one_batch(questions)
+            parts = self._count(questions) if earlier is None else earlier.begun.options.get("parts", 0)
             options = {"method": "intervals", "parts": parts, "sides": 2}
-            decide = self._by_intervals(things, RoundAct("close", parts=parts, share=delta_share))
+            decide = self._by_intervals(questions, RoundAct("close", parts=parts, share=delta_share))
         options["share"] = None if delta_share is None else str(delta_share)
         options["given"] = wanted.get("given")
-        begun = ActStart("compare", _described(things), options)
+        begun = ActStart("compare", _described(questions), options)
         return Judgement.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
 
     def compare_difference(self, difference: Values, request_id: str | None) -> Judgement:
@@ -344,17 +346,17 @@ class Acts:
         decide = self._by_intervals([self._session.query(difference)], RoundAct("close"))
         return Judgement.from_dict(self._session.perform(begun, decide, request_id=request_id, who=None))
 
-    def _pair(self, things: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
+    def _pair(self, questions: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
         """Two yes/no questions about the same rows, and both at once; None where rows are not coins."""
-        if self._session.sample.unit is not None or any(is_statistic(one) for one in things):
+        if self._session.sample.unit is not None or any(is_statistic(one) for one in questions):
             return None
-        one, other = (without_values(thing) for thing in things)
+        one, other = (without_values(question) for question in questions)
         if isinstance(one, Expression) and isinstance(other, Expression):
             group = () if given is None else (given,)
             wanted = ((one.tree,), (other.tree,), (one.tree, other.tree))
             first, second, third = (question_of(conjunction(*trees, *group)) for trees in wanted)
             return first, second, third
-        if any(self._mechanism.propose(thing).forecast.scale != "share" for thing in (one, other)):
+        if any(self._as_foreseen(question).scale != "share" for question in (one, other)):
             return None
         if isinstance(one, Values) and isinstance(other, Values):
             for given_ in (one, other):  # what is wrong with given values is reported, and they are as long as the rows
@@ -375,18 +377,18 @@ class Acts:
 
     def _mcnemar(self, pair: tuple[Query, Query, Query], share: Fraction | None) -> Callable[[], str]:
         session, n = self._session, self._session.size
-        known = self._mechanism.known_rows
+        known_rows = self._mechanism.known_rows
 
         def decide() -> str:
             nats = self._mechanism.budget.claim_price(share, parts=2, sides=1)
             a, b, both = (count_of(one, n) for one in session.scanner.sums(pair, "share"))
-            if mcnemar_refutes(max(a - both - known, 0), b - both, nats):
+            if mcnemar_refutes(max(a - both - known_rows, 0), b - both, nats):
                 return "first"
-            return "second" if mcnemar_refutes(max(b - both - known, 0), a - both, nats) else "neither"
+            return "second" if mcnemar_refutes(max(b - both - known_rows, 0), a - both, nats) else "neither"
 
         return decide
 
-    def _count(self, things: Sequence[Any]) -> int:
+    def _count(self, questions: Sequence[Any]) -> int:
         count = 0
 
         def tried(batch: QuestionBatch) -> list[Answer]:
@@ -394,12 +396,12 @@ class Acts:
             count += len(batch)
             return [self._as_foreseen(query) for query in batch]
 
-        for result in self._together(things, tried):
+        for result in self._together(questions, tried):
             if not isinstance(result, Answer | Finding):
                 raise QuestionError("a table has many values. Expected two questions with one value each.")
         return count
 
-    def _by_intervals(self, things: Sequence[Any], act: RoundAct) -> Callable[[], str]:
+    def _by_intervals(self, questions: Sequence[Any], act: RoundAct) -> Callable[[], str]:
         """Certain where the private intervals of both, at the price of the claim, do not meet."""
 
         def decide() -> str:
@@ -412,7 +414,7 @@ class Acts:
                 return found
 
             try:
-                results = self._together(things, private)
+                results = self._together(questions, private)
             except DataError:
                 raise
             except (ArithmeticError, EverholdError, ValueError):
@@ -429,13 +431,18 @@ class Acts:
 
     def certify(self, number: int, share: object, request_id: str | None, who: str | None) -> Answer:
         """An earlier answer with an interval at the price of a claim now."""
-        session, delta_share = self._session, checked_delta_share(share)
-        if session.journal.requested_act(request_id) is None:  # what is recorded is returned
-            self.require_narrower(number, delta_share)
+        delta_share = checked_delta_share(share)
         begun = ActStart(
             "certify", ({"kind": "round", "round": number},), {"share": None if delta_share is None else str(delta_share)}
         )
-        return Answer.from_dict(session.perform(begun, lambda: None, request_id=request_id, who=who))
+        done = self._session.perform(
+            begun,
+            lambda: None,
+            request_id=request_id,
+            who=who,
+            require=lambda: self.require_narrower(number, delta_share),  # by what everybody has done until now
+        )
+        return Answer.from_dict(done)
 
     def require_narrower(self, number: int, share: Fraction | None) -> None:
         """Refuse to certify a round that does not exist, or whose interval would not become narrower."""
@@ -471,12 +478,12 @@ def _no_error(criterion: Callable[[int], float], index: int) -> float:
     return float("-inf") if isnan(value) else value
 
 
-def _described(things: Sequence[Any]) -> tuple[dict[str, Any], ...]:
+def _described(questions: Sequence[Any]) -> tuple[dict[str, Any], ...]:
     """Questions and statistics as plain data, for the record."""
     found: list[Mapping[str, Any]] = []
-    for thing in things:
-        if is_statistic(thing):
-            found.append({"kind": "statistic", "name": thing.name, "arguments": arguments(thing)})
+    for question in questions:
+        if is_statistic(question):
+            found.append({"kind": "statistic", "name": question.name, "arguments": arguments(question)})
         else:
-            found.append(question_to_dict(without_values(thing)))
+            found.append(question_to_dict(without_values(question)))
     return tuple(dict(one) for one in found)

@@ -29,6 +29,7 @@ from everhold.queries.rng import fresh_seed
 from everhold.session.acts import Acts
 from everhold.session.outlook import outlook, small_reference
 from everhold.session.public import PublicSide, declared_columns
+from everhold.session.registered import register_rows, warn_of_studies
 from everhold.session.session import Session
 from everhold.session.settings import HoldoutOptions, OverlapRule, RuleName, Settings
 from everhold.session.setup import Setup, new_setup
@@ -140,6 +141,7 @@ class Holdout:
         if pool is not None and (advice := small_reference(setup.session.size, pool.draws)) is not None:
             warnings.warn(ReferenceWarning(advice), stacklevel=2)
         self._start(setup)
+        warn_of_studies(setup.session.sample)
 
     def _start(self, setup: Setup) -> None:
         """Answer from this session, which is ready."""
@@ -151,7 +153,15 @@ class Holdout:
         self.public: PublicSide = setup.public
 
     @classmethod
-    def create(cls, path: str | Path, data: object, *, prior: Prior | Split, **options: Unpack[HoldoutOptions]) -> Holdout:
+    def create(
+        cls,
+        path: str | Path,
+        data: object,
+        *,
+        prior: Prior | Split,
+        register: bool = True,
+        **options: Unpack[HoldoutOptions],
+    ) -> Holdout:
         """A durable study: the same as `Holdout(data, prior=..., ...)`, with its record in a file.
 
         Three files appear: the study itself, which holds no private row and may be shown to anybody who should check it;
@@ -161,11 +171,15 @@ class Holdout:
             path: of the study, which must not exist; `study.everhold` by custom.
             data: the private rows. A path is remembered in the key file, so that `open` finds them again.
             prior: as for `Holdout`; it must have fixed rows.
+            register: whether the rows are entered in the user's registry of studies, which warns when a second study is
+                made of rows that have one.
             options: as for `Holdout`.
         """
         require_new(Path(path))
         holdout = cls(data, prior=prior, **options)
-        create_study(Path(path), holdout._setup, data)
+        fingerprint = create_study(Path(path), holdout._setup, data)
+        if register:
+            register_rows(Path(path), fingerprint, holdout.session.sample)
         return holdout
 
     @staticmethod

@@ -29,8 +29,8 @@ from everhold.ledger.codec import (
 )
 from everhold.ledger.rounds import ActEnd, ActStart, RecordedAct, RecordedFinding, Round, to_record
 from everhold.ledger.walk import walk
-from everhold.queries.act import RoundAct
 from everhold.queries.protocol import NOTHING, ActingMechanism, P
+from everhold.queries.round_act import RoundAct
 from everhold.session.names import identity
 
 if TYPE_CHECKING:
@@ -145,13 +145,13 @@ class Recorder(Generic[P]):
         """End what was interrupted in memory: a decided round, the rest of a batch of readings, another act."""
         if self._decided is not None:
             self._finish_round(self._decided)
-            if self._readings and self._readings[0].act.place <= self.journal[len(self.journal)].act.place:
+            if self._readings and self._readings[0].act.part <= self.journal[len(self.journal)].act.part:
                 self._readings = self._readings[1:]
         if (pending := self.journal.pending) is None:
             self._readings = []
             return
         begun, asked_by = pending
-        if not self._readings or self._readings[0].act.place == 1:
+        if not self._readings or self._readings[0].act.part == 1:
             self._readings = []
             self._interrupt(begun, asked_by)
             return
@@ -169,11 +169,11 @@ class Recorder(Generic[P]):
 
     # rounds --------------------------------------------------------------------------------------------------------------
 
-    def decide(self, query: Query, proposal: P, asked_by: AskedBy, act: RoundAct, known: SumsByName) -> Answer:
+    def decide(self, query: Query, proposal: P, asked_by: AskedBy, act: RoundAct, scanned: SumsByName) -> Answer:
         """Read the private sums that a proposal needs, and end the round."""
         mechanism = self.mechanism
         named = identity(mechanism, query, proposal)
-        sums = self._scanner.sums(mechanism.needs(proposal), proposal.forecast.scale, mechanism.rows_read(proposal), known)
+        sums = self._scanner.sums(mechanism.needs(proposal), proposal.forecast.scale, mechanism.rows_read(proposal), scanned)
         outcome = mechanism.decide(proposal, sums)
         # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
         answer = mechanism.answer(proposal, outcome)
@@ -219,11 +219,11 @@ class Recorder(Generic[P]):
         self._readings = list(readings)
         self._read_rest(known)
 
-    def _read_rest(self, known: SumsByName) -> None:
+    def _read_rest(self, scanned: SumsByName) -> None:
         """Read the parts of a batch that are left, and make all of them durable together."""
         while self._readings:
             part = self._readings[0]
-            self.decide(part.query, self.mechanism.propose(part.query, part.act), part.asked_by, part.act, known)
+            self.decide(part.query, self.mechanism.propose(part.query, part.act), part.asked_by, part.act, scanned)
             self._readings = self._readings[1:]
         self.journal.flush()
 
@@ -239,29 +239,37 @@ class Recorder(Generic[P]):
             raise QuestionError("this mechanism answers asks only: it has no readings, selections or verdicts.")
         return self.mechanism
 
-    def perform(self, begun: ActStart, asked_by: AskedBy, decide: Callable[[], int | bool | str | None]) -> dict[str, Any]:
+    def perform(
+        self,
+        begun: ActStart,
+        asked_by: AskedBy,
+        decide: Callable[[], int | bool | str | None],
+        require: Callable[[], None] = lambda: None,
+    ) -> dict[str, Any]:
         """Do an act: record that it begins, read the private rows, charge, record how it ended, and only then return.
 
         Args:
             begun: everything that is fixed beforehand.
-            at: when it was asked for, by whom, under which request id.
+            asked_by: when it was asked for, by whom, under which request id.
             decide: reads the private rows and returns what is disclosed. It must not raise for anything in them.
+            require: refuses the act by what has been disclosed until now; nothing comes between it and the act.
         """
         with self.turn():
-            if (earlier := self.journal.requested_act(asked_by.request)) is not None:
+            if (earlier := self.journal.requested_act(asked_by.request_id)) is not None:
                 if earlier.begun != begun:
                     raise RequestConflict(
-                        f"request id {asked_by.request!r} belongs to another act. Expected a new id for a new act. Nothing "
-                        "was charged."
+                        f"request id {asked_by.request_id!r} belongs to another act. Expected a new id for a new act. "
+                        "Nothing was charged."
                     )
                 return earlier.done.result
-            if self.journal.requested(asked_by.request) is not None:
+            if self.journal.requested(asked_by.request_id) is not None:
                 raise RequestConflict(
-                    f"request id {asked_by.request!r} belongs to a question. Expected a new id for a new act. Nothing was "
-                    "charged."
+                    f"request id {asked_by.request_id!r} belongs to a question. Expected a new id for a new act. "
+                    "Nothing was charged."
                 )
             mechanism = self.acting_mechanism()
             mechanism.require_open()
+            require()
             self._scanner.sample.require_ready()
             self.journal.begin(begun, asked_by)
             self.journal.flush()
@@ -366,7 +374,7 @@ class Recorder(Generic[P]):
         def record() -> Iterator[Round | RecordedAct]:
             for entry in entries:
                 if isinstance(entry, Repeat):
-                    self.journal.restore_request(entry.asked_by.request, entry.number)
+                    self.journal.restore_request(entry.asked_by.request_id, entry.number)
                 elif isinstance(entry, FindingEntry):
                     self.journal.restore_finding(entry.finding, entry.asked_by)
                 elif isinstance(entry, ActStartEntry):

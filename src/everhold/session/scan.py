@@ -50,17 +50,19 @@ class Scanner:
         return ready, sums
 
     def sums(
-        self, needs: Sequence[Query], scale: Scale, rows_read: Any = None, known: SumsByName | None = None
+        self, needs: Sequence[Query], scale: Scale, rows_read: Any = None, scanned: SumsByName | None = None
     ) -> list[Sums]:
-        """The private sums of linear questions: texts in one scan, where they are not known yet."""
-        known = {} if known is None or rows_read is not None else known
+        """The private sums of linear questions: texts in one scan, where they are not scanned yet."""
+        scanned = {} if scanned is None or rows_read is not None else scanned
         if rows_read is not None or not all(need.text for need in needs):
             return [self.sample.sums(need, scale, rows_read) for need in needs]
-        missing = [need for need in needs if need.name not in known]
+        missing = [need for need in needs if need.name not in scanned]
         if len(missing) < 2:
-            return [known[need.name] if need.name in known else self.sample.sums(need, scale, rows_read) for need in needs]
+            return [
+                scanned[need.name] if need.name in scanned else self.sample.sums(need, scale, rows_read) for need in needs
+            ]
         found = dict(zip((need.name for need in missing), self.sample.sums_of(missing), strict=True))
-        return [known[need.name] if need.name in known else found[need.name] for need in needs]
+        return [scanned[need.name] if need.name in scanned else found[need.name] for need in needs]
 
     def sums_of_texts(self, needs: Sequence[Query]) -> SumsByName:
         """The private sums of all texts among linear questions, in one scan."""

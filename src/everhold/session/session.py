@@ -7,28 +7,25 @@ mechanism was built on, or whether the journal is a file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Generic, Literal
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
-from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, QuestionError, RequestConflict
+from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, QuestionError, RequestConflict, SettingError
 from everhold.ledger.audit import Audit, audit
 from everhold.ledger.codec import (
     AskedBy,
-    question_to_dict,
 )
 from everhold.ledger.journal import Journal
 from everhold.ledger.replay import Analyst, replay
 from everhold.ledger.rounds import ActStart, RecordedFinding
-from everhold.queries.act import ASK, READ, RoundAct
 from everhold.queries.answer import Answer
 from everhold.queries.expression import expression
 from everhold.queries.expression.groups import GROUPED
-from everhold.queries.expression.question import without_values
 from everhold.queries.protocol import P
 from everhold.queries.query import as_query
+from everhold.queries.round_act import ASK, READ, RoundAct
 from everhold.session.names import (
+    part_ids,
     require_batch,
     require_expect,
     require_name,
@@ -36,7 +33,7 @@ from everhold.session.names import (
     require_same,
     require_text,
 )
-from everhold.session.recorder import PlannedReading, Recorder
+from everhold.session.recorder import Recorder
 from everhold.session.scan import Scanner
 from everhold.statistics import is_statistic
 
@@ -63,9 +60,16 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _part_ids(request_id: str | None, first: int, count: int) -> list[str | None]:
-    """The ids of the parts of a request: `<id>/1`, `<id>/2` …"""
-    return [None if request_id is None else f"{request_id}/{number}" for number in range(first, first + count)]
+class _Asked(NamedTuple):
+    """One ask of a turn."""
+
+    query: Query
+    asked_by: AskedBy
+    act: RoundAct = ASK
+
+
+def _ask_expecting(expect: float | None) -> RoundAct:
+    return ASK if expect is None else RoundAct(expect=require_expect(expect))
 
 
 class Session(Generic[P]):
@@ -207,9 +211,9 @@ class Session(Generic[P]):
         """Answer one question: text, a callable over columns, or `eh.Values`. `Holdout.ask` says more."""
         query = self.query(question, name)
         asked_by = self.asked_by(request_id, who)
-        act = ASK if expect is None else RoundAct(expect=require_expect(expect))
+        asked = _Asked(query, asked_by, _ask_expecting(expect))
         with self.recorder.turn():
-            found = self._answers([(query, asked_by)], act=act)[0]
+            found = self._answers([asked])[0]
             if isinstance(found, EverholdError):
                 raise found
             self._journal.flush()
@@ -223,7 +227,7 @@ class Session(Generic[P]):
 
     def ask_parts(self, questions: Iterable[object], asked_by: AskedBy, *, first: int = 1) -> list[Answer]:
         """Answer a part of a larger request, which is recorded as of one time. Its request ids count from `first`."""
-        return self._ask_in_order(questions, asked_by.time, asked_by.who, asked_by.request, first)
+        return self._ask_in_order(questions, asked_by.time, asked_by.who, asked_by.request_id, first)
 
     def _ask_in_order(
         self, questions: Iterable[object], time: str | None, who: str | None, request_id: str | None, first: int
@@ -233,11 +237,11 @@ class Session(Generic[P]):
         if callable(questions) or not isinstance(questions, Iterable) or isinstance(questions, str):
             raise QuestionError("ask_many takes a list of questions; for a single one there is ask.")
         queries = [self.query(question) for question in questions]
-        requests = _part_ids(request_id, first, len(queries))
+        requests = part_ids(request_id, first, len(queries))
         with self.recorder.turn():
             queries = [self._checked(query) for query in queries]
             require_batch(self.mechanism, self._journal, queries, requests)
-            asked = [(query, AskedBy(time or now(), who, one)) for query, one in zip(queries, requests, strict=True)]
+            asked = [_Asked(query, AskedBy(time or now(), who, one)) for query, one in zip(queries, requests, strict=True)]
             found = self._answers(asked, stop=True)
             self._journal.flush()
             answers = [one for one in found if not isinstance(one, EverholdError)]
@@ -271,25 +275,24 @@ class Session(Generic[P]):
         following = iter(answers)
         return [one if isinstance(one, EverholdError) else next(following) for one in asked]
 
-    def _requested(self, request: Request) -> tuple[Query, AskedBy] | EverholdError:
+    def _requested(self, request: Request) -> _Asked | EverholdError:
         try:
             who, request_id = require_text(request.who, "who"), require_text(request.request_id, "request_id")
-            return self.query(request.question), AskedBy(request.time or now(), who, request_id)
-        except QuestionError as error:
+            asked_by = AskedBy(request.time or now(), who, request_id)
+            return _Asked(self.query(request.question), asked_by, _ask_expecting(request.expect))
+        except (QuestionError, SettingError) as error:
             return error
 
-    def _answers(
-        self, asked: Sequence[tuple[Query, AskedBy]], *, stop: bool = False, act: RoundAct = ASK
-    ) -> list[Answer | EverholdError]:
+    def _answers(self, asked: Sequence[_Asked], *, stop: bool = False) -> list[Answer | EverholdError]:
         """Answers in order, for a turn, without flushing; a refusal stands in its place, and may be the last."""
         found: list[Answer | EverholdError] = []
         for start in range(0, len(asked), _AT_ONCE):
             some = asked[start : start + _AT_ONCE]
-            evaluated, sums = self._scan([query for query, _ in some])
-            for query, asked_by in some:
+            evaluated, sums = self._scan([one.query for one in some])
+            for query, asked_by, act in some:
                 name = query.name if query.text else None
                 try:
-                    found.append(self._answer(evaluated.get(name, query), asked_by, sums, act))
+                    found.append(self._answer(evaluated.get(name, query), asked_by, act, sums))
                 except (QuestionError, RequestConflict, PrecisionExhausted) as refusal:
                     if self.recorder.has_decided:  # the private sum was seen: this cannot be reported as a refusal
                         raise
@@ -306,98 +309,18 @@ class Session(Generic[P]):
             {query.name: query for query in queries if query.text and self._journal.named(query.name) is None}
         )
 
-    def _answer(self, query: Query, asked_by: AskedBy, known: SumsByName, act: RoundAct = ASK) -> Answer:
-        """Answer one query without flushing. `known`: private sums that a scan of the batch already computed."""
+    def _answer(self, query: Query, asked_by: AskedBy, act: RoundAct, scanned: SumsByName) -> Answer:
+        """Answer one query without flushing. `scanned`: private sums that a scan of the batch already computed."""
         mechanism = self.mechanism
-        if (earlier := self._journal.requested(asked_by.request)) is not None:
-            require_round(mechanism, query, earlier, asked_by.request)
+        if (earlier := self._journal.requested(asked_by.request_id)) is not None:
+            require_round(mechanism, query, earlier, asked_by.request_id)
             return earlier.answer
-        earlier = self._journal.named(query.name) if act.kind == "ask" else self._journal.read_as(query.name)
-        if earlier is not None:
+        if (earlier := self._journal.named(query.name)) is not None:
             require_same(mechanism, query, earlier)
             self._journal.repeat(earlier.number, asked_by)
             return earlier.answer
         proposal = mechanism.propose(query, act)
-        return self.recorder.decide(query, proposal, asked_by, act, known)
-
-    # readings ------------------------------------------------------------------------------------------------------
-
-    def read_parts(
-        self,
-        questions: Sequence[object],
-        asked_by: AskedBy,
-        *,
-        kind: Literal["read", "close"] = "read",
-        share: Fraction | None = None,
-        expects: Sequence[float | None] | None = None,
-        first: int = 1,
-    ) -> list[Answer]:
-        """Read several questions at one price: all are fixed before the first is read. `Holdout.read_many` says more.
-
-        Like `ask_parts`, they may be a part of a larger request.
-        """
-        queries = [self.query(question) for question in questions]
-        guesses = [None] * len(queries) if expects is None else [require_expect(one) for one in expects]
-        ids = _part_ids(asked_by.request, first, len(queries))
-        ats = [AskedBy(asked_by.time, asked_by.who, one) for one in ids]
-        with self.recorder.turn():
-            mechanism = self.recorder.acting_mechanism()
-            require_batch(self.mechanism, self._journal, queries, ids)
-            for one in ids:
-                if (earlier := self._journal.requested(one)) is not None and earlier.act.kind == "ask":
-                    raise RequestConflict(
-                        f"request id {one!r} belongs to an ask (round {earlier.number}). Expected a new id for a reading. "
-                        "Nothing was charged."
-                    )
-            wanted = self._unread(queries, ats, kind)
-            made: dict[int, int] = {}
-            if wanted:
-                parts = [
-                    PlannedReading(
-                        self.mechanism.prepare(queries[index]),
-                        RoundAct(kind, len(wanted), number, share, guesses[index]),
-                        ats[index],
-                    )
-                    for number, index in enumerate(wanted, 1)
-                ]
-                proposals = [mechanism.propose(part.query, replace(part.act, place=1)) for part in parts]
-                for part, proposal in zip(parts, proposals, strict=True):
-                    if not part.query.text and not part.query.repeatable:  # what is wrong with given values is reported
-                        self.sample.sums(part.query, proposal.forecast.scale)
-                options = {
-                    "share": None if share is None else str(share),
-                    "expect": [part.act.expect for part in parts],
-                    "requests": [part.asked_by.request for part in parts],
-                }
-                asked = tuple(question_to_dict(without_values(part.query)) for part in parts)
-                made = {index: len(self._journal) + number for number, index in enumerate(wanted, 1)}
-                self.recorder.read_batch(ActStart(kind, asked, options), asked_by, parts, proposals)
-            answers: list[Answer] = []
-            for index, asked_by in enumerate(ats):
-                past = self._journal[made[index]] if index in made else self._journal.requested(asked_by.request)
-                past = past or self._journal.read_as(queries[index].name)
-                if past is None:
-                    raise LedgerError("a reading is not where it was recorded. Open the study again.")
-                self._journal.repeat(past.number, asked_by)
-                answers.append(past.answer)
-            self._journal.flush()
-            return answers
-
-    def _unread(self, queries: Sequence[Query], ats: Sequence[AskedBy], kind: str) -> list[int]:
-        """The indices of questions that have to be read now: each once, and none that was read before."""
-        seen: set[str] = set()
-        found: list[int] = []
-        for index, (query, asked_by) in enumerate(zip(queries, ats, strict=True)):
-            earlier = self._journal.read_as(query.name)
-            if earlier is not None:
-                require_same(self.mechanism, query, earlier)
-            done = earlier is not None and (kind == "read" or earlier.act.kind == "close")
-            if done or self._journal.requested(asked_by.request) is not None or query.name in seen:
-                continue
-            found.append(index)
-            if query.name is not None:
-                seen.add(query.name)
-        return found
+        return self.recorder.decide(query, proposal, asked_by, act, scanned)
 
     # acts that are not made of rounds ------------------------------------------------------------------------------
 
@@ -408,9 +331,10 @@ class Session(Generic[P]):
         *,
         request_id: str | None,
         who: str | None,
+        require: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
         """Do an act, and return what it discloses when that is recorded. `Recorder.perform` says more."""
-        return self.recorder.perform(begun, self.asked_by(request_id, who), decide)
+        return self.recorder.perform(begun, self.asked_by(request_id, who), decide, require)
 
     def record_finding(self, wanted: Statistic[Any], found: Any, asked_by: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""

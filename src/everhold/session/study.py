@@ -41,8 +41,8 @@ def require_new(path: Path) -> None:
         raise LedgerError(f"{path} exists already. Open it with Holdout.open, or choose another name.")
 
 
-def create_study(path: Path, setup: Setup, data: object) -> None:
-    """Write a new study's file and key, and record the session in it from now on."""
+def create_study(path: Path, setup: Setup, data: object) -> str:
+    """Write a new study's file and key, and record the session in it from now on. Returns its rows' fingerprint."""
     public, sample = setup.public, setup.session.sample
     if public.pool is None:
         raise LedgerError("a durable study keeps its public rows: use a prior with fixed rows, such as Sampler(size=...).")
@@ -64,6 +64,7 @@ def create_study(path: Path, setup: Setup, data: object) -> None:
         binding=sample.binding,
     )
     setup.session.recorder.make_durable(Journal(Store.create(path, study.record(), before=lambda: secret.save(path))))
+    return study.fingerprint
 
 
 def open_study(path: Path, data: object, expect_head: str | None, engine: EngineName, memory_limit: str | None) -> Setup:
@@ -253,7 +254,7 @@ class _Record:
             self._progress(entry.round.number)
             if entry.round.act.kind != "ask":
                 self._check_announced(entry)
-                if entry.round.act.place == entry.round.act.parts:
+                if entry.round.act.part == entry.round.act.parts:
                     self._begun = None
             if entry.round.is_text:
                 self._answers[entry.round.number] = entry.round.name, entry.round.answer
@@ -281,18 +282,18 @@ class _Record:
         if begun is None or begun.kind != past.act.kind or past.act.parts != len(begun.asked):
             raise LedgerError(f"round {past.number} is a reading that was not announced.")
         share = None if past.act.share is None else str(past.act.share)
-        index = past.act.place - 1
+        index = past.act.part - 1
         asked = question_to_dict(past.question)
         try:
             options = begun.options["share"], begun.options["expect"][index], begun.options["requests"][index]
         except (KeyError, IndexError, TypeError):
             raise LedgerError("an act in the ledger has other options than it can have.") from None
         named = asked | {"name": past.name} if asked["kind"] == "values" else asked
-        if begun.asked[index] != named or options != (share, past.act.expect, entry.asked_by.request):
+        if begun.asked[index] != named or options != (share, past.act.expect, entry.asked_by.request_id):
             raise LedgerError(f"round {past.number} is another reading than was announced.")
 
     def _check_request(self, entry: RoundEntry | Repeat) -> None:
-        request = entry.asked_by.request
+        request = entry.asked_by.request_id
         if request is not None and request in self._requests:
             raise LedgerError(f"request id {request!r} was answered twice.")
         if isinstance(entry, Repeat) and not 1 <= entry.number <= self._done:

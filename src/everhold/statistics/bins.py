@@ -29,14 +29,14 @@ def bins_of(tree: Node, ends: tuple[float, float], bins: int, edges: Sequence[fl
         if len(at) < 2 or any(not a < b for a, b in pairwise(at)):
             raise QuestionError(f"the edges are {list(edges)!r}. Expected at least two, each larger than the one before.")
         return [
-            (f"{_shown(a, date)} to {_shown(b, date)}", _between(tree, a, b, last=place == len(at) - 2))
-            for place, (a, b) in enumerate(pairwise(at))
+            (f"{_shown(a, date)} to {_shown(b, date)}", _between(tree, a, b, last=index == len(at) - 2))
+            for index, (a, b) in enumerate(pairwise(at))
         ]
     require_whole(bins, "bins")
     bins = int(bins)
     if not 2 <= bins <= _MOST_BINS:
         raise QuestionError(f"a histogram has 2 to {_MOST_BINS} bins, not {bins!r}")
-    inner = [ends[0] + (ends[1] - ends[0]) * place / bins for place in range(1, bins)]
+    inner = [ends[0] + (ends[1] - ends[0]) * index / bins for index in range(1, bins)]
     if date:
         step = _DAY if ends[1] - ends[0] >= 2 * bins * _DAY else _SECOND
         inner = sorted({round(edge / step) * step for edge in inner})

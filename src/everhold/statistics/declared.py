@@ -35,7 +35,7 @@ class DeclaredColumns:
         schema: the columns.
         most_cells: of one table, each of which is a question.
         grouped: whether groups and quantiles are measured in one round. Otherwise they are made of linear questions.
-        prior: the mean of a linear question on the public side, as a place in its range. It never changes.
+        prior: the mean of a linear question on the public side, as a position in its range. It never changes.
     """
 
     schema: Schema

@@ -1,4 +1,4 @@
-"""Steps that statistics share: the place of a mean in its range, and a share within a group, by linear questions."""
+"""Steps that statistics share: the position of a mean in its range, and a share within a group, by linear questions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
     "mean_of",
     "mean_questions",
     "mean_steps",
-    "prior_place",
+    "prior_position",
     "ratio_steps",
     "share_questions",
     "share_steps",
@@ -55,7 +55,7 @@ def ratio_steps(tree: Node, group: Node) -> Part:
 
 
 def mean_questions(declared: DeclaredColumns, tree: Node, ends: Ends, group: Node | None) -> QuestionBatch:
-    """The questions that the place of a mean between the ends is made of: one, or two where groups take two."""
+    """The questions that the position of a mean between the ends is made of: one, or two where groups take two."""
     if group is None and not declared.can_be_missing(tree):
         return [bounded_mean(tree, *ends)]
     if declared.grouped:
@@ -64,7 +64,7 @@ def mean_questions(declared: DeclaredColumns, tree: Node, ends: Ends, group: Nod
 
 
 def mean_of(answers: Sequence[Answer]) -> tuple[float, Ends, tuple[Answer, ...]]:
-    """The place of a mean, from the answers to its questions."""
+    """The position of a mean, from the answers to its questions."""
     answers = [answer.as_share() for answer in answers]
     if len(answers) == 1:
         return answers[0].value, (answers[0].low, answers[0].high), tuple(answers)
@@ -72,7 +72,7 @@ def mean_of(answers: Sequence[Answer]) -> tuple[float, Ends, tuple[Answer, ...]]
 
 
 def mean_steps(declared: DeclaredColumns, tree: Node, ends: Ends, group: Node | None) -> Part:
-    """The mean's place between the ends."""
+    """The mean's position between the ends."""
     answers = yield mean_questions(declared, tree, ends, group)
     return mean_of(answers)
 
@@ -87,8 +87,8 @@ def together(*batches: QuestionBatch) -> Generator[QuestionBatch, Sequence[Answe
     return found
 
 
-def prior_place(declared: DeclaredColumns, tree: Node, ends: Ends, group: Node | None) -> float:
-    """The place of a mean on the public side, to three digits: a public centre."""
+def prior_position(declared: DeclaredColumns, tree: Node, ends: Ends, group: Node | None) -> float:
+    """The position of a mean on the public side, to three digits: a public centre."""
     up, down = (declared.prior(bounded_mean(tree, *ends, given=group, reverse=reverse)) for reverse in (False, True))
     return round(up / (up + down), 3) if up + down > 0.0 else 0.5
 

@@ -72,7 +72,7 @@ class Mean:
     given: Given = None
 
     def steps(self, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Finding]:
-        """The place of the mean within the range, then in its own units."""
+        """The position of the mean within the range, then in its own units."""
         tree, ends = declared.number(self.question, self.low, self.high)
         group = None if self.given is None else declared.yes_no(self.given).tree
         found = yield from mean_steps(declared, declared.filled(tree, ends), ends, group)
@@ -206,7 +206,7 @@ class Ratio:
 
 
 def _in_units(what: str, found: tuple[float, Ends, tuple[Answer, ...]], ends: Ends) -> Finding:
-    """A place within a range, in the range's own units."""
+    """A position within a range, in the range's own units."""
     value, interval, parts = found
     return Finding(what, ends[0] + (ends[1] - ends[0]) * value, *derived.rescaled(interval, *ends), parts)
 

@@ -1,4 +1,4 @@
-"""The parameters of statistics, described once: from them every interface makes its options, fields and schemas."""
+"""The parameters of statistics and acts, described once: every interface makes its options, fields and schemas from them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,19 @@ __all__ = [
     "parameters",
 ]
 
-Form = Literal["expression", "end", "real", "count", "edges", "range"]
-"""How a parameter is written: a question as text; an end of a range, which is a number or a date; a number; a whole number;
-numbers or dates between commas; two numbers."""
+Form = Literal[
+    "expression",  # a question as text
+    "question",  # a question as text, or a statistic
+    "questions",  # a list of them
+    "real",  # a number
+    "reals",  # numbers between commas or spaces
+    "end",  # an end of a range: a number or a date
+    "range",  # two numbers
+    "count",  # a whole number, at least 1
+    "round",  # the number of a round
+    "edges",  # numbers or dates between commas
+]
+"""How a parameter is written. Statistics take expressions; acts take questions, which may be statistics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +53,15 @@ class Role:
 
     Attributes:
         form: how it is written.
-        label: beside a field of a form.
+        label: beside a field of a form; the parameter's own name where it is empty.
         about: a sentence for people.
+        least: how many a list must have.
     """
 
     form: Form
-    label: str
-    about: str
+    label: str = ""
+    about: str = ""
+    least: int = 1
 
 
 Condition = Annotated[str, Role("expression", "Question", "A yes/no question, such as age > 40 AND smoker.")]
@@ -75,25 +87,30 @@ _KINDS: dict[Form, tuple[type, ...]] = {
     "edges": (list, tuple),
     "range": (list, tuple),
 }
+"""What a statistic's arguments may be made of."""
 _TYPES: dict[Form, Any] = {
     "expression": str,
-    "end": float | str,
+    "question": str | dict[str, Any],
+    "questions": list[str | dict[str, Any]],
     "real": float,
-    "count": int,
-    "edges": list[float | str],
+    "reals": list[float],
+    "end": float | str,
     "range": list[float],
+    "count": int,
+    "round": int,
+    "edges": list[float | str],
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a statistic.
+    """One parameter of a statistic or an act.
 
     Attributes:
-        name: as in Python.
+        name: as in Python and in JSON.
         role: what it is for.
         required: whether it must be given.
-        positional: whether Python takes it by its place, and the command line as a word of its own.
+        positional: whether Python takes it without its name, and the command line as a word of its own.
         default: where it is not required.
     """
 
@@ -104,9 +121,24 @@ class Parameter:
     default: Any
 
     @property
+    def form(self) -> Form:
+        """How it is written."""
+        return self.role.form
+
+    @property
+    def about(self) -> str:
+        """A sentence for people."""
+        return self.role.about
+
+    @property
+    def label(self) -> str:
+        """Beside a field of a form."""
+        return self.role.label or self.name.replace("_", " ").capitalize()
+
+    @property
     def type(self) -> Any:
         """What a program sends for it."""
-        return _TYPES[self.role.form]
+        return _TYPES[self.form]
 
     def read(self, text: str) -> Any:
         """From what a person typed.
@@ -115,16 +147,17 @@ class Parameter:
         >>> {one.name: one for one in parameters(STATISTICS["histogram"])}["edges"].read("10, 20, 30")
         (10.0, 20.0, 30.0)
         """
-        form, text = self.role.form, text.strip()
+        form, text = self.form, text.strip()
         if form == "expression":
             return text
         if form in ("edges", "range"):
             return tuple(self._number(part.strip(), dates=form == "edges") for part in text.split(","))
-        if form == "count":
-            try:
-                return int(text)
-            except ValueError:
-                raise QuestionError(f"{self.name} is {text[:40]!r}. Expected a whole number.") from None
+        if form == "reals":
+            return tuple(self._number(part, dates=False) for part in text.replace(",", " ").split())
+        if form in ("count", "round"):
+            if not text.isascii() or not text.isdigit() or len(text) > 15:
+                raise QuestionError(f"{self.name} is {text[:40]!r}. Expected a whole number. {self.about}")
+            return int(text)
         return self._number(text, dates=form == "end")
 
     def _number(self, text: str, *, dates: bool) -> float | str:
@@ -142,29 +175,29 @@ class Parameter:
     def check(self, value: Any, statistic: str) -> Any:
         """A value that a program sent, of the right kind."""
         value = _plain(value)
-        wrong = isinstance(value, bool) or not isinstance(value, _KINDS[self.role.form])
+        wrong = isinstance(value, bool) or not isinstance(value, _KINDS[self.form])
         if not wrong and isinstance(value, list):
             value = tuple(value)
-            wrong = self.role.form == "range" and len(value) != 2
+            wrong = self.form == "range" and len(value) != 2
         items = value if isinstance(value, tuple) else (value,)
         if wrong or not all(_is_writable(one) for one in items[:2_000]):
-            if self.role.form == "expression":
+            if self.form == "expression":
                 said = f"{self.name} of a {statistic} is text, not {type(value).__name__}."
             else:
                 said = f"{self.name} of a {statistic} is {str(value)[:40]!r}, of type {type(value).__name__}."
-            raise QuestionError(f"{said} {self.role.about} Nothing was charged.")
+            raise QuestionError(f"{said} {self.about} Nothing was charged.")
         return value
 
 
-def parameters(kind: type[Statistic[Any]]) -> tuple[Parameter, ...]:
-    """The parameters of a statistic, in the order of Python's own signature.
+def parameters(kind: type[Any]) -> tuple[Parameter, ...]:
+    """The parameters of a statistic or an act, in the order of Python's own signature.
 
     >>> from everhold.statistics import STATISTICS
     >>> [one.name for one in parameters(STATISTICS["quantile"]) if one.positional]
     ['question', 'level']
     """
     hints = get_type_hints(kind, include_extras=True)
-    return tuple(_parameter(one, hints[one.name]) for one in fields(kind))  # type: ignore[arg-type]
+    return tuple(_parameter(one, hints[one.name]) for one in fields(kind))
 
 
 def _parameter(one: Field[Any], hint: Any) -> Parameter:
@@ -175,17 +208,17 @@ def _parameter(one: Field[Any], hint: Any) -> Parameter:
 
 def build_statistic(kind: type[Statistic[Any]], given: Mapping[str, Any]) -> Statistic[Any]:
     """A statistic from what a program sent. Whatever does not fit is refused before anything is charged."""
-    known = {one.name: one for one in parameters(kind)}
+    by_name = {one.name: one for one in parameters(kind)}
     for name in given:
-        if name not in known:
+        if name not in by_name:
             raise QuestionError(
-                f"a {kind.name} takes no {str(name)[:40]!r}.{did_you_mean(str(name), known)} Expected none but "
-                f"{', '.join(known)}. Nothing was charged."
+                f"a {kind.name} takes no {str(name)[:40]!r}.{did_you_mean(str(name), by_name)} Expected none but "
+                f"{', '.join(by_name)}. Nothing was charged."
             )
-    for one in known.values():
+    for one in by_name.values():
         if one.required and given.get(one.name) in (None, ""):
-            raise QuestionError(f"a {kind.name} needs {one.name!r}. {one.role.about} Nothing was charged.")
-    return kind(**{name: known[name].check(value, kind.name) for name, value in given.items() if value is not None})
+            raise QuestionError(f"a {kind.name} needs {one.name!r}. {one.about} Nothing was charged.")
+    return kind(**{name: by_name[name].check(value, kind.name) for name, value in given.items() if value is not None})
 
 
 def arguments(statistic: Statistic[Any]) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class Quantile:
         if declared.grouped:
             asked = tree if date else declared.filled(tree, ends)
             answer = (yield [quantile_of(asked, *ends, float(self.level), group, step, middle)])[0].as_share()
-            value, low, high = (_in_range(place, ends, step) for place in (answer.value, answer.low, answer.high))
+            value, low, high = (_in_range(position, ends, step) for position in (answer.value, answer.low, answer.high))
             return Finding(what, value, low, high, (answer,), "date" if date else "number")
         search = _Search(tree if date else declared.filled(tree, ends), ends, group, self.level, step, middle)
         seen = yield from search.below(ends[0])
@@ -92,13 +92,13 @@ class Quantile:
         return Finding(what, min(max(value, least), highest), least, highest, parts, "date" if date else "number")
 
 
-def _in_range(place: float, ends: Ends, step: float | None) -> float:
-    """A place within a range in its units; values are multiples of the step, but for the ends."""
-    if place != place:
+def _in_range(position: float, ends: Ends, step: float | None) -> float:
+    """A position within a range in its units; values are multiples of the step, but for the ends."""
+    if position != position:
         return nan
-    if place in (0.0, 1.0):
-        return ends[int(place)]
-    t = ends[0] + (ends[1] - ends[0]) * place
+    if position in (0.0, 1.0):
+        return ends[int(position)]
+    t = ends[0] + (ends[1] - ends[0]) * position
     return min(max(t if step is None else round(t / step) * step, ends[0]), ends[1])
 
 
@@ -118,24 +118,24 @@ class _Search:
     step: float | None
     middle: float | None
     parts: dict[int, Answer] = field(default_factory=dict)
-    known: dict[float, tuple[float, float, float]] = field(default_factory=dict)
+    answered: dict[float, tuple[float, float, float]] = field(default_factory=dict)
 
     def below(self, t: float) -> Generator[QuestionBatch, Sequence[Answer], tuple[float, float, float]]:
         """The share at or below t among those that count: estimate and interval."""
-        if t in self.known:
-            return self.known[t]
+        if t in self.answered:
+            return self.answered[t]
         test: Node = Test("<=", (self.tree, NumberNode(t, self.tree.kind)))
         if self.middle is not None and t >= self.middle:
             test = Logic("or", (test, Test("null", (self.tree,))))
         if self.group is None:
             answer = (yield [question_of(test)])[0]
             self.parts[answer.round] = answer
-            self.known[t] = answer.value, answer.low, answer.high
+            self.answered[t] = answer.value, answer.low, answer.high
         else:
             value, ends, parts = yield from ratio_steps(test, self.group)
             self.parts.update({part.round: part for part in parts})
-            self.known[t] = value, *ends
-        return self.known[t]
+            self.answered[t] = value, *ends
+        return self.answered[t]
 
     def run(self, passed: int) -> Generator[QuestionBatch, Sequence[Answer], tuple[float | None, float]]:
         """Halve the range: `passed` says which number has to pass. The last t that failed, and the first that passed.

@@ -15,7 +15,7 @@ from everhold.queries.expression.groups import spread_of_means
 from everhold.queries.expression.tree import Call, Node, Number as NumberNode
 from everhold.queries.expression.values import SMALLEST
 from everhold.statistics.finding import Finding
-from everhold.statistics.linear import cut, mean_of, mean_questions, prior_place, together
+from everhold.statistics.linear import cut, mean_of, mean_questions, prior_position, together
 from everhold.statistics.parameters import Given, High, Low, Number, Range, Role
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Correlation:
 
 def _asked(
     declared: DeclaredColumns, trees: Sequence[Node], ranges: Sequence[Ends], group: Node | None, sign: int | None
-) -> Generator[QuestionBatch, Sequence[Answer], tuple[derived.Place, tuple[Answer, ...]]]:
+) -> Generator[QuestionBatch, Sequence[Answer], tuple[derived.Position, tuple[Answer, ...]]]:
     """A variance (sign None) or a correlation, in one round where that is possible; else from every mean."""
     if declared.grouped:
         answer = (yield [spread_of_means(trees, ranges, group, sign)])[0]
@@ -106,11 +106,11 @@ def _asked(
     questions = [mean_questions(declared, tree, ends, group) for tree, ends in zip(trees, ranges, strict=True)]
     answers = yield from together(*questions)
     means = [mean_of(some) for some in answers]
-    places = [(value, *ends) for value, ends, _ in means]
+    positions = [(value, *ends) for value, ends, _ in means]
     parts = tuple(part for _, _, some in means for part in some)
     if sign is None:
-        return derived.variance_from(places, ranges), parts
-    return derived.correlation_from(places, ranges, sign), parts
+        return derived.variance_from(positions, ranges), parts
+    return derived.correlation_from(positions, ranges, sign), parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class _Side:
     def of(cls, declared: DeclaredColumns, tree: Node, ends: Ends, group: Node | None) -> _Side:
         """Centre and spread from the prior."""
         span = ends[1] - ends[0]
-        shift = ends[0] + span * prior_place(declared, tree, ends, group)
+        shift = ends[0] + span * prior_position(declared, tree, ends, group)
         shifted = _shifted(tree, ends, shift)
         farthest = max(_sq(ends[0] - shift), _sq(ends[1] - shift))
         if farthest < SMALLEST:

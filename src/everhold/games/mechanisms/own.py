@@ -68,3 +68,10 @@ def aqa_ogd(terms: GameTerms, accuracy: float = 0.4) -> Session[Any]:
 @MECHANISMS.add("AQA-OGD")
 def _aqa_ogd(terms: GameTerms) -> Session[Any]:
     return aqa_ogd(terms)
+
+
+@MECHANISMS.add("everhold, asks only")
+def asks_only(terms: GameTerms) -> Session[Any]:
+    """The default without readings, choices and verdicts: every question of an act is asked."""
+    session: Session[Any] = everhold(terms).session
+    return session

@@ -12,7 +12,7 @@ from math import ceil, floor, inf, isqrt, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS, reading_nats, step_nats
-from everhold.mechanism.measures.measure import PLACE_ONE, MeasureInputs, Precision, cell_and_step
+from everhold.mechanism.measures.measure import POSITION_ONE, MeasureInputs, Precision, cell_and_step
 from everhold.queries.protocol import NOTHING, QUIET
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _MARGIN = 1.05  # of the foreseen distance, before the first step
 
 
 class Cells(NamedTuple):
-    """Cells of one width around a forecast, in multiples of 1/PLACE_ONE; the width is even."""
+    """Cells of one width around a forecast, in multiples of 1/POSITION_ONE; the width is even."""
 
     centre: int
     width: int
@@ -32,37 +32,37 @@ class Cells(NamedTuple):
     spread: float
 
     @classmethod
-    def around(cls, place: Fraction, spread: float, alone: float, inputs: MeasureInputs) -> Cells:
+    def around(cls, position: Fraction, spread: float, alone: float, inputs: MeasureInputs) -> Cells:
         """Cells of `fine` times what the forecast may be off by, but not much wider than the private rows' own noise.
 
         Where forecasts have been off by more than that, the code expects it.
         """
         spread = max(spread, 2.0**-31)
         widest = float(inputs.precision.widest) * sqrt(inputs.misfit) * alone
-        half = max(round(min(spread * float(inputs.precision.fine), widest) * PLACE_ONE / 2), 1)
-        scale = max(round(1.35 * inputs.misfit * spread * PLACE_ONE / (2 * half) * 1024), 1)
-        return cls(round(place * PLACE_ONE), 2 * half, min(scale, 2**40), spread)
+        half = max(round(min(spread * float(inputs.precision.fine), widest) * POSITION_ONE / 2), 1)
+        scale = max(round(1.35 * inputs.misfit * spread * POSITION_ONE / (2 * half) * 1024), 1)
+        return cls(round(position * POSITION_ONE), 2 * half, min(scale, 2**40), spread)
 
     def deviation(self, j: int) -> float:
         """How far a cell is from the forecast, in foreseen standard deviations."""
-        return abs(j) * self.width / PLACE_ONE / self.spread
+        return abs(j) * self.width / POSITION_ONE / self.spread
 
     def of(self, value: Fraction) -> int:
-        """The cell of a place; a cell contains its lower end."""
-        return floor((value * PLACE_ONE - self.centre) / self.width + Fraction(1, 2))
+        """The cell of a position; a cell contains its lower end."""
+        return floor((value * POSITION_ONE - self.centre) / self.width + Fraction(1, 2))
 
     def edges(self, j: int) -> tuple[Fraction, Fraction]:
-        """The ends of a cell, as places."""
+        """The ends of a cell, as positions."""
         low = self.centre + j * self.width - self.width // 2
-        return Fraction(low, PLACE_ONE), Fraction(low + self.width, PLACE_ONE)
+        return Fraction(low, POSITION_ONE), Fraction(low + self.width, POSITION_ONE)
 
     def nats(self, j: int) -> float:
-        """The code of a cell; all places lie in [0, 1]."""
-        return reading_nats(j, self.scale, -(-PLACE_ONE // self.width) + 2)
+        """The code of a cell; all positions lie in [0, 1]."""
+        return reading_nats(j, self.scale, -(-POSITION_ONE // self.width) + 2)
 
 
 class PrivateEstimate(NamedTuple):
-    """A private value with its private interval, as places."""
+    """A private value with its private interval, as positions."""
 
     value: Fraction
     low: Fraction
@@ -78,8 +78,8 @@ class Within:
         radii: foreseen distances below and above.
         public: for an ask, the interval that is printed if the private one lies within it; None of a reading.
         precision: of the ladder.
-        quantum: how far rounding to the grid can move a mean, as a place.
-        allowed: how far the forecast may be off before an ask is a surprise, as a place.
+        quantum: how far rounding to the grid can move a mean, as a position.
+        allowed: how far the forecast may be off before an ask is a surprise, as a position.
     """
 
     cells: Cells
@@ -91,18 +91,18 @@ class Within:
 
     @classmethod
     def around(
-        cls, place: Fraction, spread: float, alone: float, radii: tuple[float, float], rows: float, inputs: MeasureInputs
+        cls, position: Fraction, spread: float, alone: float, radii: tuple[float, float], rows: float, inputs: MeasureInputs
     ) -> Within:
         """For a forecast that may be off by `spread`, `alone` because of the private rows, of which there are `rows`."""
-        cells = Cells.around(place, spread, alone, inputs)
-        below, above = (max(ceil(min(one, 1.0) * PLACE_ONE * inputs.precision.start), 1) for one in radii)
+        cells = Cells.around(position, spread, alone, inputs)
+        below, above = (max(ceil(min(one, 1.0) * POSITION_ONE * inputs.precision.start), 1) for one in radii)
         public = None
         if inputs.noise is not None:
             more = _MARGIN + 2.0 / sqrt(max(rows, 1.0))
-            allowed = inputs.noise * spread * PLACE_ONE
-            low = cells.centre - ceil(allowed + min(radii[0], 1.0) * PLACE_ONE * more)
-            high = cells.centre + ceil(allowed + min(radii[1], 1.0) * PLACE_ONE * more)
-            public = max(low, 0), min(high, PLACE_ONE)
+            allowed = inputs.noise * spread * POSITION_ONE
+            low = cells.centre - ceil(allowed + min(radii[0], 1.0) * POSITION_ONE * more)
+            high = cells.centre + ceil(allowed + min(radii[1], 1.0) * POSITION_ONE * more)
+            public = max(low, 0), min(high, POSITION_ONE)
         return cls(cells, (below, above), public, inputs.precision, inputs.quantum, (inputs.noise or 0.0) * spread)
 
     def decide(self, found: PrivateEstimate | None) -> Outcome:
@@ -111,13 +111,13 @@ class Within:
             return NOTHING
         if self.public is not None:
             low, high = self.public
-            if (low == 0 or found.low * PLACE_ONE >= low) and (high == PLACE_ONE or found.high * PLACE_ONE <= high):
+            if (low == 0 or found.low * POSITION_ONE >= low) and (high == POSITION_ONE or found.high * POSITION_ONE <= high):
                 return QUIET
         j = self.cells.of(found.value)
         edges = self.cells.edges(j)
         wanted = max(
-            self._step((edges[0] - found.low) * PLACE_ONE, self.radii[0]),
-            self._step((found.high - edges[1]) * PLACE_ONE, self.radii[1]),
+            self._step((edges[0] - found.low) * POSITION_ONE, self.radii[0]),
+            self._step((found.high - edges[1]) * POSITION_ONE, self.radii[1]),
         )
         return j, wanted
 
@@ -141,7 +141,7 @@ class Within:
 
     def _last(self, radius: int) -> int:
         """A step that reaches beyond every interval, whatever the cell."""
-        doublings = max((2 * PLACE_ONE // radius).bit_length() + 1, 1)
+        doublings = max((2 * POSITION_ONE // radius).bit_length() + 1, 1)
         return doublings * self.precision.ladder
 
     def nats(self, outcome: Outcome) -> float:
@@ -155,19 +155,19 @@ class Within:
         """The public interval, or the cell with the step's distances."""
         if outcome is QUIET and self.public is not None:
             low, high = self.public
-            value = min(max(self.cells.centre, 0), PLACE_ONE)
+            value = min(max(self.cells.centre, 0), POSITION_ONE)
             return (
-                value / PLACE_ONE,
-                max(low / PLACE_ONE - self.quantum, 0.0),
-                min(high / PLACE_ONE + self.quantum, 1.0),
+                value / POSITION_ONE,
+                max(low / POSITION_ONE - self.quantum, 0.0),
+                min(high / POSITION_ONE + self.quantum, 1.0),
             )
         if outcome == NOTHING:
             return inf, 0.0, 1.0
         j, step = cell_and_step(outcome)
         edges = self.cells.edges(j)
         ladder = self.precision.ladder
-        lower = edges[0] - Fraction(_ladder(self.radii[0], step, ladder), PLACE_ONE)
-        upper = edges[1] + Fraction(_ladder(self.radii[1], step, ladder), PLACE_ONE)
+        lower = edges[0] - Fraction(_ladder(self.radii[0], step, ladder), POSITION_ONE)
+        upper = edges[1] + Fraction(_ladder(self.radii[1], step, ladder), POSITION_ONE)
         centre = min(max((edges[0] + edges[1]) / 2, Fraction(0)), Fraction(1))
         return float(centre), max(down(lower) - self.quantum, 0.0), min(up(upper) + self.quantum, 1.0)
 
@@ -213,10 +213,10 @@ def _root(number: int, degree: int) -> int:
 
 
 def down(x: Fraction) -> float:
-    """The largest multiple of 1/PLACE_ONE at or below x."""
-    return floor(x * PLACE_ONE) / PLACE_ONE
+    """The largest multiple of 1/POSITION_ONE at or below x."""
+    return floor(x * POSITION_ONE) / POSITION_ONE
 
 
 def up(x: Fraction) -> float:
-    """The smallest multiple of 1/PLACE_ONE at or above x."""
-    return ceil(x * PLACE_ONE) / PLACE_ONE
+    """The smallest multiple of 1/POSITION_ONE at or above x."""
+    return ceil(x * POSITION_ONE) / POSITION_ONE

@@ -18,7 +18,7 @@ from everhold.mechanism.measures.measure import (
     count_of,
     in_steps,
     lesson_within,
-    place_of,
+    position_of,
     share_spread,
 )
 from everhold.queries.grid import STEPS
@@ -42,7 +42,7 @@ class CountCells:
     cells: Cells = field(init=False)
 
     def __post_init__(self) -> None:
-        u = place_of(self.forecast)
+        u = position_of(self.forecast)
         spread = share_spread(float(u), self.inputs.rows, self.forecast.draws)
         alone = share_spread(float(u), self.inputs.rows, inf)
         object.__setattr__(self, "cells", Cells.around(u, spread, alone, self.inputs))
@@ -94,4 +94,4 @@ def count_interval(least: int, most: int, inputs: MeasureInputs) -> tuple[float,
     """All population shares if the count is in [least, most]; of these rows the analyst may know some."""
     if most < least:  # no count has this outcome
         return 0.0, 1.0
-    return binomial_interval(max(least - inputs.known, 0), min(most, inputs.others), inputs.others, inputs.nats)
+    return binomial_interval(max(least - inputs.known_rows, 0), min(most, inputs.others), inputs.others, inputs.nats)

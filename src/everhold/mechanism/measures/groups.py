@@ -18,7 +18,7 @@ from everhold.mechanism.measures.measure import (
     cell_and_step,
     count_of,
     in_steps,
-    place_of,
+    position_of,
     share_spread,
     spread_of,
 )
@@ -48,7 +48,7 @@ class GroupShareCells(InCells):
     within: Within = field(init=False)
 
     def __post_init__(self) -> None:
-        u = place_of(self.forecast)
+        u = position_of(self.forecast)
         rows = max(self.inputs.others * self.forecast.group, 1.0)
         m = max(round(rows), 1)
         k = min(max(round(float(u) * m), 0), m)
@@ -69,10 +69,10 @@ class GroupShareCells(InCells):
         yes, no = (count_of(one, self.inputs.rows) for one in sums)
         if yes + no == 0:
             return NOTHING
-        others = yes + no - self.inputs.known
+        others = yes + no - self.inputs.known_rows
         ends = 0.0, 1.0
         if others > 0:
-            ends = binomial_interval(max(yes - self.inputs.known, 0), min(yes, others), others, self.inputs.nats)
+            ends = binomial_interval(max(yes - self.inputs.known_rows, 0), min(yes, others), others, self.inputs.nats)
         return self.within.decide(PrivateEstimate(Fraction(yes, yes + no), Fraction(ends[0]), Fraction(ends[1])))
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
@@ -100,7 +100,7 @@ class GroupMeanCells(InCells):
     within: Within = field(init=False)
 
     def __post_init__(self) -> None:
-        u = place_of(self.forecast)
+        u = position_of(self.forecast)
         rows, draws = max(self.inputs.others * self.forecast.group, 1.0), self.forecast.draws
         rates = Rates.foreseen(float(u), self.forecast.second, rows, self.inputs.nats)
         spread, alone = spread_of(self.forecast.second, rows, draws), spread_of(self.forecast.second, rows, inf)
@@ -118,7 +118,7 @@ class GroupMeanCells(InCells):
         m = (first + rest) // STEPS
         if m == 0:
             return NOTHING
-        known = min(self.inputs.known, m)
+        known = min(self.inputs.known_rows, m)
         return self.within.decide(
             PrivateEstimate(Fraction(first, m * STEPS), *self.rates.interval(first, squares, m, known))
         )

@@ -6,7 +6,7 @@ A measure is built from public facts: the question, what the sketch foresees, th
 * `decide`: from these sums to an outcome, the only step that sees them. QUIET, a cell, a cell with a step, or NOTHING.
 * `ends`, `nats`: the printed interval and the cost of an outcome. Both are functions of the outcome alone.
 
-Values are *places* in [0, 1]: a share, or where a mean or quantile lies within its range. Prices and theorems:
+Values are *positions* in [0, 1]: a share, or where a mean or quantile lies within its range. Prices and theorems:
 docs/theory/validity.md.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from everhold.queries.query import Query
 
 __all__ = [
-    "PLACE_ONE",
+    "POSITION_ONE",
     "QUANTUM",
     "Lesson",
     "Measure",
@@ -37,17 +37,17 @@ __all__ = [
     "count_of",
     "in_steps",
     "lesson_within",
-    "place_of",
+    "position_of",
     "share_spread",
     "spread_of",
 ]
 
-PLACE_ONE = 2**32
-"""Cells and their centres are whole multiples of 1/PLACE_ONE."""
+POSITION_ONE = 2**32
+"""Cells and their centres are whole multiples of 1/POSITION_ONE."""
 
 
 QUANTUM = 2.0**-16
-"""How far rounding to the grid can move a mean, as a place: 2⁻¹⁷ for each row, and as much for the mean of a unit's rows."""
+"""How far rounding to the grid can move a mean, as a position: 2⁻¹⁷ for each row, the same again for the mean of a unit."""
 
 
 class Precision(NamedTuple):
@@ -72,16 +72,16 @@ class MeasureInputs(NamedTuple):
     Attributes:
         nats: the price of the interval.
         rows: n, the private draws.
-        known: how many of them the analyst may know.
+        known_rows: how many of them the analyst may know.
         noise: for an ask, how many standard deviations the forecast may be off before it is a surprise; None of a reading.
         precision: of what is disclosed.
         misfit: how far off forecasts have been so far, in the standard deviations that were foreseen; at least 1.
-        quantum: how far rounding to the grid can move a mean, as a place.
+        quantum: how far rounding to the grid can move a mean, as a position.
     """
 
     nats: float
     rows: int
-    known: int
+    known_rows: int
     noise: float | None
     precision: Precision
     misfit: float = 1.0
@@ -90,7 +90,7 @@ class MeasureInputs(NamedTuple):
     @property
     def others(self) -> int:
         """Rows that the analyst does not know."""
-        return self.rows - self.known
+        return self.rows - self.known_rows
 
 
 class Lesson(NamedTuple):
@@ -116,7 +116,7 @@ class Measure(Protocol):
         """What is disclosed. The only function of the private rows."""
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
-        """The private value itself, as a place, for acts that disclose something else. None: there is none."""
+        """The private value itself, as a position, for acts that disclose something else. None: there is none."""
 
     def deviation(self, outcome: Outcome) -> float | None:
         """How far the private value was from the forecast, in foreseen standard deviations, as far as that was disclosed."""
@@ -125,7 +125,7 @@ class Measure(Protocol):
         """The cost of that outcome to all later claims."""
 
     def ends(self, outcome: Outcome) -> tuple[float, float, float]:
-        """Value, low and high, as places."""
+        """Value, low and high, as positions."""
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
         """What it teaches the sketch, if anything."""
@@ -137,26 +137,26 @@ def count_of(sums: Sums, rows: int) -> int:
 
 
 def in_steps(sums: Sums, rows: int) -> tuple[int, int]:
-    """Σx and Σx² of places in steps, from sums on the [-1, 1] scale."""
+    """Σx and Σx² of positions in steps, from sums on the [-1, 1] scale."""
     first = sums.first + rows * VALUE_ONE
     return first, sums.second + 2 * VALUE_ONE * sums.first + rows * VALUE_ONE * VALUE_ONE
 
 
-def place_of(forecast: SketchValue) -> Fraction:
-    """The forecast as a place, on the grid of cells."""
+def position_of(forecast: SketchValue) -> Fraction:
+    """The forecast as a position, on the grid of cells."""
     u = Fraction(forecast.numerator + forecast.denominator, 2 * forecast.denominator)
-    return Fraction(round(min(max(u, Fraction(0)), Fraction(1)) * PLACE_ONE), PLACE_ONE)
+    return Fraction(round(min(max(u, Fraction(0)), Fraction(1)) * POSITION_ONE), POSITION_ONE)
 
 
 def spread_of(second: float, rows: float, draws: float) -> float:
-    """What a mean's forecast may be off by, as a place, from the second moment in steps²."""
+    """What a mean's forecast may be off by, as a position, from the second moment in steps²."""
     variance = max(second / (STEPS * STEPS), 1.0 / (16.0 * max(draws, 1.0)), 2.0**-30)
     return sqrt(variance * (1.0 / rows + 1.0 / max(draws, 1.0)))
 
 
-def share_spread(place: float, rows: float, draws: float) -> float:
+def share_spread(position: float, rows: float, draws: float) -> float:
     """The same for a share: a kl radius, so that it is right near 0 and 1 and never 0."""
-    return share_radius(place, 0.5 * (1.0 / rows + 1.0 / max(draws, 1.0)))
+    return share_radius(position, 0.5 * (1.0 / rows + 1.0 / max(draws, 1.0)))
 
 
 def lesson_within(low: Fraction, high: Fraction, forecast: SketchValue) -> Lesson:

@@ -17,7 +17,7 @@ from everhold.mechanism.measures.measure import (
     cell_and_step,
     in_steps,
     lesson_within,
-    place_of,
+    position_of,
     spread_of,
 )
 from everhold.queries.grid import STEPS
@@ -38,7 +38,7 @@ class Rates:
     Attributes:
         centre: in steps.
         rates, reaches: λ and b below and above; no rates: Chernoff's bound is foreseen to be narrower.
-        radii: the foreseen distances from the mean to the ends, as places.
+        radii: the foreseen distances from the mean to the ends, as positions.
     """
 
     centre: int
@@ -48,9 +48,9 @@ class Rates:
     nats: float
 
     @classmethod
-    def foreseen(cls, place: float, second: float, rows: float, nats: float) -> Rates:
-        """The narrower bound for a mean of about `rows` rows at this place with this second moment (in steps²)."""
-        centre = min(max(round(place * STEPS), 0), STEPS)
+    def foreseen(cls, position: float, second: float, rows: float, nats: float) -> Rates:
+        """The narrower bound for a mean of about `rows` rows at this position with this second moment (in steps²)."""
+        centre = min(max(round(position * STEPS), 0), STEPS)
         second, rows = max(second, 1.0), max(rows, 1.0)
         below, above = (fan_reach(second, room, nats, rows) for room in (centre, STEPS - centre))
         rates = fan_rate(second, below, nats, rows), fan_rate(second, above, nats, rows)
@@ -65,8 +65,8 @@ class Rates:
             return cls(centre, rates, (below, above), fan, nats)
         return cls(centre, None, (below, above), kl, nats)
 
-    def interval(self, first: int, squares: int, rows: int, known: int) -> tuple[Fraction, Fraction]:
-        """The ends, as places, from Σx and Σx² over `rows` rows, of which the analyst may know some."""
+    def interval(self, first: int, squares: int, rows: int, known_rows: int) -> tuple[Fraction, Fraction]:
+        """The ends, as positions, from Σx and Σx² over `rows` rows, of which the analyst may know some."""
         if self.rates is not None:
             low, high = fan_interval(
                 first,
@@ -76,13 +76,13 @@ class Rates:
                 rates=self.rates,
                 nats=self.nats,
                 reaches=self.reaches,
-                known=known,
+                known_rows=known_rows,
             )
             return low / STEPS, high / STEPS
-        others = rows - known
+        others = rows - known_rows
         if others < 1:
             return Fraction(0), Fraction(1)
-        least, most = Fraction(first - known * STEPS, others * STEPS), Fraction(first, others * STEPS)
+        least, most = Fraction(first - known_rows * STEPS, others * STEPS), Fraction(first, others * STEPS)
         ends = kl_interval(down(max(least, Fraction(0))), up(min(most, Fraction(1))), self.nats / others)
         return Fraction(ends[0]), Fraction(ends[1])
 
@@ -98,7 +98,7 @@ class MeanCells(InCells):
     within: Within = field(init=False)
 
     def __post_init__(self) -> None:
-        u = place_of(self.forecast)
+        u = position_of(self.forecast)
         n, draws = self.inputs.others, self.forecast.draws
         rates = Rates.foreseen(float(u), self.forecast.second, n, self.inputs.nats)
         spread, alone = spread_of(self.forecast.second, n, draws), spread_of(self.forecast.second, n, inf)
@@ -115,7 +115,7 @@ class MeanCells(InCells):
         n = self.inputs.rows
         first, squares = in_steps(sums[0], n)
         return self.within.decide(
-            PrivateEstimate(Fraction(first, n * STEPS), *self.rates.interval(first, squares, n, self.inputs.known))
+            PrivateEstimate(Fraction(first, n * STEPS), *self.rates.interval(first, squares, n, self.inputs.known_rows))
         )
 
     def value(self, sums: Sequence[Sums]) -> Fraction:

@@ -1,6 +1,6 @@
 """Measures of differences: between two groups without a row in common, and between two questions on the same rows.
 
-A difference d in [-1, 1] has the place (1 + d)/2, so that cells and ladders are those of `measure`.
+A difference d in [-1, 1] has the position (1 + d)/2, so that cells and ladders are those of `measure`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from everhold.bounds.binomial import bet_rate, paired_interval
 from everhold.bounds.elementary import ln
 from everhold.bounds.fan import fan_group_difference
 from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within
-from everhold.mechanism.measures.measure import Lesson, MeasureInputs, count_of, in_steps, place_of, spread_of
+from everhold.mechanism.measures.measure import Lesson, MeasureInputs, count_of, in_steps, position_of, spread_of
 from everhold.mechanism.measures.numbers import Rates
 from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
 from everhold.queries.protocol import NOTHING, QUIET
@@ -53,11 +53,13 @@ class DifferenceCells(InCells):
     within: Within = field(init=False)
 
     def __post_init__(self) -> None:
-        places = [float(place_of(one)) for one in self.groups]
-        centres = tuple(min(max(round(place * STEPS), 0), STEPS) for place in places)
+        positions = [float(position_of(one)) for one in self.groups]
+        centres = tuple(min(max(round(position * STEPS), 0), STEPS) for position in positions)
         seconds = tuple(
-            float(max(one.second, 1)) if self.query.low is not None else max(place * (1.0 - place) * STEPS * STEPS, 1.0)
-            for one, place in zip(self.groups, places, strict=True)
+            float(max(one.second, 1))
+            if self.query.low is not None
+            else max(position * (1.0 - position) * STEPS * STEPS, 1.0)
+            for one, position in zip(self.groups, positions, strict=True)
         )
         object.__setattr__(self, "centres", centres)
         object.__setattr__(self, "seconds", seconds)
@@ -75,7 +77,7 @@ class DifferenceCells(InCells):
         middle = Fraction(centres[0] - centres[1])
         radii = float((middle - low) / (2 * STEPS)), float((high - middle) / (2 * STEPS))
         fewest = min(*rows, *(one.draws for one in self.groups))
-        within = Within.around(place_of(self.forecast), spread / 2.0, alone / 2.0, radii, fewest, self.inputs)
+        within = Within.around(position_of(self.forecast), spread / 2.0, alone / 2.0, radii, fewest, self.inputs)
         object.__setattr__(self, "within", within)
 
     def _bound(self, firsts: Sequence[int], squares: Sequence[int], counts: Sequence[int]) -> tuple[Fraction, Fraction]:
@@ -110,15 +112,15 @@ class DifferenceCells(InCells):
         sides = self._sides(sums)
         if any(m == 0 for _, _, m in sides):
             return NOTHING
-        if self.inputs.known == 0:
+        if self.inputs.known_rows == 0:
             firsts, squares, counts = zip(*sides, strict=True)
             ends = self._bound(firsts, squares, counts)
             low, high = (end / STEPS for end in ends)
         else:  # side by side, each at its part of the price
             one, other = (
                 Rates.foreseen(
-                    float(place_of(group)), second, max(self.inputs.others * group.group, 1.0), self.inputs.nats + _LN2
-                ).interval(first, square, m, min(self.inputs.known, m))
+                    float(position_of(group)), second, max(self.inputs.others * group.group, 1.0), self.inputs.nats + _LN2
+                ).interval(first, square, m, min(self.inputs.known_rows, m))
                 for (first, square, m), group, second in zip(sides, self.groups, self.seconds, strict=True)
             )
             low, high = one[0] - other[1], one[1] - other[0]
@@ -140,10 +142,10 @@ class DifferenceCells(InCells):
         low, high = self.within.cells.edges(outcome[0])
         least = min(one.group for one in self.groups)
         total = np.zeros(len(self.values[0]))
-        for sign, place in ((1.0, 0), (-1.0, 1)):
-            up, down = self.values[2 * place], self.values[2 * place + 1]
+        for sign, index in ((1.0, 0), (-1.0, 1)):
+            up, down = self.values[2 * index], self.values[2 * index + 1]
             steps, member = _steps_and_members(up, down)
-            total += sign * (least / self.groups[place].group) * (steps - self.centres[place]) * member
+            total += sign * (least / self.groups[index].group) * (steps - self.centres[index]) * member
         values = GridValues("mean", np.clip(np.rint(total / 2.0), -VALUE_ONE, VALUE_ONE))
         off = float(low + high) - 1.0 - self.forecast.value
         slack = max(float(high - low) * least, 2.0**-14)
@@ -184,7 +186,7 @@ class PairedCells(InCells):
         radii = max(value - low, 0.0) / 2.0, max(high - value, 0.0) / 2.0
         variance = max(a + b - (a - b) * (a - b), 1.0 / (16.0 * draws))
         spread, alone = sqrt(variance * (1.0 / n + 1.0 / draws)) / 2.0, sqrt(variance / n) / 2.0
-        within = Within.around(place_of(self.forecast), spread, alone, radii, min(n, draws), self.inputs)
+        within = Within.around(position_of(self.forecast), spread, alone, radii, min(n, draws), self.inputs)
         object.__setattr__(self, "within", within)
 
     @property
@@ -195,7 +197,7 @@ class PairedCells(InCells):
     def decide(self, sums: Sequence[Sums]) -> Outcome:
         """By the rows that differ."""
         a, b = (count_of(one, self.inputs.rows) for one in sums)
-        known, n = self.inputs.known, self.inputs.others
+        known, n = self.inputs.known_rows, self.inputs.others
         # Rows that the analyst knows may all speak for one side: each end takes the worse case.
         lower = paired_interval(max(a - known, 0), min(b, n - max(a - known, 0)), n, self.rates, self.inputs.nats)[0]
         upper = paired_interval(min(a, n - max(b - known, 0)), max(b - known, 0), n, self.rates, self.inputs.nats)[1]

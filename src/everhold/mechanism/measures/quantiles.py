@@ -75,20 +75,20 @@ class QuantileCells:
             if z > most:
                 width *= 1.3
         steps, total = _distribution(values, masses)
-        places = {_at_level(steps, total, level) for level in levels if 0.0 < level < 1.0}
+        positions = {_at_level(steps, total, level) for level in levels if 0.0 < level < 1.0}
         low, high = query.low, query.high
         heavy = _heavy(steps, total, fine) if query.step is None else set()
-        if query.step is None:  # a value is within half a step of its place: above it, and below where many have it
-            places = {2 * place + 1 for place in places} | {2 * place - 1 for place in heavy}
+        if query.step is None:  # a value is within half a step of its position: above it, and below where many have it
+            positions = {2 * position + 1 for position in positions} | {2 * position - 1 for position in heavy}
         else:
-            places = {2 * place for place in places}
-        inside = {_rounded(low + (high - low) * (place / (2 * STEPS)), query.step) for place in places}
+            positions = {2 * position for position in positions}
+        inside = {_rounded(low + (high - low) * (position / (2 * STEPS)), query.step) for position in positions}
         thresholds = (low, *sorted(t for t in inside if low < t < high), high)
 
         def value_at(level: float, *, below: bool = False) -> float:
-            place = 0 if level <= 0.0 else STEPS if level >= 1.0 else _at_level(steps, total, level)
-            more = 0 if query.step is not None or place in (0, STEPS) else -1 if below and place in heavy else 1
-            return _rounded(low + (high - low) * ((2 * place + more) / (2 * STEPS)), query.step)
+            position = 0 if level <= 0.0 else STEPS if level >= 1.0 else _at_level(steps, total, level)
+            more = 0 if query.step is not None or position in (0, STEPS) else -1 if below and position in heavy else 1
+            return _rounded(low + (high - low) * ((2 * position + more) / (2 * STEPS)), query.step)
 
         def ends(off: float) -> tuple[int, int]:
             """The last threshold that surely lies below the quantile if levels are off by so much, and the first above."""
@@ -119,7 +119,7 @@ class QuantileCells:
         m = self.inputs.rows if self.query.given is None else counts[-1]
         if m == 0:
             return NOTHING
-        q, known = self.query.level, min(self.inputs.known, m)
+        q, known = self.query.level, min(self.inputs.known_rows, m)
         others = m - known
         # P(x < t) ≥ q is refuted by few rows below; P(x ≤ t) ≤ q by many at or below. Nothing lies below the range.
         low = max(
@@ -128,10 +128,10 @@ class QuantileCells:
         high = min((i for i in range(last) if tail_refutes(upto[i] - known, others, q, self.inputs.nats)), default=last)
         if self.public is not None and self.public[0] <= low and high <= self.public[1]:
             return QUIET
-        place = next((i for i in range(last) if upto[i] >= q * m), last)
-        wanted = (place - low - self.reach[0], high - place - self.reach[1])
+        index = next((i for i in range(last) if upto[i] >= q * m), last)
+        wanted = (index - low - self.reach[0], high - index - self.reach[1])
         step = max(-(-max(more, 0) // each) for more, each in zip(wanted, self._rungs, strict=True))
-        return place - self.forecast_index, step
+        return index - self.forecast_index, step
 
     @property
     def _rungs(self) -> tuple[int, int]:
@@ -161,16 +161,16 @@ class QuantileCells:
             return inf, 0.0, 1.0
         last = len(self.thresholds) - 1
         if outcome is QUIET and self.public is not None:
-            place, (low, high) = self.forecast_index, self.public
+            index, (low, high) = self.forecast_index, self.public
         else:
             j, step = cell_and_step(outcome)
-            place = min(max(self.forecast_index + j, 0), last)
+            index = min(max(self.forecast_index + j, 0), last)
             below, above = (one + step * each for one, each in zip(self.reach, self._rungs, strict=True))
-            low, high = max(place - below, 0), min(place + above, last)
-        found = tuple(self._place(i) for i in (place, low, high))
+            low, high = max(index - below, 0), min(index + above, last)
+        found = tuple(self._position(i) for i in (index, low, high))
         return found[0], found[1], found[2]
 
-    def _place(self, i: int) -> float:
+    def _position(self, i: int) -> float:
         low, high = self.query.low, self.query.high
         if i == 0 or i == len(self.thresholds) - 1:
             return float(i > 0)
@@ -180,29 +180,29 @@ class QuantileCells:
         """E[(1[x ≤ t] - q) · in the group] = 0 at the threshold found."""
         if self.values is None or outcome is QUIET or outcome == NOTHING or cell_and_step(outcome)[0] == 0:
             return None
-        place = self.ends(outcome)[0]
+        position = self.ends(outcome)[0]
         up, down = (one.array + VALUE_ONE for one in self.values)
         member = up + down == STEPS
         q = self.query.level
-        steps = np.where(up <= place * STEPS + 0.5, 1.0 - q, -q) * member
+        steps = np.where(up <= position * STEPS + 0.5, 1.0 - q, -q) * member
         values = GridValues("mean", np.rint(steps * VALUE_ONE))
         return Lesson(values, 0.0, 2.0**-7 * self.forecast.group, 0.05 * self.forecast.group)
 
 
 def _distribution(values: tuple[GridValues, GridValues], masses: NDArray[np.float64]) -> tuple[list[tuple[int, int]], int]:
-    """Rising places of the group's public rows with their cumulative masses, in whole numbers."""
+    """Rising positions of the group's public rows with their cumulative masses, in whole numbers."""
     up, down = (one.array + VALUE_ONE for one in values)
     member = up + down == STEPS
     mass = np.maximum(masses[member], 0.0)
     found = np.bincount(up[member].astype(np.int64), weights=mass, minlength=1)
-    places = np.flatnonzero(found)
-    total = np.cumsum(found[places])
-    steps = [(int(place), int(so_far)) for place, so_far in zip(places, total, strict=True)]
+    positions = np.flatnonzero(found)
+    total = np.cumsum(found[positions])
+    steps = [(int(position), int(so_far)) for position, so_far in zip(positions, total, strict=True)]
     return steps or [(STEPS // 2, 1)], steps[-1][1] if steps else 1
 
 
 def _at_level(steps: list[tuple[int, int]], total: int, level: float) -> int:
-    """The least place with so much mass at or below it."""
+    """The least position with so much mass at or below it."""
     wanted = Fraction(level) * total
     low, high = 0, len(steps) - 1
     while low < high:
@@ -217,9 +217,9 @@ def _at_level(steps: list[tuple[int, int]], total: int, level: float) -> int:
 def _heavy(steps: list[tuple[int, int]], total: int, share: float) -> set[int]:
     """Places that at least this share of the mass has."""
     so_far, found = 0, set()
-    for place, mass in steps:
+    for position, mass in steps:
         if mass - so_far >= share * total:
-            found.add(place)
+            found.add(position)
         so_far = mass
     return found
 

@@ -8,10 +8,10 @@ from fractions import Fraction
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from everhold.bounds.derived import Place, correlation_from, variance_from
+from everhold.bounds.derived import Position, correlation_from, variance_from
 from everhold.bounds.elementary import ln
 from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within
-from everhold.mechanism.measures.measure import PLACE_ONE, MeasureInputs, in_steps, place_of
+from everhold.mechanism.measures.measure import POSITION_ONE, MeasureInputs, in_steps, position_of
 from everhold.mechanism.measures.numbers import Rates
 from everhold.queries.grid import STEPS
 from everhold.queries.protocol import NOTHING
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 __all__ = ["SpreadCells", "combined"]
 
 
-def combined(query: SpreadOf, places: Sequence[Place]) -> tuple[float, float, float]:
-    """The result from the places of its means, itself as a place in its range: of a variance, or from -1 to 1."""
+def combined(query: SpreadOf, positions: Sequence[Position]) -> tuple[float, float, float]:
+    """The result from the positions of its means, itself as a position in its range: of a variance, or from -1 to 1."""
     if query.sign is None:
         most = query.ranges[1][1]
-        value, low, high = (one / most for one in variance_from(places, query.ranges))
+        value, low, high = (one / most for one in variance_from(positions, query.ranges))
     else:
-        value, low, high = (0.5 * (1.0 + one) for one in correlation_from(places, query.ranges, query.sign))
+        value, low, high = (0.5 * (1.0 + one) for one in correlation_from(positions, query.ranges, query.sign))
     return min(max(value, 0.0), 1.0), min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
 
@@ -55,23 +55,23 @@ class SpreadCells(InCells):
     def __post_init__(self) -> None:
         nats = self.inputs.nats + ln(float(len(self.means)))
         rows, draws = max(self.inputs.others * self.forecast.group, 1.0), max(self.forecast.draws, 1.0)
-        rates = tuple(Rates.foreseen(float(place_of(one)), one.second, rows, nats) for one in self.means)
+        rates = tuple(Rates.foreseen(float(position_of(one)), one.second, rows, nats) for one in self.means)
         object.__setattr__(self, "rates", rates)
-        places = [
+        positions = [
             (
-                float(place_of(one)),
-                max(float(place_of(one)) - rate.radii[0] - self.inputs.quantum, 0.0),
-                min(float(place_of(one)) + rate.radii[1] + self.inputs.quantum, 1.0),
+                float(position_of(one)),
+                max(float(position_of(one)) - rate.radii[0] - self.inputs.quantum, 0.0),
+                min(float(position_of(one)) + rate.radii[1] + self.inputs.quantum, 1.0),
             )
             for one, rate in zip(self.means, rates, strict=True)
         ]
-        value, low, high = combined(self.query, places)
+        value, low, high = combined(self.query, positions)
         radii = value - low, high - value
         # The ends of all means at once are farther apart than those of the result: about so much of it is noise.
         noise = 0.35 if self.query.sign is None else 0.25
         alone = max(noise * (high - low) / sqrt(2.0 * nats), 2.0**-30)
         spread = alone * sqrt(1.0 + rows / draws)
-        within = Within.around(place_of(self.forecast), spread, alone, radii, min(rows, draws), self.inputs)
+        within = Within.around(position_of(self.forecast), spread, alone, radii, min(rows, draws), self.inputs)
         object.__setattr__(self, "within", within)
 
     @property
@@ -79,13 +79,13 @@ class SpreadCells(InCells):
         """The first mean from above, then every mean from below."""
         return self.query.parts
 
-    def _places(self, sums: Sequence[Sums]) -> list[Place] | None:
+    def _positions(self, sums: Sequence[Sums]) -> list[Position] | None:
         """Every mean of the group with its private interval, rounded outwards."""
         down, *ups = (in_steps(one, self.inputs.rows) for one in sums)
         m = (down[0] + ups[0][0]) // STEPS
         if m == 0:
             return None
-        known, found = min(self.inputs.known, m), []
+        known, found = min(self.inputs.known_rows, m), []
         for (first, squares), rate in zip(ups, self.rates, strict=True):
             low, high = rate.interval(first, squares, m, known)
             found.append((first / (m * STEPS), float(low) - self.inputs.quantum, float(high) + self.inputs.quantum))
@@ -93,16 +93,16 @@ class SpreadCells(InCells):
 
     def decide(self, sums: Sequence[Sums]) -> Outcome:
         """By the sums and squares of every mean."""
-        if (places := self._places(sums)) is None:
+        if (positions := self._positions(sums)) is None:
             return NOTHING
-        value, low, high = (Fraction(one) for one in combined(self.query, places))
-        slack = Fraction(1, PLACE_ONE)
+        value, low, high = (Fraction(one) for one in combined(self.query, positions))
+        slack = Fraction(1, POSITION_ONE)
         return self.within.decide(PrivateEstimate(value, max(low - slack, Fraction(0)), min(high + slack, Fraction(1))))
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private value."""
-        places = self._places(sums)
-        return None if places is None else Fraction(combined(self.query, places)[0])
+        positions = self._positions(sums)
+        return None if positions is None else Fraction(combined(self.query, positions)[0])
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
         """None: it is not linear in the sketch."""

@@ -99,8 +99,8 @@ class MeanTolerance(_ToleranceMeasure):
         """By Chernoff's bound, and the rounding error of the grid."""
         low, high = edges_beyond(self.forecast, self.limits, outcome)
         value = self.forecast.value if outcome is QUIET else float((low + high) / 2)
-        places = (min(max(down((1 + low) / 2), 0.0), 1.0), min(max(up((1 + high) / 2), 0.0), 1.0))
-        least, most, left = known_rows_range(*places, self.inputs.rows, self.inputs.known)
+        positions = (min(max(down((1 + low) / 2), 0.0), 1.0), min(max(up((1 + high) / 2), 0.0), 1.0))
+        least, most, left = known_rows_range(*positions, self.inputs.rows, self.inputs.known_rows)
         ends = kl_interval(least, most, self.inputs.nats / left)
         return (
             0.5 * (1.0 + min(max(value, -1.0), 1.0)),

@@ -43,21 +43,21 @@ class EncodedColumn:
         kind: number, boolean, text or date.
         values: floats, booleans, or codes into `words`.
         words: the sorted dictionary of a text column.
-        known: for booleans, which rows have a value; None if all do.
+        present: for booleans, which rows have a value; None if all do.
     """
 
     kind: Kind
     values: NDArray[Any]
     words: tuple[str, ...] = ()
-    known: NDArray[np.bool_] | None = None
+    present: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.values)
 
     def take(self, index: NDArray[Any]) -> EncodedColumn:
         """The column restricted to the rows in `index`."""
-        known = None if self.known is None else self.known[index]
-        return EncodedColumn(self.kind, self.values[index], self.words, known)
+        present = None if self.present is None else self.present[index]
+        return EncodedColumn(self.kind, self.values[index], self.words, present)
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -66,7 +66,7 @@ class EncodedColumn:
         if self.kind == "text":
             missing = self.values < 0
         elif self.kind == "boolean":
-            missing = np.zeros(len(self.values), np.bool_) if self.known is None else ~self.known
+            missing = np.zeros(len(self.values), np.bool_) if self.present is None else ~self.present
         else:
             missing = np.isnan(self.values)
         return missing
@@ -79,9 +79,9 @@ class EncodedColumn:
         if self.kind == "date":
             micros = np.where(np.isnan(self.values), 0.0, self.values).astype(np.int64).astype("datetime64[us]")
             return np.where(np.isnan(self.values), np.datetime64("NaT", "us"), micros)
-        if self.kind == "boolean" and self.known is not None:
+        if self.kind == "boolean" and self.present is not None:
             truths: NDArray[Any] = self.values.astype(object)
-            truths[~self.known] = None
+            truths[~self.present] = None
             return truths
         return self.values
 
@@ -177,12 +177,12 @@ def converted(column: EncodedColumn, kind: Kind) -> EncodedColumn:
 def _encoded(items: list[Any], kind: Kind) -> EncodedColumn:
     """The canonical column of values that were converted one by one."""
     if kind == "boolean":
-        known = np.array([item is not None for item in items], dtype=np.bool_)
+        present = np.array([item is not None for item in items], dtype=np.bool_)
         values = np.array([item is True for item in items], dtype=np.bool_)
-        return EncodedColumn(kind, values, (), None if known.all() else known)
+        return EncodedColumn(kind, values, (), None if present.all() else present)
     if kind == "text":
         final = sorted({item for item in items if item is not None})
-        rank: dict[str | None, int] = {word: place for place, word in enumerate(final)}
+        rank: dict[str | None, int] = {word: index for index, word in enumerate(final)}
         rank[None] = -1
         return EncodedColumn(kind, np.fromiter((rank[item] for item in items), np.int32, len(items)), tuple(final))
     return EncodedColumn(kind, np.array([np.nan if item is None else item for item in items], dtype=np.float64))
@@ -198,9 +198,9 @@ def encode_words(words: list[str], codes: NDArray[Any]) -> EncodedColumn:
     final = sorted(set(cut))
     if cut == final:
         return EncodedColumn("text", codes.astype(np.int32), tuple(final))
-    rank = {word: place for place, word in enumerate(final)}
-    places = np.array([*(rank[word] for word in cut), -1], dtype=np.int32)
-    return EncodedColumn("text", places[codes], tuple(final))
+    rank = {word: index for index, word in enumerate(final)}
+    positions = np.array([*(rank[word] for word in cut), -1], dtype=np.int32)
+    return EncodedColumn("text", positions[codes], tuple(final))
 
 
 def tamed(values: NDArray[np.float64]) -> NDArray[np.float64]:

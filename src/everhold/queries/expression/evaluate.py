@@ -116,9 +116,9 @@ class Compiler:
 
     def _boolean(self, name: str, want: bool) -> Truths:
         column = self._columns[name]
-        values, known = column.values, column.known
-        if known is not None:
-            values = values & known if want else ~values & known
+        values, present = column.values, column.present
+        if present is not None:
+            values = values & present if want else ~values & present
         elif not want:
             return lambda chunk: ~values[chunk.start : chunk.stop]
         return lambda chunk: values[chunk.start : chunk.stop]

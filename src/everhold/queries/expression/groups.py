@@ -72,7 +72,7 @@ class GroupShare(_GroupQuestion):
 
 @dataclass(frozen=True, slots=True)
 class GroupMean(_GroupQuestion):
-    """The mean of a number over the rows of a group that have one, as a place between two ends."""
+    """The mean of a number over the rows of a group that have one, as a position between two ends."""
 
     tree: Node
     low: float
@@ -85,14 +85,14 @@ class GroupMean(_GroupQuestion):
 
     @property
     def parts(self) -> tuple[BoundedMean, BoundedMean]:
-        """The place from below and from above: together they count the rows of the group."""
+        """The position from below and from above: together they count the rows of the group."""
         up, down = (bounded_mean(self.tree, self.low, self.high, given=self.given, reverse=r) for r in (False, True))
         return up, down
 
 
 @dataclass(frozen=True, slots=True)
 class QuantileOf(_GroupQuestion):
-    """The smallest value with a share of at least `level` at or below it, as a place between two ends.
+    """The smallest value with a share of at least `level` at or below it, as a position between two ends.
 
     Attributes:
         step: what values are multiples of, where they are.
@@ -113,7 +113,7 @@ class QuantileOf(_GroupQuestion):
 
     @property
     def parts(self) -> tuple[BoundedMean, BoundedMean]:
-        """The place of every row of the group, for the public side."""
+        """The position of every row of the group, for the public side."""
         up, down = (bounded_mean(self.tree, self.low, self.high, given=self.given, reverse=r) for r in (False, True))
         return up, down
 

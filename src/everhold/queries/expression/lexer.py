@@ -58,19 +58,19 @@ def tokens(text: str, most: int) -> list[Token]:
         if found.start() != at:
             break  # the text in between is not a token
         kind = str(found.lastgroup)
-        value, place = found[kind], found.start(kind)
+        value, start = found[kind], found.start(kind)
         if kind == "word":
             if value.upper() in KEYWORDS:
                 kind, value = "keyword", value.upper()
         elif kind == "quoted":
-            kind, value, place = "word", value.replace('""', '"'), place - 1
+            kind, value, start = "word", value.replace('""', '"'), start - 1
         elif kind == "text":
-            value, place = value.replace("''", "'"), place - 1
-        result.append(Token(kind, value, place))
+            value, start = value.replace("''", "'"), start - 1
+        result.append(Token(kind, value, start))
         at = found.end()
     if text[at:].strip():
-        place = at + len(text[at:]) - len(text[at:].lstrip())
-        what = "the closing quote is missing." if text[place] in "'\"" else f"unexpected character {text[place]!r}."
-        complain(text, place, f"{what}{CHARACTERS.get(text[place], '')}")
+        start = at + len(text[at:]) - len(text[at:].lstrip())
+        what = "the closing quote is missing." if text[start] in "'\"" else f"unexpected character {text[start]!r}."
+        complain(text, start, f"{what}{CHARACTERS.get(text[start], '')}")
     result.append(Token("end", "", len(text)))
     return result

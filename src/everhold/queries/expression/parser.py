@@ -151,7 +151,7 @@ class _Parser:
         self._words = words
         self._strict = limits is ASKED
         self._tokens = tokens(text, limits.characters)
-        self._place = 0
+        self._index = 0
         self._parts = 0
         self._depth = 0
         self._measured: dict[int, tuple[Node, int, int]] = {}  # by identity: the node, its size and its height
@@ -166,8 +166,8 @@ class _Parser:
         """Read the next token."""
         token = self.now
         if token.kind != "end":
-            self._place += 1
-            self.now = self._tokens[self._place]
+            self._index += 1
+            self.now = self._tokens[self._index]
         return token
 
     def accept(self, *values: str) -> Token | None:
@@ -294,8 +294,8 @@ class _Parser:
         if self._strict and (isinstance(left, Null) or isinstance(right, Null)):
             self.fail(token, "a comparison with NULL is never true. Write IS NULL or IS NOT NULL.")
         if token.value in _EQUALITIES:
-            self.known(left, right)
-            self.known(right, left)
+            self.require_listed(left, right)
+            self.require_listed(right, left)
         if left.kind == "boolean" and token.value not in _EQUALITIES:
             self.fail(token, "yes/no values can only be compared with = and <>.")
         op = token.value
@@ -355,7 +355,7 @@ class _Parser:
             if not isinstance(item, Number | Text | Truth):
                 self.fail(where, "IN takes a list of numbers or texts.")
             _, item = self.alike(token, left, item)
-            self.known(left, item)
+            self.require_listed(left, item)
             items.append(item)
             self._parts -= 1  # lists have their own limit
             if len(items) > MOST_ITEMS:
@@ -373,8 +373,8 @@ class _Parser:
 
     def call(self, name: Token) -> Node:
         """A function call, with its arguments checked."""
-        known = _FUNCTIONS.get(name.value.lower())
-        if known is None:
+        function = _FUNCTIONS.get(name.value.lower())
+        if function is None:
             if name.value.lower() in _AGGREGATES:
                 self.fail(
                     name,
@@ -392,7 +392,7 @@ class _Parser:
             while self.accept(","):
                 args.append(self.expression(0))
             self.expect(")")
-        wanted, kind = known
+        wanted, kind = function
         repeats = wanted[-1] == "…"
         least = len(wanted) - repeats
         if len(args) < least or (len(args) > least and not repeats):
@@ -419,8 +419,8 @@ class _Parser:
         if len(kinds) > 1 or not kinds <= {"number", "boolean"}:
             self.fail(token, "all values of a CASE must be numbers, or all yes/no.")
         kind: Kind = "boolean" if kinds == {"boolean"} else "number"
-        known = tuple((condition, self.as_kind(value, kind)) for condition, value in branches)
-        return self.part(Case(known, self.as_kind(otherwise, kind), kind, token.at))
+        cases = tuple((condition, self.as_kind(value, kind)) for condition, value in branches)
+        return self.part(Case(cases, self.as_kind(otherwise, kind), kind, token.at))
 
     def column(self, token: Token) -> Node:
         """A column of the public table."""
@@ -477,7 +477,7 @@ class _Parser:
             self.fail(token, f"{_WORDS[left.kind]} cannot be compared with {_WORDS[right.kind]}.{hint}")
         return left, right
 
-    def known(self, column: Node, item: Node) -> None:
+    def require_listed(self, column: Node, item: Node) -> None:
         """Fail for a word that a column with a closed list cannot hold, or that looks like a misspelt listed word."""
         words = self._words.get(column.name) if isinstance(column, Column) else None
         if words is None or not isinstance(item, Text) or item.value in words.listed or not self._strict:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
 from everhold.acts import ACTS, AnyAct, as_body, to_result
-from everhold.server.dependencies import Server, StudyFor, TokenOf
+from everhold.server.dependencies import ContextOf, StudyFor
 from everhold.server.request_schemas import ActBody, act_body
 from everhold.server.response_schemas import act_schema
 from everhold.server.study_writer import StudyWriter
@@ -19,11 +19,11 @@ router = APIRouter(tags=["acts"])
 
 
 def _add(kind: type[AnyAct]) -> None:
-    async def act(study: StudyWriter, token: TokenOf, server: Server, body: ActBody, request: Request) -> Response:
+    async def act(study: StudyWriter, context: ContextOf, body: ActBody) -> Response:
         wanted = body.act(kind.name)
-        server.require_few(wanted)
-        request.state.note = {"act": kind.name, **as_body(wanted)}
-        caller = server.caller(request.state, token, f"act_{kind.name}", body.request_id)
+        context.server.require_few(wanted)
+        context.note(act=kind.name, **as_body(wanted))
+        caller = context.caller(f"act_{kind.name}", body.request_id)
         return JSONResponse(to_result(await study.act(caller, wanted)))
 
     scopes: dict[str, Any] = {"ask": StudyFor.ASK, "manage": StudyFor.MANAGE}

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from everhold.acts import ACTS, AnyAct, Certify, as_body, things
+from everhold.acts import ACTS, AnyAct, Certify, as_body, questions_of
 from everhold.errors import EverholdError
 from everhold.ledger.reader import LoggedRound
 from everhold.queries.disclosed import Choice
@@ -86,7 +86,7 @@ class _Shown:
 def acts(served: ServedFor.READ, signin: SignedIn, server: Server, request: Request) -> Response:
     """Every act: what it does, when to use it, what it costs."""
     if not isinstance(served, StudyWriter):
-        return RedirectResponse(f"/contests/{quote(served.name, safe='')}", status_code=303)
+        return RedirectResponse(f"/{served.kind}s/{quote(served.name, safe='')}", status_code=303)
     return render("acts.html", **about_study(server, served, signin, request))
 
 
@@ -156,7 +156,7 @@ def _said(study: StudyWriter, wanted: AnyAct, preview: ActPreview) -> tuple[str,
             f"{one.answer.spent:.1f} nats. Certified at {price:.1f} nats, the interval is narrower."
         )
     if is_final(type(wanted)):
-        many = len(things(wanted))
+        many = len(questions_of(wanted))
         read = "Nothing is read" if not many else "1 question is read" if many == 1 else f"{many:,} questions are read"
         said.append(f"{read}, then the study is closed: nothing private is read again.")
     if cost := preview.cost_text:
@@ -189,7 +189,7 @@ async def _done(
         return _Shown(fault=PageFault.of(error))
     past = _round(study, wanted)
     question = "" if past is None else past.question
-    chosen = things(wanted)[found.index] if isinstance(found, Choice) else None
+    chosen = questions_of(wanted)[found.index] if isinstance(found, Choice) else None
     cards = tuple(act_cards(wanted, found, question))
     return _Shown(cards=cards, next=chosen if isinstance(chosen, str) else "")
 

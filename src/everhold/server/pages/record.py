@@ -14,7 +14,7 @@ from everhold.ledger.reader import StudyFile
 from everhold.report.certificate import certificate_html, certificate_json, cite
 from everhold.server.act_forms import round_links
 from everhold.server.dependencies import Record, Server, SignedIn
-from everhold.server.log import LogFilter, as_csv
+from everhold.server.log import LogFilter, log_to_csv
 from everhold.server.pages.rendering import render
 from everhold.server.state import Served, ServerState
 from everhold.server.study_writer import StudyWriter
@@ -67,7 +67,7 @@ def history(served: Record, signin: SignedIn, server: Server, request: Request, 
 def history_csv(served: Record, request: Request) -> Response:
     """The same as CSV."""
     found = _filter(request).all(served.file().log)
-    return PlainTextResponse(as_csv(found), media_type="text/csv", headers=_download("history.csv"))
+    return PlainTextResponse(log_to_csv(found), media_type="text/csv", headers=_download("history.csv"))
 
 
 @router.get("/studies/{name}/history.json")

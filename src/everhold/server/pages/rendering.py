@@ -53,14 +53,14 @@ class PageFault:
 
     Attributes:
         title, message: what is wrong, and what was expected.
-        place: where in the question, drawn.
+        excerpt: where in the question, drawn.
         then: what to do.
         status: of the response.
     """
 
     title: str
     message: str
-    place: str
+    excerpt: str
     then: str
     status: int
 
@@ -70,8 +70,8 @@ class PageFault:
         status, _, message, _, _ = http_error_of(error)
         if status == 404:
             message = "there is no page or study at this address, or it has another name."
-        said, _, place = (message[:1].upper() + message[1:]).partition("\n")
-        return cls(_TITLES.get(status, "Something went wrong"), said, place, _THEN.get(status, ""), status)
+        said, _, excerpt = (message[:1].upper() + message[1:]).partition("\n")
+        return cls(_TITLES.get(status, "Something went wrong"), said, excerpt, _THEN.get(status, ""), status)
 
 
 def render(template: str, /, *, code: int = 200, **values: Any) -> HTMLResponse:

@@ -65,7 +65,7 @@ def study(
 ) -> Response:
     """The question box, the figure, the last questions, the columns."""
     if not isinstance(served, StudyWriter):
-        return RedirectResponse(f"/contests/{quote(served.name, safe='')}", status_code=303)
+        return RedirectResponse(f"/{served.kind}s/{quote(served.name, safe='')}", status_code=303)
     form = QuestionForm(kind if kind in KINDS else "share", question)
     return render("study.html", **about_study(server, served, signin, request), form=form, found=None)
 
@@ -94,7 +94,7 @@ async def ask(study: StudyFor.ASK, signin: SignedIn, server: Server, request: Re
     found, fault = None, None
     try:
         wanted = form.statistic()
-        result = await (study.act(caller, Read(wanted)) if form.act == "read" else study.find(caller, wanted))
+        result = await (study.act(caller, Read(wanted)) if form.act == "read" else study.ask(caller, wanted))
         found = AnswerCard.of(result, wanted, form.question)
     except EverholdError as error:
         fault = _paid(PageFault.of(error), len(caller.paid))

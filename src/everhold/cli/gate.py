@@ -1,0 +1,240 @@
+"""`everhold gate create / check / decide / finish / status`: outcomes per case in, one bit out."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import everhold as eh
+from everhold.cli.app import guarded, say
+from everhold.cli.asking import AsJson, ServerAt, TokenIs
+from everhold.gate.formats import read_expected
+from everhold.gate.gate import Gate
+from everhold.gate.results import CheckResult
+
+__all__ = ["register"]
+
+KEPT = 1
+GatePath = Annotated[Path, typer.Argument(help="The gate's study, gate.everhold by custom.")]
+Scorer = Annotated[str | None, typer.Option(help="Which score to take, where a log has several.")]
+RequestIs = Annotated[str | None, typer.Option("--request-id", help="The same id again gets the recorded verdict.")]
+Who = Annotated[str | None, typer.Option(help="Who asks, for the record.")]
+_OUTCOMES = "Outcomes per case: JSON, JSONL, CSV, JUnit XML, a log of inspect_ai, or METRIC lines."
+
+gate = typer.Typer(
+    no_args_is_help=True,
+    help="A gate for programs that improve themselves: is the candidate better than the incumbent? One bit a candidate.",
+)
+
+
+class Certify(StrEnum):
+    """What is certified."""
+
+    each = "each"
+    final = "final"
+
+
+class Outcomes(StrEnum):
+    """What an outcome is."""
+
+    passed = "pass"
+    score = "score"
+
+
+@gate.command("create")
+@guarded
+def create(
+    study: GatePath,
+    incumbent: Annotated[Path, typer.Option(help=f"{_OUTCOMES} Of the present system.")],
+    by: Annotated[float, typer.Option(help="What a candidate must be better by, such as 0.01.")] = 0.0,
+    certify: Annotated[
+        Certify, typer.Option(help="Certify each promotion, or only the final gain: the latter promotes more often.")
+    ] = Certify.each,
+    generation: Annotated[int, typer.Option(help="How many candidates one check chooses from.")] = 1,
+    outcomes: Annotated[
+        Outcomes | None, typer.Option(help="Pass or fail, or scores between 0 and 1; found from the incumbent if left out.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Probability that all claims are valid at the same time.")] = 0.95,
+    visible: Annotated[
+        str | None, typer.Option(help="A share of the cases to make visible, or a file with a visible id on each line.")
+    ] = None,
+    expected: Annotated[
+        Path | None, typer.Option(help="JSON with the expected result of each case: tells sets with equal ids apart.")
+    ] = None,
+    artifact: Annotated[Path | None, typer.Option(help="The incumbent's file: the same bytes are never promoted.")] = None,
+    name: Annotated[str, typer.Option(help="What the incumbent is called.")] = "the first incumbent",
+    scorer: Scorer = None,
+    new_budget: Annotated[
+        str | None, typer.Option(help="Why cases that have a gate already get a new budget. It is recorded.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a gate for a set of cases.
+
+    Example:
+
+        everhold gate create gate.everhold --incumbent baseline.json
+    """
+    made = Gate.create(
+        study,
+        incumbent,
+        by=by,
+        certify=certify.value,
+        generation=generation,
+        outcomes=None if outcomes is None else outcomes.value,
+        confidence=confidence,
+        visible=_visible(visible),
+        expected=None if expected is None else read_expected(expected),
+        artifact=artifact,
+        name=name,
+        scorer=scorer,
+        new_budget=new_budget,
+    )
+    if as_json:
+        typer.echo(made.status().to_json())
+        return
+    say(f"Created {study}.")
+    say(str(made.status()))
+    say(f"Keep {incumbent}, {study}.cases, {study}.outcomes and {study}.key where candidates cannot read them.")
+    say(f"Next: everhold gate check {study} --candidate new.json")
+
+
+def _visible(given: str | None) -> Any:
+    if given is None:
+        return None
+    try:
+        return float(given)
+    except ValueError:
+        return [line.strip() for line in Path(given).read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def _show(found: CheckResult, as_json: bool) -> None:
+    if as_json:
+        typer.echo(found.to_json())
+    else:
+        say(str(found))
+    if not found.promoted:
+        raise typer.Exit(KEPT)
+
+
+@gate.command("check")
+@guarded
+def check(
+    study: GatePath,
+    candidate: Annotated[Path, typer.Option(help=f"{_OUTCOMES} Of the candidate.")],
+    name: Annotated[str | None, typer.Option(help="What the candidate is called; its file's name if left out.")] = None,
+    artifact: Annotated[Path | None, typer.Option(help="The candidate's file: the incumbent's bytes are refused.")] = None,
+    scorer: Scorer = None,
+    who: Who = None,
+    request_id: RequestIs = None,
+    as_json: AsJson = False,
+    server: ServerAt = None,
+    token: TokenIs = None,
+) -> None:
+    """Is the candidate better than the incumbent? If it is, it becomes the incumbent.
+
+    Exit codes: 0 promote, 1 keep the incumbent, 3 the outcomes are invalid (nothing is charged), 6 the gate is used up.
+
+    Example:
+
+        everhold gate check gate.everhold --candidate new.json --json
+
+        everhold gate check prompts --candidate new.json --server https://data.example.org
+    """
+    called = candidate.stem if name is None else name
+    if server is not None:
+        with eh.connect(server, token) as connected:
+            remote = connected.gate(str(study))
+            checked = remote.check(candidate, name=called, artifact=artifact, request_id=request_id, scorer=scorer)
+        _show(checked, as_json)
+        return
+    with Gate(study) as opened:
+        found = opened.check(candidate, name=called, artifact=artifact, request_id=request_id, who=who, scorer=scorer)
+    _show(found, as_json)
+
+
+@gate.command("decide")
+@guarded
+def decide(study: GatePath, who: Who = None, request_id: RequestIs = None, as_json: AsJson = False) -> None:
+    """Check the candidates that wait, although their generation is not full.
+
+    Example:
+
+        everhold gate decide gate.everhold
+    """
+    with Gate(study) as opened:
+        found = opened.decide(request_id=request_id, who=who)
+    _show(found, as_json)
+
+
+@gate.command("finish")
+@guarded
+def finish(study: GatePath, who: Who = None, as_json: AsJson = False) -> None:
+    """The last act: how much better the incumbent is than the first one, certified. Nothing can be checked afterwards.
+
+    Example:
+
+        everhold gate finish gate.everhold
+    """
+    with Gate(study) as opened:
+        found = opened.finish(who=who)
+    if as_json:
+        typer.echo(found.to_json())
+    else:
+        say(str(found))
+
+
+@gate.command("status")
+@guarded
+def status(study: GatePath, as_json: AsJson = False, server: ServerAt = None, token: TokenIs = None) -> None:
+    """Where the gate stands: what was checked, what is left. Works beside a process that checks.
+
+    Example:
+
+        everhold gate status gate.everhold
+    """
+    if server is None:
+        found = Gate(study).status()
+    else:
+        with eh.connect(server, token) as connected:
+            found = connected.gate(str(study)).status()
+    if as_json:
+        typer.echo(json.dumps(found.to_dict()))
+    else:
+        say(str(found))
+
+
+@gate.command("registry")
+@guarded
+def registry(as_json: AsJson = False) -> None:
+    """The studies that this user has made, and why some of them have a new budget.
+
+    Example:
+
+        everhold gate registry
+    """
+    found = eh.Registry().studies()
+    if as_json:
+        typer.echo(
+            json.dumps(
+                [
+                    {"kind": one.kind, "path": one.path, "created": one.created, "rows": one.rows, "new_budget": one.reason}
+                    for one in found
+                ]
+            )
+        )
+        return
+    for one in found:
+        reason = f"; new budget: {one.reason}" if one.reason else ""
+        say(f"{one.created[:10]}  {one.kind}  {one.rows:,} rows  {one.path}{reason}")
+    if not found:
+        say("No study is registered.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(gate, name="gate")

@@ -1,0 +1,191 @@
+"""Files of outcomes: JSON, JSONL, CSV, JUnit XML, logs of inspect_ai, `METRIC name=value` lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from everhold.errors import InvalidOutcomes
+from everhold.gate.outcomes import Outcomes
+
+__all__ = ["parse_outcomes", "read_expected", "read_outcomes"]
+
+_MOST_BYTES = 256 * 2**20
+_IDS = ("id", "case", "case_id", "task_id", "instance_id", "sample_id", "name", "test", "nodeid")
+_SCORES = ("score", "outcome", "value", "passed", "pass", "result", "correct", "resolved", "status", "reward")
+_METRIC = re.compile(r"^\s*METRIC\s+(?P<name>[^=\n]+?)\s*=\s*(?P<value>\S+)\s*$", re.MULTILINE)
+_Pairs = Iterator[tuple[Any, Any]]
+
+
+def read_outcomes(source: object, *, scorer: str | None = None, strict: bool = True) -> Outcomes:
+    """Outcomes from a mapping, from pairs, or from a file.
+
+    Args:
+        source: `{case: score}`, or a path. The file's form is found from its name and content.
+        scorer: which score to take, where a log has several.
+        strict: whether a value that is not a score is an error; else it is a failure.
+
+    Raises:
+        InvalidOutcomes: the file is not there, has another form, or holds no outcomes.
+    """
+    if isinstance(source, Outcomes):
+        return source
+    if not isinstance(source, str | Path):
+        if isinstance(source, Mapping) or hasattr(source, "__iter__"):
+            return Outcomes.of(source, strict=strict)
+        raise InvalidOutcomes(f"outcomes are of type {type(source).__name__}. Expected {{case: score}} or a path to a file.")
+    path = Path(source)
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise InvalidOutcomes(f"{path} is larger than {_MOST_BYTES // 2**20} MB. Expected a file of outcomes.")
+        content = path.read_bytes()
+    except OSError as error:
+        raise InvalidOutcomes(f"{path} cannot be read ({error.strerror}). Expected a file of outcomes.") from None
+    return parse_outcomes(path, content, scorer=scorer, strict=strict)
+
+
+def parse_outcomes(path: str | Path, content: bytes, *, scorer: str | None = None, strict: bool = True) -> Outcomes:
+    """Outcomes from the content of a file; its name helps to find its form, and stands in errors."""
+    path = Path(path)
+    try:
+        return Outcomes.of(_pairs(path, content, scorer), strict=strict)
+    except InvalidOutcomes as error:
+        raise InvalidOutcomes(f"{path}: {error}") from None
+    except (UnicodeError, ValueError, KeyError, TypeError, AttributeError, csv.Error, zipfile.BadZipFile, RecursionError):
+        raise InvalidOutcomes(
+            f'{path} cannot be read as outcomes. Expected JSON such as {{"case-1": 1}}, JSONL or CSV with the columns id '
+            "and score, JUnit XML, a log of inspect_ai, or lines `METRIC case-1=1`."
+        ) from None
+
+
+def read_expected(path: Path) -> dict[str, Any]:
+    """The expected result of each case, from a JSON object."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidOutcomes(f'{path} cannot be read as expected results. Expected JSON such as {{"case-1": "Paris"}}.')
+    return found
+
+
+def _pairs(path: Path, content: bytes, scorer: str | None) -> _Pairs:
+    if content[:2] == b"PK":
+        return _zipped(path, content, scorer)
+    text = content.decode("utf-8-sig")
+    start = text.lstrip()[:1]
+    if start == "<":
+        return _junit(text)
+    if path.suffix.lower() == ".csv" or path.suffix.lower() == ".tsv":
+        return _csv(text)
+    if start in ("{", "["):
+        try:
+            return _json(json.loads(text), scorer)
+        except json.JSONDecodeError:
+            return _records((json.loads(line) for line in text.splitlines() if line.strip()), scorer)
+    if _METRIC.search(text):
+        return ((found["name"], found["value"]) for found in _METRIC.finditer(text))
+    return _csv(text)
+
+
+def _json(content: Any, scorer: str | None) -> _Pairs:
+    if isinstance(content, list):
+        return _records(iter(content), scorer)
+    if isinstance(content.get("samples"), list) and "eval" in content:
+        return _samples(content["samples"], scorer)
+    for name in ("outcomes", "results", "cases"):
+        if isinstance(content.get(name), dict | list):
+            return _json(content[name], scorer)
+    if _first(content, _IDS) is not None and _first(content, _SCORES) is not None:  # JSONL of one line
+        return _records(iter([content]), scorer)
+    return iter(content.items())
+
+
+def _records(records: Iterator[Any], scorer: str | None) -> _Pairs:
+    for record in records:
+        if isinstance(record, list | tuple) and len(record) == 2:
+            yield record[0], record[1]
+            continue
+        case = _first(record, _IDS)
+        score = scorer if scorer is not None else _first(record, _SCORES)
+        if case is None or score is None:
+            if isinstance(record, dict) and len(record) == 1:  # {"case-1": 1}
+                yield from record.items()
+                continue
+            raise InvalidOutcomes('a record has no id or no score. Expected {"id": "case-1", "score": 1} in every one.')
+        yield record[case], record.get(score)
+
+
+def _first(record: Any, names: tuple[str, ...]) -> str | None:
+    return next((name for name in names if name in record), None)
+
+
+def _csv(text: str) -> _Pairs:
+    head = text.partition("\n")[0]
+    separator = max(",;\t", key=head.count)
+    rows = csv.DictReader(io.StringIO(text), delimiter=separator)
+    names = [name for name in rows.fieldnames or () if name]
+    lower = {name.strip().lower(): name for name in names}
+    case = next((lower[name] for name in _IDS if name in lower), None)
+    score = next((lower[name] for name in _SCORES if name in lower), None)
+    if case is None or score is None:
+        raise InvalidOutcomes("the columns id and score are missing. Expected a first line such as `id,score`.")
+    return ((row[case], row[score]) for row in rows)
+
+
+def _junit(text: str) -> _Pairs:
+    """Every test case with its outcome; `tests/a.py::test_b` as pytest names it, where the class name allows it."""
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise InvalidOutcomes("the XML declares a document type. Expected plain JUnit XML.")
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError:
+        raise InvalidOutcomes("the XML is not well-formed. Expected JUnit XML.") from None
+    for case in root.iter("testcase"):
+        bad = any(case.find(name) is not None for name in ("failure", "error", "skipped"))
+        where = case.get("classname") or case.get("file") or ""
+        yield f"{where}::{case.get('name', '')}" if where else case.get("name", ""), not bad
+
+
+def _samples(samples: list[Any], scorer: str | None) -> _Pairs:
+    """Samples of an inspect_ai log; several epochs are several runs."""
+    for sample in samples:
+        yield sample["id"], _sample_score(sample, scorer)
+
+
+def _sample_score(sample: Mapping[str, Any], scorer: str | None) -> Any:
+    scores = sample.get("scores") or {}
+    if sample.get("error") or not scores:
+        return None
+    if scorer is not None and scorer not in scores:
+        raise InvalidOutcomes(f"a sample has no score {scorer!r}. Expected one of {', '.join(sorted(scores))}.")
+    if scorer is None and len(scores) > 1:
+        raise InvalidOutcomes(f"samples have several scores ({', '.join(sorted(scores))}). Say which: scorer=..., --scorer.")
+    value = scores[scorer if scorer is not None else next(iter(scores))]["value"]
+    return next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
+
+
+def _zipped(path: Path, content: bytes, scorer: str | None) -> _Pairs:
+    """The zipped form of an inspect_ai log: by that package where it is installed, which knows every compression."""
+    if find_spec("inspect_ai") is not None:
+        log = import_module("inspect_ai.log").read_eval_log(str(path))
+        return _samples([json.loads(sample.model_dump_json()) for sample in log.samples or ()], scorer)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        names = [one for one in archive.infolist() if one.filename.startswith("samples/") and one.filename.endswith(".json")]
+        if sum(one.file_size for one in names) > 8 * _MOST_BYTES:
+            raise InvalidOutcomes("the log is too large when it is unpacked.")
+        try:
+            return _samples([json.loads(archive.read(one)) for one in names], scorer)
+        except NotImplementedError:
+            raise InvalidOutcomes(
+                "this log is compressed in a way that needs inspect_ai: install it, or write the log as JSON."
+            ) from None

@@ -1,0 +1,209 @@
+"""What a gate returns: the verdict on a candidate, where it stands, its total gain."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from everhold.queries.disclosed import width_factor
+from everhold.queries.result import JsonResult
+
+__all__ = ["CheckResult", "CheckState", "GateStatus", "TotalGain"]
+
+CheckState = Literal["promoted", "kept", "screened", "entered", "same"]
+_REASONS: dict[CheckState, str] = {
+    "promoted": "",
+    "kept": "the sealed cases do not show that it is better.",
+    "screened": "it is not better on the visible cases. The sealed cases were not read, and nothing was charged.",
+    "entered": "it waits for the others of its generation. Nothing was charged.",
+    "same": "it is the incumbent itself: the same bytes. The sealed cases were not read, and nothing was charged.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult(JsonResult):
+    """The verdict on a candidate.
+
+    Attributes:
+        promoted: whether it is the new incumbent.
+        state: 'promoted', 'kept' (the incumbent stays), 'screened' (not better on visible cases), 'entered' (it waits for
+            its generation), 'same' (it is the incumbent).
+        name: of the candidate that was promoted, or of the one that was checked.
+        by: what it must be better by, and if `certified` is: all such claims of a gate are valid at the same time.
+        certified: whether that is a claim about the population of cases.
+        checks, promotions: of this gate so far.
+        waiting: candidates that wait for the generation to be full.
+        spent: the price in nats that a promotion was judged at.
+    """
+
+    promoted: bool
+    state: CheckState
+    name: str
+    by: float
+    certified: bool
+    checks: int
+    promotions: int
+    waiting: int
+    spent: float
+
+    def __bool__(self) -> bool:
+        return self.promoted
+
+    @property
+    def reason(self) -> str:
+        """Why, in a sentence."""
+        if self.state != "promoted":
+            return _REASONS[self.state]
+        if not self.certified:
+            return "it is better on the sealed cases. The total gain is certified at the end."
+        return f"it is certified better than the incumbent{f' by more than {self.by:.4g}' if self.by else ''}."
+
+    def __str__(self) -> str:
+        verb = "promote" if self.promoted else "keep"
+        return f"{verb}: {self.name}: {self.reason} ({_counted(self.checks, self.promotions)})"
+
+    def __repr__(self) -> str:
+        return f"CheckResult({self})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {
+            "kind": "gate_check",
+            "verdict": "promote" if self.promoted else "keep",
+            **asdict(self),
+            "reason": self.reason,
+        }
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> CheckResult:
+        """The same again, equal to the bit."""
+        return cls(**{name: given[name] for name in cls.__slots__})
+
+
+@dataclass(frozen=True, slots=True)
+class GateStatus(JsonResult):
+    """Where a gate stands. Everything in it is public.
+
+    Attributes:
+        cases, visible: sealed cases, and visible ones.
+        outcomes: 'pass' or 'score'.
+        by, certify, generation, confidence: the contract.
+        checks, promotions, interrupted: so far.
+        waiting: candidates of an unfinished generation.
+        incumbent: the name of the present one.
+        spent: what the next promotion is judged at, in nats.
+        left: how many more promotions of 3 and of 6 points are possible.
+        used_up: whether no promotion is possible any more.
+        finished: whether the last act was made.
+        new_budget: why these cases have a second gate, where they have.
+        head: of the ledger.
+    """
+
+    cases: int
+    visible: int
+    outcomes: str
+    by: float
+    certify: str
+    generation: int
+    confidence: float
+    checks: int
+    promotions: int
+    interrupted: int
+    waiting: int
+    incumbent: str
+    spent: float
+    left: dict[str, int]
+    used_up: bool
+    finished: bool
+    new_budget: str | None
+    head: str
+
+    def __str__(self) -> str:
+        shown = "" if not self.visible else f" and {self.visible:,} visible ones"
+        contract = "every promotion is certified" if self.certify == "each" else "the total gain is certified at the end"
+        lines = [
+            f"{self.cases:,} sealed cases{shown}; {contract} at {self.confidence:.0%} confidence"
+            + (f", better by more than {self.by:.4g}" if self.by else "")
+            + (f"; one check for {self.generation:,} candidates" if self.generation > 1 else ""),
+            f"{_counted(self.checks, self.promotions)}; the incumbent is “{self.incumbent}”"
+            + (f"; {self.waiting:,} candidates wait" if self.waiting else "")
+            + (f"; {self.interrupted:,} checks were interrupted, and charged" if self.interrupted else ""),
+        ]
+        if self.finished:
+            lines.append("The last act was made: the gate checks nothing more.")
+        elif self.used_up:
+            lines.append("Used up: so much was disclosed that these cases cannot certify any promotion. Add new cases.")
+        else:
+            lines += [_left(points, count) for points, count in self.left.items()]
+            lines.append(
+                f"The next promotion is judged at {self.spent:.1f} nats: a lead must be {width_factor(self.spent):.1f} "
+                "times as large as for a plain 95 % interval."
+            )
+        if self.new_budget is not None:
+            lines.append(f"New budget for cases that had one: {self.new_budget}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"GateStatus({_counted(self.checks, self.promotions)}, {self.spent:.1f} nats)"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {"kind": "gate_status", **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> GateStatus:
+        """The same again, equal to the bit."""
+        return cls(**{name: given[name] for name in cls.__slots__})
+
+
+@dataclass(frozen=True, slots=True)
+class TotalGain(JsonResult):
+    """How much better the last incumbent is than the first, by the last act of a gate.
+
+    Attributes:
+        gain: the mean difference on the sealed cases.
+        low: in the population the gain is larger than this, at the same time as every certified promotion.
+        promotions: in between.
+        spent: the price in nats.
+    """
+
+    gain: float
+    low: float
+    promotions: int
+    spent: float
+
+    @property
+    def certified(self) -> bool:
+        """Whether there is any gain in the population."""
+        return self.low >= 0.0
+
+    def __str__(self) -> str:
+        said = "certified" if self.certified else "a gain is not certified"
+        low = f"at least {self.low:+.4g} in the population of cases"
+        return f"gain {self.gain:+.4g}, {low} ({said}; {_plural(self.promotions, 'promotion')})"
+
+    def __repr__(self) -> str:
+        return f"TotalGain({self})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {"kind": "total_gain", **asdict(self), "certified": self.certified}
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> TotalGain:
+        """The same again, equal to the bit."""
+        return cls(**{name: given[name] for name in cls.__slots__})
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _counted(checks: int, promotions: int) -> str:
+    return f"{_plural(checks, 'check')}, {_plural(promotions, 'promotion')}"
+
+
+def _left(points: str, count: int) -> str:
+    if count == 0:
+        return f"Promotions of {points} points cannot be certified with so few cases after so much was disclosed."
+    return f"{_plural(count, 'more promotion')} of {points} points {'are' if count > 1 else 'is'} possible."

@@ -1,0 +1,95 @@
+"""The contract of a gate, as its file keeps it. Everything in it is public."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from everhold.bounds.gain import STEPS
+from everhold.errors import LedgerError, SettingError
+from everhold.ledger.files import write_atomic
+from everhold.ledger.gate_check import Certify, GateMethod
+
+__all__ = ["GateRules", "OutcomeKind"]
+
+OutcomeKind = Literal["pass", "score"]
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GateRules:
+    """What a gate promises, fixed when it is made.
+
+    Attributes:
+        cases, visible: how many sealed and how many visible cases there are.
+        outcomes: 'pass' (every case passes or fails, in one run) or 'score' (between 0 and 1).
+        by: what a candidate must be better by, in steps of 1/STEPS.
+        certify: 'each' promotion, or only the 'final' gain.
+        generation: how many candidates one check chooses from.
+        confidence: probability that all claims are valid at the same time.
+        incumbent: the first one's name.
+        first: the keyed digest of its outcomes.
+        artifact: the keyed digest of its file, where one was given.
+        new_budget: why these cases have a new budget, where they had one before.
+    """
+
+    cases: int
+    visible: int
+    outcomes: OutcomeKind
+    by: int
+    certify: Certify
+    generation: int
+    confidence: float
+    incumbent: str
+    first: str
+    artifact: str | None
+    new_budget: str | None
+
+    def __post_init__(self) -> None:
+        if self.outcomes not in ("pass", "score"):
+            raise SettingError(f"outcomes is {self.outcomes!r}. Expected 'pass' or 'score'.")
+        if self.certify not in ("each", "final"):
+            raise SettingError(f"certify is {self.certify!r}. Expected 'each' or 'final'.")
+        if not 0 <= self.by < STEPS:
+            raise SettingError(f"by is {self.by / STEPS:.4g}. Expected at least 0 and less than 1.")
+        if self.generation < 1:
+            raise SettingError(f"generation is {self.generation!r}. Expected at least 1 candidate.")
+        if not 0.0 < self.confidence < 1.0:
+            raise SettingError(f"confidence is {self.confidence!r}. Expected a probability, for example 0.95.")
+
+    @property
+    def method(self) -> GateMethod:
+        """How outcomes are compared: exactly where they are pass or fail and no margin is asked for."""
+        return "mcnemar" if self.outcomes == "pass" and self.by == 0 else "bets"
+
+    def describe(self) -> str:
+        """One line for people; it stands in the study's first record."""
+        what = "pass or fail" if self.outcomes == "pass" else "scores"
+        claims = "every promotion" if self.certify == "each" else "the final gain"
+        line = f"a gate: {self.cases:,} sealed cases, {what}, better by more than {self.by / STEPS:.4g}, {claims} certified"
+        line += f", generations of {self.generation:,}" if self.generation > 1 else ""
+        return line + (f"; new budget: {self.new_budget}" if self.new_budget is not None else "")
+
+    def save(self, path: Path) -> None:
+        """Write them."""
+        write_atomic(path, json.dumps({"format": _FORMAT, **asdict(self)}, ensure_ascii=False).encode())
+
+    @classmethod
+    def load(cls, path: Path) -> GateRules:
+        """Read them again."""
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            if kept.pop("format") != _FORMAT:
+                raise LedgerError(f"{path} has another format than {_FORMAT}. Use the everhold that made it.")
+            return cls(**kept)
+        except FileNotFoundError:
+            raise LedgerError(
+                f"there is no gate at {path.name.removesuffix('.gate.json')}. Make one: everhold gate create."
+            ) from None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise LedgerError(
+                f"{path} cannot be read as a gate's rules ({type(error).__name__}). Restore it from a backup."
+            ) from None

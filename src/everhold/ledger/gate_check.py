@@ -1,0 +1,156 @@
+"""A gate's acts as they are recorded: a check of candidates against the incumbent, and the last act, the total gain."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+from everhold.bounds.gain import STEPS
+
+if TYPE_CHECKING:
+    from everhold.bounds.budget import Budget
+    from everhold.ledger.rounds import ActStart
+
+__all__ = ["Certify", "CheckPlan", "GainPlan", "GateMethod"]
+
+GateMethod = Literal["mcnemar", "bets"]
+Certify = Literal["each", "final"]
+
+_KEEP = -1
+_LAST_SHARE = Fraction(7, 8)  # of what is left of the failure probability: the rest is for a last act that was interrupted
+_CANDIDATE = {"kind", "name", "digest", "artifact"}
+_CHECK_OPTIONS = {"incumbent", "by", "method", "certify"}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckPlan:
+    """Everything about a check that is fixed before the outcomes of its candidates are compared.
+
+    Disclosed is which candidate is promoted, or that none is.
+
+    Attributes:
+        candidates: of each its name, the keyed digest of its outcomes, and that of its file, where there is one.
+        incumbent: keyed digest of the one to beat.
+        by: what a candidate must be better by, in steps of 1/STEPS.
+        method: how outcomes are compared.
+        certify: 'each' promotion is a claim about the population, or only the 'final' gain is.
+    """
+
+    candidates: tuple[tuple[str, str, str | None], ...]
+    incumbent: str
+    by: int
+    method: GateMethod
+    certify: Certify
+
+    @classmethod
+    def read(cls, begun: ActStart) -> CheckPlan:
+        """The plan of a recorded act."""
+        options = begun.options
+        if set(options) != _CHECK_OPTIONS or not begun.asked:
+            raise ValueError("a check with other options than it can have")
+        if options["method"] not in ("mcnemar", "bets") or options["certify"] not in ("each", "final"):
+            raise ValueError("a check by another method than it can have")
+        by = options["by"]
+        if type(by) is not int or not 0 <= by < STEPS or (by and options["method"] != "bets"):
+            raise ValueError("a check by a margin that it cannot have")
+        if not all(set(one) == _CANDIDATE and one["kind"] == "candidate" for one in begun.asked):
+            raise ValueError("a check of something else than candidates")
+        found = tuple((str(one["name"]), str(one["digest"]), one["artifact"]) for one in begun.asked)
+        return cls(found, str(options["incumbent"]), by, options["method"], options["certify"])
+
+    @property
+    def asked(self) -> tuple[dict[str, Any], ...]:
+        """The candidates, for the record."""
+        return tuple(
+            {"kind": "candidate", "name": name, "digest": digest, "artifact": artifact}
+            for name, digest, artifact in self.candidates
+        )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Everything else, for the record."""
+        return {"incumbent": self.incumbent, "by": self.by, "method": self.method, "certify": self.certify}
+
+    def price(self, budget: Budget) -> float:
+        """What a promotion is judged at, in nats."""
+        return budget.promotion_price(len(self.candidates))
+
+    def charge(self, budget: Budget, outcome: object, *, interrupted: bool) -> Budget:
+        """The budget after the check."""
+        certified = self.certify == "each"
+        if interrupted:
+            return budget.checked("interrupted", certified=certified)
+        promoted = self._index(outcome) is not None
+        return budget.checked("promoted" if promoted else "kept", len(self.candidates), certified=certified)
+
+    def _index(self, outcome: object) -> int | None:
+        if type(outcome) is not int or not _KEEP <= outcome < len(self.candidates):
+            raise ValueError("an outcome that no check has")
+        return None if outcome == _KEEP else outcome
+
+    def outcome(self, index: int | None) -> int:
+        """What is disclosed."""
+        return _KEEP if index is None else index
+
+    def result(self, outcome: object, price: float) -> dict[str, Any]:
+        """What is returned."""
+        index = self._index(outcome)
+        return {
+            "kind": "check",
+            "promoted": index is not None,
+            "name": None if index is None else self.candidates[index][0],
+            "candidates": len(self.candidates),
+            "by": self.by / STEPS,
+            "certified": index is not None and self.certify == "each",
+            "spent": price,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class GainPlan:
+    """The last act of a gate: how much better the incumbent of now is than the first one. Nothing is disclosed after it.
+
+    Attributes:
+        first, last: keyed digests of both.
+        cases: how many there are.
+    """
+
+    first: str
+    last: str
+    cases: int
+
+    @classmethod
+    def read(cls, begun: ActStart) -> GainPlan:
+        """The plan of a recorded act."""
+        if begun.asked or set(begun.options) != {"first", "last", "cases"} or type(begun.options["cases"]) is not int:
+            raise ValueError("a gate's last act with other options than it can have")
+        return cls(str(begun.options["first"]), str(begun.options["last"]), begun.options["cases"])
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """For the record."""
+        return {"first": self.first, "last": self.last, "cases": self.cases}
+
+    def price(self, budget: Budget) -> float:
+        """What the lower end of the gain is judged at, in nats."""
+        return budget.claim_price(_LAST_SHARE, sides=1)
+
+    def charge(self, budget: Budget, *, interrupted: bool) -> Budget:
+        """The budget after it. Nothing follows, unless it was interrupted."""
+        return (budget.interrupted() if interrupted else budget).claimed(_LAST_SHARE)
+
+    def outcome(self, total: int, low: int) -> str:
+        """What is disclosed: the sum of all differences, and the lower end of their mean, in steps."""
+        return json.dumps([total, low])
+
+    def result(self, outcome: object, price: float) -> dict[str, Any]:
+        """What is returned."""
+        found = json.loads(outcome) if isinstance(outcome, str) else None
+        if not isinstance(found, list) or [type(one) for one in found] != [int, int]:
+            raise ValueError("an outcome that no gate has")
+        total, low = found
+        if abs(total) > STEPS * self.cases or not -STEPS <= low <= STEPS:
+            raise ValueError("an outcome that no gate has")
+        return {"kind": "gain", "gain": total / (STEPS * self.cases), "low": low / STEPS, "spent": price}

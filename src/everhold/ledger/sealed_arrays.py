@@ -1,0 +1,53 @@
+"""Arrays that a study keeps for its owner alone, one file each, named by a digest: predictions, outcomes of candidates."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.ledger.files import write_atomic
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["SealedArrays"]
+
+
+class SealedArrays:
+    """A folder of arrays.
+
+    Args:
+        folder: where they lie; made when the first is kept.
+        digest_of: what an array is known by.
+    """
+
+    def __init__(self, folder: Path, digest_of: Callable[[NDArray[Any]], str]) -> None:
+        self.folder = folder
+        self.digest_of = digest_of
+
+    def _at(self, digest: str) -> Path:
+        return self.folder / f"{digest}.npy.z"
+
+    def keep(self, values: NDArray[Any]) -> str:
+        """Write an array, durably, unless it is there; returns its digest."""
+        digest = self.digest_of(values)
+        path = self._at(digest)
+        if not path.exists():
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            out = io.BytesIO()
+            np.save(out, values, allow_pickle=False)
+            write_atomic(path, zlib.compress(out.getvalue(), 6), private=True)
+        return digest
+
+    def read(self, digest: str) -> NDArray[Any] | None:
+        """An array again, checked against its digest; None where it is lost or changed."""
+        try:
+            found = np.load(io.BytesIO(zlib.decompress(self._at(digest).read_bytes())), allow_pickle=False)
+        except (OSError, ValueError, zlib.error):
+            return None
+        return found if isinstance(found, np.ndarray) and self.digest_of(found) == digest else None

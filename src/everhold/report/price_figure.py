@@ -1,0 +1,108 @@
+"""A picture of what a score is worth: the intervals, and how they widen with the number of looks."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.errors import DataError, MissingExtra
+from everhold.queries.price import price
+
+if TYPE_CHECKING:
+    from everhold.queries.price import Disclosure, ScorePrice
+
+__all__ = ["draw_price"]
+
+_COLOURS: dict[Disclosure, str] = {"nothing": "#047857", "fixed": "#2563eb", "kept": "#c2410c", "scores": "#6b7280"}
+_NAMES: dict[Disclosure, str] = {
+    "nothing": "one look",
+    "fixed": "candidates fixed beforehand",
+    "kept": "only “kept or not” was seen",
+    "scores": "every score was seen",
+}
+_POINTS = 25
+
+
+def draw_price(found: ScorePrice, path: str | Path) -> None:
+    """Write the picture; the file's ending says which kind: png, svg, pdf.
+
+    Raises:
+        MissingExtra: without matplotlib.
+        DataError: matplotlib does not know the kind of file.
+    """
+    if find_spec("matplotlib") is None:
+        raise MissingExtra("a picture", "plot")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    known = figure.canvas.get_supported_filetypes()
+    if Path(path).suffix.lstrip(".").lower() not in known:
+        raise DataError(f"{path} is no picture that can be drawn. Expected a name that ends in .png, .svg or .pdf.")
+    left, right = figure.subplots(1, 2, width_ratios=[1, 1.15])
+    figure.suptitle(found.headline, x=0.01, ha="left", fontsize=12, fontweight="bold")
+    _bars(left, found)
+    _growth(right, found)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+
+
+def _bars(axes: Any, found: ScorePrice) -> None:
+    for place, line in enumerate(found.lines):
+        colour = _COLOURS[line.disclosed]
+        axes.plot([line.interval.low, line.interval.high], [-place] * 2, color=colour, lw=7, solid_capstyle="butt")
+        axes.plot([found.score], [-place], "o", color="white", mec=colour, ms=6)
+        axes.annotate(
+            line.name,
+            (0.0, -place),
+            (0, 9),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            color=colour,
+            fontsize=9,
+        )
+    ends = [end for line in found.lines for end in (line.interval.low, line.interval.high)]
+    margin = 0.03 * (max(ends) - min(ends))
+    axes.set_xlim(min(ends) - margin, max(ends) + margin)
+    axes.set_ylim(-len(found.lines) + 0.6, 0.6)
+    axes.axvline(found.score, color="#9ca3af", lw=0.8, zorder=0)
+    axes.set_yticks([])
+    axes.set_xlabel(f"{'share of right rows' if found.low is None else 'mean'} in the population")
+    axes.set_title(f"{found.rows:,} rows, confidence {found.confidence:g}", fontsize=10, loc="left")
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+
+
+def _growth(axes: Any, found: ScorePrice) -> None:
+    """Half-widths over the number of looks, with the same part of them kept."""
+    most = max(found.looks * 10, 100)
+    looks = sorted({*np.unique(np.geomspace(1, most, _POINTS).round().astype(int)).tolist(), found.looks})
+    part = None if found.kept_looks is None else found.kept_looks / found.looks
+    prices = [_again(found, number, None if part is None else round(part * number)) for number in looks]
+    for line in found.lines:
+        if line.disclosed == "scores":
+            continue
+        heights = [one[line.disclosed].interval.half_width for one in prices]
+        axes.plot(looks, heights, color=_COLOURS[line.disclosed], lw=2, label=_NAMES[line.disclosed])
+        axes.plot([found.looks], [line.interval.half_width], "o", color=_COLOURS[line.disclosed], ms=6)
+    axes.set_xscale("log")
+    axes.set_ylim(0, None)
+    axes.set_xlabel("looks" + ("" if part is None else f", {100 * part:.0f} % of them kept"))
+    axes.set_title("half-width of the interval", fontsize=10, loc="left")
+    axes.legend(frameon=False, fontsize=9, loc="upper left")
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def _again(found: ScorePrice, looks: int, kept: int | None) -> ScorePrice:
+    return price(
+        rows=found.rows,
+        looks=looks,
+        kept=kept,
+        score=found.score,
+        confidence=found.confidence,
+        low=found.low,
+        high=found.high,
+    )

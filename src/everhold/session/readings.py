@@ -1,0 +1,128 @@
+"""Readings: several questions at one price, all of them announced in the record before the first private row is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+from everhold.errors import LedgerError, RequestConflict
+from everhold.ledger.codec import AskedBy, question_to_dict
+from everhold.ledger.rounds import ActStart
+from everhold.queries.expression.question import without_values
+from everhold.queries.round_act import RoundAct
+from everhold.session.names import part_ids, require_batch, require_expect, require_same
+from everhold.session.recorder import PlannedReading
+
+if TYPE_CHECKING:
+    from everhold.ledger.journal import Journal
+    from everhold.queries.answer import Answer
+    from everhold.queries.protocol import P
+    from everhold.queries.query import Query
+    from everhold.session.session import Session
+
+__all__ = ["ReadingKind", "read_parts"]
+
+ReadingKind = Literal["read", "close"]
+"""'close': a reading in the last act."""
+
+
+def read_parts(
+    session: Session[P],
+    questions: Sequence[object],
+    asked_by: AskedBy,
+    *,
+    kind: ReadingKind = "read",
+    share: Fraction | None = None,
+    expects: Sequence[float | None] | None = None,
+    first: int = 1,
+) -> list[Answer]:
+    """Read several questions at one price: all are fixed before the first is read. `Holdout.read_many` says more.
+
+    They may be a part of a larger request, as in `Session.ask_parts`: their request ids count from `first`.
+    A question that was read before is answered from the record, and one that occurs twice is read once.
+    """
+    queries = [session.query(question) for question in questions]
+    guesses = [None] * len(queries) if expects is None else [require_expect(one) for one in expects]
+    ids = part_ids(asked_by.request_id, first, len(queries))
+    parts_asked_by = [AskedBy(asked_by.time, asked_by.who, one) for one in ids]
+    with session.recorder.turn():
+        journal = session.recorder.journal
+        session.recorder.acting_mechanism()
+        require_batch(session.mechanism, journal, queries, ids)
+        _require_no_ask(journal, ids)
+        unread = _unread(session, queries, ids, kind)
+        rounds = {index: len(journal) + part for part, index in enumerate(unread, 1)}
+        if unread:
+            readings = [
+                PlannedReading(
+                    session.mechanism.prepare(queries[index]),
+                    RoundAct(kind, len(unread), part, share, guesses[index]),
+                    parts_asked_by[index],
+                )
+                for part, index in enumerate(unread, 1)
+            ]
+            _read(session, kind, share, readings, asked_by)
+        answers = [
+            _recorded(journal, rounds.get(index), query, one)
+            for index, (query, one) in enumerate(zip(queries, parts_asked_by, strict=True))
+        ]
+        journal.flush()
+        return answers
+
+
+def _require_no_ask(journal: Journal, request_ids: Sequence[str | None]) -> None:
+    for one in request_ids:
+        if (earlier := journal.requested(one)) is not None and earlier.act.kind == "ask":
+            raise RequestConflict(
+                f"request id {one!r} belongs to an ask (round {earlier.number}). Expected a new id for a reading. "
+                "Nothing was charged."
+            )
+
+
+def _unread(
+    session: Session[P], queries: Sequence[Query], request_ids: Sequence[str | None], kind: ReadingKind
+) -> list[int]:
+    """The indices of questions that have to be read now: each once, and none that was read before."""
+    journal = session.recorder.journal
+    seen: set[str] = set()
+    found: list[int] = []
+    for index, (query, request_id) in enumerate(zip(queries, request_ids, strict=True)):
+        earlier = journal.read_as(query.name)
+        if earlier is not None:
+            require_same(session.mechanism, query, earlier)
+        done = earlier is not None and (kind == "read" or earlier.act.kind == "close")
+        if done or journal.requested(request_id) is not None or query.name in seen:
+            continue
+        found.append(index)
+        if query.name is not None:
+            seen.add(query.name)
+    return found
+
+
+def _read(
+    session: Session[P], kind: ReadingKind, share: Fraction | None, readings: Sequence[PlannedReading], asked_by: AskedBy
+) -> None:
+    """Propose all readings, announce them, and make them."""
+    proposals = [session.mechanism.propose(one.query, replace(one.act, part=1)) for one in readings]
+    for one, proposal in zip(readings, proposals, strict=True):
+        if not one.query.text and not one.query.repeatable:  # what is wrong with given values is reported
+            session.sample.sums(one.query, proposal.forecast.scale)
+    options = {
+        "share": None if share is None else str(share),
+        "expect": [one.act.expect for one in readings],
+        "requests": [one.asked_by.request_id for one in readings],
+    }
+    asked = tuple(question_to_dict(without_values(one.query)) for one in readings)
+    session.recorder.read_batch(ActStart(kind, asked, options), asked_by, readings, proposals)
+
+
+def _recorded(journal: Journal, number: int | None, query: Query, asked_by: AskedBy) -> Answer:
+    """The answer of a reading that is in the record, made now or earlier."""
+    past = journal[number] if number is not None else journal.requested(asked_by.request_id)
+    past = past or journal.read_as(query.name)
+    if past is None:
+        raise LedgerError("a reading is not where it was recorded. Open the study again.")
+    journal.repeat(past.number, asked_by)
+    return past.answer

@@ -1,0 +1,74 @@
+"""Does another study have these rows already? Its answers are disclosures that a new study does not count."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.errors import LedgerError, RowsInUseWarning
+from everhold.ledger.registry import KnownStudy, Registry
+from everhold.ledger.store import Store
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.data.sample import Sample
+
+__all__ = ["register_rows", "warn_of_studies"]
+
+
+def warn_of_studies(sample: Sample) -> None:
+    """Warn if a durable study of this user has largely the same rows. Nothing is entered."""
+    registry = Registry()
+    if registry.exists:
+        digests, ids = _digests(sample, registry)
+        _warn(registry.overlapping(digests, ids=ids))
+
+
+def register_rows(path: Path, fingerprint: str, sample: Sample) -> None:
+    """Enter a new study. Where the registry cannot be written, the study is made all the same, with a warning."""
+    registry = Registry()
+    try:
+        digests, ids = _digests(sample, registry)
+        registry.enter(study=fingerprint, kind="holdout", path=path, digests=digests, ids=ids)
+    except LedgerError as error:
+        warnings.warn(RowsInUseWarning(f"this study is not in the registry of studies: {error}"), stacklevel=3)
+
+
+def _digests(sample: Sample, registry: Registry) -> tuple[NDArray[np.uint64], bool]:
+    """Of every row; of rows that are read in place, one of all of them, so that only the same files are recognised."""
+    key = registry.key
+    rows = sample.row_digests(key)
+    if rows is not None:
+        return rows, False
+    return np.array([int(sample.fingerprint(key)[:16], 16)], dtype=np.uint64), True
+
+
+def _warn(known: Sequence[KnownStudy]) -> None:
+    for one in known:
+        if one.kind == "gate" or _has_answered(Path(one.path)):
+            said = (
+                f"these rows have a study already: {one.path}, made on {one.created[:10]}. What it disclosed about them is "
+                "not counted here, and intervals are not valid for questions that follow from its answers. Go on with that "
+                "study: eh.Holdout.open(path)."
+            )
+            warnings.warn(RowsInUseWarning(said), stacklevel=4)
+            return
+
+
+def _has_answered(path: Path) -> bool:
+    """Whether a study has disclosed anything, as far as can be seen: one that is gone may have."""
+    try:
+        store = Store.open(path, write=False)
+    except LedgerError:
+        return True
+    try:
+        return sum(1 for _ in store.records()) > 1
+    except LedgerError:
+        return True
+    finally:
+        store.close()

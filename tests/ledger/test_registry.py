@@ -1,0 +1,166 @@
+"""The registry of rows that have a study: what it recognises, what it warns of, what it never holds."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import warnings
+
+import numpy as np
+import pytest
+
+import everhold as eh
+from everhold.errors import LedgerError, RowsInUseWarning
+from everhold.ledger.registry import Registry
+
+
+def people(size=3_000, seed=0):
+    rng = np.random.default_rng(seed)
+    return {"age": rng.integers(18, 90, size), "bmi": rng.normal(25, 4, size), "smoker": rng.random(size) < 0.2}
+
+
+def make(path, rows, **options):
+    return eh.Holdout.create(path, rows, prior=eh.Reference(people(seed=99)), seed=1, **options)
+
+
+class TestHoldouts:
+    def test_a_second_study_of_the_same_rows_is_warned_of(self, tmp_path):
+        rows = people()
+        with make(tmp_path / "one.everhold", rows) as study:
+            study.ask("age > 40")
+        with pytest.warns(RowsInUseWarning, match=r"one\.everhold"):
+            make(tmp_path / "two.everhold", rows).release()
+        with pytest.warns(RowsInUseWarning, match="have a study already"):
+            eh.Holdout(rows, prior=eh.Reference(people(seed=99)))
+
+    def test_rows_in_another_order_or_half_of_them_are_recognised(self, tmp_path):
+        rows = people()
+        with make(tmp_path / "one.everhold", rows) as study:
+            study.ask("age > 40")
+        order = np.random.default_rng(5).permutation(3_000)
+        for chosen in (order, order[:1_500]):
+            with pytest.warns(RowsInUseWarning):
+                eh.Holdout({name: column[chosen] for name, column in rows.items()}, prior=eh.Reference(people(seed=99)))
+
+    def test_a_study_that_was_deleted_is_remembered(self, tmp_path):
+        with make(tmp_path / "one.everhold", people()) as study:
+            study.ask("age > 40")
+        for path in tmp_path.glob("one.everhold*"):
+            path.unlink()
+        with pytest.warns(RowsInUseWarning):
+            make(tmp_path / "one.everhold", people()).release()
+
+    def test_nothing_is_said_of_a_study_that_has_answered_nothing(self, tmp_path):
+        make(tmp_path / "one.everhold", people()).release()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RowsInUseWarning)
+            make(tmp_path / "two.everhold", people()).release()
+
+    @pytest.mark.parametrize("other", [people(seed=1), people(300, seed=2)])
+    def test_nothing_is_said_of_other_rows(self, tmp_path, other):
+        with make(tmp_path / "one.everhold", people()) as study:
+            study.ask("age > 40")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RowsInUseWarning)
+            eh.Holdout(other, prior=eh.Reference(people(seed=99)))
+
+    def test_rows_that_coincide_by_chance_are_not_the_same(self, tmp_path):
+        """Tables with few different rows: every row occurs in both, as often as chance has it."""
+
+        def few(seed):
+            rng = np.random.default_rng(seed)
+            return {"a": rng.integers(0, 5, 2_000), "b": rng.random(2_000) < 0.3}
+
+        with eh.Holdout.create(tmp_path / "one.everhold", few(0), prior=eh.Reference(few(1))) as study:
+            study.ask("a > 2")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RowsInUseWarning)
+            eh.Holdout(few(2), prior=eh.Reference(few(3)))
+
+    def test_a_test_set_warns_too(self, tmp_path):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(500, 3)), rng.integers(0, 2, 500)
+
+        class Model:
+            def predict(self, X):
+                return (X[:, 0] > 0).astype(int)
+
+        test = eh.TestSet(X, y, reference=rng.normal(size=(500, 3)), path=tmp_path / "test.everhold", classes=[0, 1])
+        test.score(Model())
+        test.release()
+        with pytest.warns(RowsInUseWarning):
+            eh.TestSet(X, y, reference=rng.normal(size=(500, 3)), classes=[0, 1])
+
+    def test_files_read_in_place_are_recognised(self, tmp_path):
+        pa = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        place = tmp_path / "rows.parquet"
+        parquet.write_table(pa.table(people()), place)
+        with make(tmp_path / "one.everhold", place, engine="duckdb") as study:
+            study.ask("age > 40")
+        with pytest.warns(RowsInUseWarning):
+            eh.Holdout(place, prior=eh.Reference(people(seed=99)), engine="duckdb")
+
+    def test_a_registry_that_cannot_be_written_does_not_stop_a_study(self, tmp_path, monkeypatch):
+        (tmp_path / "file").write_text("")
+        monkeypatch.setenv("EVERHOLD_HOME", str(tmp_path / "file"))
+        with pytest.warns(RowsInUseWarning, match="not in the registry"):
+            make(tmp_path / "one.everhold", people()).release()
+
+
+class TestContent:
+    def test_it_holds_digests_under_a_key_for_the_owner_alone(self, tmp_path):
+        registry = Registry(tmp_path / "home")
+        digests = registry.digests(["case\nsecret-1", "case\nsecret-2"])
+        registry.enter(study="s", kind="gate", path=tmp_path / "g", digests=digests, ids=True)
+        content = b"".join(one.read_bytes() for one in (tmp_path / "home").iterdir())
+        assert b"secret" not in content
+        assert stat.S_IMODE((tmp_path / "home" / "registry.key").stat().st_mode) == 0o600
+        assert not np.isin(Registry(tmp_path / "other").digests(["case\nsecret-1"]), digests).any()
+
+    def test_large_sets_are_compared_by_the_same_rows(self, tmp_path):
+        registry = Registry(tmp_path)
+        ids = [f"case {number}" for number in range(50_000)]
+        registry.enter(study="s", kind="gate", path=tmp_path / "g", digests=registry.digests(ids), ids=True)
+        for first, last, expected in ((0, 50_000, 1.0), (40_000, 90_000, 0.2), (0, 2_000, 1.0), (48_000, 98_000, None)):
+            others = registry.digests(f"case {number}" for number in range(first, last))
+            found = registry.overlapping(others, ids=True)
+            assert [round(one.common, 1) for one in found] == ([] if expected is None else [expected])
+
+    def test_heads_only_grow(self, tmp_path):
+        registry = Registry(tmp_path)
+        assert registry.newest_head("s") is None
+        registry.enter(study="s", kind="gate", path=tmp_path / "g", digests=registry.digests(["a"]), ids=True)
+        for head in ("3:ab", "7:cd", "5:ef"):
+            registry.note_head("s", head)
+        assert registry.newest_head("s") == "7:cd"
+
+    def test_a_broken_registry_says_what_to_do(self, tmp_path):
+        (tmp_path / "registry.sqlite").write_bytes(b"not a database, but long enough to look like a file" * 50)
+        with pytest.raises(LedgerError, match="EVERHOLD_HOME"):
+            Registry(tmp_path).studies()
+        (tmp_path / "registry.key").write_text("no key")
+        with pytest.raises(LedgerError, match=r"registry\.key"):
+            Registry(tmp_path).digests(["a"])
+
+    def test_it_waits_for_another_process(self, tmp_path):
+        registry = Registry(tmp_path)
+        registry.enter(study="s", kind="gate", path=tmp_path / "g", digests=registry.digests(["a"]), ids=True)
+        from threading import Event, Thread
+
+        begun, found = Event(), []
+        other = sqlite3.connect(tmp_path / "registry.sqlite", isolation_level=None, check_same_thread=False)
+        other.execute("BEGIN IMMEDIATE")
+
+        def look():
+            begun.set()
+            found.append(registry.studies())
+
+        thread = Thread(target=look, daemon=True)
+        thread.start()
+        begun.wait()
+        other.execute("COMMIT")
+        other.close()
+        thread.join()
+        assert [one.id for one in found[0]] == ["s"]
