@@ -10,6 +10,7 @@ ALONE  := env -u PYTHONPATH -u PYTHONHOME
 OLDEST_PYTHON ?= $(or $(shell command -v python3.11),$(PYTHON))
 OLDEST        := $(VENV)-oldest
 ADAPTERS      := $(VENV)-adapters
+SPARK         := $(VENV)-spark
 # Typer 0.16 and matplotlib 3.8 call what today's click and pyparsing deprecate. All other warnings are errors.
 OLDEST_WARNINGS := -W "ignore:'click:DeprecationWarning" -W ignore::pyparsing.warnings.PyparsingDeprecationWarning
 
@@ -20,8 +21,8 @@ PIN  = $(UV) pip compile --no-config --quiet --no-annotate --only-binary :all: -
 EVERYWHERE := --universal --fork-strategy fewest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-quick test-oldest test-adapters coverage check dist bench bench-paper fuzz torture skill
-.PHONY: pins pins-adapters oldest lock clean
+.PHONY: help demo serve test test-quick test-oldest test-adapters test-postgres test-spark coverage check dist bench
+.PHONY: bench-paper fuzz torture skill pins pins-adapters oldest lock clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +84,22 @@ $(ADAPTERS)/.ready: pyproject.toml constraints-adapters.txt | $(UV)
 test-adapters: $(ADAPTERS)/.ready  ## the adapters, each with its real host: inspect_ai, MLflow, Optuna, DSPy, GEPA, pytest
 	@$(ADAPTERS)/bin/python -m pytest -n $(JOBS) tests/adapters src/everhold/adapters
 
+test-postgres: $(READY)  ## the tests of PostgreSQL, with a server of their own (Debian: apt-get install postgresql)
+	@EVERHOLD_REQUIRE=postgres $(BIN)/python -m pytest -n $(JOBS) -m postgres tests/remote
+
+# PySpark is large, so it has an environment of its own, which finds everything else in the usual one.
+$(SPARK)/.ready: $(READY) constraints-spark.txt
+	@echo "Setting up $(SPARK) (once; half a gigabyte)"
+	@$(ALONE) $(PYTHON) -m venv --clear $(SPARK)
+	@echo "import site; site.addsitedir('$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')')" \
+		> $$($(SPARK)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/usual.pth
+	@$(ALONE) $(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints-spark.txt 'pyspark[connect]'
+	@touch $@
+
+test-spark: $(SPARK)/.ready  ## the tests of Spark, with a server of their own (Debian: apt-get install openjdk-17-jre-headless)
+	@EVERHOLD_REQUIRE=spark $(SPARK)/bin/python -m pytest -m spark tests/remote
+
 coverage: $(READY)  ## lines and branches that the quick tests run; fails below fail_under; out/coverage/ has the pages
 	@mkdir -p out
 	@COVERAGE_FILE=out/.coverage $(BIN)/python -m pytest -n $(JOBS) -m "not slow and not browser" \
@@ -133,9 +150,9 @@ oldest: $(UV)  ## make constraints-oldest.txt from the lower bounds; httpx is fo
 		--output-file constraints-oldest.txt pyproject.toml -
 
 lock: $(UV)  ## make deploy/requirements.lock, what a server installs, with a hash of every file
-	@$(PIN) $(EVERYWHERE) --generate-hashes --extra cli --extra client --extra serve --extra mcp \
+	@$(PIN) $(EVERYWHERE) --generate-hashes --extra cli --extra client --extra postgres --extra serve --extra mcp \
 		--constraint constraints.txt --output-file deploy/requirements.lock pyproject.toml deploy/build.in
 
 clean:  ## remove the virtual environments and everything generated
-	rm -rf $(VENV) $(OLDEST) $(ADAPTERS) $(VENV)-pins out build dist
+	rm -rf $(VENV) $(OLDEST) $(ADAPTERS) $(SPARK) $(VENV)-pins out build dist
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -15,6 +15,7 @@ NAMES = (
     "speed",
     "surprises",
     "tables",
+    "engines",
     "ledger",
     "aqa_ogd",
     "boosting",

@@ -17,6 +17,7 @@ EXTRAS_OF_ROOM = {
     "cli": {"cli", "demo"},
     "client": {"client"},
     "contest": {"frames"},
+    "data": {"postgres", "spark"},
     "learn": {"learn"},
     "mcp.py": {"mcp"},
     "report": {"plot"},
@@ -88,7 +89,7 @@ def test_a_room_imports_what_its_extra_declares(path):
 @pytest.mark.parametrize("folder", ["benchmarks", "examples", "tests"])
 def test_what_developers_import_is_declared(folder):
     for path in modules(folder):
-        extras = ("dev", "adapters") if path.parent.name == "adapters" else ("dev",)
+        extras = ("dev", "adapters") if path.parent.name == "adapters" else ("dev", "spark")
         allowed = set(requirements()).union(*(requirements(extra) for extra in extras))
         assert not imported(path.read_text(encoding="utf-8")) - allowed, path
 
@@ -112,7 +113,7 @@ def test_nothing_is_declared_that_is_not_imported():
     """But for adapters: their hosts are not part of everhold."""
     paths = [path for path in modules("src/everhold") if room_of(path) != "adapters"]
     used = set().union(*(imported(path.read_text(encoding="utf-8")) for path in paths))
-    assert set(requirements()) | set(requirements("all")) == used | NOT_IMPORTED
+    assert set(requirements()) | set(requirements("all")) | set(requirements("spark")) == used | NOT_IMPORTED
 
 
 def test_the_oldest_allowed_versions_are_the_ones_that_are_tested():
@@ -144,7 +145,7 @@ def test_pinned_versions_are_allowed_ones(file):
     """Otherwise `make test` and a server would run something else than what is declared."""
     pinned = pins(file)
     known = {"constraints.txt": ["dev"], "constraints-adapters.txt": ["adapters"]}
-    extras = known.get(file, ["cli", "client", "serve", "mcp"])
+    extras = known.get(file, ["cli", "client", "postgres", "serve", "mcp"])
     wanted = requirements()
     for extra in extras:
         wanted |= requirements(extra)
