@@ -80,10 +80,10 @@ class TestHoldouts:
     def test_contests_of_the_same_size_are_not_the_same(self, tmp_path):
         rng = np.random.default_rng(0)
         for name in ("one", "two"):
-            contest = eh.Contest.create(tmp_path / f"{name}.everhold", rng.integers(0, 2, 400), classes=[0, 1])
             with warnings.catch_warnings():
                 warnings.simplefilter("error", RowsInUseWarning)
-                contest.submit("ann", rng.integers(0, 2, 400))
+                contest = eh.Contest.create(tmp_path / f"{name}.everhold", rng.integers(0, 2, 400), classes=[0, 1])
+            contest.submit("ann", rng.integers(0, 2, 400))
             contest.close()
 
     def test_a_test_set_warns_too(self, tmp_path):
