@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from everhold.contest.board import Board as Board, Place as Place, Rules as Rules, Submission as Submission
     from everhold.contest.contest import Contest as Contest
     from everhold.data.examine import ColumnReport as ColumnReport, Examination as Examination, examine as examine
+    from everhold.data.remote import Postgres as Postgres, Spark as Spark
     from everhold.data.schema import ColumnSchema as ColumnSchema, Schema as Schema
     from everhold.errors import (
         AccessDenied as AccessDenied,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         MissingExtra as MissingExtra,
         PrecisionExhausted as PrecisionExhausted,
         PriorError as PriorError,
+        PrivilegeWarning as PrivilegeWarning,
         QuestionError as QuestionError,
         ReferenceWarning as ReferenceWarning,
         ReplayError as ReplayError,
@@ -110,6 +112,7 @@ _NAMES_IN = {
     "contest.board": ("Board", "Place", "Rules", "Submission"),
     "contest.contest": ("Contest",),
     "data.examine": ("ColumnReport", "Examination", "examine"),
+    "data.remote": ("Postgres", "Spark"),
     "data.schema": ("ColumnSchema", "Schema"),
     "errors": (
         "AccessDenied",
@@ -123,6 +126,7 @@ _NAMES_IN = {
         "MissingExtra",
         "PrecisionExhausted",
         "PriorError",
+        "PrivilegeWarning",
         "QuestionError",
         "ReferenceWarning",
         "ReplayError",

@@ -16,7 +16,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Literal
 from weakref import ref
 
-from everhold.errors import EverholdError, LedgerError, QuestionError, RequestConflict
+from everhold.errors import DataError, EverholdError, LedgerError, QuestionError, RequestConflict
 from everhold.ledger.act_prices import act_result, is_last, price_act
 from everhold.ledger.codec import (
     ActEndEntry,
@@ -213,10 +213,11 @@ class Recorder(Generic[P]):
         self, begun: ActStart, asked_by: AskedBy, readings: Sequence[PlannedReading], proposals: Sequence[P]
     ) -> None:
         """Announce readings, make them, and make all of them durable together. Within a turn."""
+        known = self.sums_needed(proposals)  # nothing is decided yet: a database that does not answer costs nothing
         self.journal.begin(begun, asked_by)
         self.journal.flush()
         self._readings = list(readings)
-        self._read_rest(self.sums_needed(proposals))
+        self._read_rest(known)
 
     def _read_rest(self, scanned: SumsByName) -> None:
         """Read the parts of a batch that are left, and make all of them durable together."""
@@ -269,9 +270,14 @@ class Recorder(Generic[P]):
             mechanism = self.acting_mechanism()
             mechanism.require_open()
             require()
+            self._scanner.sample.require_ready()
             self.journal.begin(begun, asked_by)
             self.journal.flush()
-            outcome = decide()
+            try:
+                outcome = decide()
+            except DataError:  # the rows cannot be read now: the act ends without a result, and the study goes on
+                self._interrupt(begun, asked_by)
+                raise
             price, budget = price_act(mechanism.budget, begun, outcome)
             result = act_result(mechanism, begun, outcome, price, list(self.journal))
             mechanism.pay(budget)

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.errors import LedgerError, RowsInUseWarning
-from everhold.ledger.registry import KnownStudy, Registry
+from everhold.ledger.registry import KnownStudy, Registry, RowDigests
 from everhold.ledger.store import Store
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from everhold.data.sample import Sample
 
 __all__ = ["register_rows", "warn_of_studies"]
@@ -24,28 +22,32 @@ __all__ = ["register_rows", "warn_of_studies"]
 def warn_of_studies(sample: Sample) -> None:
     """Warn if a durable study of this user has largely the same rows. Nothing is entered."""
     registry = Registry()
-    if registry.exists:
-        digests, ids = _digests(sample, registry)
-        _warn(registry.overlapping(digests, ids=ids))
+    if not registry.exists:
+        return
+    try:
+        known = registry.overlapping(_digests(sample, registry))
+    except LedgerError as error:
+        warnings.warn(RowsInUseWarning(f"whether these rows have a study already is not known: {error}"), stacklevel=3)
+        return
+    _warn(known)
 
 
 def register_rows(path: Path, fingerprint: str, sample: Sample) -> None:
     """Enter a new study. Where the registry cannot be written, the study is made all the same, with a warning."""
     registry = Registry()
     try:
-        digests, ids = _digests(sample, registry)
-        registry.enter(study=fingerprint, kind="holdout", path=path, digests=digests, ids=ids)
+        registry.enter(study=fingerprint, kind="holdout", path=path, digests=_digests(sample, registry))
     except LedgerError as error:
         warnings.warn(RowsInUseWarning(f"this study is not in the registry of studies: {error}"), stacklevel=3)
 
 
-def _digests(sample: Sample, registry: Registry) -> tuple[NDArray[np.uint64], bool]:
+def _digests(sample: Sample, registry: Registry) -> RowDigests:
     """Of every row; of rows that are read in place, one of all of them, so that only the same files are recognised."""
     key = registry.key
     rows = sample.row_digests(key)
     if rows is not None:
-        return rows, False
-    return np.array([int(sample.fingerprint(key)[:16], 16)], dtype=np.uint64), True
+        return {"rows": rows}
+    return {"files": np.array([int(sample.fingerprint(key)[:16], 16)], dtype=np.uint64)}
 
 
 def _warn(known: Sequence[KnownStudy]) -> None:
