@@ -127,6 +127,9 @@ def _show(found: CheckResult, as_json: bool) -> None:
 def check(
     study: GatePath,
     candidate: Annotated[Path, typer.Option(help=f"{_OUTCOMES} Of the candidate.")],
+    incumbent: Annotated[
+        Path | None, typer.Option(help="Make the gate first, where there is none yet: the incumbent's outcomes.")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="What the candidate is called; its file's name if left out.")] = None,
     artifact: Annotated[Path | None, typer.Option(help="The candidate's file: the incumbent's bytes are refused.")] = None,
     scorer: Scorer = None,
@@ -145,6 +148,8 @@ def check(
 
         everhold gate check gate.everhold --candidate new.json --json
 
+        everhold gate check gate.everhold --incumbent old.json --candidate new.json
+
         everhold gate check prompts --candidate new.json --server https://data.example.org
     """
     called = candidate.stem if name is None else name
@@ -154,6 +159,8 @@ def check(
             checked = remote.check(candidate, name=called, artifact=artifact, request_id=request_id, scorer=scorer)
         _show(checked, as_json)
         return
+    if incumbent is not None and not study.exists():
+        Gate.create(study, incumbent)
     with Gate(study) as opened:
         found = opened.check(candidate, name=called, artifact=artifact, request_id=request_id, who=who, scorer=scorer)
     _show(found, as_json)
