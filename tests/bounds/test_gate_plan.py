@@ -190,4 +190,5 @@ def test_phantoms_of_a_gate_and_of_the_control():
     for contract, generation in (("each", 1), ("final", 1), ("each", 50), ("final", 50)):
         assert play(2, 500, 0.06, contract, runs=100, generation=generation).phantoms.sum() <= line
     assert play(2, 500, 0.06, "mcnemar", runs=100).phantoms.sum() > 2 * line
+    assert play(2, 200, 0.03, "final", runs=100).uncharged.sum() > 2 * line, "promotions that are not charged"
     assert mcnemar_refutes(30, 10, log(20)), "the control is judged at 5 %"

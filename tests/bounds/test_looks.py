@@ -51,8 +51,9 @@ def test_every_number_of_a_shown_score_is_counted():
 @pytest.mark.parametrize(("count", "rows"), [(0, 10), (1, 3), (415, 500), (10, 10), (29_999, 30_000)])
 def test_one_look_is_clopper_and_pearson(count, rows):
     low, high = share_interval(count / rows, rows, look_price(0.95, 0.0))
-    exact = (0.0 if count == 0 else beta.ppf(0.025, count, rows - count + 1)), (
-        1.0 if count == rows else beta.isf(0.025, count + 1, rows - count)
+    exact = (
+        (0.0 if count == 0 else beta.ppf(0.025, count, rows - count + 1)),
+        (1.0 if count == rows else beta.isf(0.025, count + 1, rows - count)),
     )
     assert low <= exact[0] + 1e-9
     assert high >= exact[1] - 1e-9
@@ -67,7 +68,7 @@ def test_every_count_is_found_again_from_its_share():
             for digits in (2, 3):
                 shown = float(round(Fraction(count, rows), digits))
                 low, high = count_range(shown, rows)
-                assert low <= count <= high or Fraction(repr(shown)) * rows == low == high, "only an exact share hides others"
+                assert low <= count <= high or Fraction(repr(shown)) * rows == low == high, "an exact share"
     with pytest.raises(SettingError, match=r"no count of 3 rows"):
         count_range(0.41, 3)
 

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 import everhold as eh
 from everhold.cli.main import app
 
-COMMANDS = ["create", "ask", "try", "shell", "status", "log", "audit", "certificate", "plot", "plan", "schema", "demo"]
+COMMANDS = ["create", "ask", "try", "shell", "status", "log", "audit", "certificate", "plot", "plan", "price", "schema"]
+COMMANDS += ["demo"]
 
 
 def run(*args, **more):

@@ -1,6 +1,6 @@
 """The world that a gate is planned for: what becomes of its candidates, on average.
 
-Cases pass or fail. A candidate changes each case at random: a part `better` of the candidates is better by `step`, the others
+Cases pass or fail. A candidate changes cases at random: a part `better` of the candidates is better by `step`, the others
 are as good as the incumbent. What is promoted looks better on the gate's own cases than it is, and makes the next step look
 smaller: `score` is the truth about the incumbent, `seen` its share of right cases. See `docs/theory/gate_plan.md`.
 """
@@ -89,7 +89,7 @@ class World:
         return ceil(self.by * STEPS)
 
     def affordable(self, generation: int) -> float:
-        """The highest price at which a better candidate, or a check of a whole generation, is promoted as often as wanted."""
+        """The highest price at which a better candidate, or one of a whole generation, is promoted as often as wanted."""
         alone = self.wanted
         if generation > 1:  # 1 - (1 - better·p)^g = wanted
             alone = (1.0 - (1.0 - alone) ** (1.0 / generation)) / self.better
@@ -172,7 +172,7 @@ class World:
         return (self.better * power if generation == 1 else often), total
 
     def choices(self, generation: int) -> tuple[int, World, Changes]:
-        """Without certificates: how many promotions there are, what they lead to, and the last beside the first on the cases."""
+        """Without certificates: how many promotions, what they lead to, the last beside the first on the cases."""
         checks, world = self.looks // generation, self
         right, wrong = 1.0, 0.0  # of cases that the first gets right, and wrong: the share that is right by now
         number, owed = 0, [0.5, 0.5]  # so that the number of promotions is rounded to the nearest

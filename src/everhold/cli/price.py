@@ -34,7 +34,7 @@ def price(
     as_json: AsJson = False,
     plot: Annotated[Path | None, typer.Option(help="File for a picture: .png, .svg or .pdf.")] = None,
 ) -> None:
-    """What a reported score is worth after many looks at the same rows, next to a single look. It needs no data.
+    """What a reported score is worth after many looks at the same rows, next to a single look.
 
     Examples:
 

@@ -77,9 +77,7 @@ def read_search_log(path: str | Path, *, metric: str | None = None, status: str 
     """
     records = _records(Path(path))
     if not records:
-        raise DataError(
-            f"{path} has no lines. Expected a line for each candidate, below a line with the names of the columns."
-        )
+        raise DataError(f"{path} has no candidates. Expected a line for each, below a line with the names of the columns.")
     names = list(dict.fromkeys(name for record in records for name in record))
     scores = _column(names, metric, _METRICS, "metric", path)
     if scores is None:

@@ -1,0 +1,92 @@
+"""`everhold price` and `everhold plan --gate`, as a new user would find them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import everhold as eh
+from everhold.cli.main import app
+
+NUMBERS = ["--rows", 500, "--looks", 100, "--kept", 15, "--score", 0.83]
+LOG = "commit\taccuracy\tstatus\tdescription\na\t0.800\tkeep\tfirst\nb\t0.820\tkeep\tx\nc\t0.810\tdiscard\ty\n"
+
+
+def run(*args):
+    return CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+def test_numbers_alone():
+    said = run("price", *NUMBERS)
+    assert said.exit_code == 0
+    assert said.output.startswith(eh.price(rows=500, looks=100, kept=15, score=0.83).headline)
+    assert "One look: 0.79 to 0.87. After 100 looks with 15 kept: 0.63 to 0.95." in said.output
+
+
+def test_json():
+    said = run("price", *NUMBERS, "--json")
+    assert eh.ScorePrice.from_json(said.output) == eh.price(rows=500, looks=100, kept=15, score=0.83)
+
+
+def test_a_log(tmp_path):
+    path = tmp_path / "results.tsv"
+    path.write_text(LOG)
+    said = run("price", "--rows", 500, "--from", path)
+    assert said.exit_code == 0, said.output
+    assert "3 looks, 2 kept, 0 crashed" in said.output
+    found = json.loads(run("price", "--rows", 500, "--from", path, "--json").output)
+    assert (found["looks"], found["kept"], found["score"]) == (3, 2, 0.82)
+    assert "2 kept" in found["log"]
+    assert eh.ScorePrice.from_dict(found) == eh.price(rows=500, looks=3, kept=2, score=0.82, digits=3)
+    assert json.loads(run("price", "--rows", 500, "--from", path, "--looks", 30, "--json").output)["looks"] == 30
+    path.write_text(LOG.replace("accuracy", "val_bpb"))
+    refused = run("price", "--rows", 500, "--from", path)
+    assert refused.exit_code == 4
+    assert "--low and --high" in " ".join(refused.output.split())
+    assert run("price", "--rows", 500, "--from", path, "--low", 0, "--high", 4).exit_code == 0
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_a_picture(tmp_path, ending):
+    path = tmp_path / "new" / f"price.{ending}"
+    said = run("price", *NUMBERS, "--plot", path)
+    assert said.exit_code == 0, said.output
+    assert path.read_bytes()[:5] in (b"\x89PNG\r", b"<?xml")
+    assert str(path) in said.output.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (["price", "--looks", 3, "--score", 0.5], 2, "--rows"),
+        (["price", "--rows", 500, "--score", 0.5], 4, "--looks is missing"),
+        (["price", "--rows", 500, "--looks", 3], 4, "--score is missing"),
+        (["price", "--rows", 500, "--looks", 3, "--kept", 4, "--score", 0.5], 4, "kept is 4"),
+        (["price", "--rows", 500, "--looks", 3, "--score", 83], 4, "between 0 and 1"),
+        (["price", *NUMBERS, "--metric", "x"], 4, "--from"),
+        (["price", *NUMBERS, "--plot", "price.xyz"], 4, ".png"),
+        (["price", "--rows", 500, "--from", "nothing.tsv"], 4, "could not be read"),
+        (["plan"], 2, "--rounds is missing"),
+        (["plan", "--gate", "--rows", 100], 4, "--step"),
+        (["plan", "--gate", "--rows", 10.5, "--step", 0.1, "--looks", 10], 4, "whole number"),
+        (["plan", "--gate", "--rows", 100, "--step", 0.1, "--looks", 10, "--rounds", 3], 2, "without --gate"),
+        (["plan", "--rows", 100, "--rounds", 3, "--looks", 10], 2, "add --gate"),
+        (["plan", "--gate", "--rows", 100, "--step", 2, "--looks", 10], 4, "step is 2"),
+    ],
+)
+def test_mistakes_are_answered_by_a_sentence(tmp_path, monkeypatch, args, code, says):
+    monkeypatch.chdir(tmp_path)
+    said = run(*args)
+    assert said.exit_code == code, said.output
+    assert says in " ".join(said.output.split()).replace("│ ", "")
+    assert "Traceback" not in said.output
+
+
+def test_the_plan_of_a_gate():
+    said = run("plan", "--gate", "--rows", 500, "--step", 0.03, "--looks", 200, "--generation", 20)
+    assert said.exit_code == 0, said.output
+    assert said.output.strip() == str(eh.plan_gate(rows=500, step=0.03, looks=200, generation=20))
+    assert "cannot certify: it takes" in said.output
+    assert "the best of 20" in said.output
