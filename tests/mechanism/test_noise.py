@@ -96,9 +96,7 @@ def test_released_noise_agrees_with_opendp():
     dp = pytest.importorskip("opendp.prelude")
     dp.enable_features("contrib")
     per_row = ROW // lattice_of(TERMS.release_parts)
-    theirs_of = dp.m.make_gaussian(
-        dp.atom_domain(T="i64"), dp.absolute_distance(T="i64"), scale=TERMS.deviation * per_row
-    )
+    theirs_of = dp.m.make_gaussian(dp.atom_domain(T="i64"), dp.absolute_distance(T="i64"), scale=TERMS.deviation * per_row)
     mine_of = SecretNoise(TERMS)
     mine, theirs = (np.array([draw() for _ in range(4_000)]) for draw in (mine_of.step, lambda: theirs_of(0)))
     edges = np.quantile(np.concatenate([mine, theirs]), np.linspace(0, 1, 31))

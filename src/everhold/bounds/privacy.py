@@ -143,7 +143,7 @@ class PrivacyTerms:
     release_parts: int
 
     def __post_init__(self) -> None:
-        fits = self.order_quarters > _ORDERS and 0 < self.test_parts and 0 < self.release_parts <= _WIDEST
+        fits = self.order_quarters > _ORDERS and self.test_parts > 0 and 0 < self.release_parts <= _WIDEST
         if not fits or self.promise.surprises * self.surprise_cost > self.allowance:
             raise SettingError(f"this noise does not keep the promised privacy: {self}.")
 
@@ -269,6 +269,23 @@ class PrivacyLedger:
     def readings_left(self) -> int:
         """How many more readings can be paid for instead."""
         return max(self.left, 0) // self.terms.release_cost
+
+    @property
+    def text(self) -> str:
+        """What is promised, spent and left, in words.
+
+        >>> print(PrivacyLedger(Privacy().terms, surprises=2).text)
+        privacy ε = 1, δ = 1e-09 for everything ever disclosed: 2 surprises and 0 readings and choices charged, 90 % left
+        (18 more surprises, or 155 readings)
+        """
+        promise = self.terms.promise
+        surprises = f"{self.surprises:,} surprise{'' if self.surprises == 1 else 's'}"
+        more = f"{self.surprises_left:,} more surprise{'' if self.surprises_left == 1 else 's'}"
+        return (
+            f"privacy ε = {promise.epsilon:g}, δ = {promise.delta:g} for everything ever disclosed: {surprises} and "
+            f"{self.releases:,} readings and choices charged, {100.0 * self.share_left:.0f} % left ({more}, or "
+            f"{self.readings_left:,} readings)"
+        )
 
     @property
     def charges(self) -> int:

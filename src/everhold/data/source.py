@@ -15,7 +15,7 @@ import numpy as np
 
 from everhold.data.files import PARQUET, Files
 from everhold.data.table import Table
-from everhold.data.units import Units, units_of
+from everhold.data.units import Units, has_unnamed, units_of
 from everhold.errors import DataError, did_you_mean
 from everhold.queries.expression.tree import Kind
 
@@ -41,6 +41,9 @@ class Source(Protocol):
 
     def units(self, unit: str) -> Units:
         """Rows grouped by the exact values of a column."""
+
+    def unnamed_units(self, unit: str) -> bool:
+        """Whether some row has no value in the column that names units. For the owner alone."""
 
     def divide(self, public: NDArray[np.bool_]) -> tuple[Source, Source]:
         """Split into the marked rows and the others."""
@@ -102,6 +105,11 @@ class Frame:
         """Rows grouped by the raw values of a column."""
         _require_column(unit, self.names, "the table")
         return units_of(self._table.raw_or_encoded(unit))
+
+    def unnamed_units(self, unit: str) -> bool:
+        """Whether some row has no value in the column that names units."""
+        _require_column(unit, self.names, "the table")
+        return has_unnamed(self._table.raw_or_encoded(unit))
 
     def divide(self, public: NDArray[np.bool_]) -> tuple[Source, Source]:
         """The marked rows and the others, as two tables."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everhold.bounds.budget import Budget
-from everhold.bounds.code import Code
 from everhold.errors import LedgerError, SettingError
 from everhold.ledger.act_prices import is_last, price_act
 from everhold.ledger.codec import ActEndEntry, ActStartEntry, AskedBy, FindingEntry, Repeat, read_entry
@@ -366,7 +365,7 @@ def read_study(path: str | Path) -> StudyFile:
         study = Study.read(next(records))
         rounds: list[LoggedRound] = []
         findings: list[LoggedFinding] = []
-        budget = Budget(1.0 - float(study.settings["confidence"]), Code(study.settings.get("rounds")))
+        budget = study.first_budget
         begun: tuple[ActStart, AskedBy] | None = None
         acts: list[LoggedAct] = []
         closed = False
@@ -406,7 +405,7 @@ def _after(budget: Budget, past: Round) -> Budget:
     """The budget after a recorded round."""
     if past.act.kind == "ask":
         return budget.quiet() if past.outcome is None else budget.surprised(past.nats)
-    budget = budget.disclosed(past.nats)
+    budget = budget.read(past.nats)
     return budget.claimed(past.act.share) if past.act.part == 1 else budget
 
 

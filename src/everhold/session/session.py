@@ -33,6 +33,7 @@ from everhold.session.names import (
     require_same,
     require_text,
 )
+from everhold.session.private_setup import require_text_question
 from everhold.session.recorder import Recorder
 from everhold.session.scan import Scanner
 from everhold.statistics import is_statistic
@@ -82,6 +83,7 @@ class Session(Generic[P]):
         words: the declared categories of text columns, so that misspelled ones are found.
         public_rows: fixed public rows that the mechanism works on, so that batches of text are evaluated in one scan.
         journal: where rounds are recorded; in memory when left out.
+        texts_only: whether only text is asked, whose value on a row is a function of that row, as privacy needs it.
 
     Attributes:
         sample: the private rows.
@@ -101,8 +103,10 @@ class Session(Generic[P]):
         words: Mapping[str, Words] | None = None,
         public_rows: Table | None = None,
         journal: Journal | None = None,
+        texts_only: bool = False,
     ) -> None:
         self.sample = sample
+        self.texts_only = texts_only
         self.first_state = build
         self.mechanism: Mechanism[P] = build()
         self.public_rows = public_rows
@@ -179,6 +183,8 @@ class Session(Generic[P]):
 
     def query(self, question: object, name: str | None = None) -> Query:
         """A question, checked against the public columns where it is text. Reads no row; any thread may call it."""
+        if self.texts_only:
+            require_text_question(question)
         if isinstance(question, str):
             if name is not None:
                 raise QuestionError("a question given as text is known by its text, and takes no other name.")
@@ -303,7 +309,7 @@ class Session(Generic[P]):
 
     def _scan(self, queries: Sequence[Query]) -> tuple[dict[str | None, Query], SumsByName]:
         """The batch's text questions that are new, evaluated on both sides at once; by name."""
-        if self.mechanism.closed:
+        if self.mechanism.closed or self.recorder.guarded:  # a private study reads rows when a question is paid for
             return {}, {}
         return self.scanner.scan(
             {query.name: query for query in queries if query.text and self._journal.named(query.name) is None}
