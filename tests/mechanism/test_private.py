@@ -193,7 +193,8 @@ def shown(rng, terms, delta, *, games=500_000, moved=1, used=None):
         half = games // 2
         candidates = np.quantile(a[:half], np.linspace(0.5, 0.9995, 60))
         scores = [
-            (log(max(np.mean(a[:half] > t) - delta, 1e-12)) - log(np.mean(b[:half] > t) + 20.0 / half), t) for t in candidates
+            (log(max(np.mean(a[:half] > t) - delta, 1e-12)) - log(np.mean(b[:half] > t) + 20.0 / half), t)
+            for t in candidates
         ]
         best = max(best, bound(a[half:] > max(scores)[1], b[half:] > max(scores)[1], delta))
     return best

@@ -16,10 +16,17 @@ __all__ = ["EXAMPLE", "Config", "StudyAt"]
 
 @dataclass(frozen=True, slots=True)
 class StudyAt:
-    """A study to serve: its file, and where its private rows are if the key file does not say."""
+    """A study to serve.
+
+    Attributes:
+        path: of its file.
+        data: where its private rows are if the key file does not say.
+        charges_each: of a private study, how many surprises, readings and choices each token's name may cause; None: any.
+    """
 
     path: Path
     data: str | None = None
+    charges_each: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,19 +160,22 @@ def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
         )
     found = []
     for one in given:
-        if unknown := set(one) - {"path", "data"}:
+        if unknown := set(one) - {"path", "data", "charges_each"}:
             name = sorted(unknown)[0]
             raise SettingError(
-                f"a [[study]] has no setting {name!r}. Expected path, and data where the rows moved."
-                f"{did_you_mean(name, ['path', 'data'])}"
+                f"a [[study]] has no setting {name!r}. Expected path, data where the rows moved, and charges_each for a "
+                f"private study.{did_you_mean(name, ['path', 'data', 'charges_each'])}"
             )
+        each = one.get("charges_each")
+        if each is not None and (type(each) is not int or each < 1):
+            raise SettingError(f"a [[study]] has charges_each = {each!r}. Expected a whole number of at least 1.")
         if not isinstance(one.get("path"), str) or not isinstance(one.get("data"), str | None):
             raise SettingError(
                 f"a [[study]] has path = {one.get('path')!r} and data = {one.get('data')!r}. Expected path as a text, such "
                 'as "patients.everhold"; data is a text too, or left out.'
             )
         data = one.get("data")
-        found.append(StudyAt(folder / one["path"], None if data is None else str(folder / data)))
+        found.append(StudyAt(folder / one["path"], None if data is None else str(folder / data), each))
     return tuple(found)
 
 
@@ -220,4 +230,5 @@ session_hours = 12
 [[study]]
 path = "patients.everhold"
 # data = "patients.parquet"          # if the rows are not where the study was made from
+# charges_each = 5                   # of a private study: surprises, readings and choices that each token's name may cause
 """

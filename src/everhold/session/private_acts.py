@@ -73,6 +73,7 @@ class PrivateActs(Acts):
         mechanism = self._private
 
         def affordable() -> None:
+            self._session.require_under_cap(self._session.asked_by(request_id, who).who)
             require_affordable(mechanism.ledger, mechanism.ledger.terms.release_cost, "a choice")
 
         def decide() -> int:

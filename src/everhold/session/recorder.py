@@ -34,6 +34,7 @@ from everhold.queries.round_act import RoundAct
 from everhold.session.names import identity
 
 if TYPE_CHECKING:
+    from everhold.bounds.privacy import PrivacyLedger
     from everhold.ledger.codec import AnyEntry
     from everhold.ledger.guard import Guard
     from everhold.ledger.journal import Journal
@@ -352,6 +353,11 @@ class Recorder(Generic[P]):
         """Whether this is a private study, whose charges a guard remembers."""
         return self._guard is not None
 
+    @property
+    def privacy(self) -> PrivacyLedger | None:
+        """What a private study has spent; None where nothing is promised."""
+        return self.mechanism.budget.privacy if isinstance(self.mechanism, ActingMechanism) else None
+
     def guard_with(self, guard: Guard, note: Callable[[str], None] = lambda _: None) -> None:
         """Remember every charge of a private study in its guard from now on, and settle what was interrupted.
 
@@ -375,10 +381,9 @@ class Recorder(Generic[P]):
 
     @property
     def _charges(self) -> int:
-        ledger = self.acting_mechanism().budget.privacy
-        if ledger is None:
+        if self.privacy is None:
             raise LedgerError("this study promises no privacy, but has a guard.")
-        return ledger.charges
+        return self.privacy.charges
 
     def _settle(self) -> None:
         """Charge a surprise that was drawn and not recorded. At most one can be."""

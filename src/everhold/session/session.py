@@ -24,6 +24,7 @@ from everhold.queries.expression.groups import GROUPED
 from everhold.queries.protocol import P
 from everhold.queries.query import as_query
 from everhold.queries.round_act import ASK, READ, RoundAct
+from everhold.session.caps import Caps
 from everhold.session.names import (
     part_ids,
     require_batch,
@@ -89,6 +90,7 @@ class Session(Generic[P]):
         sample: the private rows.
         mechanism: as it stands now.
         who: a name that is recorded with the following questions, unless they carry one of their own.
+        caps: how much of a private study's budget each name may use; None: all of it.
         when: the time that is recorded with the following acts; the moment itself where it is None.
         scanner: evaluates questions on both sides.
         recorder: turns, charges and the record; also a study's life: pausing, resuming, restoring.
@@ -112,6 +114,7 @@ class Session(Generic[P]):
         self.public_rows = public_rows
         self.who: str | None = None
         self.when: str | None = None
+        self.caps: Caps | None = None
         self._kinds = dict(sample.kinds if kinds is None else kinds)
         self._words = dict(words or {})
         self.scanner = Scanner(sample, public_rows)
@@ -325,8 +328,15 @@ class Session(Generic[P]):
             require_same(mechanism, query, earlier)
             self._journal.repeat(earlier.number, asked_by)
             return earlier.answer
+        self.require_under_cap(asked_by.who)
         proposal = mechanism.propose(query, act)
         return self.recorder.decide(query, proposal, asked_by, act, scanned)
+
+    def require_under_cap(self, who: str | None, charges: int = 1) -> None:
+        """Refuse somebody who has used up a part of a private study's budget, before a row is read. Within a turn."""
+        ledger = self.recorder.privacy
+        if self.caps is not None and ledger is not None:
+            self.caps.require(self._journal, who, ledger, charges)
 
     # acts that are not made of rounds ------------------------------------------------------------------------------
 
