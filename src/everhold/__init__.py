@@ -106,6 +106,7 @@ _NAMES_IN = {
     "bounds.gate_plan": ("GateContract", "GatePlan", "plan_gate"),
     "bounds.plan": ("Plan", "plan"),
     "bounds.privacy": ("Privacy", "PrivacyLedger", "PrivacyTerms"),
+    "bounds.singling_out": ("WeightFloor",),
     "client.aio": ("AsyncContest", "AsyncServer", "AsyncStudy", "connect_async"),
     "client.sync": ("RemoteContest", "RemoteScorer", "RemoteStudy", "Server", "connect"),
     "contest.board": ("Board", "Place", "Rules", "Submission"),

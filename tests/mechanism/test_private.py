@@ -167,10 +167,9 @@ def bound(yes_of_one, yes_of_other, delta):
 def losses(rng, terms, games, total, moved, *, used=None):
     """Privacy losses of hovering sessions, tabulated from the real weights; `used`: the noise that is really used."""
     used = used or terms
-    K, quiet = terms.promise.surprises, []
+    K = terms.promise.surprises
     base = Fraction(-5)  # a hazard of 0.7 %
-    for one in (0, moved):
-        quiet.append(quiet_weight(base + Fraction(64 * one, used.test_parts)) / 2.0**384)
+    quiet = [quiet_weight(base + Fraction(64 * one, used.test_parts)) / 2.0**384 for one in (0, moved)]
     waits = rng.geometric(1.0 - quiet[1 if total else 0], size=(games, K))
     weights = np.array([w / 2.0**384 for w in gaussian_weights(used.release_parts)])
     law = np.concatenate([weights[:0:-1], weights])
@@ -192,10 +191,10 @@ def shown(rng, terms, delta, *, games=500_000, moved=1, used=None):
         a, b = (sign * one, sign * other) if sign > 0 else (sign * other, sign * one)
         half = games // 2
         candidates = np.quantile(a[:half], np.linspace(0.5, 0.9995, 60))
-        scores = [
-            (log(max(np.mean(a[:half] > t) - delta, 1e-12)) - log(np.mean(b[:half] > t) + 20.0 / half), t)
-            for t in candidates
-        ]
+        scores = []
+        for t in candidates:
+            yes, no = np.mean(a[:half] > t) - delta, np.mean(b[:half] > t) + 20.0 / half
+            scores.append((log(max(yes, 1e-12)) - log(no), t))
         best = max(best, bound(a[half:] > max(scores)[1], b[half:] > max(scores)[1], delta))
     return best
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everhold.bounds.budget import Budget
+from everhold.bounds.singling_out import WeightFloor, weight_floor
 from everhold.errors import LedgerError, SettingError
 from everhold.ledger.act_prices import is_last, price_act
 from everhold.ledger.codec import ActEndEntry, ActStartEntry, AskedBy, FindingEntry, Repeat, read_entry
@@ -349,6 +350,10 @@ class StudyFile:
     def surprises(self) -> int:
         """How many rounds surprised."""
         return sum(one.answer.surprise for one in self.rounds)
+
+    def weight_floor(self, probability: float = 0.05) -> WeightFloor:
+        """How rare a trait must be so that what was disclosed does not single out a row by it. `Holdout` says more."""
+        return weight_floor(self.budget, self.study.rows, probability)
 
     @property
     def confidence(self) -> float:

@@ -71,6 +71,7 @@ def certificate_json(file: StudyFile, audit: Audit) -> dict[str, Any]:
         "surprises": file.surprises,
         "spent": file.spent,
         **budget_facts(file.budget, acts=len(file.acts), closed=file.closed),
+        "weight_floor": file.weight_floor().to_dict(),
         "asked": [one.to_dict() for one in file.log],
         "rounds": [one.to_dict() for one in file.rounds],
     }
@@ -108,6 +109,7 @@ def certificate_html(file: StudyFile, audit: Audit) -> str:
         ("Other acts", f"{len(file.acts):,}"),
         ("Price so far", f"{file.spent:.1f} nats; {said['width_text']}"),
         *([] if file.budget.privacy is None else [("Privacy", file.budget.privacy.text)]),
+        ("Singling out", file.weight_floor().text),
         ("Prior", file.study.prior),
         ("Created", file.study.created),
         ("Ledger head", str(file.head)),

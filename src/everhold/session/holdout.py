@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 from everhold.bounds.privacy import Privacy, PrivacyLedger
+from everhold.bounds.singling_out import WeightFloor, weight_floor
 from everhold.data.sample import EngineName, Sample
 from everhold.errors import LedgerError, PrecisionExhausted, QuestionError, ReferenceWarning, SettingError
 from everhold.ledger.audit import Audit
@@ -306,6 +307,14 @@ class Holdout:
         rounds = [logged_round(past, journal.asked_by(past.number)) for past in journal]
         asked = as_asked(rounds, [logged_finding(*one) for one in journal.findings])
         return in_order(asked, [logged_act(*one) for one in journal.acts])
+
+    def weight_floor(self, probability: float = 0.05) -> WeightFloor:
+        """How rare a trait must be so that the answers so far do not single out a row by it, but for this probability.
+
+        A statement about somebody who knows the population and none of the rows; it is no privacy
+        (docs/theory/singling_out.md). After a few surprises it says nothing useful, unless the study is private.
+        """
+        return weight_floor(self.budget, self.size, probability)
 
     @property
     def price_text(self) -> str:
