@@ -18,6 +18,7 @@ EXTRAS_OF_ROOM = {
     "contest": {"frames"},
     "learn": {"learn"},
     "mcp.py": {"mcp"},
+    "report": {"plot"},
     "server": {"serve"},
 }
 """The other rooms use the dependencies that everybody has."""

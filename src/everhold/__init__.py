@@ -12,14 +12,22 @@ if TYPE_CHECKING:
     from everhold.bounds.budget import Budget as Budget
     from everhold.bounds.gate_plan import GateContract as GateContract, GatePlan as GatePlan, plan_gate as plan_gate
     from everhold.bounds.plan import Plan as Plan, plan as plan
+    from everhold.bounds.privacy import (
+        Privacy as Privacy,
+        PrivacyLedger as PrivacyLedger,
+        PrivacyTerms as PrivacyTerms,
+    )
+    from everhold.bounds.singling_out import WeightFloor as WeightFloor
     from everhold.client.aio import (
         AsyncContest as AsyncContest,
+        AsyncGate as AsyncGate,
         AsyncServer as AsyncServer,
         AsyncStudy as AsyncStudy,
         connect_async as connect_async,
     )
     from everhold.client.sync import (
         RemoteContest as RemoteContest,
+        RemoteGate as RemoteGate,
         RemoteScorer as RemoteScorer,
         RemoteStudy as RemoteStudy,
         Server as Server,
@@ -107,8 +115,8 @@ _NAMES_IN = {
     "bounds.plan": ("Plan", "plan"),
     "bounds.privacy": ("Privacy", "PrivacyLedger", "PrivacyTerms"),
     "bounds.singling_out": ("WeightFloor",),
-    "client.aio": ("AsyncContest", "AsyncServer", "AsyncStudy", "connect_async"),
-    "client.sync": ("RemoteContest", "RemoteScorer", "RemoteStudy", "Server", "connect"),
+    "client.aio": ("AsyncContest", "AsyncGate", "AsyncServer", "AsyncStudy", "connect_async"),
+    "client.sync": ("RemoteContest", "RemoteGate", "RemoteScorer", "RemoteStudy", "Server", "connect"),
     "contest.board": ("Board", "Place", "Rules", "Submission"),
     "contest.contest": ("Contest",),
     "data.examine": ("ColumnReport", "Examination", "examine"),

@@ -24,6 +24,8 @@ from everhold.bounds.gate_power import (
     promotions_left,
 )
 from everhold.errors import SettingError
+from everhold.gate.judge import promoted_index
+from everhold.ledger.gate_check import CheckPlan
 
 FALSE_ALARM = norm.isf(1e-4 / 2)  # each comparison with a simulation fails with probability 1e-4
 
@@ -53,6 +55,17 @@ def test_power_is_exact(cases, changes, nats):
     assert bets_power(cases, changes, nats) == pytest.approx(total["bets"], abs=1e-9)
     assert bets_power(cases, changes, nats, by) == pytest.approx(total["by"], abs=1e-9)
     assert leads_power(cases, changes) == pytest.approx(total["leads"], abs=1e-9)
+
+
+def test_the_gate_itself_leads_by_the_same_rule():
+    """`certify='final'` promotes in the gate exactly where `leads` says so, for outcomes that pass or fail."""
+    plan = CheckPlan((("a", "digest", None),), "other", 0, "mcnemar", "final")
+    for gained in range(13):
+        for lost in range(13):
+            incumbent = np.repeat([0, STEPS, 0], [gained, lost, 5])
+            candidate = np.repeat([STEPS, 0, 0], [gained, lost, 5])
+            promoted = promoted_index(plan, incumbent, [candidate], 0.0) is not None
+            assert promoted == leads(gained - lost, gained + lost), (gained, lost)
 
 
 def test_power_of_many_cases_against_a_simulation():
@@ -102,7 +115,7 @@ def test_promotions_left_by_hand():
     for _ in range(100):
         idle = idle.checked("kept")
     assert promotions_left(idle, 2_000, 0.06) < promotions_left(idle, 2_000, 0.06, every=5) <= count
-    assert promotions_left(Budget(0.05), 2_000, 0.03) == 0
+    assert promotions_left(Budget(0.05), 500, 0.03) == 0
     assert promotions_left(Budget(0.05), 2_000, 0.06, method="bets", by=0.01) < count
     assert promotions_left(Budget(0.05), 2_000, 0.06, candidates=50) < count
 

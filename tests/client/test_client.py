@@ -46,7 +46,7 @@ def labels(folder):
 @pytest.fixture(scope="module")
 def process(folder, labels):
     studies = [make_study(folder, name) for name in ("patients", "twin", "first", "second", "third", "fourth", "last")]
-    with Process(folder, *studies, folder / "coins.everhold") as made:
+    with Process(folder, *studies, folder / "coins.everhold", make_contest(folder, "open", sealed=0.0)[0]) as made:
         yield made
 
 
@@ -133,6 +133,43 @@ def test_the_samples_of_the_reference_run(process, secrets, capsys):
     program = "async def main():\n" + "".join(f"    {line}\n" for line in blocks[2].splitlines())
     exec("import asyncio\n" + program + "    return answers\n", names)
     assert len(asyncio.run(names["main"]())) == 60
+
+
+def test_a_contest_is_ended_from_afar(process, secrets, tmp_path):
+    """Preview, duel and end, by the client that waits, the one that does not, and the command line."""
+    labels = np.random.default_rng(3).integers(0, 2, 300)
+    flipped = np.where(np.arange(300) % 3 == 0, 1 - labels, labels)
+    others = [process.tokens.create(name, "analyst")[0] for name in ("one", "two")]
+    for secret, guess in zip(others, (labels, flipped), strict=True):
+        with eh.connect(process.url, secret) as server:
+            assert server.contest("open").submit(guess).score is not None
+    with eh.connect(process.url, secrets["custodian"]) as server:
+        contest = server.contest("open")
+        preview = contest.preview("one", "two")
+        assert preview.differing == 100
+        assert contest.duel("one", "two", request_id="d")
+        assert contest.duel("one", "two", request_id="d")
+        assert not contest.duel("two", "one")
+        assert contest.preview().last
+    with eh.connect(process.url, secrets["analyst"]) as server, pytest.raises(eh.AccessDenied):
+        server.contest("open").finish()
+
+    async def end():
+        async with eh.connect_async(process.url, secrets["custodian"]) as server:
+            contest = server.contest("open")
+            assert (await contest.preview("two", "one")).needed is not None
+            assert not await contest.duel("two", "one")
+            return (await contest.preview()).duels, await contest.finish()
+
+    duels, board = asyncio.run(end())
+    assert duels == 1
+    assert board["final"]
+    far = ["--server", process.url, "--token", secrets["custodian"]]
+    told = CliRunner().invoke(app, ["contest", "finish", "open", *far])
+    assert told.exit_code == 0, told.output
+    assert told.output.split()[:2] == ["1", "one"]
+    told = CliRunner().invoke(app, ["contest", "duel", "open", "one", "two", "--preview", *far])
+    assert "is closed" in told.output
 
 
 def test_an_asynchronous_contest(process, secrets, labels, tmp_path):

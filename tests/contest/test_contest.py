@@ -150,7 +150,7 @@ class TestSubmissions:
         assert steps.board().places[0].submissions == 3
 
     def test_a_promised_precision_that_is_used_up_closes_the_contest(self, tmp_path, labels):
-        short = Contest.create(tmp_path / "p.everhold", labels, classes=[0, 1], half_width=0.12, seed=1)
+        short = Contest.create(tmp_path / "p.everhold", labels, classes=[0, 1], half_width=0.12, seed=1, sealed=0.0)
         rng = np.random.default_rng(1)
         states = []
         while "closed" not in states and len(states) < 400:

@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 from typer.testing import CliRunner
 
 import everhold as eh
-from everhold.bounds.binomial import binomial_interval
+from everhold.bounds.binomial import binomial_interval, mcnemar_refutes
 from everhold.bounds.budget import Budget
 from everhold.cli.main import app
 from everhold.contest.board import Rules
@@ -28,7 +28,8 @@ from everhold.ledger.ranking import RankingPlan
 
 
 def made(folder, labels, **settings):
-    settings = {"classes": sorted(set(np.asarray(labels).tolist())), "seed": 1, **settings}
+    """A contest without sealed rows, unless the test says so."""
+    settings = {"classes": sorted(set(np.asarray(labels).tolist())), "seed": 1, "sealed": 0.0, **settings}
     return Contest.create(folder / "c.everhold", labels, **settings)
 
 
@@ -167,6 +168,26 @@ class TestFinish:
         assert contest.finish().places[0].value == np.mean(right(labels, 0.6, 1) == labels)
 
 
+def test_a_preview_names_the_least_number_of_rows_that_certifies(tmp_path, labels):
+    """Ann is certified exactly where she is right on that many of the differing rows; one less is not enough."""
+    found = set()
+    for wins in (70, 74, 76, 80):
+        (folder := tmp_path / str(wins)).mkdir()
+        contest = made(folder, labels)
+        bob, ann = labels.copy(), labels.copy()
+        bob[:wins] = 1 - labels[:wins]
+        ann[wins:100] = 1 - labels[wins:100]
+        for entrant, guess in (("ann", ann), ("bob", bob)):
+            contest.submit(entrant, guess)
+        preview = contest.preview("ann", "bob")
+        assert preview.differing == 100
+        assert mcnemar_refutes(preview.needed, 100 - preview.needed, preview.price)
+        assert not mcnemar_refutes(preview.needed - 1, 101 - preview.needed, preview.price)
+        found.add(contest.duel("ann", "bob"))
+        assert (wins >= preview.needed) == bool(_acts(contest.path)[-1].result["beaten"][0])
+    assert found == {False, True}
+
+
 def _acts(path):
     from everhold.ledger.reader import read_study
 
@@ -174,6 +195,36 @@ def _acts(path):
 
 
 class TestSealed:
+    def test_half_of_the_rows_unless_the_owner_says_otherwise(self, tmp_path, labels):
+        contest = Contest.create(tmp_path / "c.everhold", labels, classes=[0, 1], seed=1)
+        assert (contest.rules.sealed, contest.sealed_rows.sum()) == (0.5, 500)
+        contest.submit("ann", right(labels, 0.9, 1))
+        contest.submit("bob", right(labels, 0.6, 2))
+        with pytest.raises(eh.SettingError, match="sealed rows"):
+            contest.duel("ann", "bob")
+        with pytest.raises(eh.SettingError, match="sealed rows"):
+            contest.preview("ann", "bob")
+        preview = contest.preview()
+        assert (preview.rows, preview.sealed, preview.duels) == (500, True, 1)
+        assert "Nothing was disclosed of these rows before" in preview.text
+        contest.finish()
+        assert preview.price == pytest.approx(_acts(contest.path)[-1].spent + np.log(8 / 7), abs=1e-9)
+        with pytest.raises(eh.HoldoutClosed, match="has ended"):
+            contest.preview()
+
+    def test_its_labels_are_checked_like_the_others(self, tmp_path):
+        """A label that cannot occur is refused also where it is sealed: nothing would look at it before the end."""
+        for place in range(40):
+            wrong = np.arange(40) % 2
+            wrong[place] = 5
+            with pytest.raises(eh.DataError, match="not among the classes"):
+                made(tmp_path, wrong, classes=[0, 1], sealed=0.5)
+        assert not [one for one in tmp_path.iterdir() if not one.name.endswith(".lock")]
+
+    def test_too_few_rows_to_seal(self, tmp_path):
+        with pytest.raises(eh.SettingError, match="leaves no row on one side"):
+            made(tmp_path, [1], classes=[0, 1], sealed=0.5)
+
     def test_scores_do_not_depend_on_sealed_labels_and_the_last_ranking_on_nothing_else(self, tmp_path, labels):
         sealed = made(tmp_path, labels, sealed=0.5).sealed_rows
         assert sealed.sum() == 500
@@ -343,9 +394,12 @@ def test_commands(tmp_path, labels, monkeypatch):
         assert found.exit_code == 0, found.output
         return found.output
 
-    run("create", "c.everhold", "--labels", "hidden.csv", "--classes", "0,1", "--seed", "1")
+    run("create", "c.everhold", "--labels", "hidden.csv", "--classes", "0,1", "--seed", "1", "--sealed", "0")
     for name in ("ann", "bob"):
         run("submit", "c.everhold", f"{name}.csv", "--entrant", name)
+    assert "they differ" not in (said := run("duel", "c.everhold", "ann", "bob", "--preview"))
+    assert "ann is certified better if it is right on" in said
+    assert json.loads(run("finish", "c.everhold", "--preview", "--json"))["duels"] == 1
     assert "ann is certified better than bob" in run("duel", "c.everhold", "ann", "bob")
     assert not json.loads(run("duel", "c.everhold", "bob", "ann", "--json"))["better"]
     assert run("board", "c.everhold", "--csv").splitlines()[1].startswith("1,1,1,1,1,ann,")

@@ -90,14 +90,14 @@ def kill(kills: int) -> None:
     assert counted["interrupted"] or kills < 100, "no kill met an act on its way: the loop tests too little"
 
 
-def starve() -> int:
-    """Every write and sync of a life failed in turn; how many faults were met."""
+def starve(every: int) -> int:
+    """Every write and sync of a life failed in turn, or one of `every` so many; how many faults were met."""
     faults = 0
     for call in CALLS:
         for error in ERRORS:
             met = 0
             with tempfile.TemporaryDirectory() as place:
-                for when in range(1, 10_000):  # until a life has no such call left
+                for when in range(1, 10_000, every):  # until a life has no such call left
                     hit, shown = inject(call, error, when, Path(place))
                     if not hit:
                         assert shown == len(DEEDS), "a life without a fault did not do everything"
@@ -114,6 +114,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kills", nargs="?", type=int, default=KILLS)
     parser.add_argument("--no-faults", action="store_true", help="kills only")
+    parser.add_argument("--every", type=int, default=1, help="fail only one of so many writes and syncs")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker is not None:
@@ -125,7 +126,7 @@ def main() -> int:
     if shutil.which("strace") is None:
         print("strace is not installed: no faults were injected (apt install strace)")
         return 1
-    faults = starve()
+    faults = starve(given.every)
     print(f"{given.kills:,} kills and {faults} faults survived: nothing lost, nothing shown that was not recorded")
     return 0 if faults else 1
 

@@ -205,7 +205,7 @@ class TestRecord:
         gate.check(shuffled(old))
         assert gate.audit().ok
         log = eh.Holdout.open(gate.path, data=_rows(gate)).findings()
-        assert [one.value_text for one in log] == ["promoted new", "kept the incumbent"]
+        assert [one.value_text for one in log] == ["promoted “new”", "kept the incumbent"]
 
     def test_a_forged_verdict_does_not_pass_an_audit(self, gate, old, monkeypatch):
         """A record whose result does not follow from its outcome."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -268,3 +269,32 @@ def test_the_winner_of_a_thousand_is_as_narrow_as_promised():
     low, high = binomial_interval(k, k, 8_000, np.log(2 * 1_000 / 0.05))
     assert score.interval.half_width <= 1.15 * (high - low) / 2
     assert abs(score.value - k / 8_000) < 0.002
+
+
+class TestFolds:
+    """A search with folds of its own enters a model for each, and its user is warned once."""
+
+    def searched(self, cv):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(400, 3))
+        y = (X[:, 0] > 0).astype(int)
+        test = eh.TestSet(X[:200], y[:200], reference=(X[200:], y[200:]), seed=1)
+        search = GridSearchCV(
+            DecisionTreeClassifier(random_state=0),
+            {"max_depth": [1, 2, 3]},
+            scoring=test.scorer(),
+            cv=test.cv(X[200:]) if cv is None else cv,
+        )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            search.fit(X[200:], y[200:])
+        return len(test.entries), [str(one.message) for one in caught if one.category is eh.SearchWarning]
+
+    def test_folds_are_worth_a_warning(self):
+        entries, said = self.searched(5)
+        assert entries > 3
+        assert len(said) == 1
+        assert "Use cv=test.cv(X_train)" in said[0]
+
+    def test_the_split_of_the_test_set_is_not(self):
+        assert self.searched(None) == (3, [])

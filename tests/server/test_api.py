@@ -28,7 +28,9 @@ def labels(folder):
 @pytest.fixture(scope="module")
 def here(folder, labels):
     studies = [make_study(folder, name) for name in ("patients", "staff", "ended")]
-    with site(folder, *studies, folder / "coins.everhold") as made:
+    over, _ = make_contest(folder, "over")
+    eh.Gate.create(folder / "prompts.everhold", {f"case-{number}": number % 2 for number in range(100)})
+    with site(folder, *studies, folder / "coins.everhold", over, folder / "prompts.everhold") as made:
         made.token("only staff", "analyst", studies=["staff"])
         made.token("keeper of staff", "custodian", studies=["staff"])
         yield made
@@ -125,6 +127,13 @@ ROUTES = [
     ("POST", "/v1/contests/coins/submissions", None),
     ("GET", "/v1/contests/coins", None),
     ("GET", "/v1/contests/coins/board", None),
+    *(("GET", f"/v1/contests/over/{tail}", None) for tail in ("duel?first=ann&second=bob", "finish")),
+    ("POST", "/v1/contests/over/duel", {"first": "ann", "second": "bob"}),
+    ("POST", "/v1/contests/over/finish", None),
+    ("GET", "/v1/gates/prompts", None),
+    ("POST", "/v1/gates/prompts/checks", {"outcomes": {"case-1": 1}}),
+    ("POST", "/v1/gates/prompts/decide", {}),
+    ("POST", "/v1/gates/prompts/finish", {}),
     ("GET", "/v1/tokens", None),
     ("POST", "/v1/tokens", {"name": "x"}),
     ("DELETE", "/v1/tokens/abcd", None),
@@ -138,6 +147,9 @@ def test_the_list_of_routes_is_whole(here):
         path.replace("patients", "{name}")
         .replace("ended", "{name}")
         .replace("coins", "{name}")
+        .replace("prompts", "{name}")
+        .replace("over", "{name}")
+        .partition("?")[0]
         .replace("abcd", "{token_id}")
         for _, path, _ in ROUTES
     }
@@ -180,7 +192,7 @@ def test_strangers_learn_nothing_by_asking_for_names_or_breaking_bodies(here):
 def test_what_each_scope_may(here, method, path, body):
     """By the rule of docs/security.md: analysts ask and read, auditors read and audit, custodians everything."""
     asks = method == "POST" and not path.endswith(("try_out", "tokens"))
-    manages = "tokens" in path or path.endswith("/close")
+    manages = "tokens" in path or path.endswith(("/close", "/finish")) or "/duel" in path
     audits = path.endswith(("/audit", "/file", "/metrics"))
     allowed = {"ann": not audits and not manages, "aud": not asks and not manages, "cus": True}
     for who, may in allowed.items():
@@ -420,7 +432,8 @@ def test_who_asked_what_is_noted_and_answers_are_not(here, folder):
 
 
 def test_rates(tmp_path):
-    with site(tmp_path, make_study(tmp_path), requests_per_minute=60, burst=5, anonymous_per_minute=60) as made:
+    limits = {"requests_per_minute": 60, "burst": 5, "anonymous_per_minute": 60}
+    with site(tmp_path, make_study(tmp_path), clock=Clock(), **limits) as made:
         codes = [made.get("/v1/studies").status_code for _ in range(8)]
         assert codes[:5] == [200] * 5
         assert codes[5:] == [429] * 3

@@ -4,13 +4,13 @@ import pytest
 from fastapi import APIRouter
 from starlette.responses import PlainTextResponse
 
-from everhold.server.api import acts, ask, contests, record as record_routes, tokens
+from everhold.server.api import acts, ask, contests, gates, record as record_routes, tokens
 from everhold.server.app import router
 from everhold.server.middleware import OPEN
-from everhold.server.pages import act, contest, record, signing, study, tokens as token_pages
+from everhold.server.pages import act, contest, contest_act, record, signing, study, tokens as token_pages
 from tests.server.serving import make_contest, make_study, site
 
-PAGES = (act, contest, record, signing, study, token_pages)
+PAGES = (act, contest, contest_act, record, signing, study, token_pages)
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def here(tmp_path_factory):
         for path in ("/careless", "/v1/careless", "/healthy", "/sign-in-too", "/staticky/x", "/metricsx"):
             careless.add_api_route(path, lambda: PlainTextResponse("open"), methods=["GET", "POST"])
         app.include_router(careless)
-        programs = [route for part in (ask, acts, record_routes, contests, tokens) for route in part.router.routes]
+        programs = [route for part in (ask, acts, record_routes, contests, gates, tokens) for route in part.router.routes]
         people = [route for part in PAGES for route in part.router.routes]
         made.routes = [(f"/v1{route.path}", sorted(route.methods)) for route in programs]
         made.routes += [(route.path, sorted(route.methods)) for route in (*people, *careless.routes, *router.routes)]

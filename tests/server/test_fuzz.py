@@ -33,7 +33,7 @@ def here(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fuzz")
     make_contest(folder)
     studies = [make_study(folder, name) for name in ("patients", "staff", "ended")]
-    with site(folder, *studies, folder / "coins.everhold", most_questions=50) as made:
+    with site(folder, *studies, folder / "coins.everhold", make_contest(folder, "over")[0], most_questions=50) as made:
         yield made
 
 
@@ -76,6 +76,8 @@ def _operation(here, method, path):
         path.replace("patients", "{name}")
         .replace("ended", "{name}")
         .replace("coins", "{name}")
+        .replace("over", "{name}")
+        .partition("?")[0]
         .replace("abcd", "{token_id}")
     )
     schema = schemathesis.openapi.from_dict(here.get("/openapi.json").json())
@@ -86,7 +88,7 @@ def _fuzz(here, method, path, mode):
     """Requests to one route."""
     template, operation = _operation(here, method, path)
     description = here.get("/openapi.json").json()
-    name = next(one for one in ("coins", "ended", "patients") if one in path or one == "patients")
+    name = next(one for one in ("coins", "over", "ended", "patients") if one in path or one == "patients")
     strategy = operation.as_strategy(generation_mode=mode)
     before = len(here.state.served["patients"].file().rounds)
 
@@ -94,7 +96,7 @@ def _fuzz(here, method, path, mode):
               suppress_health_check=list(HealthCheck), database=None)  # fmt: skip
     @given(case=strategy, real=st.integers(0, 3), who=st.sampled_from(["cus", "cus", "ann", "aud", "nobody"]))
     def run(case, real, who):
-        if (real or name == "ended") and "name" in (case.path_parameters or {}):  # only that one may be closed
+        if (real or name in ("ended", "over")) and "name" in (case.path_parameters or {}):  # only that one may be closed
             case.path_parameters["name"] = name  # mostly a study that is there
         headers = {} if who == "nobody" else here.as_(who)
         case.headers = {key: value for key, value in dict(case.headers or {}).items() if key.lower() != "authorization"}
@@ -104,7 +106,7 @@ def _fuzz(here, method, path, mode):
         _is_described(description, method, template, told)
         if who == "nobody":
             assert told.status_code in (401, 404, 405, 413, 400), told.text
-        if who == "ann" and ("tokens" in path or path.endswith(("/audit", "/file", "/close"))):
+        if who == "ann" and ("tokens" in path or path.endswith(("/audit", "/file", "/close", "/finish", "/duel"))):
             assert told.status_code >= 400
 
     run()

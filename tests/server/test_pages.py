@@ -128,6 +128,8 @@ CHANGES = [
     ("/tokens", {"name": "eve", "scope": "custodian"}),
     ("/tokens/abcd/revoke", {}),
     ("/contests/coins/submissions", {}),
+    ("/contests/coins/finish", {"sure": "yes"}),
+    ("/contests/coins/duel", {"first": "ann", "second": "bob"}),
     ("/sign-out", {}),
 ]
 

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
+import everhold.acts
 from everhold.ledger.codec import AskedBy, act_end_record, act_start_record, finding_record, round_record
 from everhold.ledger.rounds import RecordedAct
 from everhold.mechanism.everhold import Everhold
@@ -310,6 +311,21 @@ ACTS: dict[str, Script] = {
         lambda: h.certify(1),
     ],
 }
+
+
+def test_every_act_is_done_here():
+    """A new act without a script fails."""
+    called = set()
+
+    class Spy:
+        def __getattr__(self, name):
+            called.add(name)
+            return lambda *_, **__: None
+
+    for script in ACTS.values():
+        for act in script(Spy()):
+            act()
+    assert set(everhold.acts.ACTS) <= called
 
 
 @pytest.mark.parametrize("settings", [{}, {"known_rows": 4}, {"rounds": 20}], ids=["plain", "known rows", "horizon"])

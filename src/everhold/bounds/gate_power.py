@@ -174,7 +174,7 @@ def promotions_left(
         power: see above.
 
     >>> from everhold.bounds.budget import Budget
-    >>> promotions_left(Budget(0.05), 2_000, 0.06), promotions_left(Budget(0.05), 2_000, 0.03)
+    >>> promotions_left(Budget(0.05), 2_000, 0.06), promotions_left(Budget(0.05), 500, 0.03)
     (9, 0)
     """
     affordable = most_price(cases, Changes.of(step=step, changed=changed), method, ceil(by * STEPS), power)

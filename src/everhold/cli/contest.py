@@ -1,21 +1,27 @@
-"""`everhold contest create / submit / board` and `everhold score`: predictions in, intervals out."""
+"""`everhold contest create / submit / board / duel / finish` and `everhold score`: predictions in, intervals out."""
 
 from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import everhold as eh
 from everhold.cli.app import guarded, problem, say
 from everhold.cli.asking import AsJson, ServerAt, TokenIs
-from everhold.contest.board import Submission
+from everhold.contest.board import Board, Submission
 from everhold.contest.board_html import board_html
 from everhold.contest.contest import Contest
+
+if TYPE_CHECKING:
+    from everhold.client.sync import RemoteContest
+    from everhold.contest.ranking_preview import RankingPreview
 
 __all__ = ["register"]
 
@@ -56,9 +62,7 @@ def create(
     confidence: Annotated[float, typer.Option(help="Probability that all intervals are valid at the same time.")] = 0.95,
     half_width: Annotated[float | None, typer.Option(help="Promise this precision, and close when it is used up.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of the coins; drawn when left out.")] = None,
-    sealed: Annotated[
-        float, typer.Option(help="The part of the rows that only `contest finish` uses, for example 0.5.")
-    ] = 0.0,
+    sealed: Annotated[float, typer.Option(help="The part of the rows that only `contest finish` uses; 0: none.")] = 0.5,
 ) -> None:
     """Start a contest.
 
@@ -186,22 +190,46 @@ def board(
         say(str(found))
 
 
+OnlyPreview = Annotated[bool, typer.Option("--preview", help="Only say what it would do and cost: nothing is recorded.")]
+
+
+def _say_ranks(found: RankingPreview | Board | dict[str, Any], as_json: bool) -> None:
+    """A preview, or a final board: from a file, or as a server sends it."""
+    shown = found if isinstance(found, dict) else found.to_dict()
+    if as_json:
+        return typer.echo(json.dumps(shown))
+    if not isinstance(found, dict):
+        return say(str(found))
+    for place in shown["places"]:
+        ranks = "-".join(dict.fromkeys((str(place["best_rank"]), str(place["worst_rank"]))))
+        say(f"{ranks:>7}  {place['entrant']}  {place['value']:.4g} in [{place['low']:.4g}, {place['high']:.4g}]")
+    return None
+
+
 @contest.command("duel")
 @guarded
 def duel(
     study: ContestPath,
     first: Annotated[str, typer.Argument(help="An entrant; who is first must not be chosen by the hidden labels.")],
     second: Annotated[str, typer.Argument(help="Another entrant.")],
+    preview: OnlyPreview = False,
     as_json: AsJson = False,
+    server: ServerAt = None,
+    token: TokenIs = None,
 ) -> None:
     """Certify that one entrant is better than another, by the rows on which they differ. Costs 0.7 nats either way.
+
+    Only for a contest without sealed rows (--sealed 0); `contest finish` compares everybody.
 
     Example:
 
         everhold contest duel digits.everhold ann bob
     """
-    found = Contest(study).duel(first, second)
-    if as_json:
+    with _opened(study, server, token) as where:
+        found = where.preview(first, second) if preview else where.duel(first, second)
+    if not isinstance(found, bool):
+        _say_ranks(found, as_json)
+    elif as_json:
         typer.echo(json.dumps({"first": first, "second": second, "better": found}))
     else:
         say(f"{first} is certified better than {second}." if found else "Cannot tell: the rows do not show it.")
@@ -209,18 +237,33 @@ def duel(
 
 @contest.command("finish")
 @guarded
-def finish(study: ContestPath, as_json: AsJson = False) -> None:
+def finish(
+    study: ContestPath,
+    preview: OnlyPreview = False,
+    as_json: AsJson = False,
+    server: ServerAt = None,
+    token: TokenIs = None,
+) -> None:
     """End a contest: duels of all entrants at once, final ranks and scores. Nothing can be submitted afterwards.
 
     Example:
 
+        everhold contest finish digits.everhold --preview
+
         everhold contest finish digits.everhold
     """
-    found = Contest(study).finish()
-    if as_json:
-        typer.echo(json.dumps(found.to_dict()))
-    else:
-        say(str(found))
+    with _opened(study, server, token) as where:
+        _say_ranks(where.preview() if preview else where.finish(), as_json)
+
+
+@contextmanager
+def _opened(study: Path, server: str | None, token: str | None) -> Iterator[Contest | RemoteContest]:
+    """A contest in a file, or behind a server."""
+    if server is None:
+        yield Contest(study)
+        return
+    with eh.connect(server, token) as connected:
+        yield connected.contest(str(study))
 
 
 @guarded

@@ -11,7 +11,7 @@ import typer
 
 import everhold as eh
 from everhold.cli.app import guarded, say
-from everhold.cli.asking import AsJson
+from everhold.cli.asking import AsJson, ServerAt, TokenIs
 from everhold.gate.formats import read_expected
 from everhold.gate.gate import Gate
 from everhold.gate.results import CheckResult
@@ -132,6 +132,8 @@ def check(
     who: Who = None,
     request_id: RequestIs = None,
     as_json: AsJson = False,
+    server: ServerAt = None,
+    token: TokenIs = None,
 ) -> None:
     """Is the candidate better than the incumbent? If it is, it becomes the incumbent.
 
@@ -140,8 +142,16 @@ def check(
     Example:
 
         everhold gate check gate.everhold --candidate new.json --json
+
+        everhold gate check prompts --candidate new.json --server https://data.example.org
     """
     called = candidate.stem if name is None else name
+    if server is not None:
+        with eh.connect(server, token) as connected:
+            remote = connected.gate(str(study))
+            checked = remote.check(candidate, name=called, artifact=artifact, request_id=request_id, scorer=scorer)
+        _show(checked, as_json)
+        return
     with Gate(study) as opened:
         found = opened.check(candidate, name=called, artifact=artifact, request_id=request_id, who=who, scorer=scorer)
     _show(found, as_json)
@@ -180,14 +190,18 @@ def finish(study: GatePath, who: Who = None, as_json: AsJson = False) -> None:
 
 @gate.command("status")
 @guarded
-def status(study: GatePath, as_json: AsJson = False) -> None:
+def status(study: GatePath, as_json: AsJson = False, server: ServerAt = None, token: TokenIs = None) -> None:
     """Where the gate stands: what was checked, what is left. Works beside a process that checks.
 
     Example:
 
         everhold gate status gate.everhold
     """
-    found = Gate(study).status()
+    if server is None:
+        found = Gate(study).status()
+    else:
+        with eh.connect(server, token) as connected:
+            found = connected.gate(str(study)).status()
     if as_json:
         typer.echo(json.dumps(found.to_dict()))
     else:

@@ -7,13 +7,15 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from everhold.client import calls
-from everhold.client.calls import Call, NotScored, predictions_to_csv
+from everhold.client.calls import Call, CheckOptions, NotScored, predictions_to_csv
 from everhold.client.transport import Connection
 from everhold.contest.board import Submission
+from everhold.contest.ranking_preview import RankingPreview
 from everhold.data.schema import Schema
+from everhold.gate.results import CheckResult, GateStatus, TotalGain
 from everhold.statistics.means import Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.shortcuts import async_shortcut
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from everhold.queries.answer import Answer, Preview
     from everhold.statistics.statistic import Statistic
 
-__all__ = ["AsyncContest", "AsyncServer", "AsyncStudy", "connect_async"]
+__all__ = ["AsyncContest", "AsyncGate", "AsyncServer", "AsyncStudy", "connect_async"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -65,6 +67,10 @@ class AsyncServer(Connection):
     def contest(self, name: str) -> AsyncContest:
         """A contest."""
         return AsyncContest(self, name)
+
+    def gate(self, name: str) -> AsyncGate:
+        """A gate."""
+        return AsyncGate(self, name)
 
     async def studies(self) -> list[dict[str, Any]]:
         """All that the token may see."""
@@ -234,3 +240,41 @@ class AsyncContest:
     async def board(self) -> dict[str, Any]:
         """Where everybody stands."""
         return await self._server.send(calls.board(self.name))
+
+    async def preview(self, first: str | None = None, second: str | None = None) -> RankingPreview:
+        """What `finish()`, or with two names `duel(first, second)`, would do and cost. For custodians."""
+        return await self._server.send(calls.preview_ranking(self.name, first, second))
+
+    async def duel(self, first: str, second: str, *, request_id: str | None = None) -> bool:
+        """Whether the first entrant is certified better than the second: as `Contest.duel`. For custodians."""
+        return await self._server.send(calls.duel(self.name, first, second, request_id))
+
+    async def finish(self) -> dict[str, Any]:
+        """End the contest, and return its final board: as `Contest.finish`. For custodians."""
+        return await self._server.send(calls.finish(self.name))
+
+
+class AsyncGate:
+    """A gate behind a server, for asynchronous programs."""
+
+    def __init__(self, server: AsyncServer, name: str) -> None:
+        self._server, self.name = server, name
+
+    async def check(self, candidate: object, **options: Unpack[CheckOptions]) -> CheckResult:
+        """Is the candidate better than the incumbent? As for `RemoteGate.check`."""
+        return await self._server.send(calls.check_candidate(self.name, candidate, options))
+
+    async def decide(self, *, request_id: str | None = None) -> CheckResult:
+        """Check the candidates that wait, although their generation is not full."""
+        return await self._server.send(calls.decide(self.name, request_id))
+
+    async def finish(self) -> TotalGain:
+        """The last act: the total gain. Needs a custodian's token."""
+        return await self._server.send(calls.finish_gate(self.name))
+
+    async def status(self) -> GateStatus:
+        """Where it stands."""
+        return await self._server.send(calls.gate(self.name))
+
+    def __repr__(self) -> str:
+        return f"AsyncGate({self.name!r} at {self._server.url})"

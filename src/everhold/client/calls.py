@@ -6,21 +6,25 @@ Built once here, sent by the client that waits and by the one that does not.
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar
 from urllib.parse import quote
 
 from everhold import acts
 from everhold.acts import AnyAct, as_body, as_sent, result_from
 from everhold.contest.board import Submission
+from everhold.contest.ranking_preview import RankingPreview
 from everhold.errors import (
     AccessDenied,
     EverholdError,
+    GateUsedUp,
     HoldoutClosed,
+    InvalidOutcomes,
     PrecisionExhausted,
     PrivacyUsedUp,
     QuestionError,
@@ -28,6 +32,8 @@ from everhold.errors import (
     ServerError,
     SettingError,
 )
+from everhold.gate.formats import read_outcomes
+from everhold.gate.results import CheckResult, GateStatus, TotalGain
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import LoggedAct, LoggedQuestion, logged_from_dict
 from everhold.queries.answer import Answer, Preview
@@ -252,6 +258,15 @@ def file(study: str) -> Call[bytes]:
     return Call("GET", _at(study, "/file"), bytes, raw=True)
 
 
+class CheckOptions(TypedDict, total=False):
+    """How a candidate is checked: as for `Gate.check`."""
+
+    name: str | None
+    artifact: bytes | str | Path | None
+    request_id: str | None
+    scorer: str | None
+
+
 # contests -------------------------------------------------------------------------------------------------------------
 
 
@@ -270,6 +285,24 @@ def submit(name: str, predictions: bytes | str | Path) -> Call[Submission]:
     content = predictions.read_bytes() if isinstance(predictions, Path) else predictions
     content = content.encode() if isinstance(content, str) else content
     return Call("POST", _at(name, "/submissions", kind="contests"), Submission.from_dict, content=content)
+
+
+def duel(name: str, first: str, second: str, request_id: str | None) -> Call[bool]:
+    """Whether the first entrant is certified better than the second. Sent again under its id, it is not made again."""
+    body = {"first": first, "second": second, "request_id": _identified(request_id)}
+    return Call("POST", _at(name, "/duel", kind="contests"), lambda given: bool(given["better"]), body)
+
+
+def finish(name: str) -> Call[dict[str, Any]]:
+    """End a contest: the final board."""
+    return Call("POST", _at(name, "/finish", kind="contests"), dict)
+
+
+def preview_ranking(name: str, first: str | None, second: str | None) -> Call[RankingPreview]:
+    """What a duel, or without names the last ranking, would do and cost."""
+    what = "/finish" if first is None and second is None else "/duel"
+    parameters = {} if what == "/finish" else {"first": first or "", "second": second or ""}
+    return Call("GET", _at(name, what, kind="contests"), RankingPreview.from_dict, parameters=parameters)
 
 
 def predictions_to_csv(rules: dict[str, Any], predictions: Sequence[Any]) -> str:
@@ -313,6 +346,8 @@ def failed(status: int, given: Any) -> EverholdError:
         "setting": SettingError,
         "request_conflict": RequestConflict,
         "closed": HoldoutClosed,
+        "used_up": GateUsedUp,
+        "outcomes": InvalidOutcomes,
     }
     return kinds.get(code, ServerError)(message)
 
@@ -323,3 +358,35 @@ class NotScored(ServerError):
     def __init__(self, message: str, submission: dict[str, Any]) -> None:
         super().__init__(message)
         self.submission = submission
+
+
+# gates ----------------------------------------------------------------------------------------------------------------
+
+
+def gate(name: str) -> Call[GateStatus]:
+    """Where a gate stands."""
+    return Call("GET", _at(name, kind="gates"), GateStatus.from_dict)
+
+
+def check_candidate(name: str, candidate: object, options: CheckOptions) -> Call[CheckResult]:
+    """Check a candidate's outcomes: `{case: score}` or a file. Sent again under its id, it gets the recorded verdict."""
+    found = read_outcomes(candidate, scorer=options.get("scorer"), strict=False)
+    artifact = options.get("artifact")
+    content = artifact if isinstance(artifact, bytes) or artifact is None else Path(artifact).read_bytes()
+    body = {
+        "outcomes": {case: list(runs) if len(runs) > 1 else runs[0] for case, runs in found.runs.items()},
+        "name": options.get("name"),
+        "artifact": None if content is None else hashlib.sha256(content).hexdigest(),
+        "request_id": _identified(options.get("request_id")),
+    }
+    return Call("POST", _at(name, "/checks", kind="gates"), CheckResult.from_dict, body)
+
+
+def decide(name: str, request_id: str | None) -> Call[CheckResult]:
+    """Check the candidates that wait."""
+    return Call("POST", _at(name, "/decide", kind="gates"), CheckResult.from_dict, {"request_id": _identified(request_id)})
+
+
+def finish_gate(name: str) -> Call[TotalGain]:
+    """The last act of a gate."""
+    return Call("POST", _at(name, "/finish", kind="gates"), TotalGain.from_dict, {})

@@ -6,14 +6,16 @@ import time
 from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from everhold.client import calls
-from everhold.client.calls import Call, NotScored, predictions_to_csv
+from everhold.client.calls import Call, CheckOptions, NotScored, predictions_to_csv
 from everhold.client.transport import Connection
 from everhold.contest.board import Submission
+from everhold.contest.ranking_preview import RankingPreview
 from everhold.data.schema import Schema
 from everhold.errors import EverholdError
+from everhold.gate.results import CheckResult, GateStatus, TotalGain
 from everhold.statistics.means import Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.rehearsal import Rehearsal
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RemoteContest",
+    "RemoteGate",
     "RemoteScorer",
     "RemoteStudy",
     "Server",
@@ -71,6 +74,10 @@ class Server(Connection):
     def contest(self, name: str) -> RemoteContest:
         """A contest."""
         return RemoteContest(self, name)
+
+    def gate(self, name: str) -> RemoteGate:
+        """A gate."""
+        return RemoteGate(self, name)
 
     def studies(self) -> list[dict[str, Any]]:
         """All that the token may see, with where it stands."""
@@ -296,6 +303,18 @@ class RemoteContest:
         """Where everybody stands."""
         return self._server.send(calls.board(self.name))
 
+    def preview(self, first: str | None = None, second: str | None = None) -> RankingPreview:
+        """What `finish()`, or with two names `duel(first, second)`, would do and cost. For custodians."""
+        return self._server.send(calls.preview_ranking(self.name, first, second))
+
+    def duel(self, first: str, second: str, *, request_id: str | None = None) -> bool:
+        """Whether the first entrant is certified better than the second: as `Contest.duel`. For custodians."""
+        return self._server.send(calls.duel(self.name, first, second, request_id))
+
+    def finish(self) -> dict[str, Any]:
+        """End the contest, and return its final board: as `Contest.finish`. For custodians."""
+        return self._server.send(calls.finish(self.name))
+
     def scorer(self, features: Any) -> RemoteScorer:
         """For scikit-learn's searches: `scorer(estimator, X, y)` submits what the estimator says of `features`.
 
@@ -306,6 +325,32 @@ class RemoteContest:
 
     def __repr__(self) -> str:
         return f"RemoteContest({self.name!r} at {self._server.url})"
+
+
+class RemoteGate:
+    """A gate behind a server."""
+
+    def __init__(self, server: Server, name: str) -> None:
+        self._server, self.name = server, name
+
+    def check(self, candidate: object, **options: Unpack[CheckOptions]) -> CheckResult:
+        """Is the candidate better than the incumbent? As for `Gate.check`; of an artifact only its digest is sent."""
+        return self._server.send(calls.check_candidate(self.name, candidate, options))
+
+    def decide(self, *, request_id: str | None = None) -> CheckResult:
+        """Check the candidates that wait, although their generation is not full."""
+        return self._server.send(calls.decide(self.name, request_id))
+
+    def finish(self) -> TotalGain:
+        """The last act: the total gain. Needs a custodian's token."""
+        return self._server.send(calls.finish_gate(self.name))
+
+    def status(self) -> GateStatus:
+        """Where it stands."""
+        return self._server.send(calls.gate(self.name))
+
+    def __repr__(self) -> str:
+        return f"RemoteGate({self.name!r} at {self._server.url})"
 
 
 class RemoteScorer:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -23,11 +23,12 @@ import numpy as np
 
 from everhold.contest.board import Board, Place, Rules, Submission
 from everhold.contest.duels import Duels, duel_method
+from everhold.contest.hidden_labels import HiddenLabels, checked_rows, sealed_digest, sealed_rows
 from everhold.contest.predictions import MalformedPredictions, PredictionReader, SubmissionRefused
+from everhold.contest.ranking_preview import RankingPreview
 from everhold.contest.submissions import SubmissionLog
-from everhold.contest.tally import MARK, Entrant, Tally, beyond_doubt
+from everhold.contest.tally import MARK, Entrant, Tally
 from everhold.errors import (
-    DataError,
     HoldoutClosed,
     LedgerError,
     PrecisionExhausted,
@@ -36,20 +37,21 @@ from everhold.errors import (
     did_you_mean,
 )
 from everhold.learn.metrics import Task, find
+from everhold.learn.options import checked_labels
 from everhold.learn.testset import TestSet
 from everhold.ledger.files import read_json, to_json, write_atomic
 from everhold.ledger.ranking import RankingPlan
 from everhold.ledger.reader import logged_round, read_study
 from everhold.ledger.rounds import ActStart
 from everhold.ledger.sealed_arrays import SealedArrays
-from everhold.queries.rng import fresh_seed, stream_rng
+from everhold.queries.rng import fresh_seed
 from everhold.session.acts import checked_delta_share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.bounds.budget import Budget
     from everhold.contest.ranks import RankedScore
-    from everhold.learn.score import Score
     from everhold.session.holdout import Holdout
 
 __all__ = ["Board", "Contest", "FileStamps", "MalformedPredictions", "Place", "Rules", "Submission"]
@@ -57,6 +59,8 @@ __all__ = ["Board", "Contest", "FileStamps", "MalformedPredictions", "Place", "R
 FileStamps = tuple[tuple[int, int], tuple[int, int]]
 """Time of change and size of a contest's study and of its log."""
 
+_DUEL_SHARE = 1 / 16
+_NOBODY = "nobody is on the board yet, so there is nothing to rank."
 _LAST_SHARE = 7 / 8
 """Of what is left of the failure probability: the rest is for a last ranking that was interrupted and is made again."""
 
@@ -100,7 +104,8 @@ class Contest:
         self.last_stamps: FileStamps = ((0, 0), (0, 0))
         self._log = SubmissionLog(self._beside("submissions.jsonl"))
         self._reader = PredictionReader(self.rules, self.ids)
-        self.sealed_rows = _sealed_rows(len(self.ids), self.rules.sealed, self.rules.seed)
+        self.sealed_rows = sealed_rows(len(self.ids), self.rules.sealed, self.rules.seed)
+        self._hidden = HiddenLabels(self._beside("labels"), self.sealed_rows, self.rules.sealed_digest)
         self._kept = SealedArrays(self._beside("predictions"), _digest_of)
         self._lock = RLock()
 
@@ -128,7 +133,7 @@ class Contest:
         confidence: float = 0.95,
         half_width: float | None = None,
         seed: int | None = None,
-        sealed: float = 0.0,
+        sealed: float = 0.5,
     ) -> Contest:
         """Start a contest. The features are public: publish them beside it, with the same ids.
 
@@ -145,7 +150,8 @@ class Contest:
             ladder: show an entrant only what is clearly better than its best so far (Blum and Hardt 2015).
             confidence, half_width, seed: as for `eh.Holdout`.
             sealed: the part of the rows, drawn at random, that is kept for the last ranking (`finish`). Scores before it
-                are about the other rows. 0.5 makes final ranks independent of what the contest disclosed.
+                are about the other rows. Final ranks then do not pay for what the contest disclosed. 0 seals nothing: then
+                scores are narrower, final ranks wider, and duels are possible before the end.
         """
         chosen_metric = find(metric or ("accuracy" if task == "classification" else "mean_absolute_error"), task)
         if chosen_metric.loss is None or chosen_metric.output == "probabilities":
@@ -157,20 +163,10 @@ class Contest:
             raise SettingError(f"most_bytes is {most_bytes!r}. Expected at least 1: the bytes that a submission may have.")
         if max_per_day is not None and max_per_day < 1:
             raise SettingError(f"max_per_day is {max_per_day!r}. Expected at least 1, or None for any number.")
-        if not 0.0 <= sealed <= 0.9:
-            raise SettingError(f"sealed is {sealed!r}. Expected a part of the rows between 0 and 0.9, for example 0.5.")
         path = Path(path)
         if path.exists() or _beside(path, "contest.json").exists():
             raise LedgerError(f"{path} exists already. Choose another name, or open it with Contest({str(path)!r}).")
-        labels = np.asarray(y)
-        if labels.ndim != 1:
-            raise DataError(f"the labels have shape {labels.shape}. Expected one label for each row: shape (rows,).")
-        names = [str(one) for one in (range(len(labels)) if ids is None else ids)]
-        if len(names) != len(labels) or len(set(names)) != len(names):
-            raise DataError(
-                f"there are {len(labels):,} labels and {len(names):,} ids, {len(set(names)):,} of them different. Expected "
-                "as many ids as labels, each once."
-            )
+        labels, names = checked_rows(y, ids, sealed)
         salt = os.urandom(16).hex()
         drawn = fresh_seed() if seed is None else seed
         rules = Rules(
@@ -189,8 +185,9 @@ class Contest:
             confidence=confidence,
             half_width=half_width,
             sealed=float(sealed),
-            sealed_digest=_sealed_digest(salt, labels[_sealed_rows(len(labels), sealed, drawn)]) if sealed else None,
+            sealed_digest=sealed_digest(salt, labels[sealed_rows(len(labels), sealed, drawn)]) if sealed else None,
         )
+        checked_labels(labels, len(labels), task, rules.options(path).context(None))  # nothing else checks sealed ones
         try:
             hidden = to_json({"labels": labels.tolist(), "salt": salt})
             shown = to_json({**asdict(rules), "ids": names})
@@ -223,29 +220,8 @@ class Contest:
 
     def _opened(self) -> TestSet:
         if self._test is None:
-            self._test = self._test_set(self._labels())
+            self._test = self._test_set(self._hidden.read())
         return self._test
-
-    def _labels(self) -> NDArray[Any]:
-        """The hidden labels; sealed ones are those that the contest was made with."""
-        try:
-            kept = read_json(self._beside("labels"))
-            labels = np.array(kept["labels"])
-        except (ValueError, KeyError, TypeError):
-            raise LedgerError(f"{self._beside('labels')} cannot be read as this contest's labels.") from None
-        except FileNotFoundError:
-            raise LedgerError(
-                f"{self._beside('labels')} is missing: only the owner of the contest can score. The board can be read "
-                "without it."
-            ) from None
-        fits = len(labels) == len(self.ids)
-        if self.rules.sealed_digest is not None and fits:
-            fits = _sealed_digest(kept.get("salt", ""), labels[self.sealed_rows]) == self.rules.sealed_digest
-        if not fits:
-            raise LedgerError(
-                f"{self._beside('labels')} has other labels than the contest was made with. Restore it from a backup."
-            )
-        return labels
 
     @contextmanager
     def _turn(self) -> Iterator[tuple[TestSet, Holdout]]:
@@ -326,26 +302,9 @@ class Contest:
                 return self._log_submission(Submission(entrant, "closed", said))
             except PrecisionExhausted as refusal:
                 return self._log_submission(Submission(entrant, "closed", f"the contest has ended: {refusal}"))
-            found = self._judge(entrant, score, repeated=repeated)
+            found = self._tally.judge(entrant, score, repeated=repeated)
             self._count(held)
             return self._log_submission(found, score.round)  # also where the ladder does not show it
-
-    def _judge(self, entrant: str, score: Score, *, repeated: bool) -> Submission:
-        mine = self._tally.entrants.get(entrant, Entrant())
-        best = None if mine.best is None else mine.best[0]
-        better = best is None or beyond_doubt(score, best, self._tally.sign)
-        known = any(one.round == score.round for one, _ in mine.shown)
-        if self.rules.ladder and repeated and best is None:
-            return Submission(
-                entrant, "scored", "the same predictions were submitted before: a copy gets no score of its own."
-            )
-        if self.rules.ladder and not known and (repeated or not better):
-            return Submission(entrant, "scored", "not clearly better than your best so far, which still stands.")
-        if repeated:
-            said = f"the same predictions were scored before, in round {score.round}."
-            return Submission(entrant, "repeated", said, score)
-        said = "your first score." if best is None else "clearly better than your best." if better else "scored."
-        return Submission(entrant, "scored", said, score, better)
 
     def _require_turn(self, entrant: str) -> None:
         """By the ledger: submissions that were scored within 24 hours count."""
@@ -366,70 +325,135 @@ class Contest:
 
     # duels ---------------------------------------------------------------------------------------------------------
 
-    def duel(self, first: str, second: str, *, share: float = 1 / 16) -> bool:
+    def preview(
+        self,
+        first: str | None = None,
+        second: str | None = None,
+        *,
+        share: float = _DUEL_SHARE,
+        standing: tuple[Board, Budget] | None = None,
+    ) -> RankingPreview:
+        """What `finish()` would do and cost, or with two names `duel(first, second)`. It records and discloses nothing.
+
+        Args:
+            first, second, share: as for `duel`; without names it is about `finish`.
+            standing: a board and its budget, where they are known; otherwise the study's file is read.
+        """
+        board, budget = standing or (self.board(), read_study(self.path).budget)
+        if board.final:
+            raise HoldoutClosed("the contest has ended, and its final ranks are on the board.")
+        rounds = {place.entrant: place.round for place in board.places}
+        if first is None and second is None:
+            if not rounds:
+                raise QuestionError(_NOBODY)
+            return RankingPreview.of(self._plan(rounds.values(), _LAST_SHARE, last=True), budget, tuple(rounds), [])
+        pair = self._pair(first or "", second or "", rounds)
+        plan = self._plan([rounds[one] for one in pair], share, last=False)
+        names = {one.round: one.name for one in read_study(self.path).rounds}
+        return RankingPreview.of(plan, budget, pair, [self._predictions(names[rounds[one]], one) for one in pair])
+
+    def duel(
+        self,
+        first: str,
+        second: str,
+        *,
+        share: float = _DUEL_SHARE,
+        request_id: str | None = None,
+        who: str | None = None,
+    ) -> bool:
         """Whether the first entrant's best is certified to be better than the second's, by the rows on which they differ.
 
-        It costs all later intervals 0.7 nats, whatever comes out, and a part of the failure probability. With sealed rows
-        there are no duels before the last ranking.
+        It costs all later intervals 0.7 nats, whatever comes out, and a part of the failure probability: `preview` says
+        more. With sealed rows, which is the default, there are no duels before the last ranking.
 
         Args:
             first, second: entrants on the board. Choose who is first by public facts.
             share: of what is left of the failure probability.
+            request_id: under which the same duel, asked again, is not made again.
+            who: asks, for the record.
         """
-        if self.rules.sealed:
-            raise SettingError("this contest has sealed rows, which are judged once, by contest.finish().")
         with self._turn() as (_, held):
             entries = {one.name: one for one in self._tally.entries()}
-            for name in (first, second):
-                if name not in entries:
-                    raise QuestionError(f"there is no entrant {name!r} on the board.{did_you_mean(name, entries)}")
-            if first == second:
-                raise QuestionError("a duel is between two entrants. Expected two names.")
-            result = self._rank(held, [entries[first], entries[second]], share, last=False)
+            pair = self._pair(first, second, entries)
+            result = self._rank(held, [entries[one] for one in pair], share, last=False, request_id=request_id, who=who)
             return bool(result["beaten"][0])
 
-    def finish(self) -> Board:
+    def finish(self, *, who: str | None = None) -> Board:
         """End the contest: one last ranking by duels of all entrants, and everybody's score on the rows that are judged.
 
         Nothing is disclosed afterwards, so all duels share one price: that of all pairs, and of what the contest has
-        disclosed of these rows before. Of sealed rows that is nothing. Later submissions are refused.
+        disclosed of these rows before. Of sealed rows that is nothing. Later submissions are refused. Called again, it
+        returns the same board.
+
+        Args:
+            who: ends it, for the record.
         """
         with self._turn() as (_, held):
             if self._tally.final is None:
                 entries = self._tally.entries()
                 if not entries:
-                    raise QuestionError("nobody is on the board yet, so there is nothing to rank.")
-                self._rank(held, entries, _LAST_SHARE, last=True)
+                    raise QuestionError(_NOBODY)
+                self._rank(held, entries, _LAST_SHARE, last=True, who=who)
         return self.board()
 
-    def _predictions(self, digest: str, entrant: str) -> NDArray[Any]:
-        """What an entrant submitted."""
-        found = self._kept.read(digest)
+    def _pair(self, first: str, second: str, known: Iterable[str]) -> tuple[str, str]:
+        """Two entrants who may be in a duel."""
+        if self.rules.sealed:
+            raise SettingError(
+                "this contest has sealed rows, which are judged once, when it ends, so it has no duels before. Expected "
+                "contest.finish(), or a contest that was made with sealed=0."
+            )
+        for name in (first, second):
+            if name not in known:
+                raise QuestionError(f"there is no entrant {name!r} on the board.{did_you_mean(name, known)}")
+        if first == second:
+            raise QuestionError("a duel is between two entrants. Expected two names.")
+        return first, second
+
+    @property
+    def _judged_rows(self) -> NDArray[np.bool_]:
+        """The rows of duels and of the last ranking."""
+        return self.sealed_rows if self.rules.sealed else np.ones(len(self.ids), dtype=bool)
+
+    def _plan(self, rounds: Iterable[int], share: float, *, last: bool) -> RankingPlan:
+        """Everything that is fixed before labels are read, by public facts."""
+        part = checked_delta_share(share) or Fraction(1, 16)
+        rows = int(self._judged_rows.sum())
+        return RankingPlan(tuple(rounds), duel_method(self.rules), rows, part, bool(self.rules.sealed), last)
+
+    def _predictions(self, name: str | None, entrant: str) -> NDArray[Any]:
+        """Of a submission that was scored, on the rows that are judged."""
+        found = self._kept.read((name or "").removeprefix(f"{MARK} "))
         if found is None:
             raise LedgerError(
                 f"the predictions of {entrant!r} are not in {self._kept.folder}. Expected them there for duels: submit the "
                 "same predictions again, which costs nothing. Nothing was charged."
             )
-        return found
+        return np.asarray(found[self._judged_rows])
 
-    def _rank(self, held: Holdout, entries: list[RankedScore], share: float, *, last: bool) -> dict[str, Any]:
+    def _rank(
+        self,
+        held: Holdout,
+        entries: list[RankedScore],
+        share: float,
+        *,
+        last: bool,
+        request_id: str | None = None,
+        who: str | None = None,
+    ) -> dict[str, Any]:
         """Fix everything by public facts, record it, read the labels, record what is disclosed."""
-        rows = self.sealed_rows if self.rules.sealed else np.ones(len(self.ids), dtype=bool)
         names = {number: name for name, number in self._tally.names.items()}
-        predictions = [self._predictions(names[one.round].removeprefix(f"{MARK} "), one.name)[rows] for one in entries]
+        predictions = [self._predictions(names[one.round], one.name) for one in entries]
         span = self.rules.span
         shares = [one.value / span if self.rules.larger_is_better else 1.0 - one.value / span for one in entries]
-        delta_share = checked_delta_share(share) or Fraction(1, 16)
-        numbers = tuple(one.round for one in entries)
-        method = duel_method(self.rules)
-        plan = RankingPlan(numbers, method, int(rows.sum()), delta_share, bool(self.rules.sealed), last)
-        labels = self._labels()[rows]
+        plan = self._plan([one.round for one in entries], share, last=last)
+        labels = self._hidden.read()[self._judged_rows]
 
         def decide() -> str:
             return Duels(plan, self.rules, predictions, shares, plan.price(held.budget)).decide(labels, self.path)
 
         begun = ActStart("rank", plan.asked, plan.options)
-        result = held.session.perform(begun, decide, request_id=None, who=None)
+        result = held.session.perform(begun, decide, request_id=request_id, who=who)
         self._count(held)
         return result
 
@@ -470,17 +494,6 @@ def _digest_of(values: NDArray[Any]) -> str:
 
 def _beside(path: Path, what: str) -> Path:
     return path.with_name(f"{path.name}.{what}")
-
-
-def _sealed_rows(count: int, sealed: float, seed: int) -> NDArray[np.bool_]:
-    """Which rows are sealed: drawn at random, whatever their labels are."""
-    rows = np.zeros(count, dtype=bool)
-    rows[stream_rng(seed, "sealed").permutation(count)[: round(sealed * count)]] = True
-    return rows
-
-
-def _sealed_digest(salt: str, labels: NDArray[Any]) -> str:
-    return hashlib.sha256(json.dumps([salt, labels.tolist()]).encode()).hexdigest()
 
 
 def _file_stamp(path: Path) -> tuple[int, int]:

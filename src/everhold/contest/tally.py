@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.contest.board import Place
+from everhold.contest.board import Place, Submission
 from everhold.contest.ranks import RankedScore, Standing, standings
 from everhold.learn.score import Score
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from everhold.contest.board import Rules
     from everhold.ledger.reader import LoggedRound
 
-__all__ = ["MARK", "Entrant", "Tally", "beyond_doubt"]
+__all__ = ["MARK", "Entrant", "Tally"]
 
 MARK = "submission"
 
 
-def beyond_doubt(one: Score, other: Score, sign: float) -> bool:
+def _beyond_doubt(one: Score, other: Score, sign: float) -> bool:
     """Whether the first is better: the intervals do not overlap."""
     return one.low > other.high if sign > 0 else one.high < other.low
 
@@ -75,10 +75,28 @@ class Tally:
             mine.sent += 1
             mine.times.append(one.time)
             # What was shown before was a clear improvement each time, so that the last one is the one to beat.
-            if not self._rules.ladder or not mine.shown or beyond_doubt(score, mine.shown[-1][0], self.sign):
+            if not self._rules.ladder or not mine.shown or _beyond_doubt(score, mine.shown[-1][0], self.sign):
                 mine.shown.append((score, one.time))
                 if mine.best is None or self.sign * score.value > self.sign * mine.best[0].value:
                     mine.best = score, one.time
+
+    def judge(self, entrant: str, score: Score, *, repeated: bool) -> Submission:
+        """What a score that is not counted yet means for its entrant."""
+        mine = self.entrants.get(entrant, Entrant())
+        best = None if mine.best is None else mine.best[0]
+        better = best is None or _beyond_doubt(score, best, self.sign)
+        known = any(one.round == score.round for one, _ in mine.shown)
+        if self._rules.ladder and repeated and best is None:
+            return Submission(
+                entrant, "scored", "the same predictions were submitted before: a copy gets no score of its own."
+            )
+        if self._rules.ladder and not known and (repeated or not better):
+            return Submission(entrant, "scored", "not clearly better than your best so far, which still stands.")
+        if repeated:
+            said = f"the same predictions were scored before, in round {score.round}."
+            return Submission(entrant, "repeated", said, score)
+        said = "your first score." if best is None else "clearly better than your best." if better else "scored."
+        return Submission(entrant, "scored", said, score, better)
 
     def entries(self) -> list[RankedScore]:
         """What is ranked now, in the order of the board: every entrant's best that is shown."""

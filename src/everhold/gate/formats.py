@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 from everhold.errors import InvalidOutcomes
 from everhold.gate.outcomes import Outcomes
 
-__all__ = ["read_expected", "read_outcomes"]
+__all__ = ["parse_outcomes", "read_expected", "read_outcomes"]
 
 _MOST_BYTES = 256 * 2**20
 _IDS = ("id", "case", "case_id", "task_id", "instance_id", "sample_id", "name", "test", "nodeid")
@@ -50,6 +50,12 @@ def read_outcomes(source: object, *, scorer: str | None = None, strict: bool = T
         content = path.read_bytes()
     except OSError as error:
         raise InvalidOutcomes(f"{path} cannot be read ({error.strerror}). Expected a file of outcomes.") from None
+    return parse_outcomes(path, content, scorer=scorer, strict=strict)
+
+
+def parse_outcomes(path: str | Path, content: bytes, *, scorer: str | None = None, strict: bool = True) -> Outcomes:
+    """Outcomes from the content of a file; its name helps to find its form, and stands in errors."""
+    path = Path(path)
     try:
         return Outcomes.of(_pairs(path, content, scorer), strict=strict)
     except InvalidOutcomes as error:

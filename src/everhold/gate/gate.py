@@ -263,6 +263,11 @@ class Gate:
             )
         return found
 
+    def open(self) -> None:
+        """Find out whether all files are there and fit together. Checks do so by themselves."""
+        with self._turn():
+            pass
+
     def close(self) -> None:
         """Release the study's file."""
         with self._lock:

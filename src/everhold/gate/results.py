@@ -125,7 +125,7 @@ class GateStatus(JsonResult):
             f"{self.cases:,} sealed cases{shown}; {contract} at {self.confidence:.0%} confidence"
             + (f", better by more than {self.by:.4g}" if self.by else "")
             + (f"; one check for {self.generation:,} candidates" if self.generation > 1 else ""),
-            f"{_counted(self.checks, self.promotions)}; the incumbent is {self.incumbent}"
+            f"{_counted(self.checks, self.promotions)}; the incumbent is “{self.incumbent}”"
             + (f"; {self.waiting:,} candidates wait" if self.waiting else "")
             + (f"; {self.interrupted:,} checks were interrupted, and charged" if self.interrupted else ""),
         ]

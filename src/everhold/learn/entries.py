@@ -86,6 +86,8 @@ class SealedEntry:
 class Winner(JsonResult):
     """The best of all entries on the private rows, and its score for the population.
 
+    After several generations it is the champion: entries that were better by too little did not replace it.
+
     Attributes:
         entry: which one.
         entries: among how many.
@@ -114,8 +116,11 @@ class Winner(JsonResult):
         return self.entry.params
 
     def __str__(self) -> str:
-        among = f"entry {self.entry.number}, the best of {self.entries:,}, {self.entry.name}"
-        return f"{among}: {'not read' if self.score is None else self.score}"
+        among = f"the best of {self.entries:,}"
+        if self.generation > 1:  # others may be a little better on the private rows, and were not named
+            among = f"champion of {self.entries:,} in {self.generation} generations"
+        said = "not read" if self.score is None else str(self.score)
+        return f"entry {self.entry.number}, {among}, {self.entry.name}: {said}"
 
     def __repr__(self) -> str:
         return f"Winner({self})"

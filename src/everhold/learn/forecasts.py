@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from everhold.bounds.elementary import ln
 from everhold.learn.layout import length
 from everhold.learn.metrics import measured
 
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
 
     from everhold.learn.metrics import Metric, MetricContext, Output
 
-__all__ = ["Forecast", "Source", "choice_weights", "held_out_forecast", "shrunk"]
+__all__ = ["Forecast", "Source", "choice_weights", "held_out_forecast", "needed_lead", "shrunk"]
 
 Source = Literal["out of bag", "cross-validated", "expected", "prior"]
 
 _WEIGHT_ONE = 2**40  # weights are whole multiples of 1/this
+_SCALES = (0.5, 1.0, 2.0)  # of the foreseen distance between forecasts and private scores
+_EVIDENCE = 0.4  # the part of a new champion's price that it must show as evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +132,16 @@ def _as_output(table: NDArray[np.float64], known: NDArray[Any], output: Output, 
     return np.asarray(ordered[:, np.flatnonzero(context.classes == context.positive)[0]])
 
 
-def choice_weights(forecasts: Sequence[float | None], rows: float, span: float, better: float) -> list[Fraction]:
+def choice_weights(forecasts: Sequence[float | None], spread: float, better: float) -> list[Fraction]:
     """Public weights of candidates: half of it even, half by how near each forecast is to the best one.
 
-    They sum to at most 1, and a candidate costs at most ln 2 more than with even weights.
+    How far off forecasts are is not known in advance, so nearness is a mixture of three widths: a half, one and two times
+    the foreseen one. Guarantee: all weights are positive and sum to at most 1, exactly, and a candidate costs at most ln 2
+    more than with even weights (`docs/theory/code.md`).
 
     Args:
         forecasts: of the candidates, None where there is none.
-        rows: private and public rows behind a comparison of a forecast with the truth.
-        span: of the metric.
+        spread: the standard deviation of a private score less its forecast, as foreseen.
         better: 1 where larger is better, -1 otherwise.
     """
     count = len(forecasts)
@@ -145,10 +149,25 @@ def choice_weights(forecasts: Sequence[float | None], rows: float, span: float, 
     even = Fraction(_WEIGHT_ONE // (2 * count), _WEIGHT_ONE)
     if not known:
         return [2 * even] * count
-    top, spread = max(known), max(0.5 * span / sqrt(rows), 1e-12)
-    near = [0.0 if one is None else float(np.exp(-0.5 * ((top - better * one) / spread) ** 2)) for one in forecasts]
-    whole = sum(near)
-    return [even + Fraction(int(_WEIGHT_ONE * 0.5 * one / whole * (1.0 - 1e-9)), _WEIGHT_ONE) for one in near]
+    behind = np.array([np.inf if one is None else max(known) - better * one for one in forecasts])
+    near = np.zeros(count)
+    for scale in _SCALES:
+        one = np.exp(-0.5 * (behind / max(scale * spread, 1e-12)) ** 2)
+        near += one / (one.sum() * len(_SCALES))
+    return [even + Fraction(int(_WEIGHT_ONE * 0.5 * float(one) * (1.0 - 1e-9)), _WEIGHT_ONE) for one in near]
+
+
+def needed_lead(weight: Fraction, generation: int) -> float:
+    """By how many standard errors of the difference a candidate must beat the champion of so many earlier generations.
+
+    To name it costs `c = ln(generation/weight)` nats more than to keep the champion. z standard errors are evidence worth
+    z²/2 nats, and two fifths of c are wanted: so luck seldom replaces a champion, and a candidate that is foreseen as good
+    needs less.
+
+    >>> round(needed_lead(Fraction(1, 200), 1), 2), round(needed_lead(Fraction(1, 20), 1), 2)
+    (2.06, 1.55)
+    """
+    return sqrt(2.0 * _EVIDENCE * max(ln(generation / float(weight)), 0.0))
 
 
 def shrunk(value: float, others: Sequence[float], rows: float, span: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from everhold.bounds import derived
 from everhold.errors import QuestionError, SettingError
 from everhold.learn.entries import Entries, Entry, SealedEntry, Winner
-from everhold.learn.forecasts import Forecast, choice_weights, held_out_forecast, shrunk
+from everhold.learn.forecasts import Forecast, choice_weights, held_out_forecast, needed_lead, shrunk
 from everhold.learn.metrics import MetricValue, finished
 from everhold.learn.score import ModelComparison, Score, Verdict
 from everhold.learn.sides import Outputs, Sides, question, share_of
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Group", "ModelActs", "outputs_of"]
 
-_LEAD = 1.5  # standard errors of the difference by which a champion must be beaten
+_WINNER_SHARE = 0.75
+"""What a winner's reading takes of the failure probability for claims if it is the first claim: often it is the only one."""
 
 Way = Callable[[list["Values"]], "list[Answer]"]
 """Asks or reads questions, in order."""
@@ -73,12 +75,23 @@ class ModelActs:
         guess = self._guess(metric, group, expect)
         return self._score(metric, outputs, group, lambda asked: [held.ask(one, expect=guess) for one in asked])
 
-    def read(self, held: Holdout, metric: Metric, outputs: Outputs, group: Group | None, expect: float | None) -> Score:
+    def read(
+        self,
+        held: Holdout,
+        metric: Metric,
+        outputs: Outputs,
+        group: Group | None,
+        expect: float | None,
+        *,
+        share: float | None = None,
+    ) -> Score:
         """A score as a reading."""
         guess = self._guess(metric, group, expect)
         if guess is not None:
-            return self._score(metric, outputs, None, lambda asked: [held.read(one, expect=guess) for one in asked])
-        return self._score(metric, outputs, group, held.read_many)
+            return self._score(
+                metric, outputs, None, lambda asked: [held.read(one, expect=guess, share=share) for one in asked]
+            )
+        return self._score(metric, outputs, group, lambda asked: held.read_many(asked, share=share))
 
     def close(self, held: Holdout, metric: Metric, models: Sequence[Outputs]) -> list[Score]:
         """All scores in the last act."""
@@ -232,12 +245,12 @@ class ModelActs:
         if waiting:
             before = None if champion is None else self.entries[champion]
             candidates = waiting if before is None else [*waiting, before]
-            rows = self._rows_behind()
-            sign = 1.0 if metric.larger_is_better else -1.0
+            weights = self._weights(metric, waiting)
+            leads = [0.0] * len(waiting) if before is None else [*(needed_lead(one, generation) for one in weights), 0.0]
             choice = held.acts.choose(
                 [one.label for one in candidates],
-                lambda index: self._goodness(metric, candidates[index], before),
-                choice_weights([_known(one) for one in waiting], rows, self._noise(metric), sign),
+                lambda index: self._goodness(metric, candidates[index], before, leads[index]),
+                weights,
                 by=metric.name,
                 generation=generation,
             )
@@ -245,20 +258,26 @@ class ModelActs:
         best = self.entries[champion]  # type: ignore[index]
         score = None
         if read and not (metric.pairs and not self._pairs):
-            score = self.read(held, metric, _named(best), None, self._foreseen(metric, best))
+            share = _WINNER_SHARE if held.budget.spending.claims == 0 else None
+            score = self.read(held, metric, _named(best), None, self._foreseen(metric, best), share=share)
         return Winner(best.entry, len(judged) + len(waiting), generation, score)
 
-    def _goodness(self, metric: Metric, candidate: SealedEntry, champion: SealedEntry | None) -> float:
-        """On the private rows. Who follows a champion must be better by more than a margin.
+    def _weights(self, metric: Metric, waiting: Sequence[SealedEntry]) -> list[Fraction]:
+        """Public weights of those who wait."""
+        sign = 1.0 if metric.larger_is_better else -1.0
+        return choice_weights([_known(one) for one in waiting], self._spread(metric, waiting), sign)
+
+    def _goodness(self, metric: Metric, candidate: SealedEntry, champion: SealedEntry | None, lead: float) -> float:
+        """On the private rows. Who follows a champion must be better by so many standard errors of the difference.
 
         Of 200 neighbours of a champion, some are better on the same rows by luck. To name one of them discloses much and
-        gains little. A wider margin makes narrower intervals and slightly worse winners (`benchmarks/searches.py`).
+        gains little.
         """
         private = candidate.outputs.private
         value = self.sides.private_value(metric, private)
         if champion is None or candidate is champion:
             return value
-        return value - _LEAD * self.sides.private_error(metric, private, champion.outputs.private)
+        return value - lead * self.sides.private_error(metric, private, champion.outputs.private)
 
     def _so_far(self, held: Holdout, metric: Metric) -> tuple[set[int], int | None, int]:
         """By the record: entries that were judged, the champion, and how many choices there were."""
@@ -275,10 +294,19 @@ class ModelActs:
             champion, generation = numbers[int(done.outcome or 0)], generation + 1
         return judged, champion, generation
 
-    def _rows_behind(self) -> float:
-        """Private and public rows, as one number of rows with the noise of both."""
+    def _spread(self, metric: Metric, waiting: Sequence[SealedEntry]) -> float:
+        """The standard deviation of a private score less its forecast, as foreseen for the best candidates."""
         public = self.sides.public_draws.independent
-        return 1.0 / (1.0 / self.sides.private_draws.independent + 1.0 / max(public, 1.0))
+        rows = 1.0 / (1.0 / self.sides.private_draws.independent + 1.0 / max(public, 1.0))
+        known = sorted(value for one in waiting if (value := _known(one)) is not None)
+        one_row = 0.5 * metric.span(self.sides.context)
+        if known and metric.name in ("accuracy", "error"):
+            tenth = max(len(known) // 10, 1)
+            share = float(np.clip(np.mean(known[-tenth:] if metric.larger_is_better else known[:tenth]), 0.02, 0.98))
+            one_row = sqrt(share * (1.0 - share))
+        elif known and metric.loss is not None:
+            one_row = min(one_row, float(np.median(np.abs(known))))
+        return one_row / sqrt(rows)
 
     def _noise(self, metric: Metric) -> float:
         """The span of a metric; of an error, what its forecasts are about."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from everhold.errors import EverholdError, LedgerError
+from everhold.errors import EverholdError, LedgerError, SearchWarning
+from everhold.learn.layout import length
 from everhold.learn.metrics import METRICS
 from everhold.ledger.files import write_atomic
 
@@ -36,16 +38,33 @@ class Scorer:
         self.metric = metric
         self._folds, self._generation = folds, generation
         self._sign = 1.0 if METRICS[metric].larger_is_better else -1.0
+        self._folds_of: dict[str, int] | None = {}  # rows that a candidate was scored on; None once it was warned
 
     def __call__(self, estimator: Any, X: Any = None, y: Any = None, **_: Any) -> float:
         """The forecast's value, for a search to go by."""
         try:
             entry = self._test.enter(estimator, self.metric, folds=self._folds)
+            self._warn_of_folds(entry.name, X)
             if self._generation is not None and entry.number % self._generation == 0:
                 self._test.winner(self.metric, read=False)
             return self._sign * float(entry)
         except EverholdError as refusal:
             raise SearchStopped(f"the search stops here: {refusal}") from refusal
+
+    def _warn_of_folds(self, name: str, X: Any) -> None:
+        """Warn once where a search enters a model for every fold: the same candidate again, on other rows, as many."""
+        if self._folds_of is None or X is None or (rows := length(X)) > 0.9 * length(self._test.sides.public):
+            return
+        if abs(self._folds_of.setdefault(name, -2) - rows) > 1:
+            self._folds_of[name] = rows
+            return
+        self._folds_of = None
+        warnings.warn(
+            "this search enters a model for every fold of its cross-validation, so that the winner has seen only a part of "
+            "the training rows. Use cv=test.cv(X_train): it enters every candidate once, and the scorer cross-validates.",
+            SearchWarning,
+            stacklevel=3,
+        )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Scorer:
         return self  # one test set, however often a search is cloned

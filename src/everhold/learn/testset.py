@@ -485,8 +485,10 @@ class TestSet:
         """The best of all entries on the private rows, and its score with an interval for the population.
 
         Only which one it is and its score are disclosed. Entries that come later are another generation: `winner` then
-        chooses among them and the champion so far. The champion stays unless one of them is better by more than one
-        and a half standard errors of the difference, and then the choice costs little.
+        chooses among them and the champion so far. The champion stays unless one of them is better by about two standard
+        errors of the difference (less for an entry that is foreseen as good). So after the first generation the winner
+        is not always the best entry on the private rows: what is better by less is mostly luck, and to name it would cost
+        more than it gains. `best_of` names the best of a list without a margin.
 
         Args:
             metric: that the entries were made for.

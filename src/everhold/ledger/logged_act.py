@@ -130,7 +130,7 @@ class LoggedAct(JsonResult):
             pairs = len(self.result["rounds"]) * (len(self.result["rounds"]) - 1) // 2
             return f"{sum(map(len, self.result['beaten'])):,} of {pairs:,} duels decided"
         if self.act == "check":
-            return f"promoted {self.result['name']}" if self.result["promoted"] else "kept the incumbent"
+            return f"promoted “{self.result['name']}”" if self.result["promoted"] else "kept the incumbent"
         if self.act == "gain":
             return f"{self.result['gain']:+.4g}, at least {self.result['low']:+.4g}"
         return "" if self._certified is None else f"{self._certified.value:.4g}"
@@ -189,7 +189,8 @@ def _said(past: RecordedAct) -> str:
         return f"a certificate for {asked[0]}"
     if begun.kind == "check":
         margin = begun.options["by"] / STEPS
-        return f"is {' or '.join(asked)} better than the incumbent{f' by more than {margin:.4g}' if margin else ''}"
+        named = " or ".join(f"“{one}”" for one in asked)
+        return f"is {named} better than the incumbent{f' by more than {margin:.4g}' if margin else ''}"
     if begun.kind == "gain":
         return "how much better is the incumbent of now than the first one"
     if begun.kind in ("is_better", "compare") and len(asked) == 2:

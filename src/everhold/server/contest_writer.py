@@ -9,18 +9,19 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.contest.contest import Contest, FileStamps
 from everhold.errors import EverholdError, LedgerError
 from everhold.ledger.logged_act import logged_act
 from everhold.ledger.reader import LoggedRound, StudyFile, logged_round, read_study
 from everhold.ledger.store import Head
-from everhold.server.study_writer import Progress
+from everhold.server.study_writer import Caller, Progress
 from everhold.server.writer import Job, ReleasedView, Writer
 
 if TYPE_CHECKING:
     from everhold.contest.board import Board, Submission
+    from everhold.contest.ranking_preview import RankingPreview
     from everhold.ledger.study import Study
     from everhold.server.grid import Grid
 
@@ -50,6 +51,8 @@ class ContestWriter:
         grid: when answers leave.
     """
 
+    kind: Literal["contest"] = "contest"
+
     def __init__(self, path: Path, *, grid: Grid) -> None:
         self.path, self.name = path, path.stem
         self._grid = grid
@@ -69,6 +72,25 @@ class ContestWriter:
             work = partial(self.contest.submit, entrant, predictions)
             found: Submission = await asyncio.wrap_future(self._writer.put(work, arrived))
         return found
+
+    async def duel(self, caller: Caller, first: str, second: str) -> bool:
+        """Make a duel. It leaves on the grid, whatever becomes of it."""
+        async with self._grid.release(caller.arrived):
+            work = partial(self.contest.duel, first, second, request_id=caller.request_id, who=caller.who)
+            found: bool = await asyncio.wrap_future(self._writer.put(work, caller.arrived))
+        return found
+
+    async def finish(self, caller: Caller) -> Board:
+        """End the contest. It leaves on the grid, whatever becomes of it."""
+        async with self._grid.release(caller.arrived):
+            work = partial(self.contest.finish, who=caller.who)
+            found: Board = await asyncio.wrap_future(self._writer.put(work, caller.arrived))
+        return found
+
+    def preview(self, first: str | None = None, second: str | None = None) -> RankingPreview:
+        """What `finish`, or with two names a duel, would do and cost, by what has left."""
+        view = self._current_view()
+        return self.contest.preview(first, second, standing=(view.board, view.file().budget))
 
     def _handle(self, jobs: list[Job[Any]]) -> None:
         for job in jobs:

@@ -13,6 +13,7 @@ from fastapi import Depends, Path, Request
 
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.errors import HTTPRefusal
+from everhold.server.gate_writer import GateWriter
 from everhold.server.request_schemas import StatisticBody
 from everhold.server.signins import SignIn
 from everhold.server.state import Served, ServerState
@@ -113,6 +114,13 @@ def _contest_for(what: str) -> Callable[..., Coroutine[Any, Any, ContestWriter]]
     return found
 
 
+def _gate_for(what: str) -> Callable[..., Coroutine[Any, Any, GateWriter]]:
+    async def found(name: Name, token: TokenOf, server: Server) -> GateWriter:
+        return server.gate(name, token, what)
+
+    return found
+
+
 def _served_for(what: str) -> Callable[..., Coroutine[Any, Any, Served]]:
     async def found(name: Name, token: TokenOf, server: Server) -> Served:
         return server.find(name, token, what)
@@ -156,10 +164,19 @@ def statistic_request(shape: type[StatisticBody]) -> Any:
 
 
 class ContestFor:
-    """A contest that the token allows to enter or to read."""
+    """A contest that the token allows to enter, to read or to manage."""
 
     ASK = Annotated[ContestWriter, Depends(_contest_for("ask"))]
     READ = Annotated[ContestWriter, Depends(_contest_for("read"))]
+    MANAGE = Annotated[ContestWriter, Depends(_contest_for("manage"))]
+
+
+class GateFor:
+    """A gate that the token allows to check candidates with, to read or to manage."""
+
+    ASK = Annotated[GateWriter, Depends(_gate_for("ask"))]
+    READ = Annotated[GateWriter, Depends(_gate_for("read"))]
+    MANAGE = Annotated[GateWriter, Depends(_gate_for("manage"))]
 
 
 class ServedFor:

@@ -16,7 +16,9 @@ from starlette.responses import JSONResponse
 
 from everhold.errors import (
     EverholdError,
+    GateUsedUp,
     HoldoutClosed,
+    InvalidOutcomes,
     LedgerError,
     PrecisionExhausted,
     PrivacyUsedUp,
@@ -120,8 +122,12 @@ def http_error_of(error: Exception) -> tuple[int, str, str, dict[str, Any], dict
     if isinstance(error, RequestConflict):
         said = _OWN_ID.sub("'", str(error))  # as the caller wrote it
         return 409, "request_conflict", said, {}, {}
+    if isinstance(error, GateUsedUp):
+        return 409, "used_up", str(error), {}, {}
     if isinstance(error, HoldoutClosed):
         return 409, "closed", _CLOSED, {}, {}
+    if isinstance(error, InvalidOutcomes):
+        return 422, "outcomes", str(error), {}, {}
     if isinstance(error, QuestionError | SettingError):
         return 422, "question" if isinstance(error, QuestionError) else "setting", str(error), {}, {}
     if isinstance(error, Busy):

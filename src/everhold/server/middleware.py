@@ -21,6 +21,7 @@ from starlette.requests import ClientDisconnect, Request
 from everhold.errors import EverholdError
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.errors import HTTPRefusal, fault
+from everhold.server.gate_writer import GateWriter
 from everhold.server.state import ServerState
 
 if TYPE_CHECKING:
@@ -33,10 +34,11 @@ __all__ = ["OPEN", "RequestMiddleware", "SignInFirst"]
 
 _MOST_OF_ONE = 200  # requests of one token, or of one address without a token, at once
 _MOST_SUBMITTING = 3  # submissions of one at once: each is held in memory
+_BYTES_A_CASE = 400  # of a candidate's outcomes: an id and some scores
 _ANONYMOUS_SECONDS, _ANONYMOUS_BYTES = 15.0, 10_000  # for people who have not signed in yet
 _SEND_SECONDS = 120.0
 _ID = re.compile(r"[\x21-\x7e]{1,128}")
-_SUBMISSION = re.compile(r"/(?:v1/)?contests/([^/]+)/submissions")
+_SUBMISSION = re.compile(r"/(?:v1/)?(?:contests|gates)/([^/]+)/(?:submissions|checks)")
 _CSP = (
     "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; script-src 'self'; object-src 'none'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -244,4 +246,6 @@ def _limit(server: ServerState, path: str) -> int:
         one = server.served.get(found[1])
         if isinstance(one, ContestWriter):
             return max(server.config.max_body_bytes, one.contest.rules.most_bytes + 100_000)
+        if isinstance(one, GateWriter):
+            return max(server.config.max_body_bytes, _BYTES_A_CASE * (one.gate.rules.cases + one.gate.rules.visible))
     return server.config.max_body_bytes

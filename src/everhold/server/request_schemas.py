@@ -11,7 +11,20 @@ from everhold.statistics import STATISTICS
 from everhold.statistics.parameters import Form, parameters
 from everhold.statistics.statistic import Statistic
 
-__all__ = ["ActBody", "Ask", "AskMany", "Body", "StatisticBody", "TokenNew", "TryOut", "act_body", "statistic_body"]
+__all__ = [
+    "ActBody",
+    "Ask",
+    "AskMany",
+    "Body",
+    "DuelBody",
+    "GateBody",
+    "GateCheckBody",
+    "StatisticBody",
+    "TokenNew",
+    "TryOut",
+    "act_body",
+    "statistic_body",
+]
 
 QuestionText = Annotated[str, Field(max_length=4_000, description="A yes/no question, such as age > 40 AND smoker.")]
 RequestId = Annotated[
@@ -159,6 +172,38 @@ def act_body(kind: type[AnyAct]) -> type[ActBody]:
     made: type[ActBody] = create_model(f"{kind.__name__}Act", __base__=ActBody, __doc__=kind.__doc__, **_fields(kind))
     made.model_config["json_schema_extra"] = {"examples": [dict(kind.example)]}
     return made
+
+
+class GateBody(Body):
+    """An act of a gate without further settings."""
+
+    model_config = _example(request_id="decide-1")
+
+    request_id: RequestId | None = None
+
+
+class GateCheckBody(GateBody):
+    """A candidate for a gate."""
+
+    model_config = _example(outcomes={"case-1": 1, "case-2": 0, "case-3": [1, 0, 1]}, name="shorter prompt")
+
+    outcomes: dict[str, Any] = Field(
+        description="The score of each case between 0 and 1, or a list for several runs; null for an error."
+    )
+    name: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(None, description="What it is called.")
+    artifact: str | None = Field(
+        None, description="The candidate's file, or a digest of it: the incumbent's is never promoted."
+    )
+
+
+class DuelBody(Body):
+    """Two entrants: is the first certified to be better?"""
+
+    model_config = _example(first="ann", second="bob", request_id="6f1c2c")
+
+    first: Annotated[str, Field(max_length=100, description="An entrant; choose who is first by public facts.")]
+    second: Annotated[str, Field(max_length=100, description="Another entrant.")]
+    request_id: RequestId | None = None
 
 
 class TokenNew(Body):

@@ -28,6 +28,8 @@ __all__ = [
     "DecisionOut",
     "Fault",
     "FindingOut",
+    "GateCheckOut",
+    "GateStatusOut",
     "JudgementOut",
     "LogOut",
     "PlaceOut",
@@ -44,6 +46,7 @@ __all__ = [
     "TokenMade",
     "TokenOut",
     "TokensOut",
+    "TotalGainOut",
     "TrialOut",
     "act_schema",
     "result_schema",
@@ -289,7 +292,7 @@ class StatusOut(BaseModel):
     """Where a study stands. Every number is a function of public facts, coins and the record of surprises."""
 
     name: str
-    kind: Literal["study", "contest"]
+    kind: Literal["study", "contest", "gate"]
     rounds: int
     surprises: int | None = Field(description="Null where a contest keeps it from entrants.")
     rows: int
@@ -371,6 +374,30 @@ class BoardOut(BaseModel):
     spent: float | None
 
 
+class DuelOut(BaseModel):
+    """What a duel certified."""
+
+    first: str
+    second: str
+    better: bool = Field(description="Whether the first is certified better; false: the rows do not show it.")
+
+
+class RankingPreviewOut(BaseModel):
+    """What a duel or the last ranking would do and cost."""
+
+    kind: Literal["ranking preview"]
+    entrants: list[str]
+    duels: int
+    rows: int = Field(description="How many rows are judged.")
+    sealed: bool = Field(description="Whether nothing was disclosed of these rows.")
+    last: bool
+    price: float = Field(description="What one duel is judged at, in nats.")
+    cost: float = Field(description="By how many nats all later intervals become more expensive.")
+    differing: int | None = Field(description="Rows on which two entrants' predictions differ.")
+    needed: int | None = Field(description="Of these, how many the first must be right on; null where it is not known.")
+    text: str = Field(description="The same in sentences.")
+
+
 class ContestOut(BaseModel):
     """The rules of a contest."""
 
@@ -416,6 +443,58 @@ class SubmissionOut(BaseModel):
     row: int | None
     column: str | None
     score: ScoreOut | None
+
+
+class GateCheckOut(BaseModel):
+    """The verdict on a candidate."""
+
+    kind: Literal["gate_check"]
+    verdict: Literal["promote", "keep"]
+    promoted: bool
+    state: Literal["promoted", "kept", "screened", "entered", "same"]
+    name: str
+    by: float
+    certified: bool
+    checks: int
+    promotions: int
+    waiting: int
+    spent: float
+    reason: str
+
+
+class GateStatusOut(BaseModel):
+    """Where a gate stands."""
+
+    kind: Literal["gate_status"]
+    cases: int
+    visible: int
+    outcomes: Literal["pass", "score"]
+    by: float
+    certify: Literal["each", "final"]
+    generation: int
+    confidence: float
+    checks: int
+    promotions: int
+    interrupted: int
+    waiting: int
+    incumbent: str
+    spent: float
+    left: dict[str, int]
+    used_up: bool
+    finished: bool
+    new_budget: str | None
+    head: str
+
+
+class TotalGainOut(BaseModel):
+    """How much better the last incumbent of a gate is than the first."""
+
+    kind: Literal["total_gain"]
+    gain: float
+    low: float
+    promotions: int
+    spent: float
+    certified: bool
 
 
 class TokenOut(BaseModel):

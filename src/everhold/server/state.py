@@ -20,6 +20,7 @@ from everhold.report.facts import budget_facts, study_facts
 from everhold.server.config import Config, StudyAt
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.errors import HTTPRefusal
+from everhold.server.gate_writer import GateWriter
 from everhold.server.grid import Grid
 from everhold.server.limits import Slots, TokenBucket
 from everhold.server.signins import SignIns
@@ -30,7 +31,7 @@ from everhold.session.study import audit_study
 __all__ = ["Served", "ServerState"]
 
 
-Served = StudyWriter | ContestWriter
+Served = StudyWriter | ContestWriter | GateWriter
 _PRICES = ("disclosed", "claim_price", "width", "width_text")
 
 
@@ -84,6 +85,8 @@ class ServerState:
     def _opened(self, one: StudyAt) -> Served:
         if one.path.with_name(one.path.name + ".contest.json").exists():
             return ContestWriter(one.path, grid=self.grid)
+        if one.path.with_name(one.path.name + ".gate.json").exists():
+            return GateWriter(one.path, grid=self.grid)
         return StudyWriter(
             one.path,
             grid=self.grid,
@@ -142,6 +145,8 @@ class ServerState:
     def study(self, name: str, token: Token, what: str) -> StudyWriter:
         """A study that can be asked."""
         found = self.find(name, token, what)
+        if isinstance(found, GateWriter):
+            raise HTTPRefusal(409, "a_gate", f"{name} is a gate: it takes outcomes, at POST /v1/gates/{name}/checks.")
         if not isinstance(found, StudyWriter):
             raise HTTPRefusal(
                 409,
@@ -163,6 +168,13 @@ class ServerState:
             )
         return found
 
+    def gate(self, name: str, token: Token, what: str) -> GateWriter:
+        """A gate."""
+        found = self.find(name, token, what)
+        if not isinstance(found, GateWriter):
+            raise HTTPRefusal(409, "no_gate", f"{name} is not a gate. GET /v1/studies says what there is.")
+        return found
+
     def readable_by(self, token: Token) -> list[Served]:
         """All that a token may read."""
         return [one for name, one in self.served.items() if token.allows("read", name)]
@@ -172,7 +184,9 @@ class ServerState:
     @staticmethod
     def sees_all(served: Served, token: Token) -> bool:
         """Whether a token may see what each submission did: with a ladder that is for auditors."""
-        return isinstance(served, StudyWriter) or not served.contest.rules.ladder or token.allows("audit", served.name)
+        if not isinstance(served, ContestWriter):
+            return True
+        return not served.contest.rules.ladder or token.allows("audit", served.name)
 
     @classmethod
     def status(cls, served: Served, token: Token) -> dict[str, Any]:
@@ -180,7 +194,7 @@ class ServerState:
         at, study = served.progress, served.study
         facts = {
             "name": served.name,
-            "kind": "study" if isinstance(served, StudyWriter) else "contest",
+            "kind": served.kind,
             **study_facts(study, rounds=at.rounds, surprises=at.surprises, spent=at.spent, head=at.head),
             **budget_facts(at.budget, acts=at.acts, closed=at.closed),
             "half_width": study.settings["half_width"],
@@ -204,7 +218,7 @@ class ServerState:
     def record_for(self, name: str, token: Token) -> Served:
         """The record of a study is for its readers; that of a contest, which holds submissions, for auditors."""
         found = self.find(name, token, "read")
-        return found if isinstance(found, StudyWriter) else self.find(name, token, "audit")
+        return self.find(name, token, "audit") if isinstance(found, ContestWriter) else found
 
     # tokens --------------------------------------------------------------------------------------------------------
 

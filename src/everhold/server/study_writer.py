@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from everhold import acts
 from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, QuestionError, RequestConflict, SettingError
@@ -122,6 +122,8 @@ class StudyWriter:
         question_seconds: how long a question may take on the public rows.
         charges_each: of a private study, how many surprises, readings and choices each name may cause; None: any.
     """
+
+    kind: Literal["study"] = "study"
 
     def __init__(
         self,

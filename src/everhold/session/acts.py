@@ -178,7 +178,8 @@ class Acts:
 
         Args:
             names: of the candidates, public. After the first generation the champion so far comes last.
-            criterion: reads the private rows: the larger, the better. What it raises counts as the worst value.
+            criterion: reads the private rows: the larger, the better. What it raises counts as the worst value. Of several
+                with the same value the one with the largest weight is named, because that discloses least.
             weights: public weights of the candidates, without the champion's; they sum to at most 1.
             by: the criterion's name.
             generation: how many choices among other candidates came before, with the same champion.
@@ -189,10 +190,9 @@ class Acts:
 
         def decide() -> int:
             values = [_no_error(criterion, index) for index in range(len(names))]
-            if generation:  # the champion stays unless a candidate is better
-                best = max(range(len(names) - 1), key=lambda index: (values[index], -index))
-                return best if values[best] > values[-1] else len(names) - 1
-            return max(range(len(names)), key=lambda index: (values[index], -index))
+            best = max(range(len(weights)), key=lambda index: (values[index], weights[index], -index))
+            stays = bool(generation) and values[best] <= values[-1]  # the champion, unless a candidate is better
+            return len(names) - 1 if stays else best
 
         return Choice.from_dict(self._session.perform(ActStart("best_of", asked, options), decide, request_id=None, who=who))
 

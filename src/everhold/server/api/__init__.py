@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Security
 from fastapi.security import HTTPBearer
 
-from everhold.server.api import acts, ask, contests, record, tokens
+from everhold.server.api import acts, ask, contests, gates, record, tokens
 from everhold.server.response_schemas import Fault
 
 __all__ = ["api"]
@@ -39,6 +39,6 @@ def api() -> APIRouter:
         responses=_FAULTS,
         dependencies=[Security(HTTPBearer(auto_error=False, description="A token, as the custodian made it."))],
     )
-    for part in (ask, acts, record, contests, tokens):
+    for part in (ask, acts, record, contests, gates, tokens):
         router.include_router(part.router)
     return router

@@ -1,16 +1,18 @@
-"""Contests: submissions, rules, boards."""
+"""Contests: submissions, rules, boards, duels and the end."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from everhold.contest.board import Submission
 from everhold.server.dependencies import ContestFor, Server, TokenOf
 from everhold.server.errors import HTTPRefusal
-from everhold.server.response_schemas import BoardOut, ContestOut, SubmissionOut
+from everhold.server.request_schemas import DuelBody
+from everhold.server.response_schemas import BoardOut, ContestOut, DuelOut, RankingPreviewOut, SubmissionOut
 
 __all__ = ["require_scored", "router"]
 
@@ -61,3 +63,41 @@ def rules(contest: ContestFor.READ) -> Response:
 def board(contest: ContestFor.READ, token: TokenOf, server: Server) -> Response:
     """Where everybody stands: intervals that are valid at the same time."""
     return JSONResponse(contest.board().to_dict(whole=server.sees_all(contest, token)))
+
+
+_Entrant = Annotated[str, Query(max_length=100, description="An entrant on the board.")]
+
+
+@router.get("/contests/{name}/duel", summary="What a duel would cost", response_model=RankingPreviewOut)
+def preview_duel(contest: ContestFor.MANAGE, first: _Entrant, second: _Entrant) -> Response:
+    """From public facts alone: nothing is recorded or disclosed. For custodians."""
+    return JSONResponse(contest.preview(first, second).to_dict())
+
+
+@router.post("/contests/{name}/duel", summary="Certify that one entrant is better than another", response_model=DuelOut)
+async def duel(contest: ContestFor.MANAGE, token: TokenOf, server: Server, body: DuelBody, request: Request) -> Response:
+    """By the rows on which their best submissions differ. Costs all later intervals 0.7 nats, whatever comes out.
+
+    A contest with sealed rows has no duels. For custodians. It is recorded before it is returned.
+    """
+    request.state.note = {"duel": [body.first, body.second]}
+    caller = server.caller(request.state, token, "duel", body.request_id)
+    better = await contest.duel(caller, body.first, body.second)
+    return JSONResponse({"first": body.first, "second": body.second, "better": better})
+
+
+@router.get("/contests/{name}/finish", summary="What the last ranking would cost", response_model=RankingPreviewOut)
+def preview_finish(contest: ContestFor.MANAGE) -> Response:
+    """From public facts alone: nothing is recorded or disclosed. For custodians."""
+    return JSONResponse(contest.preview().to_dict())
+
+
+@router.post("/contests/{name}/finish", summary="End the contest", response_model=BoardOut)
+async def finish(contest: ContestFor.MANAGE, token: TokenOf, server: Server, request: Request) -> Response:
+    """The last ranking: duels of all entrants at once, final ranks and scores. Nothing can be submitted afterwards.
+
+    Sent again, the same board is returned. For custodians. It is recorded before it is returned.
+    """
+    request.state.note = {"finish": True}
+    board = await contest.finish(server.caller(request.state, token, "finish", None))
+    return JSONResponse(board.to_dict())

@@ -86,7 +86,7 @@ class _Shown:
 def acts(served: ServedFor.READ, signin: SignedIn, server: Server, request: Request) -> Response:
     """Every act: what it does, when to use it, what it costs."""
     if not isinstance(served, StudyWriter):
-        return RedirectResponse(f"/contests/{quote(served.name, safe='')}", status_code=303)
+        return RedirectResponse(f"/{served.kind}s/{quote(served.name, safe='')}", status_code=303)
     return render("acts.html", **about_study(server, served, signin, request))
 
 

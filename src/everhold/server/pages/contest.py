@@ -37,6 +37,7 @@ def _about(server: ServerState, contest: ContestWriter, signin: SignIn) -> dict[
         "ranks_say": RANKS_SAY,
         "table": Markup(board_table(board)),
         "may_ask": signin.token.allows("ask", contest.name),
+        "may_manage": signin.token.allows("manage", contest.name),
         "may_audit": signin.token.allows("audit", contest.name),
         "whole": server.sees_all(contest, signin.token),
         "submission": None,

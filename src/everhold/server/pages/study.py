@@ -65,7 +65,7 @@ def study(
 ) -> Response:
     """The question box, the figure, the last questions, the columns."""
     if not isinstance(served, StudyWriter):
-        return RedirectResponse(f"/contests/{quote(served.name, safe='')}", status_code=303)
+        return RedirectResponse(f"/{served.kind}s/{quote(served.name, safe='')}", status_code=303)
     form = QuestionForm(kind if kind in KINDS else "share", question)
     return render("study.html", **about_study(server, served, signin, request), form=form, found=None)
 
