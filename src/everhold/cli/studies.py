@@ -94,8 +94,8 @@ def _promise(epsilon: float | None, delta: float | None, surprises: int | None) 
         if delta is not None or surprises is not None:
             raise eh.SettingError("--delta and --surprises belong to a privacy promise. Expected --epsilon too, such as 1.")
         return None
-    given = {"delta": delta, "surprises": surprises}
-    return eh.Privacy(epsilon, **{name: value for name, value in given.items() if value is not None})
+    usual = eh.Privacy()
+    return eh.Privacy(epsilon, usual.delta if delta is None else delta, usual.surprises if surprises is None else surprises)
 
 
 def register(app: typer.Typer) -> None:
