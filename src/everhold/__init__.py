@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         PrivacyLedger as PrivacyLedger,
         PrivacyTerms as PrivacyTerms,
     )
+    from everhold.bounds.private_plan import PrivatePlan as PrivatePlan
     from everhold.bounds.singling_out import WeightFloor as WeightFloor
     from everhold.client.aio import (
         AsyncContest as AsyncContest,
@@ -114,6 +115,7 @@ _NAMES_IN = {
     "bounds.gate_plan": ("GateContract", "GatePlan", "plan_gate"),
     "bounds.plan": ("Plan", "plan"),
     "bounds.privacy": ("Privacy", "PrivacyLedger", "PrivacyTerms"),
+    "bounds.private_plan": ("PrivatePlan",),
     "bounds.singling_out": ("WeightFloor",),
     "client.aio": ("AsyncContest", "AsyncGate", "AsyncServer", "AsyncStudy", "connect_async"),
     "client.sync": ("RemoteContest", "RemoteGate", "RemoteScorer", "RemoteStudy", "Server", "connect"),
