@@ -21,6 +21,7 @@ NAMES = (
     "searches",
     "boards",
     "gate",
+    "private",
     "analyst",
     "server",
 )

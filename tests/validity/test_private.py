@@ -1,4 +1,4 @@
-"""Whole sessions of the private mechanism against analysts who try to make an interval miss; a session misses if any does."""
+"""Whole sessions of the private mechanism against analysts who try to make an interval miss: one miss counts."""
 
 from __future__ import annotations
 
