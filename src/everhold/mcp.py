@@ -169,7 +169,7 @@ def _standing(study: AnyStudy) -> dict[str, Any]:
         more = budget_facts(study.budget, acts=acts, closed=closed)
     else:
         status = study.status()
-        more = {name: status[name] for name in ("acts", "closed", "disclosed", "claim_price", "width", "width_text")}
+        more = {name: status[name] for name in ("acts", "closed", "disclosed", "claim_price", "width", "width_text", "privacy")}
     return {
         "rounds": study.rounds,
         "surprises": study.surprises,

@@ -9,8 +9,8 @@ one more row is a decoy that was never drawn, then the target. Both questions ha
 differ by the target alone; the first surprise falls to the target's question if it is there. Repeat with another hash. The
 score of a game is the logarithm of the likelihood ratio of "target first" against "decoy first", summed up.
 
-Reported are the area under the ROC curve (0.5 is chance), with the standard error of Hanley and McNeil (1982), and how
-many members are found where one in ten others is accused.
+Reported are the area under the ROC curve (0.5 is chance), with the standard error that chance alone gives it (Mann and
+Whitney 1947), and how many members are found where one in ten others is accused.
 """
 
 from __future__ import annotations

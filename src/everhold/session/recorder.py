@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fractions import Fraction
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -396,7 +397,7 @@ class Recorder(Generic[P]):
                 "is an older copy. Expected the newest one. Nothing may be asked of this copy."
             )
         if guard.marked and self._charges == guard.charges:
-            asked_by, mechanism = AskedBy(), self.acting_mechanism()
+            asked_by, mechanism = AskedBy(datetime.now(UTC).isoformat(timespec="milliseconds")), self.acting_mechanism()
             begun = ActStart("void", (), {})
             self.journal.begin(begun, asked_by)
             mechanism.pay(price_act(mechanism.budget, begun, None, interrupted=True)[1])
