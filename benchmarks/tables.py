@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 import everhold as eh
 from benchmarks.promises import WALL, Line, in_turn, milliseconds, ratio
+from everhold.data.engines.dialects.duckdb import DUCKDB
 from everhold.data.engines.memory import MemoryEngine
-from everhold.data.engines.sql import Select, literal
+from everhold.data.engines.sql import Select
 from everhold.data.table import Table
 from everhold.queries.expression import Expression, expression
 from everhold.queries.expression.case import CAPITAL, SMALL
@@ -118,9 +119,10 @@ def _letters() -> Line:
     """lower() of plain ASCII in DuckDB, against the table of letters that other texts need."""
     con = duckdb.connect(config={"threads": 1})
     con.execute("CREATE TABLE t AS SELECT 'Patient number ' || i AS s FROM range(100000) r(i)")
-    select = Select({"s": '"s"'}, "t")
+    select = Select(DUCKDB, {"s": '"s"'}, "t")
     quick = select.sums([expression("lower(s) = 'patient number 7'", {"s": "text"})])
-    slow = f"SELECT count(*) FILTER (translate(s, {literal(CAPITAL)}, {literal(SMALL)}) = 'patient number 7') FROM t"
+    letters = f"{DUCKDB.literal(CAPITAL)}, {DUCKDB.literal(SMALL)}"
+    slow = f"SELECT count(*) FILTER (translate(s, {letters}) = 'patient number 7') FROM t"
     times = in_turn(
         {"quick": lambda _: con.execute(quick).fetchone(), "slow": lambda _: con.execute(slow).fetchone()}, turns=9
     )

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from everhold.contest.board import Board as Board, Place as Place, Rules as Rules, Submission as Submission
     from everhold.contest.contest import Contest as Contest
     from everhold.data.examine import ColumnReport as ColumnReport, Examination as Examination, examine as examine
+    from everhold.data.remote import Postgres as Postgres, Spark as Spark
     from everhold.data.schema import ColumnSchema as ColumnSchema, Schema as Schema
     from everhold.errors import (
         AccessDenied as AccessDenied,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         PriorError as PriorError,
         PrivacyError as PrivacyError,
         PrivacyUsedUp as PrivacyUsedUp,
+        PrivilegeWarning as PrivilegeWarning,
         QuestionError as QuestionError,
         ReferenceWarning as ReferenceWarning,
         ReplayError as ReplayError,
@@ -122,6 +124,7 @@ _NAMES_IN = {
     "contest.board": ("Board", "Place", "Rules", "Submission"),
     "contest.contest": ("Contest",),
     "data.examine": ("ColumnReport", "Examination", "examine"),
+    "data.remote": ("Postgres", "Spark"),
     "data.schema": ("ColumnSchema", "Schema"),
     "errors": (
         "AccessDenied",
@@ -137,6 +140,7 @@ _NAMES_IN = {
         "PriorError",
         "PrivacyError",
         "PrivacyUsedUp",
+        "PrivilegeWarning",
         "QuestionError",
         "ReferenceWarning",
         "ReplayError",

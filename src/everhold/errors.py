@@ -22,6 +22,7 @@ EverholdError
 
 SchemaWarning (UserWarning)        a point of a proposed schema that its owner should check
 ReferenceWarning (UserWarning)     the reference is much smaller than the private side
+PrivilegeWarning (UserWarning)     a database role may do more than read the private table
 SearchWarning (UserWarning)        scores do not tell the models of a search apart
 RowsInUseWarning (UserWarning)     these rows have another study already, whose disclosures the new one does not count
 
@@ -51,6 +52,7 @@ __all__ = [
     "PriorError",
     "PrivacyError",
     "PrivacyUsedUp",
+    "PrivilegeWarning",
     "QuestionError",
     "ReferenceWarning",
     "ReplayError",
@@ -172,6 +174,10 @@ class SchemaWarning(UserWarning):
 
 class ReferenceWarning(UserWarning):
     """The reference is much smaller than the private side, so that asks are far wider than they could be."""
+
+
+class PrivilegeWarning(UserWarning):
+    """A database role may do more than read the private table."""
 
 
 class SearchWarning(UserWarning):

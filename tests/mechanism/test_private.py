@@ -33,7 +33,7 @@ def asked(terms, source, *, rows=ROWS, forecast=(0, 1), tau=0.06, cell=0.02, sca
     limits = Tolerance(round(tau * TOLERANCE_ONE), round(cell * TOLERANCE_ONE))
     inputs = MeasureInputs(8.0, rows, 0, None, Precision(Fraction(1)))
     private = PrivateInputs(terms, source, TERMS.hidden_parts(0.05), TERMS.shaken_parts(0.05, 1))
-    return PrivateTolerance(None, SketchValue(scale, *forecast, 4_000.0), limits, inputs, private)
+    return PrivateTolerance(None, SketchValue(scale, forecast[0], forecast[1], 4_000.0), limits, inputs, private)
 
 
 def read(terms, source, *, rows=ROWS, scale="share"):

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from everhold.data.engines.dialects.duckdb import DUCKDB
 from everhold.data.engines.memory import MemoryEngine
 from everhold.data.engines.sql import Select
 from everhold.data.table import Table
@@ -64,7 +65,7 @@ def work(text, size=8):
         part.run = counted
     with np.errstate(all="ignore"):
         run(Chunk(0, size))
-    sql = Select({name: f'"{name}"' for name in KINDS}, "rows").sums([question])
+    sql = Select(DUCKDB, {name: f'"{name}"' for name in KINDS}, "rows").sums([question])
     return count, len(question.name), len(sql)
 
 

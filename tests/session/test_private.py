@@ -297,6 +297,24 @@ def test_a_study_that_is_set_back_with_its_guard_is_known_to_the_registry(path, 
         eh.Holdout.open(path, data=PRIVATE)
 
 
+def test_of_two_copies_that_are_asked_at_once_one_is_refused(path, tmp_path):
+    """Study, key and guard are copied together, and both are asked: the registry lets one go on."""
+    made(path).release()
+    other = tmp_path / "other" / path.name
+    other.parent.mkdir()
+    for name in (path, Guard.path_of(path), path.with_name(path.name + ".key")):
+        shutil.copy(name, other.parent / name.name)
+    first, second = eh.Holdout.open(path, data=PRIVATE), eh.Holdout.open(other, data=PRIVATE)
+    assert first.ask("smoker").surprise
+    with pytest.raises(eh.LedgerError, match="another copy"):
+        second.ask("smoker")
+    with pytest.raises(eh.LedgerError):
+        second.ask("age > 40")
+    assert first.ask("age > 40").round == 2
+    with pytest.raises(eh.LedgerError, match="does not contain|ends before"):
+        eh.Holdout.open(other, data=PRIVATE)
+
+
 def test_the_same_rows_have_one_private_study(path, tmp_path):
     made(path).release()
     with pytest.raises(eh.RowsInUse, match="adds up"):

@@ -16,7 +16,13 @@ __all__ = ["register"]
 @guarded
 def create(
     study: Annotated[Path, typer.Argument(help="File for the new study, such as study.everhold.")],
-    data: Annotated[str, typer.Option(help="The private rows: CSV or Parquet, also a pattern such as '2024-*.parquet'.")],
+    data: Annotated[
+        str,
+        typer.Option(
+            help="The private rows: CSV or Parquet, also a pattern such as '2024-*.parquet'; or the URL of a table, such as "
+            "'postgresql://reader@host/database?table=schema.table'."
+        ),
+    ],
     prior: Annotated[
         str | None, typer.Option(help="Public rows with the same columns: last year's, synthetic, a sample.")
     ] = None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from everhold.data.engines.remote import RemoteTable
 from everhold.data.files import Files
 from everhold.data.schema import ColumnSchema, Schema
 from everhold.data.source import as_source
@@ -79,6 +80,8 @@ def examine(data: object, schema: Schema | str | Path) -> Examination:
     """
     declared = schema if isinstance(schema, Schema) else Schema.load(schema)
     rows = as_source(data, what="the private table", private=True)
+    if isinstance(rows, RemoteTable):
+        return Examination(rows.size, tuple(_counted(declared, rows)))
     if isinstance(rows, Files) and rows.text_only:
         table = rows.table(dict.fromkeys(rows.names, "text"))
     else:
@@ -91,6 +94,26 @@ def examine(data: object, schema: Schema | str | Path) -> Examination:
             raise DataError(f"column {column.name!r} of the private table cannot be read as {column.kind}.")
         reports.append(_report(column, table.raw_or_encoded(column.name)))
     return Examination(rows.size, tuple(reports))
+
+
+def _counted(schema: Schema, rows: RemoteTable) -> Iterator[ColumnReport]:
+    """The reports of all columns, from counts that the database makes in one scan."""
+    number, own = rows.dialect.number, rows.kinds()
+    columns, conditions = {}, []
+    for place, column in enumerate(schema.columns):
+        found, read = f"f{place}", f"r{place}"
+        columns[read] = rows.column(column.name, column.kind)
+        columns[found] = rows.column(column.name, own[column.name])
+        outside = "FALSE"
+        if column.low is not None and column.high is not None:
+            outside = f"{read} < {number(column.low)} OR {read} > {number(column.high)}"
+        if column.categories:
+            outside = f"NOT {rows.dialect.member(read, column.categories)}"
+        conditions += [f"{found} IS NULL", f"{found} IS NOT NULL AND {read} IS NULL", outside, f"{read} IS NULL"]
+    counts = rows.counts(conditions, columns)
+    for place, column in enumerate(schema.columns):
+        missing, unreadable, outside_rows, unexpected = counts[4 * place : 4 * place + 4]
+        yield ColumnReport(column.name, missing, unreadable, outside_rows, 0 if column.missing else unexpected)
 
 
 def _report(declared: ColumnSchema, found: EncodedColumn | NDArray[np.generic]) -> ColumnReport:

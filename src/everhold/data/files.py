@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.data.csv_head import csv_head
-from everhold.data.engines.sql import canonical_column, from_text, identifier, literal, raw_number, unit_name
+from everhold.data.engines.dialects.duckdb import DUCKDB
 from everhold.data.table import Table
 from everhold.data.units import Units, units_of
 from everhold.errors import DataError, did_you_mean
@@ -101,7 +101,7 @@ class Files:
         self.types: dict[str, str] = {row[0]: row[1] for row in described if row[0] != number}
         self.names = tuple(self.types)
         self.size = int(self._fetch(f"SELECT count(*) FROM {relation}")[0][0])
-        self._numbers: tuple[str, str] | None = None if number is None else (relation, identifier(number))
+        self._numbers: tuple[str, str] | None = None if number is None else (relation, DUCKDB.identifier(number))
 
     @classmethod
     def from_paths(cls, paths: Sequence[str], *, what: str, private: bool) -> Files:
@@ -123,12 +123,12 @@ class Files:
         for path, (_, others) in heads.items():
             if others != names:
                 raise DataError(f"{what}: {path!r} and {paths[0]!r} have different columns. Expected the same first line.")
-        columns = ", ".join(f"{identifier(name)}: 'VARCHAR'" for name in names)
-        missing = ", ".join(literal(word) for word in NOTHING)
+        columns = ", ".join(f"{DUCKDB.identifier(name)}: 'VARCHAR'" for name in names)
+        missing = ", ".join(DUCKDB.literal(word) for word in NOTHING)
         # No dialect detection: a dialect guessed from private rows could drop or shift some of them.
         read = (
             f"read_csv([{listed}], auto_detect = false, header = true, columns = {{{columns}}}, "
-            f"delim = {literal(delimiter)}, quote = '\"', escape = '\"', nullstr = [{missing}], null_padding = false)"
+            f"delim = {DUCKDB.literal(delimiter)}, quote = '\"', escape = '\"', nullstr = [{missing}], null_padding = false)"
         )
         try:
             number = _numbered(con, "source", read, names)
@@ -183,20 +183,20 @@ class Files:
         """The columns that questions could use."""
         if self.text_only:
             return self.names
-        return tuple(name for name, kind in self.types.items() if _kind_of_type(kind) is not None)
+        return tuple(name for name, kind in self.types.items() if DUCKDB.kind_of(kind) is not None)
 
     def kinds(self) -> dict[str, Kind]:
         """The kind of each column: from its type, or for CSV the kind that all of its texts can be read as."""
         if not self.text_only:
-            known = {name: _kind_of_type(kind) for name, kind in self.types.items()}
+            known = {name: DUCKDB.kind_of(kind) for name, kind in self.types.items()}
             return {name: kind for name, kind in known.items() if kind is not None}
         tests: tuple[Kind, ...] = ("boolean", "number", "date")
         wanted = [
-            f"count({from_text(identifier(name), kind)}) = count({identifier(name)})"
+            f"count({DUCKDB.from_text(DUCKDB.identifier(name), kind)}) = count({DUCKDB.identifier(name)})"
             for name in self.names
             for kind in tests
         ]
-        known_at_all = [f"count({identifier(name)}) > 0" for name in self.names]
+        known_at_all = [f"count({DUCKDB.identifier(name)}) > 0" for name in self.names]
         row: list[Any] = []
         for some in _pieces(wanted + known_at_all):
             row.extend(self._fetch(f"SELECT {', '.join(some)} FROM {self.relation}")[0])
@@ -211,7 +211,7 @@ class Files:
 
     def columns_sql(self, kinds: Mapping[str, Kind]) -> dict[str, str]:
         """The SQL of the canonical value of each column."""
-        return {name: canonical_column(name, self._type(name), kind, self._what) for name, kind in kinds.items()}
+        return {name: DUCKDB.canonical(name, self._type(name), kind, self._what) for name, kind in kinds.items()}
 
     def unit_sql(self, unit: str) -> str:
         """The SQL of the name of a row's unit; NULL if the row has none."""
@@ -220,7 +220,7 @@ class Files:
                 f"{self._what} has no column {unit!r} to group rows by (unit=).{did_you_mean(unit, self.names)} "
                 "Expected the name of a column."
             )
-        return unit_name(unit, self.types[unit])
+        return DUCKDB.unit(unit, self.types[unit])
 
     def _type(self, name: str) -> str:
         if name not in self.types:
@@ -237,7 +237,9 @@ class Files:
         wanted: list[str] = []
         for place, (name, sql) in enumerate(columns.items()):
             if kinds[name] == "number":
-                wanted.append(raw_number(name, self.types[name], self._what))  # `tamed` makes it canonical, not the SQL
+                wanted.append(
+                    DUCKDB.raw_number(name, self.types[name], self._what)
+                )  # `tamed` makes it canonical, not the SQL
                 continue
             if kinds[name] != "text":
                 wanted.append(sql)
@@ -282,7 +284,7 @@ class Files:
     def divide(self, public: NDArray[np.bool_]) -> tuple[Files, Files]:
         """Two tables in the same DuckDB; `public` marks rows by their numbers."""
         relation, number = self._numbering()
-        free, columns = _free(self.names), ", ".join(identifier(column) for column in self.names)
+        free, columns = _free(self.names), ", ".join(DUCKDB.identifier(column) for column in self.names)
         self.con.register("marks", {"place": np.arange(self.size), "public": public})
         halves = []
         for name, wanted in (("public_rows", "m.public"), ("private_rows", "NOT m.public")):
@@ -313,7 +315,7 @@ class Files:
         if self._numbers is None:
             if self._hidden:
                 number = self._run_numbered()
-                self._numbers = "numbered", identifier(number)
+                self._numbers = "numbered", DUCKDB.identifier(number)
             else:
                 self._numbers = self.relation, self._place_in_files()
         return self._numbers
@@ -434,23 +436,7 @@ def _cannot_read(what: str, paths: Sequence[str], kind: str, error: Exception | 
 
 def _path(path: str) -> str:
     """A path as an SQL literal for DuckDB, with the characters of glob patterns escaped."""
-    return literal("".join(f"[{letter}]" if letter in "[*?" else letter for letter in path))
-
-
-def _kind_of_type(kind: str) -> Kind | None:
-    """The kind that a DuckDB type has in questions; None if they cannot use it."""
-    if kind.endswith("]"):
-        return None
-    name = kind.split("(")[0].upper()
-    if name == "BOOLEAN":
-        return "boolean"
-    if name in {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL"} or (
-        (name.startswith("U") and name.endswith("INT")) or name == "UINTEGER"
-    ):
-        return "number"
-    if name in {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}:
-        return "date"
-    return "text" if name in {"VARCHAR", "ENUM", "UUID"} else None
+    return DUCKDB.literal("".join(f"[{letter}]" if letter in "[*?" else letter for letter in path))
 
 
 def _encoded(kind: Kind, column: Any, words: list[str]) -> EncodedColumn:

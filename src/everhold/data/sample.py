@@ -11,6 +11,7 @@ import numpy as np
 
 from everhold.data.engines.duckdb import DuckDBEngine
 from everhold.data.engines.memory import MemoryEngine
+from everhold.data.engines.remote import RemoteEngine, RemoteTable
 from everhold.data.files import Files
 from everhold.data.fingerprint import fingerprint_files, fingerprint_rows, row_hashes
 from everhold.data.source import as_source
@@ -38,7 +39,7 @@ IN_MEMORY = 4 * 2**30
 
 
 class Sample:
-    """Private rows, in memory or in files.
+    """Private rows, in memory, in files or in a database.
 
     Its size is public; its repr shows nothing else.
 
@@ -46,7 +47,8 @@ class Sample:
         source: where to read the rows.
         schema: the public declaration of the columns; None uses the columns as they are.
         unit: the column that says which rows belong together.
-        engine: 'memory', 'duckdb' (Parquet files, read in place), or 'auto', by the number of rows and columns.
+        engine: 'memory', 'duckdb' (Parquet files, read in place), or 'auto', by the number of rows and columns. A table of
+            PostgreSQL or Spark is always evaluated there.
         memory_limit: for DuckDB, such as '1GB'.
     """
 
@@ -72,9 +74,14 @@ class Sample:
         self._table: Table | None = None
         self._paths = rows.paths if isinstance(rows, Files) else ()
         self._engine: Engine
-        if in_place and isinstance(rows, Files) and schema is not None:
-            self._kinds: dict[str, Kind] = schema.kinds
-            closed = {name: words.listed for name, words in schema.words.items() if words.closed}
+        closed = {} if schema is None else {name: one.listed for name, one in schema.words.items() if one.closed}
+        if isinstance(rows, RemoteTable):
+            if engine != "auto":
+                raise SettingError(f"engine is {engine!r}, but rows in {rows.dialect.name} stay there. Expected 'auto'.")
+            self._kinds: dict[str, Kind] = rows.kinds() if schema is None else schema.kinds
+            self._engine = RemoteEngine(rows, self._kinds, closed=closed, unit=unit)
+        elif in_place and isinstance(rows, Files) and schema is not None:
+            self._kinds = schema.kinds
             self._engine = DuckDBEngine(rows, schema.kinds, closed=closed, unit=unit, memory_limit=memory_limit)
         else:
             table = rows.table(None if schema is None else schema.kinds)
@@ -102,8 +109,8 @@ class Sample:
             )
         if self._table is None and isinstance(without_values(query), RowFunction):
             raise QuestionError(
-                "a callable needs the rows in memory, but DuckDB reads these in place. Expected a text question, such as "
-                '"age > 40", or engine="memory".'
+                "a callable needs the rows in memory, but these are read where they are. Expected a text question, such as "
+                '"age > 40", or files with engine="memory".'
             )
 
     def sums(self, query: Query, scale: Scale, rows_read: NDArray[np.intp] | None = None) -> Sums:
@@ -143,6 +150,11 @@ class Sample:
         questions = [cast(TextQuestion, without_values(query)) for query in queries]
         return [steps.centred(self.size) for steps in self._engine.sums(questions)]
 
+    def require_ready(self) -> None:
+        """Raise DataError if the rows are in a database that does not answer now."""
+        if isinstance(self._engine, RemoteEngine):
+            self._engine.require_ready()
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the columns."""
@@ -158,21 +170,25 @@ class Sample:
         private rows. Only for `data.overlap`, like `keys`."""
         if not names:
             return np.empty(0, np.uint64), np.empty(0, np.uint64)
-        if isinstance(self._engine, DuckDBEngine):
+        if isinstance(self._engine, DuckDBEngine | RemoteEngine):
             return self._engine.digests(public, names, most)
         key, every = secrets.token_bytes(32), np.uint64(-(-self._rows.row_count // most))
         mine, theirs = (by_unit(row_hashes(table, names, key), table.units) for table in (self._rows, public))
         return mine[mine % every == 0], theirs[theirs % every == 0]
 
     def row_digests(self, key: bytes) -> NDArray[np.uint64] | None:
-        """A keyed digest of each row, to recognise a table that was seen before; None where rows are not in memory."""
+        """A keyed digest of each row, to recognise a table that was seen before; None where rows are not in memory.
+
+        Columns that number the rows are left out, unless there are no others: two tables may have the same numbers.
+        """
         if self._table is None or not len(self._table):
             return None
-        return row_hashes(self._table, tuple(self._table), key)
+        telling = tuple(name for name in self._table if not self._table.is_key(name))
+        return row_hashes(self._table, telling or tuple(self._table), key)
 
     def keys(self, names: Sequence[str]) -> set[str]:
         """The columns that identify every row by a whole number, a text or a date."""
-        if isinstance(self._engine, DuckDBEngine):
+        if isinstance(self._engine, DuckDBEngine | RemoteEngine):
             return self._engine.keys(names)
         return {name for name in names if self._rows.is_key(name)}
 
@@ -184,11 +200,15 @@ class Sample:
 
     @property
     def binding(self) -> str:
-        """What the fingerprint covers: 'rows' in memory, or 'files' read in place."""
+        """What the fingerprint covers: 'rows' in memory, 'files' read in place, or a 'table' of a database."""
+        if isinstance(self._engine, RemoteEngine):
+            return "table"
         return "files" if self._table is None else "rows"
 
     def fingerprint(self, key: bytes) -> str:
         """The keyed fingerprint of these rows; only holders of the key can compare it with other rows."""
+        if isinstance(self._engine, RemoteEngine):
+            return self._engine.fingerprint(key)
         if self._table is not None:
             return fingerprint_rows(self._table, key)
         return fingerprint_files(self._paths, key)

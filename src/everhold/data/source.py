@@ -1,4 +1,4 @@
-"""Sources of rows: files, frames, arrays. Rows are read once and become canonical columns.
+"""Sources of rows: files, frames, arrays, tables of a database. Rows are read once and become canonical columns.
 
 DuckDB reads CSV and Parquet files, Polars frames and Arrow tables; pandas frames and mappings are read directly. A CSV
 file contains only text; the kinds of its columns are inferred from public rows only, or declared by a schema.
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from everhold.data.engines.remote import RemoteTable
 from everhold.data.files import PARQUET, Files
+from everhold.data.remote import Postgres, Spark, at_url, is_url, open_table
 from everhold.data.table import Table
 from everhold.data.units import Units, has_unnamed, units_of
 from everhold.errors import DataError, did_you_mean
@@ -42,21 +44,23 @@ class Source(Protocol):
     def units(self, unit: str) -> Units:
         """Rows grouped by the exact values of a column."""
 
-    def unnamed_units(self, unit: str) -> bool:
-        """Whether some row has no value in the column that names units. For the owner alone."""
-
     def divide(self, public: NDArray[np.bool_]) -> tuple[Source, Source]:
         """Split into the marked rows and the others."""
 
 
 def as_source(given: object, *, what: str, private: bool = False) -> Source:
     """Rows from a path (CSV, Parquet, a pattern such as 'part-*.parquet', a list of paths), a pandas or Polars frame, an
-    Arrow table, a mapping of columns to arrays, or only the number of rows, if every question is given by its values.
+    Arrow table, a mapping of columns to arrays, a table of PostgreSQL or Spark or its URL, or only the number of rows, if
+    every question is given by its values.
 
     `private`: messages then show nothing from the rows.
     """
-    if isinstance(given, Files | Frame):
+    if isinstance(given, Files | Frame | RemoteTable):
         return given
+    if isinstance(given, str) and is_url(given):
+        given = at_url(given)
+    if isinstance(given, Postgres | Spark):
+        return open_table(given, what=what, private=private)
     if isinstance(given, Table):
         return Frame(given)
     if isinstance(given, bool):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from everhold.data.remote import is_url
 from everhold.errors import SettingError, did_you_mean
 
 __all__ = ["EXAMPLE", "Config", "StudyAt"]
@@ -19,14 +20,19 @@ class StudyAt:
     """A study to serve.
 
     Attributes:
-        path: of its file.
-        data: where its private rows are if the key file does not say.
+        path: its file.
+        data: where its private rows are, a file or a URL, if the key file does not say.
+        grid_ms: its own grid, if it is not the server's.
         charges_each: of a private study, how many surprises, readings and choices each token's name may cause; None: any.
     """
 
     path: Path
     data: str | None = None
+    grid_ms: int | None = None
     charges_each: int | None = None
+
+    def __post_init__(self) -> None:
+        _require_grid(self.grid_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +44,8 @@ class Config:
         host, port: where to listen.
         tokens: the file of tokens.
         log: a file for the record of requests; None: the error stream.
-        grid_ms: answers leave at whole multiples of this after the question arrived: time reveals nothing; 0: at once.
+        grid_ms: answers leave at whole multiples of this after the question arrived: time reveals nothing; 0: at once. None:
+            50, and 1,000 for a study whose rows are in a database.
         requests_per_minute, burst: how much a token may ask; a batch counts a tenth of its questions.
         anonymous_per_minute: requests without a live token from one address, before they must wait.
         max_body_bytes: bytes of a request's body; submissions of a contest have the contest's own limit.
@@ -57,7 +64,7 @@ class Config:
     port: int = 8080
     tokens: Path = Path("everhold.tokens.json")
     log: Path | None = None
-    grid_ms: int = 50
+    grid_ms: int | None = None
     requests_per_minute: int = 3_000
     burst: int = 300
     anonymous_per_minute: int = 120
@@ -76,7 +83,6 @@ class Config:
     def __post_init__(self) -> None:
         limits = {
             "port": (0, 65_535),
-            "grid_ms": (0, 60_000),
             "requests_per_minute": (1, 10_000_000),
             "burst": (1, 1_000_000),
             "anonymous_per_minute": (1, 10_000_000),
@@ -88,6 +94,7 @@ class Config:
             "body_seconds": (1, 3_600),
             "session_hours": (0.01, 8_760),
         }
+        _require_grid(self.grid_ms)
         for name, (low, high) in limits.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
@@ -136,6 +143,12 @@ class Config:
         return replace(self, studies=(*self.studies, *(StudyAt(path) for path in more)))
 
 
+def _require_grid(value: object) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and not (whole and isinstance(value, int) and 0 <= value <= 60_000):
+        raise SettingError(f"grid_ms is {value!r}. Expected a number from 0 to 60,000.")
+
+
 _PATHS = ("tokens", "log", "certificate", "private_key")
 _NUMBERS = (
     "port",
@@ -160,11 +173,11 @@ def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
         )
     found = []
     for one in given:
-        if unknown := set(one) - {"path", "data", "charges_each"}:
+        if unknown := set(one) - {"path", "data", "grid_ms", "charges_each"}:
             name = sorted(unknown)[0]
             raise SettingError(
-                f"a [[study]] has no setting {name!r}. Expected path, data where the rows moved, and charges_each for a "
-                f"private study.{did_you_mean(name, ['path', 'data', 'charges_each'])}"
+                f"a [[study]] has no setting {name!r}. Expected path, data where the rows moved, grid_ms, and charges_each "
+                f"for a private study.{did_you_mean(name, ['path', 'data', 'grid_ms', 'charges_each'])}"
             )
         each = one.get("charges_each")
         if each is not None and (type(each) is not int or each < 1):
@@ -175,7 +188,8 @@ def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
                 'as "patients.everhold"; data is a text too, or left out.'
             )
         data = one.get("data")
-        found.append(StudyAt(folder / one["path"], None if data is None else str(folder / data), each))
+        where = data if data is None or is_url(data) else str(folder / data)
+        found.append(StudyAt(folder / one["path"], where, one.get("grid_ms"), each))
     return tuple(found)
 
 
@@ -211,7 +225,7 @@ host = "127.0.0.1"
 port = 8080
 tokens = "everhold.tokens.json"
 # log = "everhold.access.jsonl"      # who asked what; the error stream if left out
-grid_ms = 50                         # answers leave at whole multiples of this, so that time reveals nothing
+# grid_ms = 50                       # answers leave at whole multiples of this, so that time reveals nothing
 requests_per_minute = 3000           # a token
 burst = 300
 anonymous_per_minute = 120           # an address without a live token
@@ -229,6 +243,7 @@ session_hours = 12
 
 [[study]]
 path = "patients.everhold"
-# data = "patients.parquet"          # if the rows are not where the study was made from
+# data = "patients.parquet"          # if the rows are not where the study was made from; also a URL, without a password
+# grid_ms = 1000                     # a grid of its own; this is the default where rows are in a database
 # charges_each = 5                   # of a private study: surprises, readings and choices that each token's name may cause
 """

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from everhold.errors import (
+    DataError,
     EverholdError,
     GateUsedUp,
     HoldoutClosed,
@@ -134,6 +135,11 @@ def http_error_of(error: Exception) -> tuple[int, str, str, dict[str, Any], dict
         return 429, "too_many", str(error), {}, {"Retry-After": "1"}
     if isinstance(error, LedgerError):
         said = "This study is temporarily unavailable. Recorded answers are safe. Contact the custodian or retry later."
+        return 503, "unavailable", said, {}, {"Retry-After": "5"}
+    if isinstance(error, DataError):  # whatever it is, so that no failure says more than another
+        said = (
+            "The private rows cannot be read now. No unrecorded answer was returned. Contact the custodian or retry later."
+        )
         return 503, "unavailable", said, {}, {"Retry-After": "5"}
     return 500, "unforeseen", "Internal error. No unrecorded answer was returned.", {}, {}
 

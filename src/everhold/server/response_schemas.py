@@ -449,10 +449,11 @@ class GateCheckOut(BaseModel):
     """The verdict on a candidate."""
 
     kind: Literal["gate_check"]
-    verdict: Literal["promote", "keep"]
+    verdict: Literal["promote", "keep", "wait"]
     promoted: bool
-    state: Literal["promoted", "kept", "screened", "entered", "same"]
+    state: Literal["promoted", "kept", "screened", "waiting", "same"]
     name: str
+    winner: str | None
     by: float
     certified: bool
     checks: int

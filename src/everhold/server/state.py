@@ -32,6 +32,7 @@ __all__ = ["Served", "ServerState"]
 
 
 Served = StudyWriter | ContestWriter | GateWriter
+_GRID_MS, _REMOTE_GRID_MS = 50, 1_000  # a database takes from milliseconds to seconds for a question
 _PRICES = ("disclosed", "claim_price", "width", "width_text")
 
 
@@ -59,7 +60,8 @@ class ServerState:
         self.tokens = Tokens(config.tokens)
         self.tokens.all()  # a file that cannot be read is reported now
         self.clock = clock
-        self.grid = Grid(config.grid_ms / 1000.0, clock=clock) if grid is None else grid
+        self._given_grid = grid
+        self.grid = self._grid(config.grid_ms, _GRID_MS)
         self.rate = TokenBucket(per_minute=config.requests_per_minute, burst=config.burst, clock=clock)
         anonymous = config.anonymous_per_minute
         self.slots = Slots(in_all=16, for_one=4)
@@ -82,14 +84,21 @@ class ServerState:
             self.close()
             raise
 
+    def _grid(self, step_ms: int | None, default: int) -> Grid:
+        """The grid of a study; a test's own stands for all."""
+        if self._given_grid is not None:
+            return self._given_grid
+        return Grid((default if step_ms is None else step_ms) / 1000.0, clock=self.clock)
+
     def _opened(self, one: StudyAt) -> Served:
+        own = self.config.grid_ms if one.grid_ms is None else one.grid_ms
         if one.path.with_name(one.path.name + ".contest.json").exists():
-            return ContestWriter(one.path, grid=self.grid)
+            return ContestWriter(one.path, grid=self._grid(own, _GRID_MS))
         if one.path.with_name(one.path.name + ".gate.json").exists():
-            return GateWriter(one.path, grid=self.grid)
+            return GateWriter(one.path, grid=self._grid(own, _GRID_MS))
         return StudyWriter(
             one.path,
-            grid=self.grid,
+            grid=lambda study: self._grid(own, _REMOTE_GRID_MS if study.binding == "table" else _GRID_MS),
             slots=self.slots,
             data=one.data,
             most_questions=self.config.most_questions,

@@ -116,7 +116,7 @@ class StudyWriter:
     Args:
         path: of the study.
         data: the private rows, where they are not at the place that the key file remembers.
-        grid: when answers leave.
+        grid: when answers leave; or what says so of the opened study.
         slots: for work that takes a thread.
         most_questions: of one batch or table.
         question_seconds: how long a question may take on the public rows.
@@ -129,7 +129,7 @@ class StudyWriter:
         self,
         path: Path,
         *,
-        grid: Grid,
+        grid: Grid | Callable[[Study], Grid],
         slots: Slots,
         data: str | None = None,
         most_questions: int = 1_000,
@@ -137,7 +137,7 @@ class StudyWriter:
         charges_each: int | None = None,
     ) -> None:
         self.path, self.name = path, path.stem
-        self._grid, self._slots = grid, slots
+        self._slots = slots
         self._most, self._seconds = most_questions, question_seconds
         self._holdout = Holdout.open(path, data=data)
         try:
@@ -150,6 +150,7 @@ class StudyWriter:
             self._holdout.release()
             raise
         self.study: Study = file.study
+        self._grid = grid = grid(file.study) if callable(grid) else grid
         self._rounds: list[LoggedRound] = list(file.rounds)
         self._findings: list[LoggedFinding] = list(file.findings)
         self._acts: list[LoggedAct] = list(file.acts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from everhold.bounds.binomial import mcnemar_refutes
-from everhold.errors import EverholdError, QuestionError, SettingError, require_number
+from everhold.errors import DataError, EverholdError, QuestionError, SettingError, require_number
 from everhold.ledger.act_prices import narrowed_answer
 from everhold.ledger.codec import question_to_dict
 from everhold.ledger.rounds import ActStart
@@ -260,6 +260,8 @@ class Acts:
 
         try:
             results = self._together(questions, exact)
+        except DataError:  # the rows cannot be read at all, which is no function of them
+            raise
         except (ArithmeticError, EverholdError, ValueError):  # as a function of private rows: nothing may be raised
             results = [None] * len(questions)
         values = [float("-inf") if one is None else float(one.value) for one in results]
@@ -413,6 +415,8 @@ class Acts:
 
             try:
                 results = self._together(questions, private)
+            except DataError:
+                raise
             except (ArithmeticError, EverholdError, ValueError):
                 return "neither"
             if len(results) == 1:

@@ -72,8 +72,9 @@ class Holdout:
 
     Args:
         data: the private rows: a path to CSV or Parquet files (or a pattern), a pandas or Polars frame, an Arrow table, a
-            mapping of columns; or their number, when every question is given by its values (`eh.Values`). Rows must
-            be independent draws, unless `unit` says which belong together.
+            mapping of columns; a table that stays in its database (`eh.Postgres`, `eh.Spark`); or their number, when every
+            question is given by its values (`eh.Values`). Rows must be independent draws, unless `unit` says which belong
+            together.
         prior: what is known beforehand: `eh.Reference`, `eh.Labels`, `eh.Marginals`, `eh.Sampler`, chosen without
             looking at the private rows; or `eh.Split(0.5)`, which makes a random part of them public.
         confidence: probability that all intervals are valid at the same time.

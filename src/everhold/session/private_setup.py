@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from everhold.data.files import Files
+from everhold.data.source import Frame
 from everhold.errors import DataError, PrivacyError, SettingError
 from everhold.priors.split import Split
 from everhold.queries.expression import BoundedMean, Expression
@@ -47,6 +49,11 @@ def require_private_rows(terms: PrivacyTerms, rows: Source, size: int, unit: str
         raise SettingError(
             f"delta is {terms.promise.delta:g} for {size:,} private rows. Expected far less than 1/{size:,}: a mechanism "
             "that publishes one row at random has a delta of 1/rows."
+        )
+    if not isinstance(rows, Files | Frame):
+        raise SettingError(
+            "a private study reads rows in memory or in files: how much one row can move a sum in another engine, and what "
+            "its errors say, is not tested. Expected CSV or Parquet files, a frame or a mapping of columns."
         )
     if unit is not None and rows.unnamed_units(unit):
         raise DataError(

@@ -17,7 +17,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from weakref import ref
 
-from everhold.errors import EverholdError, LedgerError, PrivacyError, QuestionError, RequestConflict
+from everhold.errors import DataError, EverholdError, LedgerError, PrivacyError, QuestionError, RequestConflict
 from everhold.ledger.act_prices import act_result, is_last, price_act
 from everhold.ledger.codec import (
     ActEndEntry,
@@ -232,10 +232,12 @@ class Recorder(Generic[P]):
         self, begun: ActStart, asked_by: AskedBy, readings: Sequence[PlannedReading], proposals: Sequence[P]
     ) -> None:
         """Announce readings, make them, and make all of them durable together. Within a turn."""
+        # Nothing is decided yet: a database that does not answer costs nothing. A private study announces before it looks.
+        known = self.sums_needed(proposals) if self._guard is None else {}
         self.journal.begin(begun, asked_by)
         self.journal.flush()
         self._readings = list(readings)
-        self._read_rest(self.shielded(lambda: self.sums_needed(proposals)))
+        self._read_rest(known if self._guard is None else self.shielded(lambda: self.sums_needed(proposals)))
 
     def _read_rest(self, scanned: SumsByName) -> None:
         """Read the parts of a batch that are left, and make all of them durable together."""
@@ -290,9 +292,14 @@ class Recorder(Generic[P]):
             if self._guard is not None and begun.kind not in ("best_of", "certify"):
                 raise PrivacyError(f"a private study has no act {begun.kind!r}: it would disclose something exact.")
             require()
+            self._scanner.sample.require_ready()
             self.journal.begin(begun, asked_by)
             self.journal.flush()
-            outcome = self.shielded(decide)
+            try:
+                outcome = self.shielded(decide)
+            except DataError:  # the rows cannot be read now: the act ends without a result, and the study goes on
+                self._interrupt(begun, asked_by)
+                raise
             price, budget = price_act(mechanism.budget, begun, outcome)
             result = act_result(mechanism, begun, outcome, price, list(self.journal))
             mechanism.pay(budget)
@@ -359,12 +366,12 @@ class Recorder(Generic[P]):
         """What a private study has spent; None where nothing is promised."""
         return self.mechanism.budget.privacy if isinstance(self.mechanism, ActingMechanism) else None
 
-    def guard_with(self, guard: Guard, note: Callable[[str], None] = lambda _: None) -> None:
+    def guard_with(self, guard: Guard, note: Callable[[Store], None] = lambda _: None) -> None:
         """Remember every charge of a private study in its guard from now on, and settle what was interrupted.
 
         Args:
             guard: of this study.
-            note: is called with the ledger's head when something was charged.
+            note: is called when something was charged, and is durable.
 
         Raises:
             LedgerError: the record shows less than was charged: it is an older copy.
@@ -375,7 +382,7 @@ class Recorder(Generic[P]):
             before = guard.charges
             guard.settle(self._charges, store.head)
             if guard.charges != before:
-                note(str(store.head))
+                note(store)
 
         self.journal.on_durable = durable
         self._settle()

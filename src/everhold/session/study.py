@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from everhold.data.remote import Postgres, Spark, at_url, is_url
 from everhold.data.sample import EngineName, Sample
 from everhold.data.source import as_source
 from everhold.errors import DataError, EverholdError, LedgerError, QuestionError
@@ -81,7 +82,7 @@ def open_study(path: Path, data: object, expect_head: str | None, engine: Engine
         if settings.privacy is not None:
             guard = Guard.open(store.path)
             for newest in (str(guard.head), known_head(study.fingerprint)):
-                if newest is not None:
+                if newest:
                     study, settings, records = _begin(store, newest)
         sample = _bound_sample(study, settings, Secret.load(store.path), store.path, data, engine, memory_limit)
         setup = _restored(study, settings, sample, records, store, Journal(store))
@@ -139,25 +140,29 @@ def _bound_sample(
     """The private rows that a study was made for, and no others."""
     if data is None and secret.data is None:
         raise DataError(
-            "the study was made from rows in memory. Expected them again: Holdout.open(path, data=...), or --data FILE."
+            "the study does not know where its rows are. Expected them again: Holdout.open(path, data=...), or --data FILE."
         )
     rows = as_source(secret.data if data is None else data, what="the private table", private=True)
     if study.split is not None:
         _, rows = Split(study.split).divide(rows, stream_rng(settings.seed, "split"), study.unit)
     if engine == "auto":  # as it was when the study was made
-        engine = "duckdb" if study.binding == "files" else "memory"
+        engine = {"files": "duckdb", "table": "auto"}.get(study.binding, "memory")  # type: ignore[assignment]
     sample = Sample(rows, schema=study.schema, unit=study.unit, engine=engine, memory_limit=memory_limit)
     if sample.size != study.rows or sample.fingerprint(bytes.fromhex(secret.key)) != study.fingerprint:
         raise LedgerError(
             f"these are not the rows that {path} was made for. Expected the same rows, in any order (in the same "
-            "order where a part of them was split off, and the same files where they are read in place); other rows "
-            "need a study of their own."
+            "order where a part of them was split off, the same files or the same kind of database where they are read in "
+            "place); other rows need a study of their own."
         )
     return sample
 
 
 def _location(data: object) -> str | None:
-    """Where to find the rows again, if they are in files."""
+    """Where to find the rows again, if they are in files or in a database. A URL never holds a password."""
+    if isinstance(data, Postgres | Spark):
+        return data.location
+    if isinstance(data, str) and is_url(data):
+        return at_url(data).location
     return str(Path(data).absolute()) if isinstance(data, str | Path) else None
 
 

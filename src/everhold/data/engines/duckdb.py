@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.data.engines.sql import Select, literal
+from everhold.data.engines.dialects.duckdb import DUCKDB
+from everhold.data.engines.sql import Select
 from everhold.data.files import Files, connection, duckdb_error
 from everhold.data.units import by_unit
 from everhold.errors import DataError
@@ -58,11 +59,10 @@ class DuckDBEngine:
             raise DataError("the DuckDB engine reads Parquet files only. Expected a path or a pattern of such files.")
         self._columns = files.columns_sql(kinds)
         self._floats = frozenset(
-            name for name, kind in kinds.items() if kind == "number" and files.types[name] in ("DOUBLE", "FLOAT")
+            name for name, kind in kinds.items() if kind == "number" and DUCKDB.is_float(files.types[name])
         )
         for name, words in (closed or {}).items():
-            listed = ", ".join(literal(word) for word in sorted(words))
-            self._columns[name] = f"(CASE WHEN {self._columns[name]} IN ({listed}) THEN {self._columns[name]} END)"
+            self._columns[name] = DUCKDB.listed(self._columns[name], words)
         self._kinds = dict(kinds)
         self._relation, self._rows = files.relation, files.size
         self._unit = None if unit is None else files.unit_sql(unit)
@@ -73,10 +73,10 @@ class DuckDBEngine:
         scratch = tempfile.mkdtemp(prefix="everhold-")
         self._clean = weakref.finalize(self, shutil.rmtree, scratch, True)
         self._con = connection(memory_limit=memory_limit, threads=threads)
-        listed = ", ".join(literal(os.path.abspath(path)) for path in self._paths)
-        given = ", ".join(literal(path) for path in self._paths)
+        listed = ", ".join(DUCKDB.literal(os.path.abspath(path)) for path in self._paths)
+        given = ", ".join(DUCKDB.literal(path) for path in self._paths)
         for setting in (
-            f"temp_directory = {literal(scratch)}",
+            f"temp_directory = {DUCKDB.literal(scratch)}",
             f"allowed_paths = [{listed}, {given}]",
             "enable_external_access = false",
             "lock_configuration = true",
@@ -91,14 +91,14 @@ class DuckDBEngine:
             some = list(questions[start : start + _AT_ONCE])
             select = self._select()
             row = self._run(select.sums(some), lambda con: con.fetchone())
-            result.extend(select.read(some, row))
+            result.extend(select.read(some, row)[0])
         return result
 
     def steps(self, question: TextQuestion) -> NDArray[np.float64]:
         """The steps of each row."""
         if self._unit is not None:
             raise DataError("this engine does not list the steps of single units.")
-        column = self._run(self._select().rows(question), lambda con: con.fetchnumpy())["steps"]
+        column = self._run(self._select().rows([question]), lambda con: con.fetchnumpy())["s0"]
         return np.asarray(np.ma.getdata(column), dtype=np.float64)
 
     def digests(self, public: Table, names: Sequence[str], most: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -132,7 +132,7 @@ class DuckDBEngine:
         return result
 
     def _select(self) -> Select:
-        return Select(self._columns, self._relation, floats=self._floats, unit=self._unit, place=self._place)
+        return Select(DUCKDB, self._columns, self._relation, floats=self._floats, unit=self._unit, place=self._place)
 
     def _units(self) -> int:
         named = f"SELECT {self._unit} AS name FROM {self._relation}"

@@ -1,0 +1,207 @@
+"""A table of Spark's: the session, the stamp of its files and the hash of its rows."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.data.engines.dialects.spark import SPARK
+from everhold.data.engines.remote import RemoteTable
+from everhold.errors import DataError, EverholdError, MissingExtra
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.data.remote import Spark
+    from everhold.data.table import Table
+    from everhold.queries.expression.tree import Kind
+
+__all__ = ["SparkTable"]
+
+_FILE = "everhold_file"
+_RETRIES = 4  # of a request to a server that does not answer, within a second or so
+_ITERATIONS = "spark.sql.analyzer.maxIterations"
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""PySpark writes the message of an error to these, with the value of the row."""
+
+
+class SparkTable(RemoteTable):
+    """A table by name, or Parquet files, in Spark.
+
+    Files are listed anew for every batch. Each row's file brings the time of its last change and its size, so that the same
+    scan that answers a question sees whether a file has changed. Where rows come from no files (a view, a database), the
+    stamp is a hash of the content, in every scan.
+
+    Args:
+        described: where it is.
+        what: a name for these rows, for messages.
+        private: whether its rows are private.
+    """
+
+    dialect = SPARK
+
+    def __init__(self, described: Spark, *, what: str, private: bool) -> None:
+        super().__init__(what, private)
+        self._described = described
+        self._lock = Lock()
+        self._session: Any = described.session
+        self._key = secrets.token_bytes(16)
+        self.relation = f"everhold_{secrets.token_hex(8)}"
+        self._of_files: bool | None = None
+        self.types = {}
+        with self._lock, self._silent(), self._view():
+            pass
+        _require_different(self.names, what)
+        self._begin()
+
+    # the session -----------------------------------------------------------------------------------------------------
+
+    def fetch(self, statements: Sequence[str]) -> list[list[tuple[Any, ...]]]:
+        """The rows of each statement, over one list of files."""
+        with self._lock, self._silent(), self._view() as session:
+            return [[tuple(row) for row in session.sql(sql).collect()] for sql in statements]
+
+    @contextmanager
+    def _silent(self) -> Iterator[None]:
+        """No message of Spark's leaves: it could show a row."""
+        loggers = [logging.getLogger(name) for name in _LOGGERS]
+        before = [one.disabled for one in loggers]
+        for one in loggers:
+            one.disabled = True
+        try:
+            yield
+        except EverholdError:
+            raise
+        except Exception:
+            self._forget()
+            raise DataError(
+                f"Spark did not answer: it stopped, the connection was lost, or {self.what} is not there. Nothing was "
+                "charged. Ask again when it is back."
+            ) from None
+        finally:
+            for one, was in zip(loggers, before, strict=True):
+                one.disabled = was
+
+    @contextmanager
+    def _view(self) -> Iterator[Any]:
+        """A session in which the rows, listed now, are a temporary view. A server that has restarted gets a new session."""
+        try:
+            session = self._made_view()
+        except EverholdError:
+            raise
+        except Exception:
+            if self._session is None or self._described.session is not None:
+                raise
+            self._forget()
+            session = self._made_view()
+        try:
+            yield session
+        finally:
+            with suppress(Exception):
+                session.catalog.dropTempView(self.relation)
+
+    def _made_view(self) -> Any:
+        if self._session is None:
+            self._session = _connected(self._described.remote or "")
+        session, described = self._session, self._described
+        self.most_depth = int(session.conf.get(_ITERATIONS, "100")) - 15  # some are for what stands around them
+        if described.paths:
+            frame = session.read.parquet(*described.paths)
+        else:
+            name = ".".join(SPARK.identifier(part) for part in str(described.table).split("."))
+            with suppress(Exception):  # views have nothing to refresh
+                session.catalog.refreshTable(name)
+            frame = session.table(name)
+        found = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+        if self.types and found != self.types:
+            raise DataError(
+                f"the columns of {self.what} have changed since the session began. Restore them, and open the study again."
+            )
+        self.types = found
+        self._marked(frame).createOrReplaceTempView(self.relation)
+        return session
+
+    def _marked(self, frame: Any) -> Any:
+        """The rows with what their stamp is made of."""
+        if self._of_files is None:
+            self._of_files = True
+            try:
+                return self._marked(frame)
+            except EverholdError:
+                raise
+            except Exception:  # rows that come from no files have no such column
+                self._of_files = False
+        self.tally = ("1", f"`{_FILE}`")
+        hashed = "xxhash64(_metadata.file_modification_time, _metadata.file_size)"
+        if not self._of_files:
+            hashed = self._hash([SPARK.identifier(name) for name in self.kinds()], self._key)
+        marked = frame.selectExpr("*", f"shiftrightunsigned({hashed}, 40) AS `{_FILE}`")  # 24 bits: sums of any table fit
+        _ = marked.schema  # the server looks at it now
+        return marked
+
+    def _forget(self) -> None:
+        """Another batch makes a new session; one that was given is its owner's."""
+        if self._described.session is None:
+            session, self._session = self._session, None
+            with suppress(Exception):
+                session.client.close()
+
+    # hashes ----------------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _hash(columns: Sequence[str], key: bytes) -> str:
+        """Spark skips missing values, so each column says whether it has one."""
+        numbers = [f"{int.from_bytes(key[start : start + 8], 'big', signed=True)}L" for start in (0, 8)]
+        numbers = [number.replace("-9223372036854775808L", "0L") for number in numbers]
+        return f"xxhash64({', '.join([*numbers, *(f'{column} IS NULL, {column}' for column in columns)])})"
+
+    def hashed(self, columns: Sequence[tuple[str, Kind]], key: bytes) -> tuple[str, list[str]]:
+        """xxHash64 under two keys: quick, and good against chance; it is no cryptographic hash."""
+        values = [_value(sql, kind) for sql, kind in columns]
+        return f"array({self._hash(values, key[:16])}, {self._hash(values, key[16:])})", ["get(h, 0)", "get(h, 1)"]
+
+    def hashed_rows(self, public: Table, names: Sequence[str], key: bytes) -> NDArray[np.uint64]:
+        """Spark hashes the public rows as well, so that the same rows have the same hash."""
+        columns = [public.column(name) for name in names]
+        types = ["place BIGINT", *(f"v{place} {SPARK.types[column.kind]}" for place, column in enumerate(columns))]
+        values: list[Sequence[Any]] = [range(public.row_count)]
+        for column in columns:
+            plain = column.decode() if column.kind == "text" else column.values
+            values.append([None if gone else one for one, gone in zip(plain.tolist(), column.missing.tolist(), strict=True)])
+        hashed, lanes = self.hashed([(f"v{place}", column.kind) for place, column in enumerate(columns)], key)
+        with self._lock, self._silent(), self._view() as session:
+            frame = session.createDataFrame(list(zip(*values, strict=True)), ", ".join(types))
+            rows = frame.selectExpr("place", f"{hashed} AS h").selectExpr("place", f"{lanes[0]} AS d").collect()
+        result = np.empty(public.row_count, dtype=np.int64)
+        result[[row[0] for row in rows]] = [row[1] for row in rows]
+        return result.view(np.uint64)
+
+
+def _value(sql: str, kind: Kind) -> str:
+    """The SQL to hash for a canonical value, so that 0 and -0 are equal."""
+    return f"({sql} + 0D)" if kind in ("number", "date") else SPARK.left(sql, 1_000) if kind == "text" else sql
+
+
+def _connected(url: str) -> Any:
+    """A session of its own on a Spark Connect server, which gives up soon if there is none."""
+    try:
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+        from pyspark.sql.connect.session import SparkSession
+    except ImportError:
+        raise MissingExtra("a table of Spark's", "spark") from None
+    session = SparkSession(connection=url)
+    session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES, backoff_multiplier=2.0, jitter=0)])
+    session.conf.set(_ITERATIONS, "1000")  # a question may nest some two hundred SELECTs
+    return session
+
+
+def _require_different(names: Sequence[str], what: str) -> None:
+    """Spark does not tell names apart that differ in case alone."""
+    if len({name.lower() for name in names}) < len(names):
+        raise DataError(f"{what} has columns whose names differ only in case. Expected names that differ: rename one.")

@@ -1,0 +1,50 @@
+"""A classic session in a process of its own, because PySpark does not start one beside a Connect session.
+
+python -m tests.remote.classic folder ansi
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+
+def main(folder: Path, ansi: str) -> None:
+    """The suites, through a session of the user's own, none of whose settings changes; a table by name and a view."""
+    warnings.simplefilter("ignore", FutureWarning)  # PySpark 4.3 about pandas 3
+    from pyspark.sql import SparkSession
+
+    import everhold as eh
+    from everhold.data.remote import open_table
+    from tests.remote.agreement import check_random, check_traps
+    from tests.remote.spark_rows import write_random, write_traps
+
+    settings = {
+        "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "Asia/Kolkata",
+        "spark.sql.ansi.enabled": ansi, "spark.sql.caseSensitive": "true", "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.analyzer.maxIterations": "1000", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.local.dir": str(folder),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }  # fmt: skip
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    before = {row.key: row.value for row in session.sql("SET").collect()}
+    traps, random_rows = write_traps(folder / "traps.parquet"), write_random(folder / "random.parquet")
+    session.read.parquet(str(folder / "random.parquet")).write.mode("overwrite").saveAsTable("random_rows")
+    session.read.parquet(str(folder / "traps.parquet")).createOrReplaceTempView("trap_rows")
+    table = open_table(eh.Spark("default.random_rows", session=session), what="rows", private=True)
+    assert table._of_files, "a table of Parquet files has files"
+    check_random(table, random_rows, seeds=[0, 1], count=60)
+    files = open_table(eh.Spark(str(folder / "traps.parquet"), session=session), what="rows", private=True)
+    check_traps(files, traps)
+    check_traps(open_table(eh.Spark("trap_rows", session=session), what="rows", private=True), traps, every=20)
+    assert {row.key: row.value for row in session.sql("SET").collect()} == before, "a setting of the session has changed"
+    assert [one.name for one in session.catalog.listTables() if one.name.startswith("everhold")] == []
+    session.stop()
+    print("classic sessions agree")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
