@@ -232,12 +232,13 @@ class Recorder(Generic[P]):
         self, begun: ActStart, asked_by: AskedBy, readings: Sequence[PlannedReading], proposals: Sequence[P]
     ) -> None:
         """Announce readings, make them, and make all of them durable together. Within a turn."""
-        # Nothing is decided yet: a database that does not answer costs nothing. A private study announces before it looks.
-        known = self.sums_needed(proposals) if self._guard is None else {}
+        self._scanner.sample.require_ready()  # a database that does not answer costs nothing
         self.journal.begin(begun, asked_by)
         self.journal.flush()
         self._readings = list(readings)
-        self._read_rest(known if self._guard is None else self.shielded(lambda: self.sums_needed(proposals)))
+        with self._under_way(begun, asked_by):
+            scanned = self.shielded(lambda: self.sums_needed(proposals))
+        self._read_rest(scanned)
 
     def _read_rest(self, scanned: SumsByName) -> None:
         """Read the parts of a batch that are left, and make all of them durable together."""
@@ -295,11 +296,8 @@ class Recorder(Generic[P]):
             self._scanner.sample.require_ready()
             self.journal.begin(begun, asked_by)
             self.journal.flush()
-            try:
+            with self._under_way(begun, asked_by):
                 outcome = self.shielded(decide)
-            except DataError:  # the rows cannot be read now: the act ends without a result, and the study goes on
-                self._interrupt(begun, asked_by)
-                raise
             price, budget = price_act(mechanism.budget, begun, outcome)
             result = act_result(mechanism, begun, outcome, price, list(self.journal))
             mechanism.pay(budget)
@@ -326,6 +324,17 @@ class Recorder(Generic[P]):
             self._finish_reading(begun, asked_by)
         else:
             self._interrupt(begun, asked_by)
+
+    @contextmanager
+    def _under_way(self, begun: ActStart, asked_by: AskedBy) -> Iterator[None]:
+        """An act that was announced. If the rows cannot be read, it ends without a result and charged; the study goes on."""
+        try:
+            yield
+        except (DataError, QuestionError) as error:
+            self._readings = []
+            self._interrupt(begun, asked_by)
+            charged = "The act had begun, so it was charged."
+            raise type(error)(str(error).replace("Nothing was charged.", charged)) from None
 
     def _interrupt(self, begun: ActStart, asked_by: AskedBy) -> None:
         """Charge an act that cannot be ended, and record that nothing came of it."""
