@@ -163,10 +163,14 @@ NAIVE = {
     "Spark's lower case": {"change_case": lambda self, name, x, once: f"{name}({x})"},
     "contains by LIKE": {"contains": lambda self, x, body: like(x, f"%{body}%")},
     "starts by LIKE": {"starts": lambda self, x, body: like(x, f"{body}%")},
-    "the session's time zone": {
-        "date_part": lambda self, part, micros, once: (
-            f"CAST({part.replace('weekday', 'weekday')}(timestamp_micros(CAST({micros} AS BIGINT))) AS DOUBLE)"
+    "parts of any stored date": {
+        "stored_part": lambda self, part, column, found, canonical: (
+            f"CAST({part}({column}) AS DOUBLE)" if found != "string" else None
         )
+    },
+    "the session's time zone": {
+        "stored_part": Dialect.stored_part,
+        "date_part": lambda self, part, micros, once: f"CAST({part}(timestamp_micros(CAST({micros} AS BIGINT))) AS DOUBLE)",
     },
     "times by the session's zone": {
         "_micros": lambda self, column, base: f"CAST(unix_micros(CAST({column} AS TIMESTAMP)) AS DOUBLE)"
