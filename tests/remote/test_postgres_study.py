@@ -435,3 +435,66 @@ def test_a_batch_sees_one_moment(postgres, table, reference, monkeypatch):
     assert first == second == [(3_000,)]
     monkeypatch.undo()
     assert rows.fetch(["SELECT count(*) FROM study.patients"])[0][0][0] < 3_000
+
+
+# behind a server ------------------------------------------------------------------------------------------------------
+
+
+def test_a_server_answers_on_a_grid_of_a_second_unless_it_is_set(study, tmp_path):
+    from everhold.server.config import Config, StudyAt
+    from everhold.server.state import ServerState
+
+    study.release()
+    steps = []
+    for settings, own in (({}, None), ({"grid_ms": 70}, None), ({"grid_ms": 70}, 200)):
+        studies = (StudyAt(tmp_path / "study.everhold", grid_ms=own),)
+        state = ServerState(Config(studies=studies, tokens=tmp_path / "tokens.json", **settings))
+        steps.append(state.served["study"]._grid.step)
+        state.close()
+    assert steps == [1.0, 0.07, 0.2]
+
+
+def test_a_server_says_the_same_of_every_failure_and_goes_on(postgres, study, tmp_path):
+    from tests.server.serving import site
+
+    study.release()
+    with site(tmp_path, tmp_path / "study.everhold") as made:
+        before = made.post("/v1/studies/study/ask", {"question": "bmi > 20"})
+        assert before.status_code == 200, before.text
+        said = []
+        for fail, mend in (
+            (lambda: postgres.stop(), lambda: postgres.start()),
+            (
+                lambda: postgres.run("REVOKE SELECT ON study.patients FROM reader"),
+                lambda: postgres.run("GRANT SELECT ON study.patients TO reader"),
+            ),
+        ):
+            fail()
+            found = made.post("/v1/studies/study/ask", {"question": "smoker"})
+            said.append((found.status_code, found.json()["error"]["code"], found.json()["error"]["message"]))
+            mend()
+        assert said[0] == said[1]
+        assert said[0][:2] == (503, "unavailable")
+        assert made.post("/v1/studies/study/ask", {"question": "smoker"}).status_code == 200
+        assert made.http.get("/health").status_code == 200
+
+
+def test_questions_that_wait_are_joined_into_one_scan(study, tmp_path, monkeypatch):
+    """While the writer is busy, thirty questions arrive: they take one transaction together, and each has its own round."""
+    from everhold.queries.request import Request
+    from tests.server.serving import study_writer
+
+    study.release()
+    writer = study_writer(tmp_path / "study.everhold")
+    rows = writer._holdout.session.sample._engine._rows
+    scans = []
+    fetch = rows.fetch
+    monkeypatch.setattr(rows, "fetch", lambda statements: scans.append(len(statements)) or fetch(statements))
+    busy = threading.Event()
+    waiting = [writer.put(busy.wait)]
+    waiting += [writer.put(Request(f"age > {20 + one} AND smoker")) for one in range(30)]
+    busy.set()
+    answers = [one.result() for one in waiting[1:]]
+    writer.close()
+    assert scans == [1]
+    assert sorted(answer.round for answer in answers) == list(range(2, 32))

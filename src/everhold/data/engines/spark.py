@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock
@@ -50,7 +51,8 @@ class SparkTable(RemoteTable):
         super().__init__(what, private)
         self._described = described
         self._lock = Lock()
-        self._session: Any = described.session
+        self._own: list[Any] = []  # a session that was made here, or none
+        weakref.finalize(self, _close, self._own)
         self._key = secrets.token_bytes(16)
         self.relation = f"everhold_{secrets.token_hex(8)}"
         self._of_files: bool | None = None
@@ -79,7 +81,7 @@ class SparkTable(RemoteTable):
         except EverholdError:
             raise
         except Exception:
-            self._forget()
+            _close(self._own)
             raise DataError(
                 f"Spark did not answer: it stopped, the connection was lost, or {self.what} is not there. Nothing was "
                 "charged. Ask again when it is back."
@@ -96,9 +98,9 @@ class SparkTable(RemoteTable):
         except EverholdError:
             raise
         except Exception:
-            if self._session is None or self._described.session is not None:
+            if not self._own:
                 raise
-            self._forget()
+            _close(self._own)
             session = self._made_view()
         try:
             yield session
@@ -107,9 +109,10 @@ class SparkTable(RemoteTable):
                 session.catalog.dropTempView(self.relation)
 
     def _made_view(self) -> Any:
-        if self._session is None:
-            self._session = _connected(self._described.remote or "")
-        session, described = self._session, self._described
+        described = self._described
+        if described.session is None and not self._own:
+            self._own.append(_connected(described.remote or ""))
+        session = self._own[0] if self._own else described.session
         self.most_depth = int(session.conf.get(_ITERATIONS, "100")) - 15  # some are for what stands around them
         if described.paths:
             frame = session.read.parquet(*described.paths)
@@ -145,13 +148,6 @@ class SparkTable(RemoteTable):
         _ = marked.schema  # the server looks at it now
         return marked
 
-    def _forget(self) -> None:
-        """Another batch makes a new session; one that was given is its owner's."""
-        if self._described.session is None:
-            session, self._session = self._session, None
-            with suppress(Exception):
-                session.client.close()
-
     # hashes ----------------------------------------------------------------------------------------------------------
 
     @staticmethod
@@ -183,6 +179,13 @@ class SparkTable(RemoteTable):
         return result.view(np.uint64)
 
 
+def _close(sessions: list[Any]) -> None:
+    """Another batch makes a new session."""
+    while sessions:
+        with suppress(Exception):
+            sessions.pop().client.close()
+
+
 def _value(sql: str, kind: Kind) -> str:
     """The SQL to hash for a canonical value, so that 0 and -0 are equal."""
     return f"({sql} + 0D)" if kind in ("number", "date") else SPARK.left(sql, 1_000) if kind == "text" else sql
@@ -191,11 +194,14 @@ def _value(sql: str, kind: Kind) -> str:
 def _connected(url: str) -> Any:
     """A session of its own on a Spark Connect server, which gives up soon if there is none."""
     try:
+        from pyspark.sql.connect.client import DefaultChannelBuilder
         from pyspark.sql.connect.client.retries import DefaultPolicy
         from pyspark.sql.connect.session import SparkSession
     except ImportError:
         raise MissingExtra("a table of Spark's", "spark") from None
-    session = SparkSession(connection=url)
+    # A connection of its own: gRPC would share one that waits for minutes since the server was gone.
+    options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_reconnect_backoff_ms", 1_000)]
+    session = SparkSession(connection=DefaultChannelBuilder(url, options))
     session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES, backoff_multiplier=2.0, jitter=0)])
     session.conf.set(_ITERATIONS, "1000")  # a question may nest some two hundred SELECTs
     return session

@@ -144,6 +144,16 @@ class SparkDialect(Dialect):
             return f"CAST(pmod({day} + 3, 7) AS DOUBLE)"
         return f"CAST({part}(date_add(DATE'1970-01-01', {day})) AS DOUBLE)"
 
+    def stored_part(self, part: str, column: str, found: str, canonical: str) -> str | None:
+        """From a date or a timestamp without a zone itself; the latter in the years in which every microsecond is a double."""
+        if found not in ("date", "timestamp_ntz") or (found == "date" and part == "hour"):
+            return None
+        quick = f"CAST({part}({column}) AS DOUBLE)"
+        if found == "date":
+            return f"(CASE WHEN {column} BETWEEN DATE'0001-01-01' AND DATE'9999-12-31' THEN {quick} END)"
+        inside = f"{column} BETWEEN TIMESTAMP_NTZ'1690-01-01 00:00:00' AND TIMESTAMP_NTZ'2250-01-01 00:00:00'"
+        return f"(CASE WHEN {inside} THEN {quick} ELSE {self.date_part(part, canonical, lambda sql: sql)} END)"
+
     def starts(self, x: str, body: str) -> str:
         return f"startswith({x}, {self.literal(body)})"
 
