@@ -117,7 +117,7 @@ def test_what_cannot_be_private_is_refused_at_creation(path, changes, match):
 
 def test_a_holdout_in_memory_has_no_budget_to_promise_from():
     with pytest.raises(TypeError, match="privacy"):
-        eh.Holdout(PRIVATE, prior=eh.Reference(PUBLIC), privacy=PROMISE)
+        eh.Holdout(PRIVATE, prior=eh.Reference(PUBLIC), privacy=PROMISE)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("units", [[1.0, np.nan], ["a", None], [1, None]])
@@ -311,7 +311,7 @@ def test_of_two_copies_that_are_asked_at_once_one_is_refused(path, tmp_path):
     with pytest.raises(eh.LedgerError):
         second.ask("age > 40")
     assert first.ask("age > 40").round == 2
-    with pytest.raises(eh.LedgerError, match="does not contain|ends before"):
+    with pytest.raises(eh.LedgerError, match=r"does not contain|ends before"):
         eh.Holdout.open(other, data=PRIVATE)
 
 
