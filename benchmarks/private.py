@@ -3,7 +3,7 @@
 People with twelve yes/no attributes, whose shares have drifted since the reference was drawn. Questions are conjunctions of
 one to three attributes, drawn at random. All mechanisms promise (ε, δ) = (1, 1e-9) for everything that they disclose.
 Compared is the largest distance from the sample's own share, in the same run, on the same rows and questions; Gaussian
-noise is told in advance how many questions there will be. Multiplicative weights runs over the explicit domain of 2¹²
+noise is planned for exactly as many questions as there will be. Multiplicative weights runs over the explicit domain of 2¹²
 points, driven by everhold's own test (which is kinder to it than the textbook's), with as many updates as everhold has
 surprises: its row says what remains when these are used up, and where it stops.
 """

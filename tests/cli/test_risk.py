@@ -102,3 +102,24 @@ def test_a_private_study_says_what_it_promises(tmp_path, monkeypatch):
     found = json.loads(CliRunner().invoke(app, ["risk", str(place), "--games", "6", "--json"]).stdout)
     riding = [one for one in found["attacks"] if one["attack"] == "riding"]
     assert riding[0]["main"]["successes"] == 0
+
+
+def test_a_search_is_reported_with_its_questions(tmp_path, monkeypatch):
+    from everhold.games.membership import MembershipRisk
+    from everhold.games.search import SearchedAttack
+
+    asked = {}
+
+    def searched(factory, **given):
+        asked.update(given)
+        return SearchedAttack(("a1 AND a2",), 20, MembershipRisk("this study", (1.0, 2.0), (0.0, 1.5), 6.0))
+
+    monkeypatch.setattr("everhold.cli.risk.search_attack", searched)
+    told = CliRunner().invoke(app, ["risk", str(_study(tmp_path, seed=1)), "--games", "2", "--search", "--json"])
+    assert told.exit_code == 0, told.output
+    found = json.loads(told.stdout)["membership"][1]
+    assert found["attack"] == "found by a search"
+    assert found["tried"] == 20
+    assert found["asks"] == ["a1 AND a2"]
+    assert found["auc"] == pytest.approx(0.75)
+    assert asked["rows"] == 200

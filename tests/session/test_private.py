@@ -17,6 +17,7 @@ from everhold.ledger.reader import read_study
 from everhold.ledger.registry import HOME
 from everhold.ledger.store import Store
 from everhold.mechanism.everhold import Everhold
+from everhold.report.certificate import certificate_html
 
 RNG = np.random.default_rng(11)
 ROWS = 6_000
@@ -87,6 +88,44 @@ def test_a_session_of_asks_replays_without_data(path):
     answers = [held.ask(one) for one in questions]
     assert held.replay(questions) == answers
     assert any(one.surprise for one in answers)
+
+
+class Chosen:
+    """Noise of a test's own: every ask is a surprise, and releases are moved by so many rows."""
+
+    def __init__(self, rows):
+        self._rows = rows
+
+    def quiet(self, x):
+        return False
+
+    def step(self):
+        return 8 * self._rows
+
+
+def test_every_cell_is_the_same_in_every_reading_of_the_record(path):
+    """Cell 0 and cells on both sides: through the record, the log, the certificate, an audit, a replay; one price."""
+    held = made(path)
+    seen, questions = [], []
+    for number, rows in enumerate((0, -900, 900, -9_000, 9_000)):
+        held.session.mechanism._source = Chosen(rows)
+        questions.append(f"age > {40 + number}")
+        seen.append(held.ask(questions[-1]))
+    cells = [one.outcome for one in held.journal]
+    assert cells[0] == 0
+    assert min(cells) < 0 < max(cells)
+    assert all(one.surprise for one in seen)
+    assert 0.0 <= seen[3].value < 0.05 < 0.95 < seen[4].value <= 1.0  # cut to the scale
+    assert held.replay(questions) == seen
+    held.release()
+    file = read_study(path)
+    assert file.spent == held.budget.ask_price
+    assert [one.answer for one in file.rounds] == seen
+    assert eh.Holdout.audit_file(path).ok
+    assert certificate_html(file, eh.Holdout.audit_file(path)).count("surprise") >= 5
+    with eh.Holdout.open(path, data=PRIVATE) as again:
+        assert again.spent == file.spent
+        assert again.privacy.surprises == 5
 
 
 def test_noise_is_drawn_anew_although_the_seed_is_the_same(tmp_path):

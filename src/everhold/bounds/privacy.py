@@ -89,7 +89,7 @@ def converted_epsilon(divergence: float, order: float, delta: float) -> float:
 class Privacy:
     """The privacy that a study promises for each row (each unit, where rows belong to units).
 
-    Whatever is ever asked, by whomever: no set of outcomes is more than e^ε times as probable, plus δ, with somebody's row
+    Whatever is ever asked, by anybody: no set of outcomes is more than e^ε times as probable, plus δ, with somebody's row
     than with any other row in its place.
 
     Args:

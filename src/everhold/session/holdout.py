@@ -312,7 +312,7 @@ class Holdout:
     def weight_floor(self, probability: float = 0.05) -> WeightFloor:
         """How rare a trait must be so that the answers so far do not single out a row by it, but for this probability.
 
-        A statement about somebody who knows the population and none of the rows; it is no privacy
+        A statement about somebody who knows the population and none of the rows. This is not privacy
         (docs/theory/singling_out.md). After a few surprises it says nothing useful, unless the study is private.
         """
         return weight_floor(self.budget, self.size, probability)
