@@ -159,7 +159,7 @@ class TestOpening:
         for rows in (changed, fewer):
             with pytest.raises(LedgerError, match="not the rows"):
                 eh.Holdout.open(path, data=rows)
-        with pytest.raises(DataError, match="rows in memory"):
+        with pytest.raises(DataError, match="where its rows are"):
             eh.Holdout.open(path)
 
     def test_the_key_is_needed_to_ask_and_not_to_check(self, study, tmp_path):

@@ -11,7 +11,6 @@ from everhold.queries.result import JsonResult
 __all__ = ["CheckResult", "CheckState", "GateStatus", "TotalGain"]
 
 CheckState = Literal["promoted", "kept", "screened", "waiting", "same"]
-VerdictWord = Literal["promote", "keep", "wait"]
 _REASONS: dict[CheckState, str] = {
     "promoted": "",
     "kept": "the sealed cases do not show that it is better.",
@@ -53,7 +52,7 @@ class CheckResult(JsonResult):
         return self.promoted
 
     @property
-    def verdict(self) -> VerdictWord:
+    def verdict(self) -> Literal["promote", "keep", "wait"]:
         """What to do, in a word."""
         return "promote" if self.promoted else "wait" if self.state == "waiting" else "keep"
 
