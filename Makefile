@@ -9,6 +9,7 @@ ALONE  := env -u PYTHONPATH -u PYTHONHOME
 # The oldest versions have wheels for the oldest Python only.
 OLDEST_PYTHON ?= $(or $(shell command -v python3.11),$(PYTHON))
 OLDEST        := $(VENV)-oldest
+ADAPTERS      := $(VENV)-adapters
 SPARK         := $(VENV)-spark
 # Typer 0.16 and matplotlib 3.8 call what today's click and pyparsing deprecate. All other warnings are errors.
 OLDEST_WARNINGS := -W "ignore:'click:DeprecationWarning" -W ignore::pyparsing.warnings.PyparsingDeprecationWarning
@@ -20,8 +21,8 @@ PIN  = $(UV) pip compile --no-config --quiet --no-annotate --only-binary :all: -
 EVERYWHERE := --universal --fork-strategy fewest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-quick test-oldest test-postgres test-spark coverage check dist bench bench-paper fuzz \
-	torture pins oldest lock clean
+.PHONY: help demo serve test test-quick test-oldest test-adapters test-postgres test-spark coverage check dist bench
+.PHONY: bench-paper fuzz torture skill pins pins-adapters oldest lock clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +74,16 @@ $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 test-oldest: $(OLDEST)/.ready  ## all but the slow tests, with the oldest allowed version of every dependency
 	@$(OLDEST)/bin/python -m pytest -n $(JOBS) -m "not slow and not browser" $(OLDEST_WARNINGS)
 
+$(ADAPTERS)/.ready: pyproject.toml constraints-adapters.txt | $(UV)
+	@echo "Setting up $(ADAPTERS) (once; half a minute)"
+	@$(ALONE) $(PYTHON) -m venv --clear $(ADAPTERS)
+	@$(ALONE) $(UV) pip install --no-config --quiet --python $(ADAPTERS)/bin/python \
+		--constraint constraints-adapters.txt --editable '.[adapters]'
+	@touch $@
+
+test-adapters: $(ADAPTERS)/.ready  ## the adapters, each with its real host: inspect_ai, MLflow, Optuna, DSPy, GEPA, pytest
+	@$(ADAPTERS)/bin/python -m pytest -n $(JOBS) tests/adapters src/everhold/adapters
+
 test-postgres: $(READY)  ## the tests of PostgreSQL, with a server of their own (Debian: apt-get install postgresql)
 	@EVERHOLD_REQUIRE=postgres $(BIN)/python -m pytest -n $(JOBS) -m postgres tests/remote
 
@@ -121,12 +132,18 @@ fuzz: $(READY)  ## compare all engines on random tables and questions for an hou
 torture: $(READY)  ## kill and starve every act on a durable ledger for a quarter of an hour (needs strace for faults)
 	@$(BIN)/python -m tests.faults.torture
 
+skill: $(READY)  ## write llms.txt and the agent skill in skills/ from the documentation
+	@$(BIN)/python docs/skill.py
+
 $(UV):
 	@$(ALONE) $(PYTHON) -m venv --clear $(VENV)-pins
 	@$(ALONE) $(VENV)-pins/bin/python -m pip install --quiet --disable-pip-version-check uv
 
 pins: $(UV)  ## make constraints.txt, the versions that are tested; UPGRADE=1 takes the newest ones
 	@$(PIN) $(EVERYWHERE) $(if $(UPGRADE),--upgrade) --extra dev --output-file constraints.txt pyproject.toml
+
+pins-adapters: $(UV)  ## make constraints-adapters.txt, the hosts that adapters are tested with; UPGRADE=1 as above
+	@$(PIN) $(EVERYWHERE) $(if $(UPGRADE),--upgrade) --extra adapters --output-file constraints-adapters.txt pyproject.toml
 
 oldest: $(UV)  ## make constraints-oldest.txt from the lower bounds; httpx is for the old Starlette's test client
 	@echo 'httpx>=0.28' | $(PIN) --upgrade --resolution lowest-direct --extra dev \
@@ -137,5 +154,5 @@ lock: $(UV)  ## make deploy/requirements.lock, what a server installs, with a ha
 		--constraint constraints.txt --output-file deploy/requirements.lock pyproject.toml deploy/build.in
 
 clean:  ## remove the virtual environments and everything generated
-	rm -rf $(VENV) $(OLDEST) $(SPARK) $(VENV)-pins out build dist
+	rm -rf $(VENV) $(OLDEST) $(ADAPTERS) $(SPARK) $(VENV)-pins out build dist
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 import time
 from importlib import import_module
 
@@ -22,6 +24,7 @@ NAMES = (
     "searches",
     "boards",
     "gate",
+    "private",
     "analyst",
     "server",
 )
@@ -48,4 +51,7 @@ def main(wanted: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    with tempfile.TemporaryDirectory() as home:  # thousands of studies that nobody wants in the registry of this user
+        os.environ["EVERHOLD_HOME"] = home
+        code = main(sys.argv[1:])
+    raise SystemExit(code)

@@ -28,6 +28,18 @@ def _one_thread_a_process():
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _registry_of_its_own(tmp_path_factory):
+    """Every file of tests begins with an empty registry of studies, and none writes to that of the user."""
+    before = os.environ.get("EVERHOLD_HOME")
+    os.environ["EVERHOLD_HOME"] = str(tmp_path_factory.mktemp("everhold home"))
+    yield
+    if before is None:
+        del os.environ["EVERHOLD_HOME"]
+    else:
+        os.environ["EVERHOLD_HOME"] = before
+
+
 @pytest.hookimpl(trylast=True)  # after tests were deselected
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The slowest first, dealt out to all processes; the others in their order, so that fixtures are made once."""

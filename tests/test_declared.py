@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS_OF_ROOM = {
+    "adapters": {"adapters"},
     "cli": {"cli", "demo"},
     "client": {"client"},
     "contest": {"frames"},
@@ -24,7 +25,7 @@ EXTRAS_OF_ROOM = {
 }
 """The other rooms use the dependencies that everybody has."""
 
-CALLED = {"sklearn": "scikit-learn", "xdist": "pytest-xdist"}
+CALLED = {"inspect_ai": "inspect-ai", "mlflow": "mlflow-skinny", "sklearn": "scikit-learn", "xdist": "pytest-xdist"}
 """What is imported under another name than it is installed."""
 
 NOT_IMPORTED = {"python-multipart"}
@@ -87,8 +88,9 @@ def test_a_room_imports_what_its_extra_declares(path):
 
 @pytest.mark.parametrize("folder", ["benchmarks", "examples", "tests"])
 def test_what_developers_import_is_declared(folder):
-    allowed = set(requirements()) | set(requirements("dev")) | set(requirements("spark"))
     for path in modules(folder):
+        extras = ("dev", "adapters") if path.parent.name == "adapters" else ("dev", "spark")
+        allowed = set(requirements()).union(*(requirements(extra) for extra in extras))
         assert not imported(path.read_text(encoding="utf-8")) - allowed, path
 
 
@@ -108,7 +110,9 @@ def test_the_check_finds_what_is_missing(text, room, found):
 
 
 def test_nothing_is_declared_that_is_not_imported():
-    used = set().union(*(imported(path.read_text(encoding="utf-8")) for path in modules("src/everhold")))
+    """But for adapters: their hosts are not part of everhold."""
+    paths = [path for path in modules("src/everhold") if room_of(path) != "adapters"]
+    used = set().union(*(imported(path.read_text(encoding="utf-8")) for path in paths))
     assert set(requirements()) | set(requirements("all")) | set(requirements("spark")) == used | NOT_IMPORTED
 
 
@@ -136,11 +140,12 @@ def test_what_changes_under_us_has_an_upper_bound(name):
     assert re.search(r",<\d", (requirements() | requirements("all"))[name])
 
 
-@pytest.mark.parametrize("file", ["constraints.txt", "deploy/requirements.lock"])
+@pytest.mark.parametrize("file", ["constraints.txt", "constraints-adapters.txt", "deploy/requirements.lock"])
 def test_pinned_versions_are_allowed_ones(file):
     """Otherwise `make test` and a server would run something else than what is declared."""
     pinned = pins(file)
-    extras = ["dev"] if file == "constraints.txt" else ["cli", "client", "postgres", "serve", "mcp"]
+    known = {"constraints.txt": ["dev"], "constraints-adapters.txt": ["adapters"]}
+    extras = known.get(file, ["cli", "client", "postgres", "serve", "mcp"])
     wanted = requirements()
     for extra in extras:
         wanted |= requirements(extra)
@@ -161,6 +166,6 @@ def test_the_lock_has_a_hash_of_every_file_at_the_versions_that_are_tested():
     assert {name: served[name] for name in both} == {name: tested[name] for name in both}
 
 
-@pytest.mark.parametrize("file", ["constraints.txt", "constraints-oldest.txt", "deploy/requirements.lock"])
+@pytest.mark.parametrize("file", [*(one.name for one in ROOT.glob("constraints*.txt")), "deploy/requirements.lock"])
 def test_pins_name_no_registry(file):
     assert "://" not in (ROOT / file).read_text(encoding="utf-8")

@@ -65,6 +65,27 @@ def test_the_agent_s_loop(tmp_path, capsys):
     assert "truth 50 %" in capsys.readouterr().out
 
 
+def test_the_autoresearch_loop(tmp_path, capsys):
+    """The certified gain is a gain, and no larger than the true one."""
+    found = load("autoresearch_loop").main(tmp_path)
+    assert 0 < found["gate, at least"] <= found["gate, true"]
+    assert "certified at least" in capsys.readouterr().out
+
+
+def test_the_prompt_optimiser(tmp_path):
+    """Public scores let phrases in that help nobody; the gate lets in what helps, and nothing else."""
+    optimiser = load("prompt_optimisation")
+    plain, gated = optimiser.main(tmp_path)
+    added = {phrase for phrase in optimiser.PHRASES if phrase in gated}
+    assert added == set(optimiser.HELPS)
+    assert {phrase for phrase in optimiser.PHRASES if phrase in plain} - set(optimiser.HELPS)
+
+
+def test_the_jobs_of_continuous_integration(tmp_path):
+    """Only the change that is better passes."""
+    assert load("ci_gate").main(tmp_path) == {"new comments": 1, "faster parser": 1, "more training": 0}
+
+
 def test_the_tutorial_says_what_comes_out():
     """Every cell runs in order, and what the notebook shows is what it gives."""
     notebook = json.loads((EXAMPLES.parent / "docs" / "tutorial" / "tutorial.ipynb").read_text())

@@ -11,7 +11,7 @@ from mcp import Client, StdioServerParameters
 
 import everhold as eh
 from everhold.acts import ACTS
-from everhold.mcp import tools
+from everhold.mcp import gate_tools, tools
 from tests.server.serving import Process, make_study
 
 
@@ -133,3 +133,87 @@ def test_every_statistic_can_be_asked_for(study, tmp_path):
     kinds = [one.structured_content["kind"] for one in found]
     assert kinds == ["finding"] * 5 + ["shares"] * 2 + ["comparison"] * 2 + ["finding"]
     assert server.version == eh.__version__
+
+
+async def _each(server, calls):
+    async with Client(server) as agent:
+        return [await agent.call_tool(name, arguments) for name, arguments in calls]
+
+
+CASES = {f"case-{k}": k % 2 for k in range(100)}
+
+
+class TestGate:
+    @pytest.fixture
+    def gate(self, tmp_path):
+        return eh.Gate.create(tmp_path / "gate.everhold", CASES)
+
+    def test_one_bit_a_candidate(self, gate):
+        better = {case: k % 10 > 0 for k, case in enumerate(CASES)}
+        calls = [
+            ("gate", {"outcomes": CASES, "name": "the same"}),
+            ("gate", {"outcomes": better, "name": "better", "request_id": "7"}),
+            ("gate", {"outcomes": better, "name": "better", "request_id": "7"}),
+            ("gate_status", {}),
+        ]
+        same, first, again, status = [one.structured_content for one in asyncio.run(_each(gate_tools(gate), calls))]
+        assert (same["verdict"], first["verdict"]) == ("keep", "promote")
+        assert first["in_words"].startswith("promote: better")
+        assert again == first
+        assert (status["checks"], status["promotions"], status["incumbent"]) == (2, 1, "better")
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            ({"outcomes": CASES, "nme": "x"}, "nme"),
+            ({"candidate": CASES}, "candidate"),
+            ({}, "outcomes"),
+            ({"outcomes": "new.json"}, "dict"),
+            ({"outcomes": {"other": 1}}, "not the gate's"),
+            ({"outcomes": {}}, "no outcomes"),
+            ({"outcomes": CASES, "name": 7}, "name"),
+        ],
+    )
+    def test_what_is_not_known_is_refused_and_nothing_is_charged(self, gate, arguments, said):
+        (found,) = asyncio.run(_each(gate_tools(gate), [("gate", arguments)]))
+        assert found.is_error
+        assert said in found.content[0].text
+        assert gate.status().checks == 0
+
+    def test_over_stdio_as_an_agent_starts_it(self, gate):
+        command = StdioServerParameters(
+            command=sys.executable, args=["-m", "everhold", "mcp", str(gate.path)], env=dict(os.environ)
+        )
+        better = dict.fromkeys(CASES, 1)
+        found, refused = asyncio.run(_each(command, [("gate", {"outcomes": better}), ("gate_status", {"now": True})]))
+        assert found.structured_content["promoted"]
+        assert refused.is_error
+
+    def test_beside_a_study(self, study, gate):
+        async def names(server):
+            async with Client(server) as agent:
+                return {tool.name for tool in (await agent.list_tools()).tools}
+
+        with eh.Holdout.open(study) as holdout:
+            offered = asyncio.run(names(tools(holdout, "patients", gate=gate)))
+        assert offered >= {"gate", "gate_status", "ask", "read", "best_of", "status"}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("read", {"question": "smoker", "givn": "age > 40"}),
+        ("read", {"question": "smoker", "level": 0.9}),
+        ("best_of", {"candidates": ["smoker", "age > 40"], "top": 1}),
+        ("best_of", {"candidate": ["smoker", "age > 40"]}),
+        ("status", {"all": True}),
+        ("schema", {"table": "x"}),
+        ("try_out", {"question": "smoker", "were": "age > 3"}),
+    ],
+)
+def test_every_tool_refuses_arguments_that_it_does_not_know(study, name, arguments):
+    with eh.Holdout.open(study) as holdout:
+        (found,) = asyncio.run(_each(tools(holdout, "patients"), [(name, arguments)]))
+        assert found.is_error
+        assert holdout.rounds == 0
+        assert not holdout.journal.acts

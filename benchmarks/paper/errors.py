@@ -128,7 +128,11 @@ def text(rows: list[Row]) -> str:
         "that refused on the way guarantees nothing for T. everhold's default rule and Guess and Check are each "
         f"set to allow for three or for four standard errors of the public rows (four is everhold's default); "
         f"Guess and Check "
-        f"also to ±0.1.\n\n{second}"
+        f"also to ±0.1. These sessions are made of asks alone, whose intervals use a tenth of the failure probability; the "
+        "rest is kept for readings and verdicts. Where guesses are right, Guess and Check, which spends all of it on asks, "
+        "can be narrower. Before readings were added everhold's was the narrowest in five of six worlds, and the claim said "
+        "five. "
+        f"Section (i) has analysts who read.\n\n{second}"
     )
 
 
@@ -203,9 +207,9 @@ def claims(rows: list[Row]) -> list[Claim]:
         *made,
         Claim(
             "narrowest",
-            "everhold's default rule has the narrowest guaranteed half-width for T ≥ 1,000 in at least five of six worlds",
+            "everhold's default rule has the narrowest guaranteed half-width for T ≥ 1,000 in at least four of six worlds",
             f"in {len(best_in)} of {len(worlds)}" + (f"; not in {', '.join(lost)}" if lost else ""),
-            len(best_in) >= 5,
+            len(best_in) >= 4,
         ),
         Claim(
             "no-miss",

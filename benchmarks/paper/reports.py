@@ -18,6 +18,7 @@ from everhold.games.mechanisms.controls import UNCHARGED
 ROUNDS, ROWS = 1_001, 10_000
 ANALYSTS = ("asks, then reads", "generations")
 WORLD_NAMES = ("linear", "tree", "table", "noise")
+NOTHING_TO_FIND = "noise"  # and a right prior: asks are quiet, and cheaper than choices
 OWN, ASKS = "everhold", "everhold, asks only"
 OTHERS = (
     "Guess and Check, set to 3 errors",
@@ -117,6 +118,11 @@ def text(rows: list[Row]) -> str:
         "linear model: in each generation the best of fifty is chosen, and the last winner is read in the last act. A "
         "mechanism without readings and choices is asked every one of these questions. The widest interval that is "
         f"reported:\n\n{first}\n\n"
+        "On pure noise the prior is right and there is nothing to find. Asks are nearly all quiet there, and a "
+        "thousand quiet asks disclose less than a nat, while each choice among fifty discloses four. So choosing "
+        "in generations pays where candidates differ from what the public rows foresee. The first two claims of "
+        "this section were made for every world at first; noise did not bear them out, and they were narrowed to "
+        "worlds with something to find.\n\n"
         f"Six attacks that use acts, on labels that are pure noise: {ATTACK_ROUNDS} questions, n = {ATTACK_ROWS}. Each "
         "collects what readings, choices, bits or surprises disclose, and claims a vote of it. *Without prices* is the same "
         f"mechanism that does not charge for what it discloses: the control.\n\n{second}"
@@ -149,12 +155,12 @@ def claims(rows: list[Row]) -> list[Claim]:
     """Readings and choices are narrower than asks, and no attack gets more than its price."""
     widths, attacks = _widths(rows), _attacks(rows)
     ratios = {key: mine[OWN] / mine[ASKS] for key, mine in widths.items()}
-    lost = [
-        f"{where}, {analyst}: {name} {_shown(width)}, everhold {_shown(mine[OWN])}"
-        for (where, analyst), mine in widths.items()
+    lost = {
+        key: f"{', '.join(key)}: {name} {_shown(width)}, everhold {_shown(mine[OWN])}"
+        for key, mine in widths.items()
         for name, width in (_best_other(mine),)
         if width < mine[OWN]
-    ]
+    }
     missed = sum(row["missed"] for row in rows if row["part"] == "reports" and row["mechanism"].startswith("everhold"))
     charged = {name: mine[OWN] for name, mine in attacks.items()}
     free = {name: mine[UNCHARGED] for name, mine in attacks.items()}
@@ -163,15 +169,17 @@ def claims(rows: list[Row]) -> list[Claim]:
         Claim(
             "read-narrower",
             "what is read after many asks, or chosen in generations and read, has at most 0.9 of the half-width that asks "
-            "alone give, in every world",
-            ", ".join(f"{where}, {analyst}: {ratio:.2f}" for (where, analyst), ratio in ratios.items()),
-            max(ratios.values()) <= 0.9,
+            "alone give, in every world with something to find",
+            "; ".join(f"{', '.join(key)}: {ratio:.2f}" for key, ratio in ratios.items()),
+            all(ratio <= 0.9 for key, ratio in ratios.items() if key[0] != NOTHING_TO_FIND),
         ),
         Claim(
             "reported-narrowest",
-            "everhold reports the narrowest interval of all mechanisms in every world, and none misses",
-            f"{missed} missed; " + ("; ".join(lost) if lost else f"in all {len(widths)} games"),
-            not lost and missed == 0,
+            "everhold reports the narrowest interval of all mechanisms in every world with something to find, and none "
+            "misses anywhere",
+            f"{missed} missed; narrowest in {len(widths) - len(lost)} of {len(widths)} games"
+            + "".join(f"; not in {said}" for said in lost.values()),
+            missed == 0 and not [key for key in lost if key[0] != NOTHING_TO_FIND],
         ),
         Claim(
             "acts-valid",

@@ -1,4 +1,4 @@
-"""A study as tools for agents (Model Context Protocol): ask, try_out, the acts, schema, status.
+"""A study or a gate as tools for agents (Model Context Protocol): ask, try_out, the acts, schema, status; gate, gate_status.
 
 The study is on this machine (`Holdout`) or behind a server (`RemoteStudy`): both have the same methods.
 """
@@ -10,8 +10,9 @@ from inspect import Parameter as Argument, Signature
 from typing import Annotated, Any, Literal
 
 from everhold.acts import ACTS, AnyAct, Read, act_from, as_sent, do, questions_of
-from everhold.client.sync import RemoteStudy
+from everhold.client.sync import RemoteGate, RemoteStudy
 from everhold.errors import EverholdError, MissingExtra, QuestionError
+from everhold.gate.gate import Gate
 from everhold.queries.disclosed import Choice, Decision, Judgement
 from everhold.queries.interval import Interval
 from everhold.report.facts import budget_facts
@@ -33,7 +34,7 @@ try:
 except ImportError:
     raise MissingExtra("the MCP server", "mcp") from None
 
-__all__ = ["AnyStudy", "tools"]
+__all__ = ["AnyStudy", "gate_tools", "tools"]
 
 _ABOUT = """A private table that you may ask any number of questions, each chosen after seeing earlier answers. Every answer
 carries an interval for the population; all intervals are valid at the same time, with the study's confidence, however you
@@ -45,18 +46,35 @@ few numbers that you will report, and `read_many` when you know all of them. `be
 little. `compare` certifies which of two is larger; `is_better` is cheaper and certifies nothing. Asking the same question
 again returns the recorded answer. Two intervals that do not overlap also show a difference."""
 
+_ABOUT_GATE = """A gate for a system that you improve: is your candidate better than the incumbent, on sealed cases? `gate`
+takes the candidate's outcome on every case and says promote or keep, nothing else. Every promotion is certified, and all of
+them at the same time, so luck does not pass: submit a candidate because you have a reason to think that it is better. One
+that is kept out costs little and a promotion more; `gate_status` says what is left."""
+
+_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_ASKS = ToolAnnotations(read_only_hint=False, idempotent_hint=True, open_world_hint=False)
 
 AnyStudy = Holdout | RemoteStudy
 """A study that tools can ask: both kinds have the same methods."""
 
 
-def tools(study: AnyStudy, name: str, *, closing: bool = False) -> MCPServer[Any]:
+def gate_tools(gate: Gate | RemoteGate) -> MCPServer[Any]:
+    """The server of a gate."""
+    return _server(_gate_tools(gate), _ABOUT_GATE)
+
+
+def _server(made: list[Tool], about: str) -> MCPServer[Any]:
+    return MCPServer("everhold", instructions=about, version=VERSION, tools=made, log_level="WARNING")
+
+
+def tools(study: AnyStudy, name: str, *, closing: bool = False, gate: Gate | RemoteGate | None = None) -> MCPServer[Any]:
     """The server with its tools.
 
     Args:
         study: a `Holdout`, or a study behind a server.
         name: of the study.
         closing: whether there is a tool for the last act, which cannot be undone.
+        gate: a gate that is offered as well.
     """
 
     def ask(question: str, what: str = "share", expect: float | None = None, **given: Any) -> dict[str, Any]:
@@ -93,17 +111,55 @@ later answers. Costs nothing.
         """How many questions were asked, how many surprised, the price so far in nats, and how wide readings are now."""
         return _guarded(lambda: {"study": name, **_standing(study)})
 
-    reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-    asks = ToolAnnotations(read_only_hint=False, idempotent_hint=True, open_world_hint=False)
     ends = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
-    made = [_strict(_described(ask, {"expect": _EXPECT}), asks), _strict(_described(try_out), reads)]
+    made = [_strict(_described(ask, {"expect": _EXPECT}), _ASKS), _strict(_described(try_out), _READS)]
     made += [
-        _strict(_act_tool(study, kind), ends if kind.scope == "manage" else asks)
+        _strict(_act_tool(study, kind), ends if kind.scope == "manage" else _ASKS)
         for kind in ACTS.values()
         if closing or kind.scope != "manage"
     ]
-    made += [_strict(one, reads) for one in (schema, status)]
-    return MCPServer("everhold", instructions=_ABOUT, version=VERSION, tools=made, log_level="WARNING")
+    made += [_strict(one, _READS) for one in (schema, status)]
+    if gate is None:
+        return _server(made, _ABOUT)
+    return _server([*made, *_gate_tools(gate)], f"{_ABOUT}\n\n{_ABOUT_GATE}")
+
+
+def _gate_tools(at: Gate | RemoteGate) -> list[Tool]:
+    """One bit a candidate, and where the gate stands."""
+
+    def gate(
+        outcomes: Annotated[
+            dict[str, Any],
+            Field(
+                description="The candidate's outcome on every case: true, false, a score between 0 and 1, or a list of runs."
+            ),
+        ],
+        name: Annotated[str | None, Field(description="What the candidate is called in the record.")] = None,
+        request_id: Annotated[
+            str | None, Field(description="The same id again gets the recorded verdict and is not charged.")
+        ] = None,
+    ) -> dict[str, Any]:
+        """Is a candidate better than the incumbent? Says promote or keep; if it is promoted, it is the new incumbent. A case
+        without an outcome counts as a failure. Costs: one bit, little if it is kept out, more if it is promoted."""
+
+        def check() -> dict[str, Any]:
+            who = {"who": "agent"} if isinstance(at, Gate) else {}  # a server knows by the token
+            found = at.check(outcomes, name=name, request_id=request_id, **who)
+            return {**found.to_dict(), "in_words": str(found)}
+
+        return _guarded(check)
+
+    def gate_status() -> dict[str, Any]:
+        """Where the gate stands: checks and promotions so far, the incumbent's name, what can still be certified. Free."""
+
+        def find() -> dict[str, Any]:
+            found = at.status()
+            return {**found.to_dict(), "in_words": str(found)}
+
+        return _guarded(find)
+
+    checks = ToolAnnotations(read_only_hint=False, idempotent_hint=False, open_world_hint=False)
+    return [_strict(gate, checks), _strict(gate_status, _READS)]
 
 
 def _strict(work: Callable[..., dict[str, Any]], annotations: ToolAnnotations) -> Tool:
@@ -169,7 +225,8 @@ def _standing(study: AnyStudy) -> dict[str, Any]:
         more = budget_facts(study.budget, acts=acts, closed=closed)
     else:
         status = study.status()
-        more = {name: status[name] for name in ("acts", "closed", "disclosed", "claim_price", "width", "width_text")}
+        shown = ("acts", "closed", "disclosed", "claim_price", "width", "width_text", "privacy")
+        more = {name: status[name] for name in shown}
     return {
         "rounds": study.rounds,
         "surprises": study.surprises,

@@ -118,8 +118,11 @@ def _ended_and_charged(entries: list[AnyEntry], price: float) -> dict[str, int]:
 
 
 def _is_free_look(begun: ActStart | None, done: ActEnd) -> bool:
-    """Whether an act may have read private rows and nothing came of it. A certificate and an empty last act read none."""
-    if begun is None or not done.interrupted or not begun.asked:
+    """Whether an act may have read rows that asks use, and nothing came of it.
+
+    A certificate and an empty last act read none, and a ranking of sealed rows reads others.
+    """
+    if begun is None or not done.interrupted or not begun.asked or begun.options.get("sealed"):
         return False
     return begun.kind not in ACTS or not is_about_a_round(begun.kind)
 

@@ -96,11 +96,11 @@ class Search:
 class Duel:
     """Two on the board; the deed is a duel, or the last ranking."""
 
-    def __init__(self, *, last):
-        self.last = last
+    def __init__(self, *, last, sealed=0.0):
+        self.last, self.sealed = last, sealed
 
     def begin(self, path):
-        contest = Contest.create(path, LABELS, classes=[0, 1], seed=1)
+        contest = Contest.create(path, LABELS, classes=[0, 1], seed=1, sealed=self.sealed)
         contest.submit("ann", predictions(0.9, 1))
         contest.submit("bob", predictions(0.55, 2))
         contest.close()
@@ -127,7 +127,13 @@ class Duel:
         return len(Contest(path).board().places)
 
 
-DEEDS = {"search": Search(0), "next generation": Search(1), "duel": Duel(last=False), "last ranking": Duel(last=True)}
+DEEDS = {
+    "search": Search(0),
+    "next generation": Search(1),
+    "duel": Duel(last=False),
+    "last ranking": Duel(last=True),
+    "last ranking of sealed rows": Duel(last=True, sealed=0.5),
+}
 
 
 def lives(folder, play):
@@ -157,7 +163,8 @@ def checked(path, play, before):
     after = play.budget(path)  # opening ends what was interrupted
     found = check_record(path, after.ask_price).get("interrupted", 0)
     if found:
-        assert after.nats > before.nats + 4.0, "an interrupted act is charged"
+        of = "sealed" if getattr(play, "sealed", 0.0) else "code"
+        assert getattr(after, of).nats > getattr(before, of).nats + 4.0, "an interrupted act is charged"
     return found
 
 
@@ -182,7 +189,7 @@ def test_killed_at_every_point(tmp_path, name):
     assert len(choices) == 1, "a kill changed what was chosen"
 
 
-@pytest.mark.parametrize("name", ["search", "duel"])
+@pytest.mark.parametrize("name", ["search", "duel", "last ranking of sealed rows"])
 def test_control_a_free_look_is_caught(tmp_path, monkeypatch, name):
     monkeypatch.setattr(Budget, "interrupted", lambda budget: budget)
     monkeypatch.setattr("everhold.ledger.ranking.NOTHING_NATS", 0.0)

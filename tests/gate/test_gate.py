@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.errors import GateUsedUp, InvalidOutcomes, LedgerError, RequestConflict, RowsInUse, SettingError
+from everhold.errors import GateUsedUp, InvalidOutcomes, LedgerError, RowsInUse, SettingError
 from everhold.gate.gate import Gate
 from everhold.gate.results import CheckResult, GateStatus, TotalGain
 
@@ -47,7 +47,7 @@ class TestChecks:
         found = gate.check(new, name="new")
         assert found.promoted
         assert found.certified
-        assert (found.state, found.name, found.checks, found.promotions) == ("promoted", "new", 1, 1)
+        assert (found.state, found.name, found.winner, found.checks, found.promotions) == ("promoted", "new", "new", 1, 1)
         assert gate.status().incumbent == "new"
         assert not gate.check(new).promoted  # against itself
         assert not gate.check(old).promoted  # the old one is worse now
@@ -67,7 +67,7 @@ class TestChecks:
         del new["case-11"]
         assert gate.check(new).promoted
 
-    @pytest.mark.parametrize("wrong", [{}, {"other": 1}, {"case-0": 1, "other": 1}, {"case-0": 87}, 7, {"case-0": [1, 0]}])
+    @pytest.mark.parametrize("wrong", [{}, {"other": 1}, {"case-0": 1, "other": 1}, 7])
     def test_invalid_outcomes_are_not_charged(self, gate, wrong):
         before = gate.status()
         with pytest.raises(InvalidOutcomes):
@@ -86,11 +86,27 @@ class TestChecks:
         new = improved(old)
         first = gate.check(new, request_id="one")
         assert first.promoted
-        again = gate.check(new, request_id="one")
-        assert (again.promoted, again.name, again.checks) == (True, first.name, 1)
-        with pytest.raises(RequestConflict):
-            gate.check(old, request_id="one")
+        # Whatever the outcomes are now: comparing them with the recorded ones would be a free look.
+        for outcomes in (new, old, shuffled(old)):
+            assert gate.check(outcomes, request_id="one") == first
         assert gate.status().checks == 1
+
+    def test_equal_outcomes_cannot_be_recognised_in_public_files(self, gate, old):
+        """Which candidates do the same on the sealed cases is not disclosed: records of equal ones differ."""
+        same = shuffled(old)
+        for _ in range(3):
+            gate.check(same)
+        records = [act.begun for act, _ in gate._ready().journal.acts]
+        assert len({begun.asked[0]["digest"] for begun in records}) == 3
+        gate._held.pause()
+
+    def test_names_are_lines_of_text_and_told_apart(self, gate, old):
+        assert gate.check(old, name="a").name == "a"
+        assert gate.check(old, name="a").name == "a (2)"
+        for wrong in ("", " ", "a\nb", "a\u2028b", "x" * 201, 5, "\ud800"):
+            with pytest.raises(SettingError, match="name"):
+                gate.check(old, name=wrong)
+        assert gate.status().checks == 2
 
     def test_the_same_bytes_are_never_promoted_and_cost_nothing(self, tmp_path, old):
         gate = Gate.create(tmp_path / "gate.everhold", old, artifact=b"prompt 1")
@@ -144,24 +160,59 @@ class TestContracts:
     def test_generations(self, tmp_path, old):
         gate = Gate.create(tmp_path / "gate.everhold", old, generation=3)
         best = improved(old, 0.5, seed=9)
-        assert gate.check(shuffled(old), name="a").state == "entered"
-        assert gate.check(best, name="b", request_id="b").state == "entered"
-        assert gate.check(best, name="b", request_id="b").state == "entered"  # asked again: entered once
+        assert gate.check(shuffled(old), name="a", request_id="a").verdict == "wait"
+        assert gate.check(best, name="b", request_id="b").state == "waiting"
+        assert gate.check(best, name="b", request_id="b").state == "waiting"  # asked again: entered once
         assert gate.status().waiting == 2
-        found = gate.check(shuffled(old, seed=5), name="c")
-        assert found.promoted
-        assert (found.name, found.checks, found.waiting) == ("b", 1, 0)
+        found = gate.check(shuffled(old, seed=5), name="c", request_id="c")
+        assert not found.promoted  # another one was
+        assert (found.winner, found.checks, found.waiting) == ("b", 1, 0)
+        assert "another candidate of its generation" in found.reason
+        for name, promoted in (("a", False), ("b", True), ("c", False)):
+            assert gate.check(old, request_id=name).promoted is promoted
         gate.check(shuffled(best), name="d")
         assert Gate(gate.path).status().waiting == 1
-        assert not gate.decide().promoted
+        with pytest.raises(InvalidOutcomes, match="wait"):
+            gate.finish()
+        assert not gate.decide(request_id="decide").promoted
+        assert not gate.decide(request_id="decide").promoted
+        assert gate.status().checks == 2
         with pytest.raises(InvalidOutcomes, match="no candidate waits"):
             gate.decide()
+
+    def test_candidates_of_an_interrupted_check_still_wait(self, tmp_path, old, monkeypatch):
+        gate = Gate.create(tmp_path / "gate.everhold", old, generation=2)
+        best = improved(old, 0.5, seed=9)
+        gate.check(best, name="b", request_id="b")
+
+        def fails(*_):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr("everhold.gate.gate.promoted_index", fails)
+            with pytest.raises(KeyboardInterrupt):
+                gate.check(old, name="c", request_id="c")
+        again = Gate(gate.path)
+        assert again.status().waiting == 2
+        assert again.check(best, request_id="b").promoted  # the generation is full: it is checked now
+        status = again.status()
+        assert (status.checks, status.interrupted, status.waiting) == (2, 1, 0)
+
+    @pytest.mark.parametrize("torn", [b'{"kind": "cand', b"\xc3", b"1\n", b"[]\n", b'{"name": "x"}\n', "\u2028".encode()])
+    def test_a_torn_line_loses_nothing_else(self, tmp_path, old, torn):
+        gate = Gate.create(tmp_path / "gate.everhold", old, generation=3)
+        gate.check(old, name="a")
+        with (tmp_path / "gate.everhold.waiting.jsonl").open("ab") as file:
+            file.write(torn)
+        gate.check(old, name="b")
+        assert gate.status().waiting == 2
+        assert gate.check(improved(old, 0.5), name="c").promoted
 
     def test_visible_cases_screen_for_nothing(self, tmp_path, old):
         gate = Gate.create(tmp_path / "gate.everhold", old, visible=0.25)
         status = gate.status()
         assert (status.cases, status.visible) == (300, 100)
-        visible = set(gate._visible)
+        visible = set(gate.visible)
         worse = {case: 0 if case in visible else 1 for case in old}
         assert gate.check(worse).state == "screened"
         assert gate.status().checks == 0
@@ -169,7 +220,7 @@ class TestContracts:
 
     def test_visible_cases_by_name(self, tmp_path, old):
         gate = Gate.create(tmp_path / "gate.everhold", old, visible=["case-1", "case-2"])
-        assert sorted(gate._visible) == ["case-1", "case-2"]
+        assert sorted(gate.visible) == ["case-1", "case-2"]
 
     def test_it_ends_when_it_cannot_promote_any_more(self, tmp_path):
         gate = Gate.create(tmp_path / "gate.everhold", dict.fromkeys("abcdefgh", 0))
@@ -212,11 +263,13 @@ class TestRecord:
         from everhold.ledger import gate_check
 
         real = gate_check.CheckPlan.result
-        monkeypatch.setattr(
-            gate_check.CheckPlan, "result", lambda self, outcome, price: {**real(self, outcome, price), "by": 0.5}
-        )
-        gate.check(improved(old))
-        monkeypatch.undo()
+
+        def forged(self, outcome, price):
+            return {**real(self, outcome, price), "by": 0.5}
+
+        with monkeypatch.context() as patch:
+            patch.setattr(gate_check.CheckPlan, "result", forged)
+            gate.check(improved(old))
         assert not gate.audit().ok
 
     def test_results_read_back_equal(self, gate, old):
@@ -236,6 +289,18 @@ class TestRecord:
         content = gate.path.read_bytes() + gate.path.with_name("gate.everhold.gate.json").read_bytes()
         assert b"case-1" not in content
 
+    @pytest.mark.parametrize("changed", [{"by": 1}, {"certify": "final"}, {"confidence": 0.5}, {"generation": 9}])
+    def test_the_contract_cannot_be_changed(self, gate, changed):
+        place = gate.path.with_name("gate.everhold.gate.json")
+        place.write_text(json.dumps({**json.loads(place.read_text()), **changed}))
+        with pytest.raises(LedgerError, match="other rules"):
+            Gate(gate.path)
+
+    def test_no_promotion_is_no_gain(self, gate):
+        found = gate.finish()
+        assert (found.gain, found.low, found.promotions) == (0.0, 0.0, 0)
+        assert "no promotion" in str(found)
+
     def test_lost_outcomes_are_noticed_before_anything_is_charged(self, gate, old):
         gate.check(improved(old), name="new")
         gate.close()
@@ -249,7 +314,7 @@ def _rows(gate):
     from everhold.gate.files import private_table
 
     gate.close()
-    return private_table(gate._cases, gate._outcomes_of(gate.rules.first)[: gate.rules.cases])
+    return private_table(gate._cases.sealed, gate._sealed_outcomes(gate.rules.first))
 
 
 class TestNonInterference:
@@ -296,16 +361,65 @@ class TestCannotBeReset:
         with pytest.raises(RowsInUse, match="made on"):
             Gate.create(gate.path, old)
 
-    def test_by_an_older_copy(self, gate, old, tmp_path):
+    def copied(self, gate, folder):
         gate.close()
-        copies = tmp_path / "copies"
-        copies.mkdir()
+        folder.mkdir()
         for path in gate.path.parent.glob("gate.everhold*"):
-            (shutil.copytree if path.is_dir() else shutil.copy)(path, copies / path.name)
+            (shutil.copytree if path.is_dir() else shutil.copy)(path, folder / path.name)
+        return Gate(folder / "gate.everhold")
+
+    def test_by_an_older_copy(self, gate, old, tmp_path):
+        copy = self.copied(gate, tmp_path / "copies")
         gate.check(shuffled(old))
         gate.close()
         with pytest.raises(LedgerError, match="older copy"):
-            Gate(copies / "gate.everhold").check(shuffled(old))
+            copy.check(shuffled(old))
+
+    def test_by_a_copy_that_stays_open(self, gate, old, tmp_path):
+        """A long-lived process notices that a copy has gone on."""
+        copy = self.copied(gate, tmp_path / "copies")
+        gate.check(old)  # open, and paused
+        copy_of_now = self.copied(gate, tmp_path / "later")
+        gate.check(old)
+        gate.close()
+        assert gate.status().checks == 2
+        for one in (copy, copy_of_now):
+            with pytest.raises(LedgerError):
+                one.check(improved(old))
+
+    def test_by_two_copies_that_go_on_at_once(self, gate, old, tmp_path):
+        one, other = gate, self.copied(gate, tmp_path / "copies")
+        one.open()
+        other.open()
+        one.check(shuffled(old))
+        with pytest.raises(LedgerError, match=r"history|copy"):
+            other.check(shuffled(old))
+
+    def test_a_gate_from_elsewhere_is_entered_when_it_is_used(self, gate, old, tmp_path, monkeypatch):
+        monkeypatch.setenv("EVERHOLD_HOME", str(tmp_path / "another home"))
+        moved = Gate(gate.path)
+        moved.check(shuffled(old))
+        with pytest.raises(RowsInUse):
+            Gate.create(tmp_path / "second.everhold", old)
+        copy = self.copied(moved, tmp_path / "copies")
+        moved.check(shuffled(old))
+        with pytest.raises(LedgerError):
+            copy.check(shuffled(old))
+
+    def test_by_saying_what_is_expected(self, gate, old):
+        for expected in ({}, dict.fromkeys(old, 1)):
+            with pytest.raises(RowsInUse):
+                Gate.create(gate.path.with_name("other.everhold"), old, expected=expected)
+
+    def test_by_other_spellings_of_the_ids(self, gate, old):
+        with pytest.raises(RowsInUse):
+            Gate.create(gate.path.with_name("other.everhold"), {f" {case.upper()} ": one for case, one in old.items()})
+
+    def test_by_putting_a_set_together(self, tmp_path):
+        for number in range(11):
+            Gate.create(tmp_path / f"{number}.everhold", {f"{number}-{case}": 1 for case in range(100)})
+        with pytest.raises(RowsInUse, match="10 more"):
+            Gate.create(tmp_path / "mixed.everhold", {f"{number}-{case}": 1 for number in range(11) for case in range(9)})
 
     def test_by_another_split(self, gate, old):
         for visible in (0.2, 0.5, ["case-1"]):
@@ -315,7 +429,7 @@ class TestCannotBeReset:
     def test_every_share_makes_the_same_cases_visible_first(self, tmp_path, old):
         some = Gate.create(tmp_path / "some.everhold", old, visible=0.2)
         more = Gate.create(tmp_path / "more.everhold", old, visible=0.5, new_budget="to compare")
-        assert set(some._visible) < set(more._visible)
+        assert set(some.visible) < set(more.visible)
 
     def test_by_the_text_of_an_error(self, gate, old):
         """An invalid file says nothing about the sealed outcomes: the same words whatever they are."""
@@ -346,3 +460,22 @@ class TestCannotBeReset:
 
     def test_other_cases_are_welcome(self, gate):
         Gate.create(gate.path.with_name("new.everhold"), {f"new {k}": 1 for k in range(100)})
+
+    def test_a_gate_that_could_not_be_made_leaves_nothing(self, tmp_path, old, monkeypatch):
+        def fails(*_):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr("everhold.gate.rules.GateRules.save", fails)
+            with pytest.raises(KeyboardInterrupt):
+                Gate.create(tmp_path / "gate.everhold", old)
+        assert list(tmp_path.iterdir()) == []
+        assert Gate.create(tmp_path / "gate.everhold", old).status().checks == 0
+
+    def test_making_a_gate_touches_no_file_of_another(self, gate, old):
+        before = {path.name: path.stat().st_mtime_ns for path in gate.path.parent.iterdir()}
+        gate.path.rename(gate.path.with_name("moved"))
+        with pytest.raises(LedgerError, match="exists already"):
+            Gate.create(gate.path, {f"new {k}": 1 for k in range(100)}, artifact="missing")
+        gate.path.with_name("moved").rename(gate.path)
+        assert {path.name: path.stat().st_mtime_ns for path in gate.path.parent.iterdir()} == before

@@ -77,6 +77,15 @@ class TestHoldouts:
             warnings.simplefilter("error", RowsInUseWarning)
             eh.Holdout(few(2), prior=eh.Reference(few(3)))
 
+    def test_contests_of_the_same_size_are_not_the_same(self, tmp_path):
+        rng = np.random.default_rng(0)
+        for name in ("one", "two"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", RowsInUseWarning)
+                contest = eh.Contest.create(tmp_path / f"{name}.everhold", rng.integers(0, 2, 400), classes=[0, 1])
+            contest.submit("ann", rng.integers(0, 2, 400))
+            contest.close()
+
     def test_a_test_set_warns_too(self, tmp_path):
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(500, 3)), rng.integers(0, 2, 500)
@@ -108,12 +117,18 @@ class TestHoldouts:
         with pytest.warns(RowsInUseWarning, match="not in the registry"):
             make(tmp_path / "one.everhold", people()).release()
 
+    def test_a_broken_registry_does_not_stop_a_holdout_in_memory(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("EVERHOLD_HOME", str(tmp_path))
+        (tmp_path / "registry.sqlite").write_bytes(b"not a database" * 100)
+        with pytest.warns(RowsInUseWarning, match="is not known"):
+            eh.Holdout(people(), prior=eh.Reference(people(seed=99)))
+
 
 class TestContent:
     def test_it_holds_digests_under_a_key_for_the_owner_alone(self, tmp_path):
         registry = Registry(tmp_path / "home")
         digests = registry.digests(["case\nsecret-1", "case\nsecret-2"])
-        registry.enter(study="s", kind="gate", path=tmp_path / "g", digests=digests, ids=True)
+        registry.enter(study="s", kind="gate", path=tmp_path / "g", digests={"ids": digests})
         content = b"".join(one.read_bytes() for one in (tmp_path / "home").iterdir())
         assert b"secret" not in content
         assert stat.S_IMODE((tmp_path / "home" / "registry.key").stat().st_mode) == 0o600
@@ -122,18 +137,20 @@ class TestContent:
     def test_large_sets_are_compared_by_the_same_rows(self, tmp_path):
         registry = Registry(tmp_path)
         ids = [f"case {number}" for number in range(50_000)]
-        registry.enter(study="s", kind="gate", path=tmp_path / "g", digests=registry.digests(ids), ids=True)
+        registry.enter(study="s", kind="gate", path=tmp_path / "g", digests={"ids": registry.digests(ids)})
         for first, last, expected in ((0, 50_000, 1.0), (40_000, 90_000, 0.2), (0, 2_000, 1.0), (48_000, 98_000, None)):
             others = registry.digests(f"case {number}" for number in range(first, last))
-            found = registry.overlapping(others, ids=True)
+            found = registry.overlapping({"ids": others})
             assert [round(one.common, 1) for one in found] == ([] if expected is None else [expected])
 
-    def test_heads_only_grow(self, tmp_path):
+    def test_a_head_is_followed_by_one_head_only(self, tmp_path):
         registry = Registry(tmp_path)
         assert registry.newest_head("s") is None
-        registry.enter(study="s", kind="gate", path=tmp_path / "g", digests=registry.digests(["a"]), ids=True)
-        for head in ("3:ab", "7:cd", "5:ef"):
-            registry.note_head("s", head)
+        registry.enter(study="s", kind="gate", path=tmp_path / "g", digests={"ids": registry.digests(["a"])})
+        assert registry.newest_head("s") == ""
+        assert registry.advance("s", "", "3:ab")
+        assert registry.advance("s", "3:ab", "7:cd")
+        assert not registry.advance("s", "3:ab", "5:ef")  # a copy that did not see what came in between
         assert registry.newest_head("s") == "7:cd"
 
     def test_a_broken_registry_says_what_to_do(self, tmp_path):
@@ -144,9 +161,34 @@ class TestContent:
         with pytest.raises(LedgerError, match=r"registry\.key"):
             Registry(tmp_path).digests(["a"])
 
+    def test_a_key_that_is_gone_is_not_made_anew(self, tmp_path):
+        registry = Registry(tmp_path)
+        registry.enter(study="s", kind="gate", path=tmp_path / "g", digests={"ids": registry.digests(["a"])})
+        (tmp_path / "registry.key").unlink()
+        with pytest.raises(LedgerError, match=r"registry\.key"):
+            registry.digests(["a"])
+
+    def test_a_set_put_together_from_many_is_recognised(self, tmp_path):
+        registry = Registry(tmp_path)
+        for number in range(11):
+            ids = registry.digests(f"{number} {case}" for case in range(1_000))
+            registry.enter(study=f"s{number}", kind="gate", path=tmp_path / "g", digests={"ids": ids})
+        mixed = registry.digests(f"{number} {case}" for number in range(11) for case in range(90))
+        assert len(registry.overlapping({"ids": mixed})) == 11
+        fresh = registry.digests(f"new {case}" for case in range(1_000))
+        assert registry.overlapping({"ids": np.concatenate([fresh, mixed[:50]])}) == []
+
+    def test_what_is_expected_counts_where_both_sets_have_it(self, tmp_path):
+        registry = Registry(tmp_path)
+        ids, told, other = (registry.digests(f"{case}{more}" for case in range(50)) for more in ("", " yes", " no"))
+        registry.enter(study="s", kind="gate", path=tmp_path / "g", digests={"expected": told, "ids": ids})
+        assert registry.overlapping({"expected": other, "ids": ids}) == []
+        assert len(registry.overlapping({"expected": told, "ids": ids})) == 1
+        assert len(registry.overlapping({"ids": ids})) == 1
+
     def test_it_waits_for_another_process(self, tmp_path):
         registry = Registry(tmp_path)
-        registry.enter(study="s", kind="gate", path=tmp_path / "g", digests=registry.digests(["a"]), ids=True)
+        registry.enter(study="s", kind="gate", path=tmp_path / "g", digests={"ids": registry.digests(["a"])})
         from threading import Event, Thread
 
         begun, found = Event(), []

@@ -223,7 +223,7 @@ def test_a_failure_in_an_act_that_has_begun_is_recorded_and_the_study_goes_on(po
 
     def fail(self, statements):
         if "count(*)" in statements[0]:
-            raise DataError("the database did not answer")
+            raise DataError("the database did not answer. Nothing was charged. Ask again.")
         return whole(self, statements)
 
     monkeypatch.setattr(type(rows), "fetch", fail)
@@ -231,9 +231,10 @@ def test_a_failure_in_an_act_that_has_begun_is_recorded_and_the_study_goes_on(po
         lambda: study.best_of(["smoker", "age > 50"]),
         lambda: study.is_better("smoker", "age > 50"),
         lambda: study.compare("smoker", "age > 50"),
+        lambda: study.read_many(["age > 30", "age > 35"]),
     ):
         spent = study.spent
-        with pytest.raises(DataError, match="did not answer"):
+        with pytest.raises(DataError, match=r"did not answer. The act had begun, so it was charged. Ask again."):
             act()
         assert study.spent > spent
     monkeypatch.undo()
@@ -255,7 +256,7 @@ CHANGES = {
 def test_changed_rows_stop_the_study(postgres, study, reference, tmp_path, change):
     spent = study.spent
     postgres.run(CHANGES[change])
-    for act in (lambda: study.ask("smoker"), lambda: study.read("smoker")):
+    for act in (lambda: study.ask("smoker"), lambda: study.ask_many(["smoker", "age > 60"])):
         with pytest.raises(DataError, match="has changed since the session began"):
             act()
     assert study.spent == spent

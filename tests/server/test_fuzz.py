@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from schemathesis import GenerationMode
 
+import everhold as eh
 from tests.server.serving import make_contest, make_study, site
 
 pytestmark = pytest.mark.slow
@@ -33,7 +34,9 @@ def here(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fuzz")
     make_contest(folder)
     studies = [make_study(folder, name) for name in ("patients", "staff", "ended")]
-    with site(folder, *studies, folder / "coins.everhold", make_contest(folder, "over")[0], most_questions=50) as made:
+    over, prompts = make_contest(folder, "over")[0], folder / "prompts.everhold"
+    eh.Gate.create(prompts, {f"case-{number}": number % 2 for number in range(100)})
+    with site(folder, *studies, folder / "coins.everhold", over, prompts, most_questions=50) as made:
         yield made
 
 
@@ -77,6 +80,7 @@ def _operation(here, method, path):
         .replace("ended", "{name}")
         .replace("coins", "{name}")
         .replace("over", "{name}")
+        .replace("prompts", "{name}")
         .partition("?")[0]
         .replace("abcd", "{token_id}")
     )
@@ -88,7 +92,7 @@ def _fuzz(here, method, path, mode):
     """Requests to one route."""
     template, operation = _operation(here, method, path)
     description = here.get("/openapi.json").json()
-    name = next(one for one in ("coins", "over", "ended", "patients") if one in path or one == "patients")
+    name = next(one for one in ("coins", "over", "prompts", "ended", "patients") if one in path or one == "patients")
     strategy = operation.as_strategy(generation_mode=mode)
     before = len(here.state.served["patients"].file().rounds)
 
@@ -96,7 +100,7 @@ def _fuzz(here, method, path, mode):
               suppress_health_check=list(HealthCheck), database=None)  # fmt: skip
     @given(case=strategy, real=st.integers(0, 3), who=st.sampled_from(["cus", "cus", "ann", "aud", "nobody"]))
     def run(case, real, who):
-        if (real or name in ("ended", "over")) and "name" in (case.path_parameters or {}):  # only that one may be closed
+        if (real or name in ("ended", "over", "prompts")) and "name" in (case.path_parameters or {}):  # these may be closed
             case.path_parameters["name"] = name  # mostly a study that is there
         headers = {} if who == "nobody" else here.as_(who)
         case.headers = {key: value for key, value in dict(case.headers or {}).items() if key.lower() != "authorization"}
@@ -210,7 +214,7 @@ class Access(RuleBasedStateMachine):
         if expected == 200:
             limits = self.known[who]["studies"]
             names = {one["name"] for one in told.json()["studies"]}
-            assert names == (set(limits) if limits else {"patients", "staff", "ended", "coins"})
+            assert names == (set(limits) if limits else {"patients", "staff", "ended", "coins", "over", "prompts"})
 
     @rule(who=tokens)
     def list_tokens(self, who):

@@ -9,7 +9,7 @@ foreseen; averaging over them costs at most ln 12 nats. See `docs/theory/gate.md
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf
+from math import fsum, inf
 
 from everhold.bounds.elementary import exp, ln
 from everhold.errors import SettingError
@@ -79,9 +79,7 @@ def _ln_wealth(differences: Mapping[int, int], by: int) -> float:
 
 def _ln_of_bet(differences: Mapping[int, int], by: int, bet: int) -> float:
     most = _BET_STEPS * STEPS
-    wealth = size = 0.0
-    for difference, count in sorted(differences.items()):
-        term = count * ln((most + bet * (difference - by)) / most)  # the fraction is exact
-        wealth += term
-        size += abs(term)
-    return wealth - _ROUNDING * size
+    terms = [count * ln((most + bet * (difference - by)) / most) for difference, count in sorted(differences.items())]
+    return fsum(terms) - _ROUNDING * fsum(
+        map(abs, terms)
+    )  # the fractions are exact, and so are these sums but for one rounding

@@ -18,7 +18,7 @@ from everhold.gate.results import CheckResult
 
 __all__ = ["register"]
 
-KEPT = 1
+KEPT, WAITS = 1, 10
 GatePath = Annotated[Path, typer.Argument(help="The gate's study, gate.everhold by custom.")]
 Scorer = Annotated[str | None, typer.Option(help="Which score to take, where a log has several.")]
 RequestIs = Annotated[str | None, typer.Option("--request-id", help="The same id again gets the recorded verdict.")]
@@ -59,8 +59,9 @@ def create(
         Outcomes | None, typer.Option(help="Pass or fail, or scores between 0 and 1; found from the incumbent if left out.")
     ] = None,
     confidence: Annotated[float, typer.Option(help="Probability that all claims are valid at the same time.")] = 0.95,
-    visible: Annotated[
-        str | None, typer.Option(help="A share of the cases to make visible, or a file with a visible id on each line.")
+    show: Annotated[
+        str | None,
+        typer.Option("--visible", help="A share of the cases to make visible, or a file with a visible id on each line."),
     ] = None,
     expected: Annotated[
         Path | None, typer.Option(help="JSON with the expected result of each case: tells sets with equal ids apart.")
@@ -87,7 +88,7 @@ def create(
         generation=generation,
         outcomes=None if outcomes is None else outcomes.value,
         confidence=confidence,
-        visible=_visible(visible),
+        visible=_visible(show),
         expected=None if expected is None else read_expected(expected),
         artifact=artifact,
         name=name,
@@ -107,7 +108,7 @@ def _visible(given: str | None) -> Any:
     if given is None:
         return None
     try:
-        return float(given)
+        return float(given.removesuffix("%")) / (100.0 if given.endswith("%") else 1.0)
     except ValueError:
         return [line.strip() for line in Path(given).read_text(encoding="utf-8").splitlines() if line.strip()]
 
@@ -118,7 +119,7 @@ def _show(found: CheckResult, as_json: bool) -> None:
     else:
         say(str(found))
     if not found.promoted:
-        raise typer.Exit(KEPT)
+        raise typer.Exit(WAITS if found.verdict == "wait" else KEPT)
 
 
 @gate.command("check")
@@ -126,6 +127,9 @@ def _show(found: CheckResult, as_json: bool) -> None:
 def check(
     study: GatePath,
     candidate: Annotated[Path, typer.Option(help=f"{_OUTCOMES} Of the candidate.")],
+    incumbent: Annotated[
+        Path | None, typer.Option(help="Make the gate first, where there is none yet: the incumbent's outcomes.")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="What the candidate is called; its file's name if left out.")] = None,
     artifact: Annotated[Path | None, typer.Option(help="The candidate's file: the incumbent's bytes are refused.")] = None,
     scorer: Scorer = None,
@@ -137,11 +141,14 @@ def check(
 ) -> None:
     """Is the candidate better than the incumbent? If it is, it becomes the incumbent.
 
-    Exit codes: 0 promote, 1 keep the incumbent, 3 the outcomes are invalid (nothing is charged), 6 the gate is used up.
+    Exit codes: 0 promote, 1 keep the incumbent, 3 the outcomes are invalid (nothing is charged), 6 the gate is used up, 10
+    the candidate waits for its generation.
 
     Example:
 
         everhold gate check gate.everhold --candidate new.json --json
+
+        everhold gate check gate.everhold --incumbent old.json --candidate new.json
 
         everhold gate check prompts --candidate new.json --server https://data.example.org
     """
@@ -152,6 +159,8 @@ def check(
             checked = remote.check(candidate, name=called, artifact=artifact, request_id=request_id, scorer=scorer)
         _show(checked, as_json)
         return
+    if incumbent is not None and not study.exists():
+        Gate.create(study, incumbent)
     with Gate(study) as opened:
         found = opened.check(candidate, name=called, artifact=artifact, request_id=request_id, who=who, scorer=scorer)
     _show(found, as_json)
@@ -206,6 +215,19 @@ def status(study: GatePath, as_json: AsJson = False, server: ServerAt = None, to
         typer.echo(json.dumps(found.to_dict()))
     else:
         say(str(found))
+
+
+@gate.command("visible")
+@guarded
+def visible(study: GatePath) -> None:
+    """The visible cases, an id on each line: their outcomes may be shown to anybody.
+
+    Example:
+
+        everhold gate visible gate.everhold
+    """
+    for case in Gate(study).visible:
+        typer.echo(case)
 
 
 @gate.command("registry")

@@ -1,4 +1,4 @@
-"""`everhold mcp`: a study as tools for agents."""
+"""`everhold mcp`: a study, a gate or both as tools for agents."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ __all__ = ["register"]
 
 @guarded
 def mcp(
-    study: Annotated[Path, typer.Argument(help="A study's file; with --server, its name there.")],
+    study: Annotated[Path, typer.Argument(help="A study's file, or a gate's; with --server, a study's name there.")],
     server: ServerAt = None,
     token: TokenIs = None,
     data: Data = None,
     allow_close: Annotated[
         bool, typer.Option("--allow-close", help="Also offer the last act, which ends the study for good.")
     ] = False,
+    gate: Annotated[Path | None, typer.Option(help="Also offer this gate; with --server, its name there.")] = None,
 ) -> None:
     """Serve a study to an agent over stdio (Model Context Protocol): tools to ask, try, read, compare …
 
@@ -33,18 +34,27 @@ def mcp(
         everhold mcp study.everhold
 
         everhold mcp patients --server https://data.example.org
+
+        everhold mcp gate.everhold
     """
-    from everhold.mcp import tools
+    from everhold.gate.files import beside
+    from everhold.gate.gate import Gate
+    from everhold.mcp import gate_tools, tools
+
+    if server is None and beside(study, "gate.json").exists():
+        gate_tools(Gate(study)).run("stdio")
+        return
 
     if server is not None:
         with eh.connect(server, token) as connected:
             far = connected.study(str(study))
             far.status()  # a wrong name or token is reported now
-            tools(far, str(study), closing=allow_close).run("stdio")
+            far_gate = None if gate is None else connected.gate(str(gate))
+            tools(far, str(study), closing=allow_close, gate=far_gate).run("stdio")
         return
     with eh.Holdout.open(study, data=data) as holdout:
         holdout.who = "agent"
-        tools(holdout, study.stem, closing=allow_close).run("stdio")
+        tools(holdout, study.stem, closing=allow_close, gate=None if gate is None else Gate(gate)).run("stdio")
 
 
 def register(app: typer.Typer) -> None:

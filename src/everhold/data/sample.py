@@ -177,10 +177,14 @@ class Sample:
         return mine[mine % every == 0], theirs[theirs % every == 0]
 
     def row_digests(self, key: bytes) -> NDArray[np.uint64] | None:
-        """A keyed digest of each row, to recognise a table that was seen before; None where rows are not in memory."""
+        """A keyed digest of each row, to recognise a table that was seen before; None where rows are not in memory.
+
+        Columns that number the rows are left out, unless there are no others: two tables may have the same numbers.
+        """
         if self._table is None or not len(self._table):
             return None
-        return row_hashes(self._table, tuple(self._table), key)
+        telling = tuple(name for name in self._table if not self._table.is_key(name))
+        return row_hashes(self._table, telling or tuple(self._table), key)
 
     def keys(self, names: Sequence[str]) -> set[str]:
         """The columns that identify every row by a whole number, a text or a date."""

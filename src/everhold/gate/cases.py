@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,14 +12,7 @@ from everhold.errors import SettingError
 if TYPE_CHECKING:
     from everhold.ledger.registry import KnownStudy, Registry
 
-__all__ = ["described_case", "in_use", "visible_cases"]
-
-
-def described_case(case: str, expected: Mapping[Any, Any] | None) -> str:
-    """A case as the registry knows it."""
-    if expected is None:
-        return f"case\n{case}"
-    return f"case\n{case}\n{json.dumps(expected.get(case), sort_keys=True, default=str)}"
+__all__ = ["in_use", "visible_cases"]
 
 
 def visible_cases(visible: Iterable[object] | float | None, cases: list[str], registry: Registry) -> set[str]:
@@ -42,9 +34,10 @@ def in_use(others: Sequence[KnownStudy]) -> str:
     """Why a second gate is refused, and what to do."""
     one = others[0]
     part = "these cases" if one.common > 0.999 else f"{one.common:.0%} of these cases (or of its own)"
+    where = one.path if len(others) == 1 else f"{one.path} and {len(others) - 1:,} more"
     return (
-        f"{part} belong to the gate {one.path}, made on {one.created[:10]}. A second gate would start with a full budget, "
-        "as if nothing had been disclosed about them. Use that gate, or new cases. If these are other cases with the same "
-        "ids, give their expected results (expected=..., --expected). If there is another reason for a new budget, say it "
-        '(new_budget="...", --new-budget): it is recorded.'
+        f"{part} belong to the gate {where}, made on {one.created[:10]}. A second gate would start with a full budget, as "
+        "if nothing had been disclosed about them. Use that gate, or new cases. If both gates say what is expected of each "
+        "case (expected=..., --expected), sets with the same ids can be told apart. If there is another reason for a new "
+        'budget, say it (new_budget="...", --new-budget): it is recorded.'
     )

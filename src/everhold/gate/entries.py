@@ -13,52 +13,75 @@ if TYPE_CHECKING:
 
 __all__ = ["WaitingCandidates"]
 
+_KEYS = {"kind", "name", "digest", "artifact"}
+
 
 class WaitingCandidates:
-    """The candidates of a gate in the order in which they came. Checks take them from the front."""
+    """The candidates of a gate in the order in which they came.
+
+    Checks take them from the front. One that was interrupted takes none: its candidates still wait.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def _read(self) -> list[dict[str, Any]]:
         try:
-            lines = self._path.read_text(encoding="utf-8").splitlines()
+            lines = self._path.read_bytes().split(b"\n")
         except FileNotFoundError:
             return []
         found = []
         for line in lines:
             try:
-                found.append(json.loads(line))
-            except ValueError:  # cut off by a crash, before anybody saw that it was entered
+                entry = json.loads(line)
+            except ValueError:  # empty, or cut off by a crash before anybody saw that it was entered
                 continue
+            if isinstance(entry, dict) and set(entry) == _KEYS | {"request"}:
+                found.append(entry)
         return found
 
     def add(self, entry: dict[str, Any], request_id: str | None) -> None:
         """Enter a candidate, durably."""
+        line = json.dumps({**entry, "request": request_id})  # ASCII: no letter in a name ends the line
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            os.write(fd, ("\n" + json.dumps({**entry, "request": request_id}, ensure_ascii=False) + "\n").encode())
+            os.write(fd, f"\n{line}\n".encode("ascii"))
             os.fsync(fd)
         finally:
             os.close(fd)
 
-    def waiting(self, checked: int) -> int:
+    def count(self, done: Sequence[RecordedAct]) -> int:
+        """How many wait."""
+        return self.count_after(_checked(done))
+
+    def count_after(self, checked: int) -> int:
         """How many wait, after so many were checked."""
         return max(len(self._read()) - checked, 0)
 
-    def count(self, done: Sequence[RecordedAct]) -> int:
-        """How many wait."""
-        return self.waiting(_checked(done))
-
     def entries(self, done: Sequence[RecordedAct]) -> list[dict[str, Any]]:
         """Those that wait, as the record describes candidates."""
-        names = ("kind", "name", "digest", "artifact")
-        return [{name: one[name] for name in names} for one in self._read()[_checked(done) :]]
+        return [{name: one[name] for name in _KEYS} for one in self._read()[_checked(done) :]]
 
-    def requested(self, request_id: str) -> dict[str, Any] | None:
-        """The candidate that came with this request."""
-        return next((one for one in self._read() if one["request"] == request_id), None)
+    def names(self) -> set[str]:
+        """Of all that were ever entered."""
+        return {one["name"] for one in self._read()}
+
+    def requested(self, request_id: str, done: Sequence[RecordedAct]) -> tuple[dict[str, Any], RecordedAct | None] | None:
+        """The candidate that came with this request, and its check, if that was made."""
+        for index, entry in enumerate(self._read()):
+            if entry["request"] == request_id:
+                last = 0
+                for act in _ended(done):
+                    last += len(act.begun.asked)
+                    if index < last:
+                        return entry, act
+                return entry, None
+        return None
+
+
+def _ended(done: Sequence[RecordedAct]) -> list[RecordedAct]:
+    return [one for one in done if not one.done.interrupted]
 
 
 def _checked(done: Sequence[RecordedAct]) -> int:
-    return sum(len(one.begun.asked) for one in done)
+    return sum(len(one.begun.asked) for one in _ended(done))

@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import secrets
+import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,21 +18,24 @@ from everhold.bounds.gain import STEPS
 from everhold.data.schema import ColumnSchema, Schema
 from everhold.data.table import Table
 from everhold.errors import InvalidOutcomes, LedgerError
-from everhold.ledger.files import write_atomic
+from everhold.ledger.files import read_json, to_json, write_atomic
 from everhold.priors.pool import Pool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.ledger.registry import Registry
+
 __all__ = [
     "SCHEMA",
+    "Cases",
     "artifact_digest",
     "beside",
-    "load_cases",
+    "blinded",
     "nothing_known",
     "outcomes_digest",
     "private_table",
-    "save_cases",
+    "unblinded",
 ]
 
 SCHEMA = Schema(
@@ -54,29 +60,59 @@ def private_table(cases: Sequence[str], steps: NDArray[np.int64]) -> dict[str, N
     return {"case": np.array(numbers, dtype=np.float64), "outcome": steps[: len(cases)] / STEPS}
 
 
-def save_cases(path: Path, cases: Sequence[str], sealed: int) -> None:
-    """Write the ids, the sealed cases first."""
-    content = json.dumps({"format": 1, "cases": list(cases), "sealed": sealed}, ensure_ascii=False)
-    write_atomic(beside(path, "cases"), content.encode(), private=True)
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """The cases of a gate, for the owner alone.
 
+    Attributes:
+        sealed, visible: their ids, in the order in which outcomes are kept.
+        expected: what is expected of each, where that was given; it tells sets with the same ids apart.
+    """
 
-def load_cases(path: Path) -> tuple[list[str], list[str]]:
-    """The sealed and the visible cases, in their order."""
-    place = beside(path, "cases")
-    try:
-        kept = json.loads(place.read_text(encoding="utf-8"))
-        if kept["format"] != 1:
-            raise ValueError("another format")
-        cases = [str(one) for one in kept["cases"]]
-        return cases[: kept["sealed"]], cases[kept["sealed"] :]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise LedgerError(
-            f"{place} cannot be read ({type(error).__name__}). It holds the ids of the cases: restore it from a backup."
-        ) from None
+    sealed: list[str]
+    visible: list[str]
+    expected: dict[str, Any] | None
+
+    @property
+    def everything(self) -> list[str]:
+        """All ids, sealed cases first."""
+        return [*self.sealed, *self.visible]
+
+    def digests(self, registry: Registry) -> dict[str, NDArray[np.uint64]]:
+        """How a registry knows them: with what is expected, where that was given, and by their ids."""
+        plain = {case: unicodedata.normalize("NFC", case).strip().casefold() for case in self.everything}
+        found = {"ids": registry.digests(f"case\n{one}" for one in plain.values())}
+        if self.expected is None:
+            return found
+        results = {case: json.dumps(self.expected.get(case), sort_keys=True, default=str) for case in plain}
+        told = registry.digests(f"case\n{one}\n{results[case]}" for case, one in plain.items())
+        return {"expected": told, **found}
+
+    def save(self, path: Path) -> None:
+        """Write them."""
+        content = {"cases": self.everything, "sealed": len(self.sealed), "expected": self.expected}
+        write_atomic(beside(path, "cases"), to_json(content), private=True)
+
+    @classmethod
+    def load(cls, path: Path) -> Cases:
+        """Read them again."""
+        place = beside(path, "cases")
+        try:
+            kept = read_json(place)
+            cases = [str(one) for one in kept["cases"]]
+            return cls(cases[: kept["sealed"]], cases[kept["sealed"] :], kept["expected"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise LedgerError(
+                f"{place} cannot be read ({type(error).__name__}). It holds the ids of the cases: restore it from a backup."
+            ) from None
 
 
 def outcomes_digest(key: bytes, values: NDArray[Any]) -> str:
-    """What outcomes are known by. Without the key nobody can test a guess about them."""
+    """What outcomes are known by. Without the key nobody can test a guess about them.
+
+    `blinded` outcomes begin with random numbers, so that equal ones have different digests: the record must not show which
+    candidates do the same on the sealed cases.
+    """
     return hmac.new(key, b"outcomes\n" + np.ascontiguousarray(values, dtype=">i8").tobytes(), hashlib.sha256).hexdigest()
 
 
@@ -92,3 +128,13 @@ def artifact_digest(key: bytes, artifact: bytes | str | Path | None) -> str | No
         except OSError as error:
             raise InvalidOutcomes(f"{artifact} cannot be read ({error.strerror}). Expected the candidate's file.") from None
     return hmac.new(key, b"artifact\n" + content, hashlib.sha256).hexdigest()
+
+
+def blinded(steps: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Outcomes behind two random numbers."""
+    return np.concatenate([np.frombuffer(secrets.token_bytes(16), dtype=np.int64), steps])
+
+
+def unblinded(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The outcomes again."""
+    return values[2:]

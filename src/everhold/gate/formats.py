@@ -17,12 +17,15 @@ from xml.etree import ElementTree
 from everhold.errors import InvalidOutcomes
 from everhold.gate.outcomes import Outcomes
 
-__all__ = ["parse_outcomes", "read_expected", "read_outcomes"]
+__all__ = ["parse_outcomes", "read_expected", "read_outcomes", "sample_outcomes"]
 
 _MOST_BYTES = 256 * 2**20
 _IDS = ("id", "case", "case_id", "task_id", "instance_id", "sample_id", "name", "test", "nodeid")
 _SCORES = ("score", "outcome", "value", "passed", "pass", "result", "correct", "resolved", "status", "reward")
 _METRIC = re.compile(r"^\s*METRIC\s+(?P<name>[^=\n]+?)\s*=\s*(?P<value>\S+)\s*$", re.MULTILINE)
+_FORBIDDEN = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f]|&#(?:x0*(?:[0-8bcefBCEF]|1[0-9a-fA-F])|0*(?:[0-8]|1[1245-9]|2\d|3[01]));"
+)
 _Pairs = Iterator[tuple[Any, Any]]
 
 
@@ -57,7 +60,7 @@ def parse_outcomes(path: str | Path, content: bytes, *, scorer: str | None = Non
     """Outcomes from the content of a file; its name helps to find its form, and stands in errors."""
     path = Path(path)
     try:
-        return Outcomes.of(_pairs(path, content, scorer), strict=strict)
+        return Outcomes.of(_pairs(path, content, scorer, strict), strict=strict)
     except InvalidOutcomes as error:
         raise InvalidOutcomes(f"{path}: {error}") from None
     except (UnicodeError, ValueError, KeyError, TypeError, AttributeError, csv.Error, zipfile.BadZipFile, RecursionError):
@@ -78,7 +81,7 @@ def read_expected(path: Path) -> dict[str, Any]:
     return found
 
 
-def _pairs(path: Path, content: bytes, scorer: str | None) -> _Pairs:
+def _pairs(path: Path, content: bytes, scorer: str | None, strict: bool) -> _Pairs:
     if content[:2] == b"PK":
         return _zipped(path, content, scorer)
     text = content.decode("utf-8-sig")
@@ -89,40 +92,41 @@ def _pairs(path: Path, content: bytes, scorer: str | None) -> _Pairs:
         return _csv(text)
     if start in ("{", "["):
         try:
-            return _json(json.loads(text), scorer)
+            return _json(json.loads(text), scorer, strict)
         except json.JSONDecodeError:
-            return _records((json.loads(line) for line in text.splitlines() if line.strip()), scorer)
+            return _records((json.loads(line) for line in text.split("\n") if line.strip()), scorer, strict)
     if _METRIC.search(text):
         return ((found["name"], found["value"]) for found in _METRIC.finditer(text))
     return _csv(text)
 
 
-def _json(content: Any, scorer: str | None) -> _Pairs:
+def _json(content: Any, scorer: str | None, strict: bool) -> _Pairs:
     if isinstance(content, list):
-        return _records(iter(content), scorer)
+        return _records(iter(content), scorer, strict)
     if isinstance(content.get("samples"), list) and "eval" in content:
-        return _samples(content["samples"], scorer)
+        return sample_outcomes(content["samples"], scorer)
     for name in ("outcomes", "results", "cases"):
         if isinstance(content.get(name), dict | list):
-            return _json(content[name], scorer)
+            return _json(content[name], scorer, strict)
     if _first(content, _IDS) is not None and _first(content, _SCORES) is not None:  # JSONL of one line
-        return _records(iter([content]), scorer)
+        return _records(iter([content]), scorer, strict)
     return iter(content.items())
 
 
-def _records(records: Iterator[Any], scorer: str | None) -> _Pairs:
+def _records(records: Iterator[Any], scorer: str | None, strict: bool) -> _Pairs:
+    """Records with an id and a score. In a candidate's file one without a score is a failure, one without an id nothing."""
     for record in records:
         if isinstance(record, list | tuple) and len(record) == 2:
             yield record[0], record[1]
             continue
-        case = _first(record, _IDS)
-        score = scorer if scorer is not None else _first(record, _SCORES)
-        if case is None or score is None:
-            if isinstance(record, dict) and len(record) == 1:  # {"case-1": 1}
-                yield from record.items()
-                continue
-            raise InvalidOutcomes('a record has no id or no score. Expected {"id": "case-1", "score": 1} in every one.')
-        yield record[case], record.get(score)
+        case = _first(record, _IDS) if isinstance(record, dict) else None
+        score = scorer if scorer is not None else _first(record, _SCORES) if case is not None else None
+        if case is not None and (score is not None or not strict):
+            yield record[case], None if score is None else record.get(score)
+        elif isinstance(record, dict) and len(record) == 1:  # {"case-1": 1}
+            yield from record.items()
+        elif strict:
+            raise InvalidOutcomes('a record has no id or no score. Expected {"id": "case-1", "score": 1} in every line.')
 
 
 def _first(record: Any, names: tuple[str, ...]) -> str | None:
@@ -147,7 +151,7 @@ def _junit(text: str) -> _Pairs:
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise InvalidOutcomes("the XML declares a document type. Expected plain JUnit XML.")
     try:
-        root = ElementTree.fromstring(text)
+        root = ElementTree.fromstring(_FORBIDDEN.sub("?", text))
     except ElementTree.ParseError:
         raise InvalidOutcomes("the XML is not well-formed. Expected JUnit XML.") from None
     for case in root.iter("testcase"):
@@ -156,21 +160,23 @@ def _junit(text: str) -> _Pairs:
         yield f"{where}::{case.get('name', '')}" if where else case.get("name", ""), not bad
 
 
-def _samples(samples: list[Any], scorer: str | None) -> _Pairs:
-    """Samples of an inspect_ai log; several epochs are several runs."""
+def sample_outcomes(samples: list[Any], scorer: str | None) -> _Pairs:
+    """Samples of an inspect_ai log; several epochs are several runs. One without a score is a failure."""
+    names = {name for sample in samples for name in sample.get("scores") or {}}
+    if scorer is None and len(names) > 1:
+        raise InvalidOutcomes(f"samples have several scores ({', '.join(sorted(names))}). Say which: scorer=..., --scorer.")
+    if scorer is not None and scorer not in names:
+        raise InvalidOutcomes(f"no sample has a score {scorer!r}. Expected one of {', '.join(sorted(names))}.")
+    wanted = scorer if scorer is not None else next(iter(names), "")
     for sample in samples:
-        yield sample["id"], _sample_score(sample, scorer)
+        yield sample["id"], _sample_score(sample, wanted)
 
 
-def _sample_score(sample: Mapping[str, Any], scorer: str | None) -> Any:
-    scores = sample.get("scores") or {}
-    if sample.get("error") or not scores:
+def _sample_score(sample: Mapping[str, Any], scorer: str) -> Any:
+    found = (sample.get("scores") or {}).get(scorer)
+    if sample.get("error") or not isinstance(found, dict):
         return None
-    if scorer is not None and scorer not in scores:
-        raise InvalidOutcomes(f"a sample has no score {scorer!r}. Expected one of {', '.join(sorted(scores))}.")
-    if scorer is None and len(scores) > 1:
-        raise InvalidOutcomes(f"samples have several scores ({', '.join(sorted(scores))}). Say which: scorer=..., --scorer.")
-    value = scores[scorer if scorer is not None else next(iter(scores))]["value"]
+    value = found.get("value")
     return next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
 
 
@@ -178,13 +184,13 @@ def _zipped(path: Path, content: bytes, scorer: str | None) -> _Pairs:
     """The zipped form of an inspect_ai log: by that package where it is installed, which knows every compression."""
     if find_spec("inspect_ai") is not None:
         log = import_module("inspect_ai.log").read_eval_log(str(path))
-        return _samples([json.loads(sample.model_dump_json()) for sample in log.samples or ()], scorer)
+        return sample_outcomes([json.loads(sample.model_dump_json()) for sample in log.samples or ()], scorer)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         names = [one for one in archive.infolist() if one.filename.startswith("samples/") and one.filename.endswith(".json")]
         if sum(one.file_size for one in names) > 8 * _MOST_BYTES:
             raise InvalidOutcomes("the log is too large when it is unpacked.")
         try:
-            return _samples([json.loads(archive.read(one)) for one in names], scorer)
+            return sample_outcomes([json.loads(archive.read(one)) for one in names], scorer)
         except NotImplementedError:
             raise InvalidOutcomes(
                 "this log is compressed in a way that needs inspect_ai: install it, or write the log as JSON."

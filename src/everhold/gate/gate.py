@@ -7,9 +7,10 @@ from, and all claims are valid at the same time, however candidates were found. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.bounds.gain import STEPS
-from everhold.bounds.gate_power import promotions_left
 from everhold.errors import (
     GateUsedUp,
     InvalidOutcomes,
@@ -28,22 +28,15 @@ from everhold.errors import (
     RowsInUse,
     SettingError,
 )
-from everhold.gate.cases import described_case, in_use, visible_cases
+from everhold.gate.cases import in_use, visible_cases
+from everhold.gate.create import create_gate
 from everhold.gate.entries import WaitingCandidates
-from everhold.gate.files import (
-    SCHEMA,
-    artifact_digest,
-    beside,
-    load_cases,
-    nothing_known,
-    outcomes_digest,
-    private_table,
-    save_cases,
-)
+from everhold.gate.files import Cases, artifact_digest, beside, blinded, outcomes_digest, private_table, unblinded
 from everhold.gate.formats import read_outcomes
-from everhold.gate.judge import most_nats, promoted_index, total_gain
+from everhold.gate.judge import promoted_index, total_gain
 from everhold.gate.results import CheckResult, CheckState, GateStatus, TotalGain
 from everhold.gate.rules import GateRules, OutcomeKind
+from everhold.gate.status import gate_status, promotion_price, used_up
 from everhold.ledger.gate_check import Certify, CheckPlan, GainPlan
 from everhold.ledger.patience import patiently
 from everhold.ledger.reader import read_study
@@ -51,13 +44,11 @@ from everhold.ledger.registry import Registry
 from everhold.ledger.rounds import ActStart
 from everhold.ledger.sealed_arrays import SealedArrays
 from everhold.ledger.study import Secret
-from everhold.priors.fixed import FixedPrior
 from everhold.session.holdout import Holdout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.bounds.budget import Budget
     from everhold.gate.outcomes import Outcomes
     from everhold.ledger.audit import Audit
     from everhold.ledger.rounds import RecordedAct
@@ -85,13 +76,26 @@ class Gate:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.rules = GateRules.load(beside(self.path, "gate.json"))
+        study = read_study(self.path).study
+        if study.prior != self.rules.describe() or study.settings["confidence"] != self.rules.confidence:
+            raise LedgerError(
+                f"{beside(self.path, 'gate.json')} has other rules than the ledger. A gate's contract cannot be changed: "
+                "restore that file from a backup."
+            )
+        self.id = study.fingerprint
+        """What this gate is known by in registries: the keyed fingerprint of its cases, which its ledger begins with."""
         self._held: Holdout | None = None
         self._lock = RLock()
         self._registry = Registry()
-        self._cases, self._visible = load_cases(self.path)
+        self._cases = Cases.load(self.path)
         self._key = bytes.fromhex(Secret.load(self.path).key)
-        self._store = SealedArrays(beside(self.path, "outcomes"), self._digest)
+        self._store = SealedArrays(beside(self.path, "outcomes"), lambda values: outcomes_digest(self._key, values))
         self._waiting = WaitingCandidates(beside(self.path, "waiting.jsonl"))
+
+    @property
+    def visible(self) -> list[str]:
+        """The cases whose outcomes anybody may see."""
+        return list(self._cases.visible)
 
     # making --------------------------------------------------------------------------------------------------------------
 
@@ -142,8 +146,6 @@ class Gate:
             InvalidOutcomes: the outcomes cannot be used.
         """
         path = Path(path)
-        if path.exists() or beside(path, "gate.json").exists():
-            raise LedgerError(f"{path} exists already. Choose another name, or open it with Gate({str(path)!r}).")
         found = read_outcomes(incumbent, scorer=scorer)
         kind: OutcomeKind = outcomes if outcomes is not None else "pass" if found.pass_fail else "score"
         if kind == "pass" and not found.pass_fail:
@@ -154,78 +156,29 @@ class Gate:
         if new_budget is not None and not new_budget.strip():
             raise SettingError("new_budget is empty. Expected the reason why these cases get a new budget.")
         registry = Registry()
-        cases = sorted(found.cases)
-        known = registry.digests(described_case(case, expected) for case in cases)
-        if new_budget is None and (others := registry.overlapping(known, ids=True)):
+        ids = sorted(found.cases)
+        shown = visible_cases(visible, ids, registry)
+        told = None if expected is None else {str(case): result for case, result in expected.items()}
+        cases = Cases([case for case in ids if case not in shown], [case for case in ids if case in shown], told)
+        if len(cases.sealed) < 2:
+            raise SettingError(f"{len(cases.sealed)} cases are sealed. Expected at least 2: make fewer of them visible.")
+        if new_budget is None and (others := registry.overlapping(cases.digests(registry))):
             raise RowsInUse(in_use(others))
-        shown = visible_cases(visible, cases, registry)
-        sealed = [case for case in cases if case not in shown]
-        if len(sealed) < 2:
-            raise SettingError(f"{len(sealed)} cases are sealed. Expected at least 2: make fewer of them visible.")
-        everything = [*sealed, *(case for case in cases if case in shown)]
         rules = GateRules(
-            cases=len(sealed),
-            visible=len(shown),
+            cases=len(cases.sealed),
+            visible=len(cases.visible),
             outcomes=kind,
             by=round(_checked_by(by) * STEPS),
             certify=certify,
             generation=generation,
             confidence=confidence,
-            incumbent=name,
+            incumbent=_checked_name(name),
             first="",
             artifact=None,
             new_budget=new_budget,
         )
-        return cls._write(path, rules, found.steps(everything), everything, artifact, registry, known)
-
-    @classmethod
-    def _write(
-        cls,
-        path: Path,
-        rules: GateRules,
-        steps: NDArray[np.int64],
-        cases: list[str],
-        artifact: bytes | str | Path | None,
-        registry: Registry,
-        known: NDArray[np.uint64],
-    ) -> Gate:
-        """All files of a gate, or none of them."""
-        made = [path, Secret.path(path), *(beside(path, what) for what in ("gate.json", "cases", "lock"))]
-        try:
-            save_cases(path, cases, rules.cases)
-            held = Holdout.create(
-                path,
-                private_table(cases[: rules.cases], steps[: rules.cases]),
-                prior=FixedPrior(nothing_known(rules.cases), None, rules.describe(), compared=True),
-                schema=SCHEMA,
-                confidence=rules.confidence,
-                register=False,
-            )
-            held.release()
-            key = bytes.fromhex(Secret.load(path).key)
-            store = SealedArrays(beside(path, "outcomes"), lambda values: outcomes_digest(key, values))
-            first = store.keep(steps)
-            replace(rules, first=first, artifact=artifact_digest(key, artifact)).save(beside(path, "gate.json"))
-            gate = cls(path)
-            others = registry.enter(
-                study=gate.id, kind="gate", path=path, digests=known, ids=True, reason=rules.new_budget, refuse=True
-            )
-            if others and rules.new_budget is None:
-                raise RowsInUse(in_use(others))
-            registry.note_head(gate.id, str(read_study(path).head))
-        except BaseException:
-            for one in made:
-                one.unlink(missing_ok=True)
-            raise
-        return gate
-
-    @property
-    def id(self) -> str:
-        """What this gate is known by in registries: the keyed fingerprint of its cases, which its ledger begins with."""
-        return read_study(self.path).study.fingerprint
-
-    def _digest(self, values: NDArray[Any]) -> str:
-        return outcomes_digest(self._key, values)
+        create_gate(path, rules, found.steps(cases.everything), cases, artifact, registry)
+        return cls(path)
 
     # turns ---------------------------------------------------------------------------------------------------------------
 
@@ -244,15 +197,47 @@ class Gate:
         if self._held is not None and self._held.usable:
             try:
                 patiently(self._held.resume)
-                return self._held
             except LedgerBusy:
                 raise
             except (LedgerError, ReplayError):  # not the file it was: the whole of it is read again
                 self._held.release()
-        rows = private_table(self._cases, self._outcomes_of(self.rules.first)[: self.rules.cases])
+                self._held = None
         newest = self._registry.newest_head(self.id)
-        self._held = patiently(lambda: Holdout.open(self.path, data=rows, expect_head=newest))
+        if newest is None:  # made elsewhere, or before this registry
+            digests = self._cases.digests(self._registry)
+            self._registry.enter(study=self.id, kind="gate", path=self.path, digests=digests, reason=self.rules.new_budget)
+            newest = ""
+        if self._held is not None and newest in ("", self._held.head):
+            return self._held
+        if self._held is not None:  # another head is noted: does this ledger contain it?
+            self._held.release()
+        rows = private_table(self._cases.sealed, self._sealed_outcomes(self.rules.first))
+        self._held = patiently(lambda: Holdout.open(self.path, data=rows, expect_head=newest or None))
         return self._held
+
+    def _perform(
+        self, held: Holdout, begun: ActStart, decide: Callable[[], int | str], **asked: str | None
+    ) -> dict[str, Any]:
+        """Do an act. Between its announcement and its outcome the registry notes it: of two copies one goes on."""
+        before = self._registry.newest_head(self.id) or ""
+        announced = ""
+
+        def noted() -> int | str:
+            nonlocal announced
+            announced = held.head
+            self._advance(before, announced)
+            return decide()
+
+        result = held.session.perform(begun, noted, request_id=asked["request_id"], who=asked["who"])
+        self._advance(announced, held.head)
+        return result
+
+    def _advance(self, before: str, head: str) -> None:
+        if not self._registry.advance(self.id, before, head):
+            raise LedgerError(
+                f"{self.path} is a copy, and another one has gone on. Use that one: going on from this copy would "
+                "answer the same question a second time."
+            )
 
     def _outcomes_of(self, digest: str) -> NDArray[np.int64]:
         found = self._store.read(digest)
@@ -261,7 +246,10 @@ class Gate:
                 f"outcomes that are needed are not in {self._store.folder}, or were changed. Restore that folder from a "
                 "backup. Nothing was charged."
             )
-        return found
+        return unblinded(found)
+
+    def _sealed_outcomes(self, digest: str) -> NDArray[np.int64]:
+        return self._outcomes_of(digest)[: self.rules.cases]
 
     def open(self) -> None:
         """Find out whether all files are there and fit together. Checks do so by themselves."""
@@ -310,31 +298,45 @@ class Gate:
             InvalidOutcomes: the file or its cases are not the gate's. Nothing was charged.
             GateUsedUp: no promotion is possible any more. Nothing was charged.
         """
-        steps = self._checked_steps(read_outcomes(candidate, scorer=scorer, strict=False))
+        found = read_outcomes(candidate, scorer=scorer, strict=False)
         same = artifact_digest(self._key, artifact)
+        wanted = None if name is None else _checked_name(name)
         with self._turn() as held:
             done = self._checks(held)
-            digest = self._digest(steps)
-            if request_id is not None and (earlier := self._requested(held, request_id, digest)) is not None:
+            if request_id is not None and (earlier := self._requested(held, request_id, who)) is not None:
                 return earlier
-            named = name or f"candidate {sum(len(one.begun.asked) for one in done) + self._waiting.count(done) + 1}"
-            if same is not None and same in (self._incumbent(done)[1], *self._checked_artifacts(done)):
-                return self._result(held, "same" if same == self._incumbent(done)[1] else "kept", named)
-            if self.rules.visible and not self._better_on_visible(steps, done):
-                return self._result(held, "screened", named)
+            steps = self._checked_steps(found)
+            entry = {"kind": "candidate", "name": self._named(wanted, done), "digest": "", "artifact": same}
+            incumbent = self._incumbent(done)
+            if same is not None and same == incumbent["artifact"]:
+                return self._result(held, "same", entry)
+            if same is not None and same in self._checked_artifacts(done):
+                return self._result(held, "kept", entry)
+            if self.rules.visible and not self._better_on_visible(steps, incumbent):
+                return self._result(held, "screened", entry)
             self._require_usable(held, done)
-            self._store.keep(steps)  # before it is checked: whatever is promoted can be compared with
-            entry = {"kind": "candidate", "name": named, "digest": digest, "artifact": same}
+            entry["digest"] = self._store.keep(blinded(steps))  # before it is checked: it may be compared with later
             if self.rules.generation == 1:
-                return self._check(held, [entry], request_id, who)
+                return self._check(held, [entry], entry, request_id, who)
             self._waiting.add(entry, request_id)
-            entries = self._waiting.entries(done)
-            if len(entries) < self.rules.generation:
-                return self._result(held, "entered", named)
-            return self._check(held, entries, request_id, who)
+            return self._check_if_full(held, entry, who)
+
+    def _check_if_full(self, held: Holdout, entry: dict[str, Any], who: str | None) -> CheckResult:
+        entries = self._waiting.entries(self._checks(held))
+        if len(entries) < self.rules.generation:
+            return self._result(held, "waiting", entry)
+        return self._check(held, entries, entry, None, who)
+
+    def _named(self, wanted: str | None, done: Sequence[RecordedAct]) -> str:
+        """A name that no other candidate has."""
+        used = {one["name"] for act in done for one in act.begun.asked} | self._waiting.names() | {self.rules.incumbent}
+        number = sum(len(act.begun.asked) for act in done) + len(self._waiting.entries(done)) + 1
+        plain = wanted if wanted is not None else f"candidate {number}"
+        names = (plain if again == 1 else f"{plain} ({again})" for again in count(1))
+        return next(one for one in names if one not in used)
 
     def _checked_steps(self, found: Outcomes) -> NDArray[np.int64]:
-        everything = [*self._cases, *self._visible]
+        everything = self._cases.everything
         known = set(everything)
         strange = [case for case in found.cases if case not in known]
         if strange:
@@ -342,30 +344,22 @@ class Gate:
                 f"{len(strange):,} of {len(found.cases):,} cases are not the gate's, for example {strange[0]!r}. Expected "
                 f"the same {len(everything):,} cases that it was made with. Nothing was charged."
             )
-        if self.rules.outcomes == "pass" and any(len(scores) > 1 for scores in found.runs.values()):
-            raise InvalidOutcomes(
-                "cases have several runs, and this gate was made for pass or fail in one run. Expected one outcome a case; "
-                "for several runs make the gate with outcomes='score'. Nothing was charged."
-            )
-        steps = found.steps(everything)
-        if self.rules.outcomes == "pass":  # what is not a pass is a failure
-            steps = np.where(steps == STEPS, STEPS, 0).astype(np.int64)
-        return steps
+        return found.passes(everything) if self.rules.outcomes == "pass" else found.steps(everything)
 
     def _checks(self, held: Holdout) -> list[RecordedAct]:
         return [act for act, _ in held.journal.acts if act.begun.kind == "check"]
 
-    def _incumbent(self, done: Sequence[RecordedAct]) -> tuple[str, str | None, str]:
-        """Digest, artifact and name of the present incumbent."""
+    def _incumbent(self, done: Sequence[RecordedAct]) -> dict[str, Any]:
+        """The present incumbent, as the record describes candidates."""
         for act in reversed(done):
-            if not act.done.interrupted and act.done.result["promoted"]:
-                promoted = act.begun.asked[int(act.done.outcome or 0)]
-                return promoted["digest"], promoted["artifact"], promoted["name"]
-        return self.rules.first, self.rules.artifact, self.rules.incumbent
+            if (promoted := _promoted(act)) is not None:
+                return promoted
+        rules = self.rules
+        return {"kind": "candidate", "name": rules.incumbent, "digest": rules.first, "artifact": rules.artifact}
 
     def _checked_artifacts(self, done: Sequence[RecordedAct]) -> set[str]:
         """The candidates' files that were checked against the present incumbent."""
-        now = self._incumbent(done)[0]
+        now = self._incumbent(done)["digest"]
         asked = [
             one
             for act in done
@@ -374,78 +368,80 @@ class Gate:
         ]
         return {one["artifact"] for one in asked if one["artifact"] is not None}
 
-    def _better_on_visible(self, steps: NDArray[np.int64], done: Sequence[RecordedAct]) -> bool:
-        now = self._outcomes_of(self._incumbent(done)[0])
+    def _better_on_visible(self, steps: NDArray[np.int64], incumbent: dict[str, Any]) -> bool:
         first = self.rules.cases
-        return int(steps[first:].sum()) > int(now[first:].sum())
-
-    def _plan(self, entries: Sequence[dict[str, Any]], done: Sequence[RecordedAct]) -> CheckPlan:
-        rules = self.rules
-        candidates = tuple((one["name"], one["digest"], one["artifact"]) for one in entries)
-        return CheckPlan(candidates, self._incumbent(done)[0], rules.by, rules.method, rules.certify)
+        return int(steps[first:].sum()) > int(self._outcomes_of(incumbent["digest"])[first:].sum())
 
     def _require_usable(self, held: Holdout, done: Sequence[RecordedAct]) -> None:
         """By public facts: the price, and the number of cases."""
         if held.session.recorder.acting_mechanism().closed:
             raise GateUsedUp("the last act was made: this gate checks nothing more. Make a gate with new cases.")
-        if self.rules.certify == "each" and _used_up(self.rules, held.budget):
-            price = _price(self.rules, held.budget)
+        if self.rules.certify == "each" and used_up(self.rules, held.budget):
+            price = promotion_price(self.rules, held.budget)
             raise GateUsedUp(
                 f"this gate is used up: after {len(done):,} checks a promotion is judged at {price:.0f} nats, and "
                 f"{self.rules.cases:,} cases cannot reach that. Make a gate with new cases. Nothing was charged."
             )
 
     def _check(
-        self, held: Holdout, entries: Sequence[dict[str, Any]], request_id: str | None, who: str | None
+        self,
+        held: Holdout,
+        entries: Sequence[dict[str, Any]],
+        mine: dict[str, Any],
+        request_id: str | None,
+        who: str | None,
     ) -> CheckResult:
-        plan = self._plan(entries, self._checks(held))
+        """Check these candidates. The result is about one of them."""
+        rules, incumbent = self.rules, self._incumbent(self._checks(held))["digest"]
+        candidates = tuple((one["name"], one["digest"], one["artifact"]) for one in entries)
+        plan = CheckPlan(candidates, incumbent, rules.by, rules.method, rules.certify)
         price = plan.price(held.budget)
+        before = self._sealed_outcomes(incumbent)
+        outcomes = [self._sealed_outcomes(one["digest"]) for one in entries]  # what is lost is noticed before the act
+        result = self._perform(
+            held,
+            ActStart("check", plan.asked, plan.options),
+            lambda: plan.outcome(promoted_index(plan, before, outcomes, price)),
+            request_id=request_id,
+            who=who,
+        )
+        act = self._checks(held)[-1]
+        return self._from_record(held, act, mine, result["spent"])
 
-        def decide() -> int:
-            sealed = self.rules.cases
-            incumbent = self._outcomes_of(plan.incumbent)[:sealed]
-            candidates = [self._outcomes_of(one["digest"])[:sealed] for one in entries]
-            return plan.outcome(promoted_index(plan, incumbent, candidates, price))
-
-        begun = ActStart("check", plan.asked, plan.options)
-        result = held.session.perform(begun, decide, request_id=request_id, who=who)
-        self._registry.note_head(self.id, held.head)
-        return self._from_record(held, result, entries[-1]["name"])
-
-    def _requested(self, held: Holdout, request_id: str, digest: str) -> CheckResult | None:
-        """The recorded verdict of a request that was made before."""
+    def _requested(self, held: Holdout, request_id: str, who: str | None) -> CheckResult | None:
+        """The recorded verdict of a request that was made before. Only its id counts: outcomes are not compared with it."""
+        done = self._checks(held)
+        if (waits := self._waiting.requested(request_id, done)) is not None:
+            entry, act = waits
+            return self._check_if_full(held, entry, who) if act is None else self._from_record(held, act, entry)
         earlier = held.journal.requested_act(request_id)
-        waits = self._waiting.requested(request_id)
-        if earlier is None and waits is None:
+        if earlier is None:
             return None
-        known = [waits] if earlier is None else earlier.begun.asked
-        if digest not in {one["digest"] for one in known if one is not None}:
+        if earlier.begun.kind != "check":
             raise RequestConflict(
-                f"request id {request_id!r} belongs to another candidate. Expected a new id for each. Nothing was charged."
+                f"request id {request_id!r} belongs to another act. Expected a new id. Nothing was charged."
             )
-        if earlier is not None:
-            self._registry.note_head(self.id, held.head)
-            return self._from_record(held, earlier.done.result, earlier.begun.asked[-1]["name"])
-        return None if waits is None else self._result(held, "entered", waits["name"])
+        return self._from_record(held, earlier, earlier.begun.asked[-1])
 
-    def _from_record(self, held: Holdout, result: dict[str, Any], name: str) -> CheckResult:
-        state: CheckState = "promoted" if result["promoted"] else "kept"
-        return self._result(held, state, result["name"] or name, spent=result["spent"], certified=result["certified"])
+    def _from_record(self, held: Holdout, act: RecordedAct, mine: dict[str, Any], spent: float | None = None) -> CheckResult:
+        promoted = _promoted(act)
+        state: CheckState = "promoted" if promoted is not None and promoted["digest"] == mine["digest"] else "kept"
+        return self._result(held, state, mine, act)
 
-    def _result(
-        self, held: Holdout, state: CheckState, name: str, *, spent: float | None = None, certified: bool = False
-    ) -> CheckResult:
+    def _result(self, held: Holdout, state: CheckState, mine: dict[str, Any], act: RecordedAct | None = None) -> CheckResult:
         checks, promotions, _ = held.budget.code.checks
+        promoted = None if act is None else _promoted(act)
         return CheckResult(
             promoted=state == "promoted",
             state=state,
-            name=name,
+            name=mine["name"],
+            winner=None if promoted is None else promoted["name"],
             by=self.rules.by / STEPS,
-            certified=certified,
+            certified=promoted is not None and self.rules.certify == "each",
             checks=checks,
             promotions=promotions,
             waiting=self._waiting.count(self._checks(held)),
-            spent=_price(self.rules, held.budget) if spent is None else spent,
+            spent=promotion_price(self.rules, held.budget) if act is None else act.done.result["spent"],
         )
 
     def decide(self, *, request_id: str | None = None, who: str | None = None) -> CheckResult:
@@ -455,12 +451,14 @@ class Gate:
             InvalidOutcomes: no candidate waits.
         """
         with self._turn() as held:
+            if request_id is not None and (earlier := self._requested(held, request_id, who)) is not None:
+                return earlier
             done = self._checks(held)
             entries = self._waiting.entries(done)
             if not entries:
                 raise InvalidOutcomes("no candidate waits. Check one first. Nothing was charged.")
             self._require_usable(held, done)
-            return self._check(held, entries, request_id, who)
+            return self._check(held, entries, entries[-1], request_id, who)
 
     # the end, and where it stands ----------------------------------------------------------------------------------------
 
@@ -475,16 +473,21 @@ class Gate:
             for act, _ in held.journal.acts:
                 if act.begun.kind == "gain" and not act.done.interrupted:
                     return self._total(held, act.done.result)
-            plan = GainPlan(self.rules.first, self._incumbent(done)[0], self.rules.cases)
+            if waits := self._waiting.count(done):
+                raise InvalidOutcomes(
+                    f"{waits:,} candidates wait for their generation. Check them first (decide), or make the gate without "
+                    "generations. Nothing was charged."
+                )
+            plan = GainPlan(self.rules.first, self._incumbent(done)["digest"], self.rules.cases)
             price = plan.price(held.budget)
-            sealed = self.rules.cases
-
-            def decide() -> str:
-                first, last = (self._outcomes_of(one)[:sealed] for one in (plan.first, plan.last))
-                return plan.outcome(*total_gain(first, last, price))
-
-            result = held.session.perform(ActStart("gain", (), plan.options), decide, request_id=request_id, who=who)
-            self._registry.note_head(self.id, held.head)
+            first, last = self._sealed_outcomes(plan.first), self._sealed_outcomes(plan.last)
+            result = self._perform(
+                held,
+                ActStart("gain", (), plan.options),
+                lambda: plan.outcome(*((0, 0) if plan.first == plan.last else total_gain(first, last, price))),
+                request_id=request_id,
+                who=who,
+            )
             return self._total(held, result)
 
     def _total(self, held: Holdout, result: dict[str, Any]) -> TotalGain:
@@ -492,35 +495,17 @@ class Gate:
 
     def status(self) -> GateStatus:
         """Where the gate stands, from public files. Works beside a process that checks."""
-        found = read_study(self.path)
-        checks, promotions, interrupted = found.budget.code.checks
-        done = [one for one in found.acts if one.act == "check"]
-        promoted = [one.result["name"] for one in done if one.result and one.result["promoted"]]
-        rules = self.rules
-        return GateStatus(
-            cases=rules.cases,
-            visible=rules.visible,
-            outcomes=rules.outcomes,
-            by=rules.by / STEPS,
-            certify=rules.certify,
-            generation=rules.generation,
-            confidence=rules.confidence,
-            checks=checks,
-            promotions=promotions,
-            interrupted=interrupted,
-            waiting=self._waiting.waiting(sum(one.result["candidates"] for one in done if one.result)),
-            incumbent=promoted[-1] if promoted else rules.incumbent,
-            spent=_price(rules, found.budget),
-            left=_promotions_left(rules, found.budget) if rules.certify == "each" else {},
-            used_up=rules.certify == "each" and _used_up(rules, found.budget),
-            finished=found.closed,
-            new_budget=rules.new_budget,
-            head=str(found.head),
-        )
+        return gate_status(read_study(self.path), self.rules, self._waiting)
 
     def audit(self) -> Audit:
-        """Check the ledger: its chain, its bytes, every price and every verdict's record again."""
-        return Holdout.audit_file(self.path)
+        """Check the ledger: its chain, its bytes, every price and every verdict, and that all have the gate's contract."""
+        found = Holdout.audit_file(self.path)
+        for one in read_study(self.path).acts if found.ok else ():
+            if one.act == "check" and one.result is not None:
+                certified = one.result["promoted"] and self.rules.certify == "each"
+                if (one.result["by"], one.result["certified"]) != (self.rules.by / STEPS, certified):
+                    return replace(found, deviation="a check in the ledger was made by another contract than the gate's.")
+        return found
 
     def __repr__(self) -> str:
         return f"Gate({str(self.path)!r}, {self.rules.cases:,} sealed cases)"
@@ -532,20 +517,15 @@ def _checked_by(by: float) -> float:
     return by
 
 
-def _price(rules: GateRules, budget: Budget) -> float:
-    return budget.promotion_price(rules.generation)
+def _promoted(act: RecordedAct) -> dict[str, Any] | None:
+    """The candidate that a check promoted, as the record describes it."""
+    if act.done.interrupted or not act.done.result["promoted"]:
+        return None
+    return act.begun.asked[int(act.done.outcome or 0)]
 
 
-def _promotions_left(rules: GateRules, budget: Budget) -> dict[str, int]:
-    """How many more promotions of 3 and of 6 points are possible, by points."""
-    return {
-        f"{points}": promotions_left(
-            budget, rules.cases, points / 100, method=rules.method, by=rules.by / STEPS, candidates=rules.generation
-        )
-        for points in (3, 6)
-    }
-
-
-def _used_up(rules: GateRules, budget: Budget) -> bool:
-    """Whether not even a candidate that passes every case could be promoted."""
-    return _price(rules, budget) > most_nats(rules.method, rules.by, rules.cases)
+def _checked_name(name: object) -> str:
+    """What a candidate is called: a line of text."""
+    if not isinstance(name, str) or not 0 < len(name.strip()) <= 200 or not name.isprintable():
+        raise SettingError("a candidate's name is not a line of text. Expected up to 200 letters, without line breaks.")
+    return name.strip()

@@ -46,7 +46,7 @@ class Outcomes:
 
         Args:
             given: the scores.
-            strict: whether a value that is not a score is an error; else it is a failure, unless no value is a score.
+            strict: whether a value that is not a score is an error; else it is a failure.
 
         Raises:
             InvalidOutcomes: nothing is there, or something is not a score.
@@ -55,24 +55,11 @@ class Outcomes:
             return given
         pairs = given.items() if isinstance(given, Mapping) else given
         runs: dict[str, tuple[float, ...]] = {}
-        first_error: InvalidOutcomes | None = None
-        usable = False
         for case, value in pairs:
             name = str(case)
             several = value if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) else [value]
-            scores = []
-            for one in several:
-                try:
-                    scores.append(score_of(one, name))
-                    usable = True
-                except InvalidOutcomes as error:
-                    if strict:
-                        raise
-                    first_error = first_error or error
-                    scores.append(0.0)
-            runs[name] = runs.get(name, ()) + (tuple(scores) or (0.0,))
-        if first_error is not None and not usable:
-            raise first_error
+            scores = tuple(score_of(one, name) if strict else _score_or_failure(one, name) for one in several)
+            runs[name] = runs.get(name, ()) + (scores or (0.0,))
         if not runs:
             raise InvalidOutcomes("there are no outcomes. Expected a score for each case: {'case-1': 1, 'case-2': 0, ...}.")
         return cls(runs)
@@ -91,6 +78,11 @@ class Outcomes:
         """The mean score of each of these cases, in steps of 1/STEPS; 0 where there is none."""
         runs = [self.runs.get(case, (0.0,)) for case in cases]
         return np.array([round(sum(scores) / len(scores) * STEPS) for scores in runs], dtype=np.int64)
+
+    def passes(self, cases: Sequence[str]) -> NDArray[np.int64]:
+        """STEPS for each of these cases that passed in every run, 0 for the others."""
+        runs = [self.runs.get(case, (0.0,)) for case in cases]
+        return np.array([STEPS if set(scores) == {1.0} else 0 for scores in runs], dtype=np.int64)
 
 
 def score_of(value: object, case: str) -> float:
@@ -130,3 +122,10 @@ def score_of(value: object, case: str) -> float:
             "largest score there can be, or take 1 less a loss."
         )
     return number
+
+
+def _score_or_failure(value: object, case: str) -> float:
+    try:
+        return score_of(value, case)
+    except InvalidOutcomes:
+        return 0.0

@@ -10,12 +10,13 @@ from everhold.queries.result import JsonResult
 
 __all__ = ["CheckResult", "CheckState", "GateStatus", "TotalGain"]
 
-CheckState = Literal["promoted", "kept", "screened", "entered", "same"]
+CheckState = Literal["promoted", "kept", "screened", "waiting", "same"]
+VerdictWord = Literal["promote", "keep", "wait"]
 _REASONS: dict[CheckState, str] = {
     "promoted": "",
     "kept": "the sealed cases do not show that it is better.",
     "screened": "it is not better on the visible cases. The sealed cases were not read, and nothing was charged.",
-    "entered": "it waits for the others of its generation. Nothing was charged.",
+    "waiting": "it waits for the others of its generation. Nothing was charged.",
     "same": "it is the incumbent itself: the same bytes. The sealed cases were not read, and nothing was charged.",
 }
 
@@ -25,10 +26,11 @@ class CheckResult(JsonResult):
     """The verdict on a candidate.
 
     Attributes:
-        promoted: whether it is the new incumbent.
-        state: 'promoted', 'kept' (the incumbent stays), 'screened' (not better on visible cases), 'entered' (it waits for
-            its generation), 'same' (it is the incumbent).
-        name: of the candidate that was promoted, or of the one that was checked.
+        promoted: whether this candidate is the new incumbent.
+        state: 'promoted', 'kept' (it is not the new incumbent), 'screened' (not better on visible cases), 'waiting' (for its
+            generation), 'same' (it is the incumbent).
+        name: of this candidate.
+        winner: the name of the new incumbent, where the check promoted one: this candidate, or another of its generation.
         by: what it must be better by, and if `certified` is: all such claims of a gate are valid at the same time.
         certified: whether that is a claim about the population of cases.
         checks, promotions: of this gate so far.
@@ -39,6 +41,7 @@ class CheckResult(JsonResult):
     promoted: bool
     state: CheckState
     name: str
+    winner: str | None
     by: float
     certified: bool
     checks: int
@@ -50,8 +53,15 @@ class CheckResult(JsonResult):
         return self.promoted
 
     @property
+    def verdict(self) -> VerdictWord:
+        """What to do, in a word."""
+        return "promote" if self.promoted else "wait" if self.state == "waiting" else "keep"
+
+    @property
     def reason(self) -> str:
         """Why, in a sentence."""
+        if self.winner is not None and not self.promoted:
+            return f"another candidate of its generation was promoted, “{self.winner}”."
         if self.state != "promoted":
             return _REASONS[self.state]
         if not self.certified:
@@ -59,8 +69,7 @@ class CheckResult(JsonResult):
         return f"it is certified better than the incumbent{f' by more than {self.by:.4g}' if self.by else ''}."
 
     def __str__(self) -> str:
-        verb = "promote" if self.promoted else "keep"
-        return f"{verb}: {self.name}: {self.reason} ({_counted(self.checks, self.promotions)})"
+        return f"{self.verdict}: {self.name}: {self.reason} ({_counted(self.checks, self.promotions)})"
 
     def __repr__(self) -> str:
         return f"CheckResult({self})"
@@ -179,6 +188,7 @@ class TotalGain(JsonResult):
 
     def __str__(self) -> str:
         said = "certified" if self.certified else "a gain is not certified"
+        said = "there was no promotion" if not self.promotions else said
         low = f"at least {self.low:+.4g} in the population of cases"
         return f"gain {self.gain:+.4g}, {low} ({said}; {_plural(self.promotions, 'promotion')})"
 
@@ -205,5 +215,5 @@ def _counted(checks: int, promotions: int) -> str:
 
 def _left(points: str, count: int) -> str:
     if count == 0:
-        return f"Promotions of {points} points cannot be certified with so few cases after so much was disclosed."
+        return f"Promotions of {points} points cannot be certified any more with so few cases."
     return f"{_plural(count, 'more promotion')} of {points} points {'are' if count > 1 else 'is'} possible."

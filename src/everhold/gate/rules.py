@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 from everhold.bounds.gain import STEPS
 from everhold.errors import LedgerError, SettingError
-from everhold.ledger.files import write_atomic
+from everhold.ledger.files import read_json, to_json, write_atomic
 from everhold.ledger.gate_check import Certify, GateMethod
 
 __all__ = ["GateRules", "OutcomeKind"]
 
 OutcomeKind = Literal["pass", "score"]
-
-_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +66,20 @@ class GateRules:
         """One line for people; it stands in the study's first record."""
         what = "pass or fail" if self.outcomes == "pass" else "scores"
         claims = "every promotion" if self.certify == "each" else "the final gain"
-        line = f"a gate: {self.cases:,} sealed cases, {what}, better by more than {self.by / STEPS:.4g}, {claims} certified"
+        margin = f"better by more than {self.by}/{STEPS}" if self.by else "better"
+        line = f"a gate: {self.cases:,} sealed and {self.visible:,} visible cases, {what}, {margin}, {claims} certified"
         line += f", generations of {self.generation:,}" if self.generation > 1 else ""
         return line + (f"; new budget: {self.new_budget}" if self.new_budget is not None else "")
 
     def save(self, path: Path) -> None:
         """Write them."""
-        write_atomic(path, json.dumps({"format": _FORMAT, **asdict(self)}, ensure_ascii=False).encode())
+        write_atomic(path, to_json(asdict(self)))
 
     @classmethod
     def load(cls, path: Path) -> GateRules:
         """Read them again."""
         try:
-            kept = json.loads(path.read_text(encoding="utf-8"))
-            if kept.pop("format") != _FORMAT:
-                raise LedgerError(f"{path} has another format than {_FORMAT}. Use the everhold that made it.")
-            return cls(**kept)
+            return cls(**read_json(path))
         except FileNotFoundError:
             raise LedgerError(
                 f"there is no gate at {path.name.removesuffix('.gate.json')}. Make one: everhold gate create."

@@ -73,6 +73,12 @@ def write_atomic(path: Path, content: bytes, *, private: bool = False) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(made, path)
+    if sys.platform != "win32":  # so that the name is there too after a power failure
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def to_json(content: Mapping[str, Any], *, indent: int | None = None) -> bytes:

@@ -13,7 +13,7 @@ import hmac
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ from everhold.errors import LedgerError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["HOME", "KnownStudy", "Registry", "data_folder"]
+__all__ = ["HOME", "KnownStudy", "Registry", "RowDigests", "data_folder"]
 
 HOME = "EVERHOLD_HOME"
 """The environment variable that names another folder for the registry."""
@@ -39,11 +39,16 @@ _PATIENCE = 60.0  # seconds to wait for another process that is writing
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS study (
     id TEXT PRIMARY KEY, kind TEXT NOT NULL, path TEXT NOT NULL, created TEXT NOT NULL, rows INTEGER NOT NULL,
-    digests TEXT NOT NULL, highest TEXT NOT NULL, reason TEXT, records INTEGER NOT NULL, head TEXT NOT NULL
+    key TEXT NOT NULL, reason TEXT, records INTEGER NOT NULL, head TEXT NOT NULL
 );
-CREATE TABLE IF NOT EXISTS digest (study TEXT NOT NULL, value TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS digest_of_study ON digest (study);
+CREATE TABLE IF NOT EXISTS sampled (study TEXT NOT NULL, kind TEXT NOT NULL, highest TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS digest (study TEXT NOT NULL, kind TEXT NOT NULL, value TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS digest_of_study ON digest (study, kind);
 """
+
+RowDigests = Mapping[str, "NDArray[np.uint64]"]
+"""Keyed digests of a study's rows by what they are made of, the most telling first: 'expected' (a case's id and its expected
+result), 'ids', 'rows', 'files'. Two studies are compared by the first that both have."""
 
 
 def data_folder() -> Path:
@@ -98,26 +103,27 @@ class Registry:
         """The registry's own key, made when it is first needed."""
         path = self.folder / "registry.key"
         try:
+            try:
+                return bytes.fromhex(path.read_text(encoding="ascii"))
+            except FileNotFoundError:
+                if self.exists:
+                    raise ValueError("the key of existing studies is gone") from None
             self.folder.mkdir(parents=True, exist_ok=True)
-            with suppress(FileExistsError):
-                made = path.with_name(f".registry.key.{os.getpid()}.{secrets.token_hex(4)}")
-                fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                with os.fdopen(fd, "w", encoding="ascii") as file:
-                    file.write(secrets.token_hex(32))
-                    file.flush()
-                    os.fsync(file.fileno())
-                try:
-                    if not path.exists():
-                        os.link(made, path)  # fails if another process was first
-                finally:
-                    made.unlink()
-            key = bytes.fromhex(path.read_text(encoding="ascii"))
+            made = path.with_name(f".registry.key.{os.getpid()}.{secrets.token_hex(4)}")
+            fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(fd, "w", encoding="ascii") as file:
+                file.write(secrets.token_hex(32))
+                file.flush()
+                os.fsync(file.fileno())
+            with suppress(FileExistsError):  # another process was first
+                os.link(made, path)
+            made.unlink()
+            return bytes.fromhex(path.read_text(encoding="ascii"))
         except (OSError, ValueError) as error:
             raise LedgerError(
                 f"the registry in {self.folder} cannot be used ({type(error).__name__}). Expected a folder that can be "
                 f"written, with its own registry.key: set {HOME} to another folder, or restore that file."
             ) from None
-        return key
 
     def digests(self, rows: Iterable[str]) -> NDArray[np.uint64]:
         """A keyed digest of each text."""
@@ -150,34 +156,44 @@ class Registry:
         """Whether any study was ever entered."""
         return (self.folder / "registry.sqlite").exists()
 
-    def overlapping(self, digests: NDArray[np.uint64], *, ids: bool) -> list[KnownStudy]:
-        """The studies whose rows are the same or largely the same.
+    def overlapping(self, digests: RowDigests) -> list[KnownStudy]:
+        """The studies whose rows are the same or largely the same, alone or together.
 
-        Args:
-            digests: of the rows, under this registry's key, in any order.
-            ids: whether every row has a name of its own. Then a tenth of the smaller set is enough; other rows may be equal
-                by chance, and must be so more often than chance explains.
+        A tenth of the smaller set is enough, or a tenth of the new set in all studies together. Rows without names of their
+        own may be equal by chance, and must be so more often than chance explains.
         """
-        if not self.exists or not len(digests):
+        if not self.exists or not digests:
             return []
         with self._open() as db:
-            return self._overlapping(db, digests, ids=ids)
+            return self._overlapping(db, digests)
 
-    def _overlapping(self, db: sqlite3.Connection, digests: NDArray[np.uint64], *, ids: bool) -> list[KnownStudy]:
-        mine, mine_highest = _sampled(digests)
-        found = []
-        for row in db.execute("SELECT id, kind, path, created, rows, reason, records, head, highest, digests FROM study"):
-            if row[9] != _digest_kind(self.key, ids):  # digests of another kind
+    def _overlapping(self, db: sqlite3.Connection, digests: RowDigests) -> list[KnownStudy]:
+        found: list[KnownStudy] = []
+        others: list[tuple[KnownStudy, NDArray[np.uint64]]] = []
+        lowest, first = np.uint64(2**64 - 1), np.empty(0, np.uint64)
+        columns = "id, kind, path, created, rows, reason, records, head, key"
+        for *row, key in db.execute(f"SELECT {columns} FROM study ORDER BY created").fetchall():
+            known = KnownStudy(*row)
+            kept = dict(db.execute("SELECT kind, highest FROM sampled WHERE study = ?", (known.id,)))
+            form = next((one for one in digests if one in kept), None)  # the first that both have
+            if form is None or key != self._key_name():
                 continue
-            kept = db.execute("SELECT value FROM digest WHERE study = ?", (row[0],)).fetchall()
-            theirs = np.array([int(one, 16) for (one,) in kept], dtype=np.uint64)
-            highest = min(mine_highest, np.uint64(int(row[8], 16)))
-            one, other = mine[mine <= highest], theirs[theirs <= highest]
-            smaller = min(len(one), len(other))
-            common = int(np.isin(one, other).sum()) if len(one) <= len(other) else int(np.isin(other, one).sum())
-            share = common / smaller if smaller else 0.0
-            if share >= _LARGELY and (ids or compare(one, other).beyond_chance):
-                found.append(replace(KnownStudy(*row[:8]), common=share))
+            mine, mine_highest = _sampled(digests[form])
+            wanted = "SELECT value FROM digest WHERE study = ? AND kind = ?"
+            values = [int(one, 16) for (one,) in db.execute(wanted, (known.id, form))]
+            highest = min(mine_highest, np.uint64(int(kept[form], 16)))
+            one, other = (part[part <= highest] for part in (mine, np.array(values, dtype=np.uint64)))
+            common = one[np.isin(one, other)]
+            share = len(common) / min(len(one), len(other)) if min(len(one), len(other)) else 0.0
+            if share >= _LARGELY and (form != "rows" or compare(one, other).beyond_chance):
+                found.append(replace(known, common=min(share, 1.0)))
+            elif form != "rows" and len(common):
+                others.append((known, common))
+                lowest, first = min(lowest, highest), mine
+        if not found and others:  # a set put together from several
+            together = np.unique(np.concatenate([common for _, common in others]))
+            share = int((together <= lowest).sum()) / max(int((first <= lowest).sum()), 1)
+            found = [replace(known, common=share) for known, _ in others] if share >= _LARGELY else []
         return found
 
     def enter(
@@ -186,8 +202,7 @@ class Registry:
         study: str,
         kind: str,
         path: Path,
-        digests: NDArray[np.uint64],
-        ids: bool,
+        digests: RowDigests,
         reason: str | None = None,
         refuse: bool = False,
     ) -> list[KnownStudy]:
@@ -196,49 +211,54 @@ class Registry:
         With `refuse`, nothing is entered if there are any and no reason is given. Looking and entering are one step, so that
         of two processes with the same rows one is refused.
         """
-        sampled, highest = _sampled(digests)
+        name = self._key_name()
         with self._open() as db:
-            known = self._overlapping(db, digests, ids=ids)
+            known = [one for one in self._overlapping(db, digests) if one.id != study]
             if known and refuse and reason is None:
                 return known
-            now = datetime.now(UTC).isoformat(timespec="seconds")
-            entry = (
-                study,
-                kind,
-                str(path.absolute()),
-                now,
-                len(digests),
-                _digest_kind(self.key, ids),
-                f"{highest:016x}",
-                reason,
-            )
-            db.execute("INSERT OR REPLACE INTO study VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, '')", entry)
-            db.executemany("INSERT INTO digest VALUES (?, ?)", [(study, f"{one:016x}") for one in sampled.tolist()])
+            now = datetime.now(UTC).isoformat(timespec="microseconds")
+            rows = max((len(one) for one in digests.values()), default=0)
+            entry = (study, kind, str(path.absolute()), now, rows, name, reason)
+            self._remove(db, study)
+            db.execute("INSERT INTO study VALUES (?, ?, ?, ?, ?, ?, ?, 0, '')", entry)
+            for form, values in digests.items():
+                sampled, highest = _sampled(values)
+                db.execute("INSERT INTO sampled VALUES (?, ?, ?)", (study, form, f"{highest:016x}"))
+                lines = [(study, form, f"{one:016x}") for one in sampled.tolist()]
+                db.executemany("INSERT INTO digest VALUES (?, ?, ?)", lines)
             return known
+
+    def _key_name(self) -> str:
+        return hmac.new(self.key, b"name", hashlib.sha256).hexdigest()[:16]
+
+    def _remove(self, db: sqlite3.Connection, study: str) -> None:
+        db.execute("DELETE FROM study WHERE id = ?", (study,))
+        for table in ("sampled", "digest"):
+            db.execute(f"DELETE FROM {table} WHERE study = ?", (study,))
 
     def forget(self, study: str) -> None:
         """Take a study out again that could not be made."""
         with self._open() as db:
-            db.execute("DELETE FROM study WHERE id = ?", (study,))
-            db.execute("DELETE FROM digest WHERE study = ?", (study,))
+            self._remove(db, study)
 
     # heads ---------------------------------------------------------------------------------------------------------------
 
-    def note_head(self, study: str, head: str) -> None:
-        """Remember how far a study has come, durably. Older heads are forgotten."""
-        records = int(head.partition(":")[0])
+    def advance(self, study: str, before: str, head: str) -> bool:
+        """Note a study's new head, durably, if `before` is still the newest one. False: another copy has gone on."""
         with self._open() as db:
-            db.execute(
-                "UPDATE study SET records = ?, head = ? WHERE id = ? AND records <= ?", (records, head, study, records)
+            records = int(head.partition(":")[0])
+            done = db.execute(
+                "UPDATE study SET records = ?, head = ? WHERE id = ? AND head = ?", (records, head, study, before)
             )
+            return done.rowcount == 1
 
     def newest_head(self, study: str) -> str | None:
-        """The newest head that is known of a study; None where none is."""
+        """The newest head that is known of a study, '' before the first; None where the study is not known."""
         if not self.exists:
             return None
         with self._open() as db:
             found = db.execute("SELECT head FROM study WHERE id = ?", (study,)).fetchone()
-        return found[0] or None if found else None
+        return None if found is None else str(found[0])
 
     def studies(self) -> Sequence[KnownStudy]:
         """Every study, the oldest first."""
@@ -256,8 +276,3 @@ def _sampled(digests: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], np.uint64
         return ordered, np.uint64(2**64 - 1)
     highest = ordered[_MOST - 1]
     return ordered[ordered <= highest], highest
-
-
-def _digest_kind(key: bytes, ids: bool) -> str:
-    """What kind of digests a study has, under which key."""
-    return hmac.new(key, b"ids" if ids else b"rows", hashlib.sha256).hexdigest()[:16]

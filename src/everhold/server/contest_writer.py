@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.contest.contest import Contest, FileStamps
-from everhold.errors import EverholdError, LedgerError
+from everhold.errors import EverholdError, LedgerError, RequestConflict
 from everhold.ledger.logged_act import logged_act
 from everhold.ledger.reader import LoggedRound, StudyFile, logged_round, read_study
 from everhold.ledger.store import Head
@@ -103,6 +103,8 @@ class ContestWriter:
                 try:
                     found = job.work()
                     self.broken = False
+                except RequestConflict:  # the caller's mistake
+                    raise
                 except LedgerError:
                     self.broken = True
                     raise

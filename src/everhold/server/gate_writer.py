@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from everhold.errors import EverholdError, LedgerError
+from everhold.errors import EverholdError, LedgerError, RequestConflict
 from everhold.gate.gate import Gate
 from everhold.ledger.reader import StudyFile, read_study
 from everhold.server.study_writer import Progress
@@ -97,6 +97,8 @@ class GateWriter:
                 try:
                     found = job.work()
                     self.broken = False
+                except RequestConflict:  # the caller's mistake
+                    raise
                 except LedgerError:
                     self.broken = True
                     raise

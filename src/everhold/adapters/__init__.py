@@ -1,0 +1,1 @@
+"""Gates and scores inside other tools: one file a host, imported by name, and the host with it."""
