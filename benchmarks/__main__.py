@@ -24,6 +24,7 @@ NAMES = (
     "searches",
     "boards",
     "gate",
+    "private",
     "analyst",
     "server",
 )

@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from everhold.bounds.budget import Budget as Budget
     from everhold.bounds.gate_plan import GateContract as GateContract, GatePlan as GatePlan, plan_gate as plan_gate
     from everhold.bounds.plan import Plan as Plan, plan as plan
+    from everhold.bounds.privacy import (
+        Privacy as Privacy,
+        PrivacyLedger as PrivacyLedger,
+        PrivacyTerms as PrivacyTerms,
+    )
+    from everhold.bounds.private_plan import PrivatePlan as PrivatePlan
+    from everhold.bounds.singling_out import WeightFloor as WeightFloor
     from everhold.client.aio import (
         AsyncContest as AsyncContest,
         AsyncGate as AsyncGate,
@@ -44,6 +51,8 @@ if TYPE_CHECKING:
         MissingExtra as MissingExtra,
         PrecisionExhausted as PrecisionExhausted,
         PriorError as PriorError,
+        PrivacyError as PrivacyError,
+        PrivacyUsedUp as PrivacyUsedUp,
         PrivilegeWarning as PrivilegeWarning,
         QuestionError as QuestionError,
         ReferenceWarning as ReferenceWarning,
@@ -107,6 +116,9 @@ _NAMES_IN = {
     "bounds.budget": ("Budget",),
     "bounds.gate_plan": ("GateContract", "GatePlan", "plan_gate"),
     "bounds.plan": ("Plan", "plan"),
+    "bounds.privacy": ("Privacy", "PrivacyLedger", "PrivacyTerms"),
+    "bounds.private_plan": ("PrivatePlan",),
+    "bounds.singling_out": ("WeightFloor",),
     "client.aio": ("AsyncContest", "AsyncGate", "AsyncServer", "AsyncStudy", "connect_async"),
     "client.sync": ("RemoteContest", "RemoteGate", "RemoteScorer", "RemoteStudy", "Server", "connect"),
     "contest.board": ("Board", "Place", "Rules", "Submission"),
@@ -126,6 +138,8 @@ _NAMES_IN = {
         "MissingExtra",
         "PrecisionExhausted",
         "PriorError",
+        "PrivacyError",
+        "PrivacyUsedUp",
         "PrivilegeWarning",
         "QuestionError",
         "ReferenceWarning",

@@ -6,8 +6,10 @@ EverholdError
 ├── PriorError (ValueError)        the public prior cannot be used, or does not fit the table
 ├── QuestionError (ValueError)     a question cannot be answered as it was asked; nothing was charged
 │   ├── HoldoutClosed              the last act was made; what was recorded can still be read
+│   ├── PrivacyError               a private study has no such act or question; nothing was charged
 │   └── InvalidOutcomes            a file of outcomes cannot be used; nothing was charged
 ├── PrecisionExhausted             a fixed-precision holdout declines; it carries `asked`, `left` and `needed`
+│   └── PrivacyUsedUp              the privacy budget of a private study cannot pay for another act
 ├── GateUsedUp                     a gate cannot certify any further promotion
 ├── LedgerError                    the record of a session cannot be continued here, or would be forked
 │   ├── LedgerBusy                 another process is asking; wait for it
@@ -48,6 +50,8 @@ __all__ = [
     "MissingExtra",
     "PrecisionExhausted",
     "PriorError",
+    "PrivacyError",
+    "PrivacyUsedUp",
     "PrivilegeWarning",
     "QuestionError",
     "ReferenceWarning",
@@ -90,6 +94,10 @@ class HoldoutClosed(QuestionError):
     """The last act was made, and the private rows are not read again. What was recorded can still be read."""
 
 
+class PrivacyError(QuestionError):
+    """A private study cannot do this: its privacy could not be kept. No row was read, and nothing was charged."""
+
+
 class InvalidOutcomes(QuestionError):
     """Outcomes for a gate cannot be used: the file or its cases are not what was expected. Nothing was charged."""
 
@@ -116,6 +124,13 @@ class PrecisionExhausted(EverholdError):
         """How many more private rows would have been enough; None if no number of rows would be."""
         self.answers: list[object] = []
         """In a batch: the answers returned before this refusal."""
+
+
+class PrivacyUsedUp(PrecisionExhausted):
+    """The privacy budget of a study cannot pay for another act. A function of the transcript: no row was read.
+
+    `asked` is ε, `left` and `needed` are parts of the whole budget.
+    """
 
 
 class LedgerError(EverholdError):

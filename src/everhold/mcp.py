@@ -225,7 +225,8 @@ def _standing(study: AnyStudy) -> dict[str, Any]:
         more = budget_facts(study.budget, acts=acts, closed=closed)
     else:
         status = study.status()
-        more = {name: status[name] for name in ("acts", "closed", "disclosed", "claim_price", "width", "width_text")}
+        shown = ("acts", "closed", "disclosed", "claim_price", "width", "width_text", "privacy")
+        more = {name: status[name] for name in shown}
     return {
         "rounds": study.rounds,
         "surprises": study.surprises,

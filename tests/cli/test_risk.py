@@ -72,3 +72,33 @@ def test_a_promise_grows_as_the_copy_shrinks(rows, width, monkeypatch):
     factory(type("At", (), {"private": Private})())
     assert seen["half_width"] == pytest.approx(0.2)
     assert seen["known_rows"] == 10
+
+
+def test_membership_and_the_weight_floor(tmp_path):
+    told = CliRunner().invoke(app, ["risk", str(_study(tmp_path, seed=1)), "--games", "6", "--json"])
+    assert told.exit_code == 0, told.output
+    found = json.loads(told.stdout)
+    assert [one["attack"] for one in found["membership"]] == ["riding with a decoy"]
+    assert found["membership"][0]["auc"] > 0.8  # nothing is promised about single rows, and nothing protects them
+    assert found["weight_floor"]["weight"] == pytest.approx(0.05 / 3_000)
+
+
+def test_a_private_study_says_what_it_promises(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVERHOLD_HOME", str(tmp_path / "registry"))
+    rng = np.random.default_rng(0)
+    table = {"age": rng.integers(18, 90, 3_000), "smoker": rng.random(3_000) < 0.3}
+    public = {"age": rng.integers(18, 90, 1_000), "smoker": rng.random(1_000) < 0.3}
+    place = tmp_path / "study.everhold"
+    promise = eh.Privacy(epsilon=1.0, delta=1e-9, surprises=5)
+    held = eh.Holdout.create(
+        place, table, prior=eh.Reference(public), schema=eh.Schema.propose(public), privacy=promise, seed=1
+    )
+    held.release()
+    told = CliRunner().invoke(app, ["risk", str(place), "--games", "6"])
+    assert told.exit_code == 0, told.output
+    said = " ".join(told.stdout.split())
+    assert "This study is private, with ε = 1" in said
+    assert "promises no privacy" not in said
+    found = json.loads(CliRunner().invoke(app, ["risk", str(place), "--games", "6", "--json"]).stdout)
+    riding = [one for one in found["attacks"] if one["attack"] == "riding"]
+    assert riding[0]["main"]["successes"] == 0

@@ -429,3 +429,12 @@ def test_mcnemar_judges_only_where_it_is_proved():
         test = eh.TestSet(X, y, reference=reference, classes=classes, seed=1)
         test.compare(lambda X: np.zeros(len(X), int), lambda X: np.ones(len(X), int))
         assert test.holdout.session.journal.acts[-1][0].begun.options["method"] == method
+
+
+def test_generations_of_an_adaptive_search_have_fifty_entries_by_default():
+    made = eh.TestSet(np.arange(40.0)[:, None], np.arange(40) % 2, classes=[0, 1], seed=0)
+    assert made.scorer(generation=True)._generation == 50
+    assert made.scorer(generation=7)._generation == 7
+    assert made.scorer()._generation is None
+    with pytest.raises(eh.SettingError, match="generation"):
+        made.scorer(generation=-1)

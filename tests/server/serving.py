@@ -134,10 +134,9 @@ def study_writer(place: Path, grid: Grid | None = None) -> StudyWriter:
 def site(folder: Path, *studies: Path, clock: Clock | None = None, **settings: object):
     """A server in this process, without a socket; its time is real, or a test's own."""
     config = Config(
-        studies=tuple(StudyAt(place) for place in studies),
+        **{"studies": tuple(StudyAt(place) for place in studies), **FREE, **settings},
         tokens=folder / "tokens.json",
         log=folder / "access.jsonl",
-        **{**FREE, **settings},
     )
     clocked = {} if clock is None else {"clock": clock, "grid": Grid(config.grid_ms / 1000, clock=clock, sleep=clock.sleep)}
     state = ServerState(config, **clocked)

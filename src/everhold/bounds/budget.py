@@ -21,6 +21,7 @@ from everhold.bounds.code import (
     generation_nats,
     verdict_nats,
 )
+from everhold.bounds.privacy import PrivacyLedger, PrivacyTerms
 
 __all__ = ["Budget"]
 
@@ -42,6 +43,15 @@ class Budget:
     spending: Spending = field(default_factory=Spending)
     sealed: Code = field(default_factory=Code)
     """What was disclosed of sealed rows, which no ask or reading uses. They are independent of all others."""
+    privacy: PrivacyLedger | None = None
+    """What of a private study's promise has been spent; None where none was made."""
+
+    @classmethod
+    def first(cls, failure_probability: float, horizon: int | None, terms: PrivacyTerms | None) -> Budget:
+        """Of a session that has not begun. With privacy, a part of δ is kept for what noise hides."""
+        if terms is None:
+            return cls(failure_probability, Code(horizon))
+        return cls(terms.sampling_part(failure_probability), Code(horizon), privacy=PrivacyLedger(terms))
 
     @property
     def nats(self) -> float:
@@ -61,11 +71,24 @@ class Budget:
 
     def quiet(self, asks: int = 1) -> Budget:
         """After quiet asks."""
-        return Budget(self.failure_probability, self.code.quiet(asks), self.spending, self.sealed)
+        return Budget(self.failure_probability, self.code.quiet(asks), self.spending, self.sealed, self.privacy)
 
     def surprised(self, nats: float) -> Budget:
         """After an ask that was a surprise, whose content costs so much."""
-        return replace(self, code=self.code.surprised(nats))
+        privacy = None if self.privacy is None else self.privacy.surprised()
+        return replace(self, code=self.code.surprised(nats), privacy=privacy)
+
+    def voided(self) -> Budget:
+        """After an ask that was lost when it may have been a surprise."""
+        return self.surprised(NOTHING_NATS)
+
+    def read(self, nats: float) -> Budget:
+        """After a reading whose outcome costs so much."""
+        return self.disclosed(nats).released()
+
+    def released(self) -> Budget:
+        """After something was released with noise, where privacy is promised."""
+        return self if self.privacy is None else replace(self, privacy=self.privacy.released())
 
     def disclosed(self, nats: float) -> Budget:
         """After any other outcome that costs so much."""
@@ -77,11 +100,11 @@ class Budget:
 
     def interrupted(self) -> Budget:
         """After an act that ended without a value."""
-        return self.disclosed(NOTHING_NATS)
+        return self.disclosed(NOTHING_NATS).released()
 
     def chosen(self, weight: Fraction) -> Budget:
         """After a selection of the candidate that was foreseen with this weight."""
-        return self.disclosed(ANSWERED_NATS + choice_nats(weight))
+        return self.disclosed(ANSWERED_NATS + choice_nats(weight)).released()
 
     def succeeded(self, generation: int, weight: Fraction | None) -> Budget:
         """After a later generation: its candidate with this weight is the new champion, or with None the old one stays."""

@@ -8,6 +8,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from everhold.bounds import baselines, paper, sample_size, widths
+from everhold.bounds.privacy import Privacy
+from everhold.bounds.private_plan import PrivatePlan, private_plan
 from everhold.errors import SettingError, require_number, require_whole
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ class Plan:
         recommended, reason: which of them, and why.
         acts: everhold's acts and ways of splitting the rows, with what each gives if forecasts fit; none without `rows`.
         advice: which of them, in words.
+        private: what a promise of privacy costs; None where none was given.
     """
 
     rounds: float
@@ -56,6 +59,7 @@ class Plan:
     reason: str
     acts: tuple[widths.Way, ...] = ()
     advice: str = ""
+    private: PrivatePlan | None = None
 
     def __getitem__(self, mechanism: str) -> Option:
         """The option of that name."""
@@ -89,6 +93,8 @@ class Plan:
                     + (way.call or "no everhold needed")
                 )
             lines += ["", self.advice]
+        if self.private is not None:
+            lines += ["", str(self.private)]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -104,6 +110,7 @@ class Plan:
             "<table><thead><tr><th>mechanism</th><th>rows needed</th><th>half-width</th><th>rests on</th></tr></thead>"
             f"<tbody>{body}</tbody></table><p>Recommended: <b>{escape(self.recommended)}</b>. {escape(self.reason)}</p>"
             + self._acts_html()
+            + ("" if self.private is None else f"<pre>{escape(str(self.private))}</pre>")
         )
 
     def _acts_html(self) -> str:
@@ -134,6 +141,7 @@ def plan(
     reads: int = 1,
     candidates: int = 1,
     generations: int = 1,
+    privacy: Privacy | None = None,
 ) -> Plan:
     """Every mechanism's numbers for a holdout of `rows` rows and `rounds` adaptive questions, and every act's.
 
@@ -149,6 +157,8 @@ def plan(
         reads: how many questions are to be read, with narrow intervals.
         candidates: how many models or questions the best is chosen of.
         generations: in how many steps it is chosen, each of which may depend on the one before.
+        privacy: a promise about every row, such as `eh.Privacy(epsilon=1.0)`: what it costs, and what noise on every
+            question would give instead (`plan.private`). Needs `rows`.
 
     >>> p = plan(rows=1_000_000, half_width=0.1, rounds=1e6)
     >>> p.recommended
@@ -275,7 +285,14 @@ def plan(
         table = widths.RowCounts(int(rows), int(reference or rows))
         wanted = {"asks": int(t), "reads": reads, "candidates": candidates, "generations": generations}
         acts = widths.ways(table, failure_probability=delta, **wanted)
-    return Plan(t, rows, half_width, confidence, tuple(options), name, reason, acts, widths.advice(acts))
+    private = None
+    if privacy is not None:
+        if rows is None:
+            raise SettingError("the cost of privacy depends on the rows: pass rows=... too.")
+        private = private_plan(
+            rows=int(rows), reference=int(reference or rows), asks=int(t), privacy=privacy, failure_probability=delta
+        )
+    return Plan(t, rows, half_width, confidence, tuple(options), name, reason, acts, widths.advice(acts), private)
 
 
 def _recommend(

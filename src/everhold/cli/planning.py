@@ -14,7 +14,18 @@ __all__ = ["register"]
 
 
 _GATE = ("step", "looks", "changed", "generation", "better", "accuracy", "by")
-_QUESTIONS = ("rounds", "half_width", "density", "surprises", "reference", "reads", "candidates", "generations")
+_QUESTIONS = (
+    "rounds",
+    "half_width",
+    "density",
+    "surprises",
+    "reference",
+    "reads",
+    "candidates",
+    "generations",
+    "epsilon",
+    "delta",
+)
 
 
 @guarded
@@ -32,6 +43,8 @@ def plan(
     reads: Annotated[int, typer.Option(help="How many questions are to be read, with narrow intervals.")] = 1,
     candidates: Annotated[int, typer.Option(help="How many models or questions the best is chosen of.")] = 1,
     generations: Annotated[int, typer.Option(help="In how many adaptive steps it is chosen.")] = 1,
+    epsilon: Annotated[float | None, typer.Option(help="What a promise of privacy with this ε costs.")] = None,
+    delta: Annotated[float, typer.Option(help="δ of that promise.")] = 1e-9,
     gate: Annotated[bool, typer.Option("--gate", help="Plan a gate: rows are its cases.")] = False,
     step: Annotated[float | None, typer.Option(help="Gate: how much better a candidate is; 0.03 are 3 points.")] = None,
     looks: Annotated[int | None, typer.Option(help="Gate: how many candidates are compared with the incumbent.")] = None,
@@ -48,6 +61,8 @@ def plan(
         everhold plan --rows 100000 --half-width 0.05 --rounds 1e6
 
         everhold plan --rows 20000 --rounds 100 --reads 10 --candidates 1000 --generations 5
+
+        everhold plan --rows 100000 --rounds 10000 --epsilon 1
 
         everhold plan --gate --rows 2000 --step 0.03 --looks 200
     """
@@ -73,6 +88,7 @@ def plan(
         reads=reads,
         candidates=candidates,
         generations=generations,
+        privacy=None if epsilon is None else eh.Privacy(epsilon, delta, surprises),
     )
     say(str(found))
 

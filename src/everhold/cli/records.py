@@ -65,11 +65,17 @@ def _say_facts(name: str, facts: dict[str, Any]) -> None:
         f"{name}: {facts['rounds']:,} rounds, {facts['surprises']:,} surprises, {facts['acts']:,} other acts, "
         f"{facts['spent']:.1f} nats spent\n"
         f"{facts['width_text']}{_behind(facts)}\n"
+        f"{_privacy_line(facts)}"
         f"{facts['rows']:,} private {draws}, confidence {facts['confidence']:g}, {facts['prior']}\n"
         f"created {facts['created']}\n"
         f"sampling error of a share near one half: ±{facts['sampling_half_width']:.4f} (the tolerance comes on top)\n"
         f"head {facts['head']}",
     )
+
+
+def _privacy_line(facts: dict[str, Any]) -> str:
+    privacy = facts.get("privacy")
+    return "" if privacy is None else f"{privacy['text']}\n"
 
 
 def _behind(facts: dict[str, Any]) -> str:
@@ -209,8 +215,8 @@ def plot(
 
 
 def _require_free(path: Path, study: Path) -> None:
-    """Never write over a study, its key or its lock."""
-    taken = {study.resolve(), Path(f"{study}.key").resolve(), Path(f"{study}.lock").resolve()}
+    """Never write over a study or the files beside it."""
+    taken = {study.resolve(), *(Path(f"{study}.{what}").resolve() for what in ("key", "lock", "spent"))}
     is_study = path.is_file() and path.read_bytes()[:16] == b"SQLite format 3\0"
     if path.resolve() in taken or is_study:
         raise eh.SettingError(f"{path} is a study or belongs to one. Expected another name: --out FILE.")

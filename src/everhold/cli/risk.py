@@ -12,11 +12,14 @@ from rich.table import Table
 
 from everhold.cli.app import console, guarded, say
 from everhold.cli.asking import AsJson, Study
-from everhold.games.mechanisms.own import everhold
+from everhold.games.mechanisms.own import everhold, private
+from everhold.games.membership import MembershipRisk, membership
 from everhold.games.play import GameTerms, MechanismFactory
+from everhold.games.search import search_attack
 from everhold.games.singling_out import Attack, Risk, SuccessRate, WeightClass, single_out
-from everhold.ledger.reader import read_study
+from everhold.ledger.reader import StudyFile, read_study
 from everhold.session.holdout import Holdout
+from everhold.session.session import Session
 from everhold.session.settings import Settings
 
 __all__ = ["register"]
@@ -34,11 +37,16 @@ _PLANS: tuple[tuple[str, Attack, WeightClass, int], ...] = (
 def mechanism_for(settings: Settings, rows: int) -> MechanismFactory:
     """A holdout with the study's settings, over the rows of the game.
 
-    The copy is smaller than the study. Settings that depend on the number of rows are scaled: known rows keep their share,
+    The copy is smaller than the study, which helps an attacker: noise and privacy are the same for any number of rows.
+    Settings that depend on the number of rows are scaled: known rows keep their share,
     and a promised half-width grows with the sampling error.
     """
 
-    def factory(at: GameTerms) -> Holdout:
+    promise = settings.privacy
+
+    def factory(at: GameTerms) -> Holdout | Session[Any]:
+        if promise is not None:
+            return private(at, promise.promise)
         n = at.private.size
         width = None if settings.half_width is None else min(settings.half_width * sqrt(max(rows / n, 1.0)), 0.5)
         return everhold(
@@ -78,17 +86,20 @@ def risk(
         int, typer.Option(min=1, max=10_000, help="Games of the slowest attack; fast ones get four times as many.")
     ] = 25,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
+    search: Annotated[bool, typer.Option("--search", help="Also search for attacks; this takes minutes.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Test whether questions alone can single out a row: attacks on a copy of the study's configuration.
+    """Test whether questions alone can single out a row, or tell whether it is there: attacks on a copy of the study.
 
     It reads no private row and spends nothing: the copy has the study's settings, and up to 1,000 synthetic rows that all
     differ. *Main* is how often a row of the copy was singled out, *control* the same predicate on other rows, *baseline* a
-    random predicate.
+    random predicate. *Membership* is how well somebody tells whether a row is there: an area of 0.5 is chance, 1 certainty.
 
-    Example:
+    Examples:
 
         everhold risk study.everhold
+
+        everhold risk study.everhold --search
     """
     file = read_study(study)
     settings = Settings.from_dict(file.study.settings)
@@ -110,8 +121,11 @@ def risk(
                 progress=lambda done, bar=bar: progress.update(bar, completed=done),  # type: ignore[misc]
             )
             found.append(_shown(one, against, rows))
+        members = _members(file, settings, progress, games, seed, search)
+    floor = file.weight_floor()
     if as_json:
-        typer.echo(json.dumps({"study": str(file.path), "attacks": found}))
+        shown = {"study": str(file.path), "attacks": found, "membership": members, "weight_floor": floor.to_dict()}
+        typer.echo(json.dumps(shown))
         return
     table = Table("attack", "weight", "against", "rows", "asked", "main", "control", "baseline", "risk", box=None)
     for row in found:
@@ -128,11 +142,58 @@ def risk(
     console.print(table)
     if any(row["questions"] == 0 for row in found):
         say('\n"nothing asked": the copy refused its first question, so this attack was not tested.')
+    for who in members:
+        say(
+            f"\nmembership, {who['attack']}: area {who['auc']:.2f} (chance 0.50 ± {2.0 * who['error']:.2f}) with "
+            f"{who['questions']:,.0f} questions a game; {who['found']:.0%} of members found where 10% of others are accused"
+        )
+    say(f"\nSo far {floor.text}.")
     say(
         "\nA chain of counts singles out a row if counts are exact; compare main with baseline to see its effect here. "
         "The riding attack targets mechanisms that use the private data only on a surprise, and takes thousands of "
-        "questions. everhold protects against overfitting; it promises no privacy, whatever these rates are."
+        "questions. " + _promise(settings)
     )
+
+
+def _promise(settings: Settings) -> str:
+    if settings.privacy is None:
+        return "everhold protects against overfitting; this study promises no privacy, whatever these rates are."
+    promise = settings.privacy.promise
+    return (
+        f"This study is private, with ε = {promise.epsilon:g} and δ = {promise.delta:g}: that is what is promised. These "
+        "attacks only show that nothing is obviously broken."
+    )
+
+
+def _members(
+    file: StudyFile, settings: Settings, progress: Progress, games: int, seed: int, search: bool
+) -> list[dict[str, Any]]:
+    """How well somebody tells whether a row is there, by riding and, if wanted, by attacks that a search finds."""
+    rows = max(16, min(file.study.rows, RIDDEN_ROWS))
+    reference = max(1, min(int(file.study.draws), 10 * rows))
+    factory = mechanism_for(settings, file.study.rows)
+    common: dict[str, Any] = {"rows": rows, "reference": reference, "confidence": settings.confidence, "seed": seed}
+    bar = progress.add_task("membership", total=2 * games)
+    ridden = membership(
+        factory, games=max(2 * games, 4), progress=lambda done: progress.update(bar, completed=done), **common
+    )
+    found = [_member_row("riding with a decoy", ridden)]
+    if search:
+        bar = progress.add_task("search for attacks", total=None)
+        best = search_attack(factory, progress=lambda done: progress.update(bar, completed=done), **common)
+        found.append({**_member_row("found by a search", best.fresh), "tried": best.tried, "asks": list(best.questions)})
+    return found
+
+
+def _member_row(attack: str, risk: MembershipRisk) -> dict[str, Any]:
+    return {
+        "attack": attack,
+        "auc": risk.auc,
+        "error": risk.error,
+        "found": risk.found,
+        "questions": risk.questions,
+        "games": len(risk.members) + len(risk.others),
+    }
 
 
 def register(app: typer.Typer) -> None:

@@ -38,6 +38,16 @@ def create(
     seed: Annotated[int | None, typer.Option(help="Seed of the coins; random if left out.")] = None,
     engine: Annotated[str, typer.Option(help="memory, duckdb (Parquet in place) or auto.")] = "auto",
     rounds: Annotated[int | None, typer.Option(help="How many asks are planned; their intervals are then narrower.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Promise privacy: ε for each row, over everything ever disclosed. 1 is usual.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="δ of that promise, far below 1/rows; 1e-9 if left out.")] = None,
+    surprises: Annotated[
+        int | None, typer.Option(help="How many surprises the privacy budget pays for; 20 if left out.")
+    ] = None,
+    no_register: Annotated[
+        bool, typer.Option("--no-register", help="Do not enter or look up these rows in the registry of studies.")
+    ] = False,
     overlap: Annotated[
         str, typer.Option(help="refuse public rows that are also private, or allow them (this is recorded).")
     ] = "refuse",
@@ -49,7 +59,10 @@ def create(
         everhold create study.everhold --data patients.csv --prior last_year.csv
 
         everhold create study.everhold --data visits.parquet --split 0.5 --unit patient_id
+
+        everhold create study.everhold --data patients.csv --prior last_year.csv --schema schema.toml --epsilon 1
     """
+    promise = _promise(epsilon, delta, surprises)
     if (prior is None) == (split is None):
         found = "neither was given" if prior is None else "both were given"
         raise eh.PriorError(
@@ -69,14 +82,26 @@ def create(
     }
     with console.status("Reading the rows …"):
         given = eh.Reference(prior) if prior is not None else eh.Split(split if split is not None else 0.5)
-        holdout = eh.Holdout.create(study, data, prior=given, **settings)
+        holdout = eh.Holdout.create(study, data, prior=given, register=not no_register, privacy=promise, **settings)
     draws = "rows" if unit is None else "units"
     say(f"Created {study}: {holdout.size:,} private {draws}, {holdout.schema!r}")
     say(f"Keep {study}.key secret. The study file itself contains no private row.")
+    if promise is not None:
+        say(f"Keep {study}.spent beside it: it remembers what the privacy budget has paid for. An older copy is refused.")
     say(f"Head: {holdout.head}")
     say(holdout.outlook())
     say(f'Next: everhold ask {study} "…"')
     holdout.release()
+
+
+def _promise(epsilon: float | None, delta: float | None, surprises: int | None) -> eh.Privacy | None:
+    """The privacy to promise; None where no epsilon was given."""
+    if epsilon is None:
+        if delta is not None or surprises is not None:
+            raise eh.SettingError("--delta and --surprises belong to a privacy promise. Expected --epsilon too, such as 1.")
+        return None
+    usual = eh.Privacy()
+    return eh.Privacy(epsilon, usual.delta if delta is None else delta, usual.surprises if surprises is None else surprises)
 
 
 def register(app: typer.Typer) -> None:

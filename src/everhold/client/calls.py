@@ -26,6 +26,7 @@ from everhold.errors import (
     HoldoutClosed,
     InvalidOutcomes,
     PrecisionExhausted,
+    PrivacyUsedUp,
     QuestionError,
     RequestConflict,
     ServerError,
@@ -331,8 +332,12 @@ def failed(status: int, given: Any) -> EverholdError:
         return NotScored(message, details)
     if code in ("unknown_token", "not_allowed"):
         return AccessDenied(message)
-    if code == "precision_exhausted" and {"asked", "left", "needed", "more_rows", "answers"} <= details.keys():
-        refusal = PrecisionExhausted(message, **{name: details[name] for name in ("asked", "left", "needed", "more_rows")})
+    if (
+        code in ("precision_exhausted", "privacy_used_up")
+        and {"asked", "left", "needed", "more_rows", "answers"} <= details.keys()
+    ):
+        kind = PrivacyUsedUp if code == "privacy_used_up" else PrecisionExhausted
+        refusal = kind(message, **{name: details[name] for name in ("asked", "left", "needed", "more_rows")})
         refusal.answers = [Answer.from_dict(one) for one in details["answers"]]
         return refusal
     kinds: dict[str, type[EverholdError]] = {

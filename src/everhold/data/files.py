@@ -275,6 +275,12 @@ class Files:
         named[places] = np.where(nothing, -1, codes)
         return units_of(EncodedColumn("text", named))
 
+    def unnamed_units(self, unit: str) -> bool:
+        """Whether some row has no value in the column that names units."""
+        relation, _ = self._numbering()
+        found = self._numpy(f"SELECT count(*) AS unnamed FROM {relation} WHERE {self.unit_sql(unit)} IS NULL")
+        return int(found["unnamed"][0]) > 0
+
     def divide(self, public: NDArray[np.bool_]) -> tuple[Files, Files]:
         """Two tables in the same DuckDB; `public` marks rows by their numbers."""
         relation, number = self._numbering()

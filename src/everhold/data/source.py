@@ -17,7 +17,7 @@ from everhold.data.engines.remote import RemoteTable
 from everhold.data.files import PARQUET, Files
 from everhold.data.remote import Postgres, Spark, at_url, is_url, open_table
 from everhold.data.table import Table
-from everhold.data.units import Units, units_of
+from everhold.data.units import Units, has_unnamed, units_of
 from everhold.errors import DataError, did_you_mean
 from everhold.queries.expression.tree import Kind
 
@@ -109,6 +109,11 @@ class Frame:
         """Rows grouped by the raw values of a column."""
         _require_column(unit, self.names, "the table")
         return units_of(self._table.raw_or_encoded(unit))
+
+    def unnamed_units(self, unit: str) -> bool:
+        """Whether some row has no value in the column that names units."""
+        _require_column(unit, self.names, "the table")
+        return has_unnamed(self._table.raw_or_encoded(unit))
 
     def divide(self, public: NDArray[np.bool_]) -> tuple[Source, Source]:
         """The marked rows and the others, as two tables."""

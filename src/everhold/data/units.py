@@ -13,7 +13,7 @@ from everhold.queries.expression.values import LARGEST, is_nothing
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Units", "by_unit", "units_of"]
+__all__ = ["Units", "by_unit", "has_unnamed", "units_of"]
 
 
 class Units:
@@ -64,6 +64,15 @@ def units_of(column: EncodedColumn | NDArray[Any]) -> Units:
     result[~missing] = codes
     result[missing] = named + np.arange(int(missing.sum()))
     return Units(result, named + int(missing.sum()))
+
+
+def has_unnamed(column: EncodedColumn | NDArray[Any]) -> bool:
+    """Whether some row has no value that names its unit.
+
+    >>> has_unnamed(np.array([1.0, np.nan])), has_unnamed(np.array([1, 2]))
+    (True, False)
+    """
+    return bool(_named(column)[1].any())
 
 
 def _named(column: EncodedColumn | NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:

@@ -65,6 +65,7 @@ __all__ = ["TestSet"]
 T = TypeVar("T")
 
 _DIGEST = "row digest"
+_GENERATION = 50  # entries of an adaptive search between two choices
 _MANY = 20  # scores that overlap before that is worth a warning
 
 
@@ -548,7 +549,7 @@ class TestSet:
 
     # scikit-learn --------------------------------------------------------------------------------------------------
 
-    def scorer(self, metric: str | None = None, *, folds: int = 5, generation: int | None = None) -> Scorer:
+    def scorer(self, metric: str | None = None, *, folds: int = 5, generation: int | bool = False) -> Scorer:
         """A scorer for `GridSearchCV`, `RandomizedSearchCV` and `HalvingGridSearchCV`: it enters every candidate.
 
         The search goes by public forecasts, and `winner` says which candidate is best on the private rows. With several
@@ -557,9 +558,13 @@ class TestSet:
 
         Args:
             metric, folds: as for `enter`.
-            generation: choose the best so far after every so many entries, without reading it; None: only in `winner`.
+            generation: for a search that learns from its scores: choose the best so far after every so many entries, without
+                reading it. True: after every 50. False: only in `winner`.
         """
-        return Scorer(self, self._metric(metric).name, folds=folds, generation=generation)
+        every = _GENERATION if generation is True else generation or None
+        if every is not None and every < 1:
+            raise SettingError(f"generation is {generation!r}. Expected at least 1 entry, True for {_GENERATION}, or False.")
+        return Scorer(self, self._metric(metric).name, folds=folds, generation=every)
 
     def cv(self, X: Any, y: Any = None) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
         """A single split that trains on all rows, so that a search enters a candidate once: `cv=test.cv(X_train)`.

@@ -34,7 +34,7 @@ def act_result(
 ) -> dict[str, Any]:
     """What an act returns, from what it disclosed and its price; for a certificate also from the round it is about."""
     if begun.kind == "best_of":
-        return Choice(outcome, len(begun.asked), price).to_dict()
+        return Choice(outcome, len(begun.asked), price, mechanism.budget.privacy is not None).to_dict()
     if begun.kind == "is_better":
         return Decision(outcome, price).to_dict()
     if begun.kind == "compare":
@@ -104,6 +104,11 @@ def price_act(budget: Budget, begun: ActStart, outcome: object, *, interrupted: 
     if begun.kind == "gain":
         last = GainPlan.read(begun)
         return last.price(budget), last.charge(budget, interrupted=interrupted)
+    if begun.kind == "void":
+        if begun.asked or not interrupted:
+            raise ValueError("a void that is about something")
+        after = budget.voided()
+        return after.nats, after
     if begun.kind == "certify":
         return budget.claim_price(share), budget.claimed(share)
     if begun.kind == "close" and not begun.asked:

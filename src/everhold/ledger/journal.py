@@ -9,7 +9,7 @@ from everhold.ledger.codec import AskedBy, act_end_record, act_start_record, fin
 from everhold.ledger.rounds import RecordedAct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from everhold.ledger.rounds import ActEnd, ActStart, RecordedFinding, Round
     from everhold.ledger.store import Record, Store
@@ -38,6 +38,8 @@ class Journal:
         self._pending: tuple[ActStart, AskedBy] | None = None
         self._acts: list[tuple[RecordedAct, AskedBy]] = []
         self._requested_acts: dict[str, RecordedAct] = {}
+        self.on_durable: Callable[[Store], None] = lambda _: None
+        """Is called whenever something has become durable."""
 
     @property
     def store(self) -> Store | None:
@@ -168,6 +170,7 @@ class Journal:
         if self._store is not None and self._waiting:
             self._store.append(self._waiting)
             self._waiting = []
+            self.on_durable(self._store)
 
     def require_open(self) -> None:
         """Refuse to return anything once a record could not be written, or the study was closed or paused."""

@@ -63,8 +63,8 @@ class LoggedAct(JsonResult):
 
     Attributes:
         number: its place in the log, the first being 1.
-        act: 'best_of', 'is_better', 'compare', 'rank', 'certify', 'check' or 'gain'; 'close' where nothing was read; 'read'
-            where it was interrupted.
+        act: 'best_of', 'is_better', 'compare', 'rank', 'certify', 'check', 'gain' or 'void'; 'close' where nothing was
+            read; 'read' where it was interrupted.
         question: what was asked, in words.
         result: what was returned, as JSON; None where the act was interrupted, which is charged.
         after: how many rounds there were before it.
@@ -183,6 +183,8 @@ def _said(past: RecordedAct) -> str:
         return f"the largest of: {'; '.join(asked)}"
     if begun.kind == "rank":
         return f"duels between the entries of {', '.join(asked)}"
+    if begun.kind == "void":
+        return "a question that was lost when its answer may have been a surprise"
     if begun.kind == "certify":
         return f"a certificate for {asked[0]}"
     if begun.kind == "check":

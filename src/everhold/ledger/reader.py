@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everhold.bounds.budget import Budget
-from everhold.bounds.code import Code
+from everhold.bounds.singling_out import WeightFloor, weight_floor
 from everhold.errors import LedgerError, SettingError
 from everhold.ledger.act_prices import is_last, price_act
 from everhold.ledger.codec import ActEndEntry, ActStartEntry, AskedBy, FindingEntry, Repeat, read_entry
@@ -351,6 +351,10 @@ class StudyFile:
         """How many rounds surprised."""
         return sum(one.answer.surprise for one in self.rounds)
 
+    def weight_floor(self, probability: float = 0.05) -> WeightFloor:
+        """How rare a trait must be so that what was disclosed does not single out a row by it. `Holdout` says more."""
+        return weight_floor(self.budget, self.study.rows, probability)
+
     @property
     def confidence(self) -> float:
         """The probability that all intervals are valid at the same time."""
@@ -366,7 +370,7 @@ def read_study(path: str | Path) -> StudyFile:
         study = Study.read(next(records))
         rounds: list[LoggedRound] = []
         findings: list[LoggedFinding] = []
-        budget = Budget(1.0 - float(study.settings["confidence"]), Code(study.settings.get("rounds")))
+        budget = study.first_budget
         begun: tuple[ActStart, AskedBy] | None = None
         acts: list[LoggedAct] = []
         closed = False
@@ -406,7 +410,7 @@ def _after(budget: Budget, past: Round) -> Budget:
     """The budget after a recorded round."""
     if past.act.kind == "ask":
         return budget.quiet() if past.outcome is None else budget.surprised(past.nats)
-    budget = budget.disclosed(past.nats)
+    budget = budget.read(past.nats)
     return budget.claimed(past.act.share) if past.act.part == 1 else budget
 
 

@@ -116,7 +116,8 @@ class ActStart:
     """An act that is about to read private rows, recorded before it does.
 
     Attributes:
-        kind: 'read', 'close', 'best_of', 'is_better', 'compare', 'rank', 'certify', or a gate's 'check' or 'gain'.
+        kind: 'read', 'close', 'best_of', 'is_better', 'compare', 'rank', 'certify', 'void' (an ask that was lost), or a
+            gate's 'check' or 'gain'.
         asked: what it is about, as plain data: questions by their text or digest, statistics by name and arguments.
         options: everything else that is fixed beforehand.
     """

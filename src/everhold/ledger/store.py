@@ -181,6 +181,11 @@ class Store:
         self._con.execute("BEGIN")
         self._con.execute("SELECT 1 FROM record LIMIT 1").fetchone()
 
+    def holds(self, head: Head) -> bool:
+        """Whether the ledger had this head once."""
+        found = self._con.execute("SELECT hash FROM record WHERE seq = ?", (head.records,)).fetchone()
+        return bool(found == (head.hash,))
+
     def last(self) -> int:
         """How many records the file has, without reading them."""
         found = self._con.execute("SELECT max(seq) FROM record").fetchone()[0]

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from everhold.bounds.budget import Budget
+from everhold.bounds.privacy import PrivacyTerms
 from everhold.data.schema import Schema
 from everhold.data.table import Table
 from everhold.errors import LedgerError
@@ -52,6 +54,17 @@ class Study:
     version: str
     binding: str = "rows"
     written_by: int = field(default_factory=sqlite_version)
+
+    @property
+    def privacy(self) -> PrivacyTerms | None:
+        """What the study promises about its rows; None where it promises nothing."""
+        kept = self.settings.get("privacy")
+        return None if kept is None else PrivacyTerms.from_dict(kept)
+
+    @property
+    def first_budget(self) -> Budget:
+        """The budget before the first question."""
+        return Budget.first(1.0 - float(self.settings["confidence"]), self.settings.get("rounds"), self.privacy)
 
     def record(self) -> Record:
         """Ready to be written."""

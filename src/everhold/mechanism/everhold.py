@@ -25,6 +25,7 @@ from everhold.mechanism.measures.groups import GroupMeanCells, GroupShareCells
 from everhold.mechanism.measures.measure import QUANTUM, Measure, MeasureInputs, Precision, position_of
 from everhold.mechanism.measures.numbers import MeanCells
 from everhold.mechanism.measures.pairs import DifferenceCells, PairedCells
+from everhold.mechanism.measures.private import PrivateCells, PrivateTolerance
 from everhold.mechanism.measures.quantiles import QuantileCells
 from everhold.mechanism.measures.spreads import SpreadCells, combined
 from everhold.mechanism.measures.tolerances import CountTolerance, MeanTolerance, room_beyond
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from everhold.queries.protocol import Outcome
     from everhold.queries.query import Query
 
-__all__ = ["Everhold", "EverholdProposal", "interval_ends"]
+__all__ = ["REPLAYED", "Everhold", "EverholdProposal", "interval_ends"]
 
 _SURPRISE = Precision(Fraction(1))
 _EXACT = Precision(Fraction(1, 32), 64, Fraction(1, 2))
@@ -266,7 +267,7 @@ class Everhold:
         self, query: Query | None, forecast: SketchValue, values: GridValues | None, inputs: MeasureInputs, act: RoundAct
     ) -> EverholdProposal:
         t = self._state.round + 1
-        asked = query if query is not None else _REPLAYED
+        asked = query if query is not None else REPLAYED
         measure: Measure
         if act.kind == "ask" and (forecast.scale == "share" or not self._adaptive):
             known_shift = 2.0 * self._known_rows / (self._n - self._known_rows)
@@ -359,7 +360,7 @@ class Everhold:
         else:
             if outcome is QUIET:
                 raise ReplayError(f"round {proposal.round} is a reading, and a reading is never quiet.")
-            budget = state.budget.disclosed(proposal.measure.nats(outcome))
+            budget = state.budget.read(proposal.measure.nats(outcome))
             budget = budget if act.part > 1 else budget.claimed(act.share)
             left = act.parts - act.part
             _, precision = self._price(act)
@@ -456,7 +457,9 @@ class Everhold:
     def counts(self, proposal: EverholdProposal, outcome: Outcome) -> tuple[int, int] | None:
         """Of a yes/no question, the least and the largest number of yes with this outcome."""
         measure = proposal.measure
-        return measure.counts(outcome) if isinstance(measure, CountTolerance | CountCells) else None
+        if isinstance(measure, CountTolerance | CountCells | PrivateTolerance | PrivateCells):
+            return measure.counts(outcome)
+        return None
 
     def count_interval(self, least: int, most: int, nats: float) -> tuple[float, float]:
         """All population shares, at a price, if the number of yes lies in this range."""
@@ -479,7 +482,7 @@ class Everhold:
         prior = proposal.forecast.value if grouped else self._estimator.prior(query)
         share = quiet.scale == "share"
         reading = self._propose(query, read, "preview")
-        centre: Outcome = 0 if isinstance(reading.measure, CountCells) else (0, 0)
+        centre: Outcome = 0 if isinstance(reading.measure, CountCells | PrivateCells) else (0, 0)
         as_read = self.answer(reading, centre)
         code = self._state.budget.code
         costs = [
@@ -503,6 +506,9 @@ class Everhold:
 
 def _nearest_cells(measure: Measure) -> list[Outcome]:
     """The nearest outcomes of an ask that are surprises."""
+    if isinstance(measure, PrivateTolerance):
+        first = max(measure.limits.tau // measure.limits.cell, 1)
+        return [cell for cell, room in zip((first, -first), measure.room, strict=True) if first <= room]
     if not isinstance(measure, CountTolerance | MeanTolerance):
         return [(1, 0)]
     up, down = room_beyond(measure.forecast, measure.limits)
@@ -595,7 +601,7 @@ class _Replayed:
         raise ReplayError("a replay has no private rows.")
 
 
-_REPLAYED = _Replayed()
+REPLAYED = _Replayed()
 
 
 def interval_ends(

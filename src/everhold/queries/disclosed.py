@@ -19,29 +19,33 @@ class Choice(JsonResult):
         index: its place in the list, the first being 0.
         candidates: how many there were.
         spent: the price in nats of everything disclosed so far, this choice included.
+        noisy: whether it was made with noise, in a private study: it is about the largest.
     """
 
     index: int
     candidates: int
     spent: float
+    noisy: bool = False
 
     def __index__(self) -> int:
         return self.index
 
     def __str__(self) -> str:
-        return f"number {self.index} of {self.candidates:,} is best on the private rows ({self.spent:.1f} nats disclosed)"
+        best = "about the best" if self.noisy else "best"
+        return f"number {self.index} of {self.candidates:,} is {best} on the private rows ({self.spent:.1f} nats disclosed)"
 
     def __repr__(self) -> str:
         return f"Choice({self})"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        return {"kind": "choice", "index": self.index, "candidates": self.candidates, "spent": self.spent}
+        found = {"kind": "choice", "index": self.index, "candidates": self.candidates, "spent": self.spent}
+        return {**found, "noisy": True} if self.noisy else found
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Choice:
         """The same again, equal to the bit."""
-        return cls(given["index"], given["candidates"], float(given["spent"]))
+        return cls(given["index"], given["candidates"], float(given["spent"]), given.get("noisy", False))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,13 +21,24 @@ _SHOWN = 500  # rounds listed in the page; JSON has all
 def guarantee(study: Study) -> str:
     """The guarantee of a study, in a sentence."""
     draws = "rows" if study.unit is None else f"units ({study.unit})"
-    return (
+    said = (
         f"With probability {study.settings['confidence']:g} over the {study.rows:,} private {draws}, drawn independently "
         "from the population, all intervals of this study are simultaneously valid, however the questions were chosen."
-    ) + (
-        " The owner allowed public rows that are also private rows: this is true only if they are still independent."
-        if study.settings.get("overlap") == "allow"
-        else ""
+    )
+    if study.settings.get("overlap") == "allow":
+        said += " The owner allowed public rows that are also private rows: this is true only if they are still independent."
+    return said + _privacy_promise(study)
+
+
+def _privacy_promise(study: Study) -> str:
+    """What is promised about single rows, in a sentence; empty where nothing is."""
+    if (terms := study.privacy) is None:
+        return ""
+    one, promise = "row" if study.unit is None else f"unit ({study.unit})", terms.promise
+    return (
+        f" Everything that it ever discloses is differentially private for every {one}, with ε = {promise.epsilon:g} and "
+        f"δ = {promise.delta:g}. That noise was drawn, and that nothing public was made from the private rows, is the "
+        "custodian's word."
     )
 
 
@@ -60,6 +71,7 @@ def certificate_json(file: StudyFile, audit: Audit) -> dict[str, Any]:
         "surprises": file.surprises,
         "spent": file.spent,
         **budget_facts(file.budget, acts=len(file.acts), closed=file.closed),
+        "weight_floor": file.weight_floor().to_dict(),
         "asked": [one.to_dict() for one in file.log],
         "rounds": [one.to_dict() for one in file.rounds],
     }
@@ -96,6 +108,8 @@ def certificate_html(file: StudyFile, audit: Audit) -> str:
         ("Confidence", f"{file.confidence:g}"),
         ("Other acts", f"{len(file.acts):,}"),
         ("Price so far", f"{file.spent:.1f} nats; {said['width_text']}"),
+        *([] if file.budget.privacy is None else [("Privacy", file.budget.privacy.text)]),
+        ("Singling out", file.weight_floor().text),
         ("Prior", file.study.prior),
         ("Created", file.study.created),
         ("Ledger head", str(file.head)),

@@ -9,9 +9,10 @@ from everhold.queries.disclosed import width_factor, width_text
 
 if TYPE_CHECKING:
     from everhold.bounds.budget import Budget
+    from everhold.bounds.privacy import PrivacyLedger
     from everhold.ledger.study import Study
 
-__all__ = ["budget_facts", "study_facts"]
+__all__ = ["budget_facts", "privacy_facts", "study_facts"]
 
 
 def budget_facts(budget: Budget, *, acts: int, closed: bool) -> dict[str, Any]:
@@ -19,7 +20,7 @@ def budget_facts(budget: Budget, *, acts: int, closed: bool) -> dict[str, Any]:
 
     `acts`: choices, bits, verdicts and certificates. `disclosed`: nats of everything disclosed so far. `claim_price`: of the
     next reading or verdict; None once the study is closed. `width`: how many times a plain 95 % interval the next reading's
-    interval is.
+    interval is. `privacy`: what is promised, spent and left; None where nothing is promised.
     """
     price = budget.claim_price()
     return {
@@ -29,6 +30,23 @@ def budget_facts(budget: Budget, *, acts: int, closed: bool) -> dict[str, Any]:
         "claim_price": None if closed else price,
         "width": None if closed else width_factor(price),
         "width_text": "closed: nothing can be asked" if closed else width_text(price),
+        "privacy": None if budget.privacy is None else privacy_facts(budget.privacy),
+    }
+
+
+def privacy_facts(ledger: PrivacyLedger) -> dict[str, Any]:
+    """What a private study promises about every row, what of it is spent and what is left."""
+    promise = ledger.terms.promise
+    return {
+        "epsilon": promise.epsilon,
+        "delta": promise.delta,
+        "surprises": promise.surprises,
+        "surprises_charged": ledger.surprises,
+        "releases_charged": ledger.releases,
+        "share_left": ledger.share_left,
+        "surprises_left": ledger.surprises_left,
+        "readings_left": ledger.readings_left,
+        "text": ledger.text,
     }
 
 

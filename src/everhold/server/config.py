@@ -23,11 +23,13 @@ class StudyAt:
         path: its file.
         data: where its private rows are, a file or a URL, if the key file does not say.
         grid_ms: its own grid, if it is not the server's.
+        charges_each: of a private study, how many surprises, readings and choices each token's name may cause; None: any.
     """
 
     path: Path
     data: str | None = None
     grid_ms: int | None = None
+    charges_each: int | None = None
 
     def __post_init__(self) -> None:
         _require_grid(self.grid_ms)
@@ -171,12 +173,15 @@ def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
         )
     found = []
     for one in given:
-        if unknown := set(one) - {"path", "data", "grid_ms"}:
+        if unknown := set(one) - {"path", "data", "grid_ms", "charges_each"}:
             name = sorted(unknown)[0]
             raise SettingError(
-                f"a [[study]] has no setting {name!r}. Expected path, data where the rows moved, and grid_ms."
-                f"{did_you_mean(name, ['path', 'data', 'grid_ms'])}"
+                f"a [[study]] has no setting {name!r}. Expected path, data where the rows moved, grid_ms, and charges_each "
+                f"for a private study.{did_you_mean(name, ['path', 'data', 'grid_ms', 'charges_each'])}"
             )
+        each = one.get("charges_each")
+        if each is not None and (type(each) is not int or each < 1):
+            raise SettingError(f"a [[study]] has charges_each = {each!r}. Expected a whole number of at least 1.")
         if not isinstance(one.get("path"), str) or not isinstance(one.get("data"), str | None):
             raise SettingError(
                 f"a [[study]] has path = {one.get('path')!r} and data = {one.get('data')!r}. Expected path as a text, such "
@@ -184,7 +189,7 @@ def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
             )
         data = one.get("data")
         where = data if data is None or is_url(data) else str(folder / data)
-        found.append(StudyAt(folder / one["path"], where, one.get("grid_ms")))
+        found.append(StudyAt(folder / one["path"], where, one.get("grid_ms"), each))
     return tuple(found)
 
 
@@ -240,4 +245,5 @@ session_hours = 12
 path = "patients.everhold"
 # data = "patients.parquet"          # if the rows are not where the study was made from; also a URL, without a password
 # grid_ms = 1000                     # a grid of its own; this is the default where rows are in a database
+# charges_each = 5                   # of a private study: surprises, readings and choices that each token's name may cause
 """

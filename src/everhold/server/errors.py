@@ -22,6 +22,7 @@ from everhold.errors import (
     InvalidOutcomes,
     LedgerError,
     PrecisionExhausted,
+    PrivacyUsedUp,
     QuestionError,
     RequestConflict,
     SettingError,
@@ -117,7 +118,8 @@ def http_error_of(error: Exception) -> tuple[int, str, str, dict[str, Any], dict
     if isinstance(error, PrecisionExhausted):
         details = {"asked": error.asked, "left": error.left, "needed": error.needed, "more_rows": error.more_rows}
         details["answers"] = [answer.to_dict() for answer in error.answers if isinstance(answer, Answer)]
-        return 409, "precision_exhausted", str(error), details, {}
+        code = "privacy_used_up" if isinstance(error, PrivacyUsedUp) else "precision_exhausted"
+        return 409, code, str(error), details, {}
     if isinstance(error, RequestConflict):
         said = _OWN_ID.sub("'", str(error))  # as the caller wrote it
         return 409, "request_conflict", said, {}, {}

@@ -174,6 +174,7 @@ class ChoiceOut(BaseModel):
     index: int = Field(description="Its place in the list, the first being 0.")
     candidates: int
     spent: float
+    noisy: bool = Field(default=False, description="Whether noise was used, in a private study: it is about the largest.")
 
 
 class DecisionOut(BaseModel):
@@ -273,6 +274,20 @@ class ColumnOut(BaseModel):
     missing: bool
 
 
+class PrivacyOut(BaseModel):
+    """What a private study promises about every row, what of it is spent, and what is left."""
+
+    epsilon: float
+    delta: float
+    surprises: int = Field(description="How many surprises the whole budget pays for.")
+    surprises_charged: int
+    releases_charged: int = Field(description="Readings and choices that were charged.")
+    share_left: float = Field(description="Of the whole budget.")
+    surprises_left: int
+    readings_left: int = Field(description="How many readings could be paid for instead of surprises.")
+    text: str = Field(description="The same in words.")
+
+
 class StatusOut(BaseModel):
     """Where a study stands. Every number is a function of public facts, coins and the record of surprises."""
 
@@ -293,6 +308,7 @@ class StatusOut(BaseModel):
     claim_price: float | None = Field(description="The price in nats of the next reading or verdict.")
     width: float | None = Field(description="How many times a plain 95 % interval the next reading's interval is.")
     width_text: str | None = Field(description="The same in words.")
+    privacy: PrivacyOut | None = Field(description="Null where no privacy is promised.")
     prior: str
     created: str
     head: str | None

@@ -103,6 +103,7 @@ class ServerState:
             data=one.data,
             most_questions=self.config.most_questions,
             question_seconds=self.config.question_seconds,
+            charges_each=one.charges_each,
         )
 
     # who and what --------------------------------------------------------------------------------------------------

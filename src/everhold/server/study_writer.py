@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from everhold import acts
-from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, QuestionError, RequestConflict
+from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, QuestionError, RequestConflict, SettingError
 from everhold.ledger.codec import AskedBy
 from everhold.ledger.logged_act import LoggedAct, logged_act
 from everhold.ledger.reader import LoggedFinding, LoggedRound, StudyFile, logged_finding, logged_round, read_study
@@ -28,6 +28,7 @@ from everhold.queries.round_act import RoundAct
 from everhold.server.writer import Job, ReleasedView, Writer
 from everhold.session.act_preview import ActPreview, how_read, prices_after
 from everhold.session.acts import checked_delta_share
+from everhold.session.caps import Caps
 from everhold.session.holdout import Holdout
 from everhold.session.settings import Settings
 from everhold.statistics.declared import DeclaredColumns
@@ -119,6 +120,7 @@ class StudyWriter:
         slots: for work that takes a thread.
         most_questions: of one batch or table.
         question_seconds: how long a question may take on the public rows.
+        charges_each: of a private study, how many surprises, readings and choices each name may cause; None: any.
     """
 
     kind: Literal["study"] = "study"
@@ -132,12 +134,17 @@ class StudyWriter:
         data: str | None = None,
         most_questions: int = 1_000,
         question_seconds: float = 20.0,
+        charges_each: int | None = None,
     ) -> None:
         self.path, self.name = path, path.stem
         self._slots = slots
         self._most, self._seconds = most_questions, question_seconds
         self._holdout = Holdout.open(path, data=data)
         try:
+            if charges_each is not None:
+                if self._holdout.privacy is None:
+                    raise SettingError(f"charges_each is for private studies, and {path} promises no privacy. Leave it out.")
+                self._holdout.session.caps = Caps(charges_each)
             file = read_study(path)
         except BaseException:
             self._holdout.release()

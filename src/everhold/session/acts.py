@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from everhold.statistics.declared import DeclaredColumns
     from everhold.statistics.statistic import QuestionBatch, Statistic
 
-__all__ = ["Acts", "candidate_weights", "checked_delta_share"]
+__all__ = ["Acts", "candidate_weights", "checked_delta_share", "described"]
 
 
 def checked_delta_share(share: object) -> Fraction | None:
@@ -156,7 +156,7 @@ class Acts:
             raise QuestionError("best_of needs at least one question.")
         checked_weights = candidate_weights(weights, len(questions))
         self._check(questions, request_id)
-        begun = ActStart("best_of", _described(questions), {"weights": [str(weight) for weight in checked_weights]})
+        begun = ActStart("best_of", described(questions), {"weights": [str(weight) for weight in checked_weights]})
 
         def decide() -> int:
             values = self._private_values(questions)
@@ -203,7 +203,7 @@ class Acts:
             raise SettingError(f"by is {by!r}. Expected a finite number.")
         questions = self.checked([first, second])
         self._check(questions, request_id)
-        begun = ActStart("is_better", _described(questions), {"by": float(by)})
+        begun = ActStart("is_better", described(questions), {"by": float(by)})
 
         def decide() -> bool:
             one, other = self._private_values(questions)
@@ -333,14 +333,14 @@ class Acts:
             decide = self._by_intervals(questions, RoundAct("close", parts=parts, share=delta_share))
         options["share"] = None if delta_share is None else str(delta_share)
         options["given"] = wanted.get("given")
-        begun = ActStart("compare", _described(questions), options)
+        begun = ActStart("compare", described(questions), options)
         return Judgement.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
 
     def compare_difference(self, difference: Values, request_id: str | None) -> Judgement:
         """Whether a difference in [-1, 1], row by row, is above or below 0 in the population, certified."""
         begun = ActStart(
             "compare",
-            _described([difference]),
+            described([difference]),
             {"method": "intervals", "parts": 1, "sides": 2, "share": None, "given": None},
         )
         decide = self._by_intervals([self._session.query(difference)], RoundAct("close"))
@@ -478,7 +478,7 @@ def _no_error(criterion: Callable[[int], float], index: int) -> float:
     return float("-inf") if isnan(value) else value
 
 
-def _described(questions: Sequence[Any]) -> tuple[dict[str, Any], ...]:
+def described(questions: Sequence[Any]) -> tuple[dict[str, Any], ...]:
     """Questions and statistics as plain data, for the record."""
     found: list[Mapping[str, Any]] = []
     for question in questions:

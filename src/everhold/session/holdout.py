@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
+from everhold.bounds.privacy import Privacy, PrivacyLedger
+from everhold.bounds.singling_out import WeightFloor, weight_floor
 from everhold.data.sample import EngineName, Sample
-from everhold.errors import LedgerError, PrecisionExhausted, QuestionError, ReferenceWarning
+from everhold.errors import LedgerError, PrecisionExhausted, QuestionError, ReferenceWarning, SettingError
 from everhold.ledger.audit import Audit
 from everhold.ledger.codec import AskedBy
 from everhold.ledger.logged_act import in_order, logged_act
@@ -28,8 +30,9 @@ from everhold.queries.protocol import P
 from everhold.queries.rng import fresh_seed
 from everhold.session.acts import Acts
 from everhold.session.outlook import outlook, small_reference
+from everhold.session.private_acts import PrivateActs
 from everhold.session.public import PublicSide, declared_columns
-from everhold.session.registered import register_rows, warn_of_studies
+from everhold.session.registered import register_rows, require_unused_rows, warn_of_studies
 from everhold.session.session import Session
 from everhold.session.settings import HoldoutOptions, OverlapRule, RuleName, Settings
 from everhold.session.setup import Setup, new_setup
@@ -136,12 +139,9 @@ class Holdout:
             overlap=overlap,
             rounds=rounds,
         )
-        setup = new_setup(data, prior, settings, schema=schema, unit=unit, engine=engine, memory_limit=memory_limit)
-        pool = setup.public.pool
-        if pool is not None and (advice := small_reference(setup.session.size, pool.draws)) is not None:
-            warnings.warn(ReferenceWarning(advice), stacklevel=2)
-        self._start(setup)
-        warn_of_studies(setup.session.sample)
+        rows = {"schema": schema, "unit": unit, "engine": engine, "memory_limit": memory_limit}
+        self._start(_checked_setup(data, prior, settings, rows))
+        warn_of_studies(self.session.sample)
 
     def _start(self, setup: Setup) -> None:
         """Answer from this session, which is ready."""
@@ -160,6 +160,7 @@ class Holdout:
         *,
         prior: Prior | Split,
         register: bool = True,
+        privacy: Privacy | None = None,
         **options: Unpack[HoldoutOptions],
     ) -> Holdout:
         """A durable study: the same as `Holdout(data, prior=..., ...)`, with its record in a file.
@@ -172,10 +173,16 @@ class Holdout:
             data: the private rows. A path is remembered in the key file, so that `open` finds them again.
             prior: as for `Holdout`; it must have fixed rows.
             register: whether the rows are entered in the user's registry of studies, which warns when a second study is
-                made of rows that have one.
+                made of rows that have one, and refuses a private one.
+            privacy: what to promise about every row, such as `eh.Privacy(epsilon=1.0)`: everything that the study ever
+                discloses is then differentially private (docs/howto/private.md). It needs a declared schema and a prior
+                that was not made from the private rows; questions are text and statistics. A third file `<path>.spent`
+                remembers what was charged.
             options: as for `Holdout`.
         """
         require_new(Path(path))
+        if privacy is not None:
+            return _private_study(Path(path), data, prior, privacy, register, options)
         holdout = cls(data, prior=prior, **options)
         fingerprint = create_study(Path(path), holdout._setup, data)
         if register:
@@ -276,6 +283,11 @@ class Holdout:
         return self.session.recorder.acting_mechanism().budget
 
     @property
+    def privacy(self) -> PrivacyLedger | None:
+        """What a private study has promised and spent; None where nothing was promised."""
+        return self.budget.privacy
+
+    @property
     def journal(self) -> Journal:
         """The record of all rounds."""
         return self.session.journal
@@ -296,6 +308,14 @@ class Holdout:
         rounds = [logged_round(past, journal.asked_by(past.number)) for past in journal]
         asked = as_asked(rounds, [logged_finding(*one) for one in journal.findings])
         return in_order(asked, [logged_act(*one) for one in journal.acts])
+
+    def weight_floor(self, probability: float = 0.05) -> WeightFloor:
+        """How rare a trait must be so that the answers so far do not single out a row by it, but for this probability.
+
+        A statement about somebody who knows the population and none of the rows; it is no privacy
+        (docs/theory/singling_out.md). After a few surprises it says nothing useful, unless the study is private.
+        """
+        return weight_floor(self.budget, self.size, probability)
 
     @property
     def price_text(self) -> str:
@@ -572,7 +592,8 @@ class Holdout:
     @property
     def acts(self) -> Acts:
         """The acts beyond asking, over this session."""
-        return Acts(self.session, self.declared())
+        kind = Acts if self.settings.privacy is None else PrivateActs
+        return kind(self.session, self.declared())
 
     share = shortcut(Share)
     mean = shortcut(Mean)
@@ -655,6 +676,35 @@ class Holdout:
             f"Holdout({self.size:,} private {draws}, rounds: {self.rounds:,}, surprises: {self.surprises:,}; "
             f"{self.price_text})"
         )
+
+
+def _checked_setup(data: object, prior: Prior | Split | None, settings: Settings, rows: dict[str, Any]) -> Setup:
+    """A new session; a reference that is much too small is worth a warning."""
+    setup = new_setup(data, prior, settings, **rows)
+    pool = setup.public.pool
+    if pool is not None and (advice := small_reference(setup.session.size, pool.draws)) is not None:
+        warnings.warn(ReferenceWarning(advice), stacklevel=3)
+    return setup
+
+
+def _private_study(
+    path: Path, data: object, prior: Prior | Split, privacy: Privacy, register: bool, options: HoldoutOptions
+) -> Holdout:
+    """A durable study with a privacy promise. There is none in memory: it could be made again with a full budget."""
+    if not isinstance(privacy, Privacy):
+        raise SettingError(f"privacy is {privacy!r}. Expected eh.Privacy(epsilon=..., delta=..., surprises=...).")
+    given: dict[str, Any] = dict(options)
+    rows = {name: given.pop(name, None) for name in ("schema", "unit", "memory_limit")}
+    rows["engine"] = given.pop("engine", "auto")
+    seed = given.pop("seed", None)
+    settings = Settings(**given, seed=fresh_seed() if seed is None else seed, privacy=privacy.terms)
+    setup = _checked_setup(data, prior, settings, rows)
+    if register:
+        require_unused_rows(setup.session.sample)
+    fingerprint = create_study(path, setup, data)
+    if register:
+        register_rows(path, fingerprint, setup.session.sample)
+    return _FromStudy(setup)
 
 
 class _FromStudy(Holdout):

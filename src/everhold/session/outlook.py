@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from everhold.bounds.binomial import binomial_interval
+from everhold.bounds.elementary import ln
+from everhold.bounds.privacy import ROW_PARTS
 from everhold.errors import EverholdError
 from everhold.mechanism.tolerance import Anytime, share_radius
 from everhold.statistics.means import Mean
@@ -32,6 +34,16 @@ def small_reference(rows: int, draws: float) -> str | None:
     )
 
 
+def _noise(holdout: Holdout) -> tuple[float, float]:
+    """What the noise of a private study adds to an ask and to a reading, on either side, as shares."""
+    if (ledger := holdout.privacy) is None:
+        return 0.0, 0.0
+    terms, n, failure = ledger.terms, holdout.size, 1.0 - holdout.settings.confidence
+    margin = terms.test_scale * ln(10.0 * (holdout.budget.code.asks + 1))
+    hidden = terms.hidden_parts(failure) / ROW_PARTS
+    return (margin + hidden) / n, terms.shaken_parts(failure, ledger.charges + 1) / ROW_PARTS / n
+
+
 def outlook(holdout: Holdout) -> str:
     """Half-widths to expect now, in words. Public facts only; nothing is read or charged."""
     n, budget = holdout.size, holdout.budget
@@ -42,8 +54,11 @@ def outlook(holdout: Holdout) -> str:
     if isinstance(contract, Anytime):
         noise = contract.noise_at(budget.code.asks + 1, budget.code.horizon)
         off = share_radius(0.1, 0.5 * noise * noise * (1.0 / n + 1.0 / draws))
+        hidden, shaken = _noise(holdout)
+        off += hidden
         low, high = binomial_interval(round((0.1 - off) * n), round((0.1 + off) * n), n, budget.ask_price)
         cell = share_radius(0.1, 0.5 * (1.0 / n + 1.0 / draws)) / 4  # half of a first reading's cell
+        cell += shaken
         first = binomial_interval(round((0.1 - cell) * n), round((0.1 + cell) * n), n, budget.claim_price())
         said.append(f"shares of about a tenth: ±{(high - low) / 2:.2g} asked, ±{(first[1] - first[0]) / 2:.2g} read")
         numbers = [one for one in holdout.schema.columns if one.kind == "number" and one.low is not None]
@@ -56,4 +71,6 @@ def outlook(holdout: Holdout) -> str:
     else:
         said.append(contract.describe())
     advice = small_reference(n, draws)
+    if holdout.privacy is not None:
+        said.append(holdout.privacy.text)
     return "To expect: " + "; ".join(said) + "." + ("" if advice is None else f" But {advice}")

@@ -12,6 +12,8 @@ from everhold.data.units import Units
 from everhold.errors import SettingError
 from everhold.mechanism.estimator import Draws, FreshEstimator, PoolEstimator
 from everhold.mechanism.everhold import Everhold
+from everhold.mechanism.private import PrivateEverhold
+from everhold.mechanism.tolerance import Anytime
 from everhold.priors.pool import Pool, Prior
 from everhold.queries.rng import stream_rng
 from everhold.statistics.declared import DeclaredColumns
@@ -74,6 +76,18 @@ def build_mechanism(rows: int, public: PublicSide, settings: Settings) -> Everho
         estimator = PoolEstimator(_draws(public.pool), rule)
     else:
         estimator = FreshEstimator(public.draw, rule, seed=settings.seed, accuracy=2.0 / sqrt(rows))
+    if settings.privacy is not None:
+        contract = settings.contract()
+        return PrivateEverhold(
+            rows=rows,
+            estimator=estimator,
+            terms=settings.privacy,
+            contract=contract if isinstance(contract, Anytime) else None,
+            failure_probability=1.0 - settings.confidence,
+            known_rows=settings.known_rows,
+            horizon=settings.rounds,
+            units=public.unit is not None,
+        )
     return Everhold(
         rows=rows,
         estimator=estimator,

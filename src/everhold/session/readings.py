@@ -53,6 +53,8 @@ def read_parts(
         require_batch(session.mechanism, journal, queries, ids)
         _require_no_ask(journal, ids)
         unread = _unread(session, queries, ids, kind)
+        if unread:
+            session.require_under_cap(asked_by.who, len(unread))
         rounds = {index: len(journal) + part for part, index in enumerate(unread, 1)}
         if unread:
             readings = [

@@ -11,12 +11,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fractions import Fraction
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Generic, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from weakref import ref
 
-from everhold.errors import DataError, EverholdError, LedgerError, QuestionError, RequestConflict
+from everhold.errors import DataError, EverholdError, LedgerError, PrivacyError, QuestionError, RequestConflict
 from everhold.ledger.act_prices import act_result, is_last, price_act
 from everhold.ledger.codec import (
     ActEndEntry,
@@ -29,13 +30,16 @@ from everhold.ledger.codec import (
 )
 from everhold.ledger.rounds import ActEnd, ActStart, RecordedAct, RecordedFinding, Round, to_record
 from everhold.ledger.walk import walk
-from everhold.queries.protocol import NOTHING, ActingMechanism, P
+from everhold.queries.protocol import NOTHING, QUIET, ActingMechanism, P
 from everhold.queries.round_act import RoundAct
 from everhold.session.names import identity
 
 if TYPE_CHECKING:
+    from everhold.bounds.privacy import PrivacyLedger
     from everhold.ledger.codec import AnyEntry
+    from everhold.ledger.guard import Guard
     from everhold.ledger.journal import Journal
+    from everhold.ledger.store import Store
     from everhold.queries.answer import Answer
     from everhold.queries.expression.tree import Kind
     from everhold.queries.protocol import Mechanism, Outcome
@@ -43,6 +47,8 @@ if TYPE_CHECKING:
     from everhold.session.scan import Scanner, SumsByName
 
 __all__ = ["PlannedReading", "Recorder"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +98,7 @@ class Recorder(Generic[P]):
         self._asking: Callable[[], _Turn | None] = lambda: None
         self._decided: DecidedRound[P] | None = None
         self._readings: list[PlannedReading] = []
+        self._guard: Guard | None = None
 
     @property
     def in_own_process(self) -> bool:
@@ -173,9 +180,21 @@ class Recorder(Generic[P]):
         """Read the private sums that a proposal needs, and end the round."""
         mechanism = self.mechanism
         named = identity(mechanism, query, proposal)
-        sums = self._scanner.sums(mechanism.needs(proposal), proposal.forecast.scale, mechanism.rows_read(proposal), scanned)
+        needs, rows_read = mechanism.needs(proposal), mechanism.rows_read(proposal)
+        sums = self.shielded(lambda: self._scanner.sums(needs, proposal.forecast.scale, rows_read, scanned))
         outcome = mechanism.decide(proposal, sums)
-        # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
+        if self._guard is not None and act.kind == "ask" and outcome is not QUIET:
+            with self._marked(self._guard):
+                answer = self._end_round(query, proposal, outcome, named, asked_by, act)
+                self.journal.flush()  # at most one surprise is ever unrecorded
+            return answer
+        return self._end_round(query, proposal, outcome, named, asked_by, act)
+
+    def _end_round(
+        self, query: Query, proposal: P, outcome: Outcome, named: str | None, asked_by: AskedBy, act: RoundAct
+    ) -> Answer:
+        """From here on the round is charged, whatever happens: an interrupted one is ended before the next."""
+        mechanism = self.mechanism
         answer = mechanism.answer(proposal, outcome)
         answer = answer.as_share() if query.yes_no else answer
         self._decided = DecidedRound(query, proposal, outcome, named, answer, asked_by, act, len(mechanism.fit))
@@ -218,7 +237,7 @@ class Recorder(Generic[P]):
         self.journal.flush()
         self._readings = list(readings)
         with self._under_way(begun, asked_by):
-            scanned = self.sums_needed(proposals)
+            scanned = self.shielded(lambda: self.sums_needed(proposals))
         self._read_rest(scanned)
 
     def _read_rest(self, scanned: SumsByName) -> None:
@@ -271,12 +290,14 @@ class Recorder(Generic[P]):
                 )
             mechanism = self.acting_mechanism()
             mechanism.require_open()
+            if self._guard is not None and begun.kind not in ("best_of", "certify"):
+                raise PrivacyError(f"a private study has no act {begun.kind!r}: it would disclose something exact.")
             require()
             self._scanner.sample.require_ready()
             self.journal.begin(begun, asked_by)
             self.journal.flush()
             with self._under_way(begun, asked_by):
-                outcome = decide()
+                outcome = self.shielded(decide)
             price, budget = price_act(mechanism.budget, begun, outcome)
             result = act_result(mechanism, begun, outcome, price, list(self.journal))
             mechanism.pay(budget)
@@ -299,7 +320,7 @@ class Recorder(Generic[P]):
         if (pending := self.journal.pending) is None:
             return
         begun, asked_by = pending
-        if begun.kind in ("read", "close"):
+        if begun.kind in ("read", "close") and self._guard is None:  # a private one would draw its noise a second time
             self._finish_reading(begun, asked_by)
         else:
             self._interrupt(begun, asked_by)
@@ -342,6 +363,93 @@ class Recorder(Generic[P]):
         ]
         self._read_rest({})
 
+    # privacy -------------------------------------------------------------------------------------------------------------
+
+    @property
+    def guarded(self) -> bool:
+        """Whether this is a private study, whose charges a guard remembers."""
+        return self._guard is not None
+
+    @property
+    def privacy(self) -> PrivacyLedger | None:
+        """What a private study has spent; None where nothing is promised."""
+        return self.mechanism.budget.privacy if isinstance(self.mechanism, ActingMechanism) else None
+
+    def guard_with(self, guard: Guard, note: Callable[[Store], None] = lambda _: None) -> None:
+        """Remember every charge of a private study in its guard from now on, and settle what was interrupted.
+
+        Args:
+            guard: of this study.
+            note: is called when something was charged, and is durable.
+
+        Raises:
+            LedgerError: the record shows less than was charged: it is an older copy.
+        """
+        self._guard = guard
+
+        def durable(store: Store) -> None:
+            before = guard.charges
+            guard.settle(self._charges, store.head)
+            if guard.charges != before:
+                note(store)
+
+        self.journal.on_durable = durable
+        self._settle()
+
+    @property
+    def _charges(self) -> int:
+        if self.privacy is None:
+            raise LedgerError("this study promises no privacy, but has a guard.")
+        return self.privacy.charges
+
+    def _settle(self) -> None:
+        """Charge a surprise that was drawn and not recorded. At most one can be."""
+        guard, store = self._guard, self.journal.store
+        if guard is None or store is None:
+            return
+        if self._charges < guard.charges:
+            raise LedgerError(
+                f"{store.path} shows {self._charges:,} charges to its privacy budget, but {guard.charges:,} were made: it "
+                "is an older copy. Expected the newest one. Nothing may be asked of this copy."
+            )
+        if guard.marked and self._charges == guard.charges:
+            asked_by, mechanism = AskedBy(datetime.now(UTC).isoformat(timespec="milliseconds")), self.acting_mechanism()
+            begun = ActStart("void", (), {})
+            self.journal.begin(begun, asked_by)
+            mechanism.pay(price_act(mechanism.budget, begun, None, interrupted=True)[1])
+            self.journal.end(ActEnd(None, {}, interrupted=True), asked_by)
+            self.journal.flush()
+        guard.settle(self._charges, store.head)
+
+    @contextmanager
+    def _marked(self, guard: Guard) -> Iterator[None]:
+        """Mark a surprise before anything else is done with it: nothing that it causes may go uncharged."""
+        try:
+            guard.mark()
+            yield
+        except BaseException:
+            if (store := self.journal.store) is not None:
+                store.fail()
+            raise
+
+    def shielded(self, read: Callable[[], T]) -> T:
+        """Read private rows. In a private study a failure is charged as a surprise, and says nothing."""
+        if self._guard is None:
+            return read()
+        try:
+            return read()
+        except BaseException as error:
+            if self.journal.pending is None:  # an announced act is charged when it is opened again
+                self._guard.mark()
+            if (store := self.journal.store) is not None:
+                store.fail()
+            if not isinstance(error, Exception):
+                raise
+            raise LedgerError(
+                "the private rows could not be read. No answer was returned, and the study is closed until its custodian "
+                "opens it again; that charges its privacy budget."
+            ) from None
+
     def make_durable(self, journal: Journal) -> None:
         """Record in this journal from now on. Only before the first question."""
         if len(self.journal):
@@ -373,6 +481,9 @@ class Recorder(Generic[P]):
             try:
                 entries = (read_entry(record, self._kinds, parse="surprises") for record in store.new_records())
                 self.restore(entries, store.path)
+                if self._guard is not None:
+                    self._guard.reload()
+                    self._settle()
                 self.finish_pending()
             except BaseException:  # half of what was recorded is taken over: nothing may be answered from that
                 store.fail()

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.errors import LedgerError, RowsInUseWarning
+from everhold.errors import LedgerError, RowsInUse, RowsInUseWarning
 from everhold.ledger.registry import KnownStudy, Registry, RowDigests
-from everhold.ledger.store import Store
+from everhold.ledger.store import Head, Store
 
 if TYPE_CHECKING:
     from everhold.data.sample import Sample
 
-__all__ = ["register_rows", "warn_of_studies"]
+__all__ = ["known_head", "note_head", "register_rows", "require_unused_rows", "warn_of_studies"]
 
 
 def warn_of_studies(sample: Sample) -> None:
@@ -39,6 +40,49 @@ def register_rows(path: Path, fingerprint: str, sample: Sample) -> None:
         registry.enter(study=fingerprint, kind="holdout", path=path, digests=_digests(sample, registry))
     except LedgerError as error:
         warnings.warn(RowsInUseWarning(f"this study is not in the registry of studies: {error}"), stacklevel=3)
+
+
+def require_unused_rows(sample: Sample) -> None:
+    """Refuse rows that a study of this user has already: its losses and those of a private study would add up.
+
+    Raises:
+        RowsInUse: with the name of that study.
+    """
+    registry = Registry()
+    for one in registry.overlapping(_digests(sample, registry)):
+        raise RowsInUse(
+            f"these rows have a study already: {one.path}, made on {one.created[:10]}. What both disclose adds up, and no "
+            "study counts what another spends. Go on with that study: eh.Holdout.open(path). If you count the sum of all "
+            "epsilons yourself, or that study never answered anything, pass register=False (--no-register)."
+        )
+
+
+def known_head(study: str) -> str | None:
+    """The newest head of a study that the registry knows; None where it knows none, or cannot be read."""
+    try:
+        return Registry().newest_head(study)
+    except LedgerError:
+        return None
+
+
+def note_head(study: str, store: Store) -> None:
+    """Remember how far a study has come, where it is registered and the registry can be read.
+
+    Raises:
+        LedgerError: another copy of the study has gone on meanwhile.
+    """
+    registry = Registry()
+    while (newest := known_head(study)) is not None:
+        if newest and not store.holds(Head.parse(newest)):
+            raise LedgerError(
+                f"another copy of {store.path} has gone on, and what both disclose adds up. No answer was returned. Go on "
+                "with the newest copy alone."
+            )
+        with suppress(LedgerError):
+            if registry.advance(study, newest, str(store.head)):
+                return
+            continue  # somebody was faster
+        return
 
 
 def _digests(sample: Sample, registry: Registry) -> RowDigests:

@@ -24,6 +24,7 @@ from everhold.queries.expression.groups import GROUPED
 from everhold.queries.protocol import P
 from everhold.queries.query import as_query
 from everhold.queries.round_act import ASK, READ, RoundAct
+from everhold.session.caps import Caps
 from everhold.session.names import (
     part_ids,
     require_batch,
@@ -33,6 +34,7 @@ from everhold.session.names import (
     require_same,
     require_text,
 )
+from everhold.session.private_setup import require_text_question
 from everhold.session.recorder import Recorder
 from everhold.session.scan import Scanner
 from everhold.statistics import is_statistic
@@ -82,11 +84,13 @@ class Session(Generic[P]):
         words: the declared categories of text columns, so that misspelled ones are found.
         public_rows: fixed public rows that the mechanism works on, so that batches of text are evaluated in one scan.
         journal: where rounds are recorded; in memory when left out.
+        texts_only: whether only text is asked, whose value on a row is a function of that row, as privacy needs it.
 
     Attributes:
         sample: the private rows.
         mechanism: as it stands now.
         who: a name that is recorded with the following questions, unless they carry one of their own.
+        caps: how much of a private study's budget each name may use; None: all of it.
         when: the time that is recorded with the following acts; the moment itself where it is None.
         scanner: evaluates questions on both sides.
         recorder: turns, charges and the record; also a study's life: pausing, resuming, restoring.
@@ -101,13 +105,16 @@ class Session(Generic[P]):
         words: Mapping[str, Words] | None = None,
         public_rows: Table | None = None,
         journal: Journal | None = None,
+        texts_only: bool = False,
     ) -> None:
         self.sample = sample
+        self.texts_only = texts_only
         self.first_state = build
         self.mechanism: Mechanism[P] = build()
         self.public_rows = public_rows
         self.who: str | None = None
         self.when: str | None = None
+        self.caps: Caps | None = None
         self._kinds = dict(sample.kinds if kinds is None else kinds)
         self._words = dict(words or {})
         self.scanner = Scanner(sample, public_rows)
@@ -179,6 +186,8 @@ class Session(Generic[P]):
 
     def query(self, question: object, name: str | None = None) -> Query:
         """A question, checked against the public columns where it is text. Reads no row; any thread may call it."""
+        if self.texts_only:
+            require_text_question(question)
         if isinstance(question, str):
             if name is not None:
                 raise QuestionError("a question given as text is known by its text, and takes no other name.")
@@ -303,7 +312,7 @@ class Session(Generic[P]):
 
     def _scan(self, queries: Sequence[Query]) -> tuple[dict[str | None, Query], SumsByName]:
         """The batch's text questions that are new, evaluated on both sides at once; by name."""
-        if self.mechanism.closed:
+        if self.mechanism.closed or self.recorder.guarded:  # a private study reads rows when a question is paid for
             return {}, {}
         return self.scanner.scan(
             {query.name: query for query in queries if query.text and self._journal.named(query.name) is None}
@@ -319,8 +328,15 @@ class Session(Generic[P]):
             require_same(mechanism, query, earlier)
             self._journal.repeat(earlier.number, asked_by)
             return earlier.answer
+        self.require_under_cap(asked_by.who)
         proposal = mechanism.propose(query, act)
         return self.recorder.decide(query, proposal, asked_by, act, scanned)
+
+    def require_under_cap(self, who: str | None, charges: int = 1) -> None:
+        """Refuse somebody who has used up a part of a private study's budget, before a row is read. Within a turn."""
+        ledger = self.recorder.privacy
+        if self.caps is not None and ledger is not None:
+            self.caps.require(self._journal, who, ledger, charges)
 
     # acts that are not made of rounds ------------------------------------------------------------------------------
 

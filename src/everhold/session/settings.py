@@ -7,6 +7,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
+from everhold.bounds.privacy import PrivacyTerms
 from everhold.errors import LedgerError, SettingError, require_number, require_whole
 from everhold.mechanism.rules import Corrective, Entropic, Gradient, Rule
 from everhold.mechanism.tolerance import Anytime, Contract, FixedPrecision
@@ -54,6 +55,7 @@ class Settings:
         tolerance: a contract to use instead of the default for `half_width`.
         overlap: whether a reference that holds private rows was to be refused, or allowed.
         rounds: how many asks are planned, where that is declared. Their intervals are narrower; later ones a little wider.
+        privacy: what is promised about every row, with its noise; None: nothing.
     """
 
     confidence: float = 0.95
@@ -65,6 +67,7 @@ class Settings:
     tolerance: Contract | None = None
     overlap: OverlapRule = "refuse"
     rounds: int | None = None
+    privacy: PrivacyTerms | None = None
 
     def __post_init__(self) -> None:
         require_number(self.confidence, "confidence")
@@ -107,6 +110,12 @@ class Settings:
         if self.tolerance is not None and not hasattr(self.tolerance, "tolerance"):
             raise SettingError(f"tolerance is a policy such as eh.Anytime(share=0.7), not {self.tolerance!r}")
 
+        if self.privacy is not None and (self.half_width is not None or not isinstance(self.tolerance, Anytime | None)):
+            raise SettingError(
+                "a private study cannot promise a half-width: its noise has no largest value. Leave half_width out, and "
+                "tolerance too, or use eh.Anytime(...)."
+            )
+
     def contract(self) -> Contract:
         """The tolerance policy."""
         if self.tolerance is not None:
@@ -141,7 +150,7 @@ class Settings:
                 raise LedgerError("a tolerance of your own cannot be kept in a file. Expected eh.Anytime(...).")
             kept = asdict(tolerance)  # type: ignore[arg-type]
             tolerance = {"name": type(tolerance).__name__, **{key: _plain(value) for key, value in kept.items()}}
-        return {
+        kept = {
             "confidence": self.confidence,
             "half_width": self.half_width,
             "rule": rule,
@@ -152,6 +161,7 @@ class Settings:
             "overlap": self.overlap,
             "rounds": self.rounds,
         }
+        return kept if self.privacy is None else {**kept, "privacy": self.privacy.to_dict()}
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> Settings:
@@ -176,6 +186,7 @@ class Settings:
                 tolerance=tolerance,
                 overlap=kept["overlap"],
                 rounds=kept["rounds"],
+                privacy=None if kept.get("privacy") is None else PrivacyTerms.from_dict(kept["privacy"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerError(f"the settings of the study are not readable ({error}).") from None

@@ -19,6 +19,7 @@ from everhold.priors.pool import Prior
 from everhold.priors.reference import Reference
 from everhold.priors.split import Split
 from everhold.queries.rng import stream_rng
+from everhold.session.private_setup import require_private_rows, require_private_setup
 from everhold.session.public import PublicSide, build_mechanism
 from everhold.session.session import Session
 
@@ -68,6 +69,7 @@ class Setup:
             words=public.schema.words,
             public_rows=None if public.pool is None else public.pool.rows,
             journal=journal,
+            texts_only=settings.privacy is not None,
         )
         return cls(session, public, settings, prior, unit, split)
 
@@ -90,6 +92,8 @@ def new_setup(
             "eh.Sampler(...): public rows, or a way to draw them; or eh.Split(0.5). For a file write "
             "prior=eh.Reference('last_year.csv')."
         )
+    if settings.privacy is not None:
+        require_private_setup(data, prior, schema)
     rows = as_source(data, what="the private table", private=True)
     split = None
     if isinstance(prior, Split):
@@ -101,6 +105,8 @@ def new_setup(
     if declared is None:
         _require_same_columns(rows, public.columns)
     sample = Sample(rows, schema=public.schema, unit=unit, engine=engine, memory_limit=memory_limit)
+    if settings.privacy is not None:
+        require_private_rows(settings.privacy, rows, sample.size, unit)
     compare = settings.overlap == "refuse" and split is None and not getattr(prior, "compared", False)
     if compare and public.pool is not None:
         require_independent(sample, public.pool.rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from everhold.data.source import as_source
 from everhold.errors import DataError, EverholdError, LedgerError, QuestionError
 from everhold.ledger.audit import Audit, audit
 from everhold.ledger.codec import ActEndEntry, ActStartEntry, FindingEntry, Repeat, RoundEntry, question_to_dict, read_entry
+from everhold.ledger.guard import Guard
 from everhold.ledger.journal import Journal
 from everhold.ledger.rounds import ActStart, RecordedAct, RecordedFinding, Round
 from everhold.ledger.sqlite_format import check_pages
@@ -24,6 +26,7 @@ from everhold.priors.split import Split
 from everhold.queries.answer import Answer
 from everhold.queries.rng import stream_rng
 from everhold.session.public import PublicSide, build_mechanism, declared_columns
+from everhold.session.registered import known_head, note_head
 from everhold.session.session import now
 from everhold.session.settings import Settings
 from everhold.session.setup import Setup
@@ -63,7 +66,10 @@ def create_study(path: Path, setup: Setup, data: object) -> str:
         version=VERSION,
         binding=sample.binding,
     )
-    setup.session.recorder.make_durable(Journal(Store.create(path, study.record(), before=lambda: secret.save(path))))
+    store = Store.create(path, study.record(), before=lambda: secret.save(path))
+    setup.session.recorder.make_durable(Journal(store))
+    if setup.settings.privacy is not None:
+        setup.session.recorder.guard_with(Guard.create(path, store.head), partial(note_head, study.fingerprint))
     return study.fingerprint
 
 
@@ -72,8 +78,16 @@ def open_study(path: Path, data: object, expect_head: str | None, engine: Engine
     store = Store.open(path, write=True)
     try:
         study, settings, records = _begin(store, expect_head)
+        guard = None
+        if settings.privacy is not None:
+            guard = Guard.open(store.path)
+            for newest in (str(guard.head), known_head(study.fingerprint)):
+                if newest:
+                    study, settings, records = _begin(store, newest)
         sample = _bound_sample(study, settings, Secret.load(store.path), store.path, data, engine, memory_limit)
         setup = _restored(study, settings, sample, records, store, Journal(store))
+        if guard is not None:
+            setup.session.recorder.guard_with(guard, partial(note_head, study.fingerprint))
         setup.session.recorder.finish_pending()
         return setup
     except BaseException:

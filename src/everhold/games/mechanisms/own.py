@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
+from everhold.bounds.privacy import Privacy
 from everhold.games.play import MECHANISMS, GameTerms
 from everhold.mechanism.aqa_ogd import AqaOgd
+from everhold.mechanism.estimator import Draws, PoolEstimator
+from everhold.mechanism.noise import SecretNoise
+from everhold.mechanism.private import PrivateEverhold
 from everhold.mechanism.rules import Gradient
 from everhold.mechanism.tolerance import Anytime
+from everhold.queries.rng import stream_rng
 from everhold.session.holdout import Holdout
 from everhold.session.session import Session
+from everhold.session.settings import Settings
 
-__all__ = ["aqa_ogd", "everhold"]
+__all__ = ["aqa_ogd", "everhold", "private"]
 
 
 def everhold(terms: GameTerms, **settings: Any) -> Holdout:
@@ -47,6 +54,32 @@ def entropic(terms: GameTerms) -> Holdout:
 def paper_step(terms: GameTerms) -> Holdout:
     """The gradient rule with the paper's step, started at 0."""
     return everhold(terms, rule=Gradient(step="paper", start_at=0.0))
+
+
+def private(terms: GameTerms, privacy: Privacy | None = None) -> Session[Any]:
+    """A private study's mechanism over a game's rows, which are made up: its noise is seeded, and a game can be repeated.
+
+    A real private study is durable, takes text only and draws its noise from the operating system.
+    """
+    promise = (privacy or Privacy(epsilon=1.0, delta=1e-9, surprises=20)).terms
+    pool = terms.prior.pool(stream_rng(terms.seed, "pool"))
+    draws = Draws(pool.rows, pool.size, pool.weights, pool.draws)
+    coins = Random(f"noise of game {terms.seed}")
+    return Holdout.with_mechanism(
+        terms.private,
+        lambda n: PrivateEverhold(
+            rows=n,
+            estimator=PoolEstimator(draws, Settings().make_rule(terms.prior.density)),
+            terms=promise,
+            failure_probability=1.0 - terms.confidence,
+            noise=SecretNoise(promise, coins.getrandbits),
+        ),
+    )
+
+
+@MECHANISMS.add("everhold, private")
+def _private(terms: GameTerms) -> Session[Any]:
+    return private(terms)
 
 
 def aqa_ogd(terms: GameTerms, accuracy: float = 0.4) -> Session[Any]:

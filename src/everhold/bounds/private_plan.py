@@ -1,0 +1,225 @@
+"""What privacy costs: half-widths with and without it, and what noise on every question would give instead.
+
+Assumes that forecasts fit, as `bounds.widths` does; validity and privacy do not depend on that. Tolerances and noise are
+those of `mechanism.private`, near a share of one half; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import erfc, exp, inf, log, sqrt
+from typing import TYPE_CHECKING
+
+from everhold.bounds.binomial import binomial_interval
+from everhold.bounds.budget import Budget
+from everhold.bounds.code import ANSWERED_NATS
+from everhold.bounds.elementary import ln
+from everhold.bounds.privacy import ROW_PARTS
+from everhold.bounds.sample_size import SHARE, noise_of
+from everhold.errors import SettingError
+
+if TYPE_CHECKING:
+    from everhold.bounds.privacy import Privacy, PrivacyTerms
+
+__all__ = ["PrivateCost", "PrivatePlan", "break_even", "gaussian_deviation", "private_plan"]
+
+_CELL_NATS = ANSWERED_NATS + log(8.0)  # of a surprise in the first cell beyond the tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateCost:
+    """One act with and without privacy.
+
+    Attributes:
+        name: in words.
+        plain, private: half-widths of a share of one half; infinite if they say nothing.
+    """
+
+    name: str
+    plain: float
+    private: float
+
+    @property
+    def factor(self) -> float:
+        """How many times wider it is with privacy."""
+        return self.private / self.plain if self.plain < inf else inf
+
+
+@dataclass(frozen=True, slots=True)
+class PrivatePlan:
+    """What a promise costs for so many rows and questions; print it.
+
+    Attributes:
+        privacy: the promise.
+        costs: acts with and without it.
+        gaussian: the largest noise among all questions if each had Gaussian noise of its own, at the same promise, on the
+            share scale. It is about the sample: no interval for the population follows.
+        break_even: from so many questions on, everhold's noise is smaller than that.
+        advice: what follows, in words.
+    """
+
+    privacy: Privacy
+    costs: tuple[PrivateCost, ...]
+    gaussian: float
+    break_even: int
+    advice: str
+
+    def __str__(self) -> str:
+        terms = self.privacy.terms
+        lines = [
+            f"With privacy ε = {self.privacy.epsilon:g}, δ = {self.privacy.delta:g}, {self.privacy.surprises:,} surprises "
+            f"(tests with noise of {terms.test_scale:.1f} rows, releases with {terms.deviation:.1f}):",
+            "",
+            f"{'  act, if forecasts fit':<44}{'plain':>10}{'private':>10}{'wider':>9}",
+        ]
+        for cost in self.costs:
+            plain, private = (f"±{one:.3g}" if one < 0.5 else "none" for one in (cost.plain, cost.private))
+            factor = f"×{cost.factor:.2f}" if cost.private < 0.5 else ""
+            lines.append(f"  {cost.name:<42}{plain:>10}{private:>10}{factor:>9}")
+        lines += ["", self.advice]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def private_plan(
+    *, rows: int, reference: int, asks: int, privacy: Privacy, failure_probability: float = 0.05
+) -> PrivatePlan:
+    """What a promise costs.
+
+    Args:
+        rows: n, the private rows.
+        reference: public rows.
+        asks: T adaptive asks; widths are those of the last.
+        privacy: the promise.
+        failure_probability: δ of the intervals.
+
+    >>> from everhold.bounds.privacy import Privacy
+    >>> found = private_plan(rows=100_000, reference=100_000, asks=1_000_000, privacy=Privacy())
+    >>> for cost in found.costs:
+    ...     print(f"{cost.name}: ±{cost.plain:.4f} and ±{cost.private:.4f}")
+    ask 1,000,000, no surprise before: ±0.0203 and ±0.0277
+    ask 1,000,000, after 19 surprises: ±0.0321 and ±0.0394
+    the first reading: ±0.0042 and ±0.0074
+    >>> found.break_even, round(found.gaussian, 2)
+    (294, 0.33)
+    """
+    if rows < 1 or reference < 1 or asks < 1:
+        raise SettingError(f"rows, reference and asks are at least 1, not {rows}, {reference} and {asks}")
+    terms, many = privacy.terms, privacy.surprises
+    budgets = [Budget.first(failure_probability, None, one) for one in (None, terms)]
+    costs = []
+    for before, name in ((0, "no surprise before"), (many - 1, f"after {many - 1} surprise{'s' * (many != 2)}")):
+        widths = []
+        for budget, one in zip(budgets, (None, terms), strict=True):
+            after = budget
+            for _ in range(before):
+                after = after.surprised(_CELL_NATS)
+            widths.append(_asked(rows, reference, asks, after.quiet(max(asks - 1 - before, 0)), one, failure_probability))
+        costs.append(PrivateCost(f"ask {asks:,}, {name}", *widths))
+    read = [
+        _read(rows, reference, one, terms_of, failure_probability)
+        for one, terms_of in zip(budgets, (None, terms), strict=True)
+    ]
+    costs.append(PrivateCost("the first reading", *read))
+    noise = gaussian_deviation(privacy, asks) * sqrt(2.0 * log(2.0 * asks / failure_probability)) / rows
+    even = break_even(privacy, failure_probability)
+    return PrivatePlan(privacy, tuple(costs), noise, even, _advice(costs, noise, even, asks, rows, privacy))
+
+
+def _asked(rows: int, reference: int, asks: int, budget: Budget, terms: PrivacyTerms | None, failure: float) -> float:
+    """The half-width of a quiet ask."""
+    price = budget.ask_price
+    width, noise = SHARE * sqrt(price / (2.0 * rows)), noise_of(asks)
+    tau = max(width, noise * sqrt(0.25 * (1.0 / rows + 1.0 / reference)))
+    if terms is not None:
+        tau += (terms.test_scale * ln(10.0 * asks) + terms.hidden_parts(failure) / ROW_PARTS) / rows
+    return _half_width(rows, tau, price)
+
+
+def _read(rows: int, reference: int, budget: Budget, terms: PrivacyTerms | None, failure: float) -> float:
+    """The half-width of the first reading: half a cell, and what noise may have done."""
+    spread = 0.25 * (1.0 / rows + 1.0 / reference)
+    if terms is None:
+        return _half_width(rows, 0.25 * sqrt(spread), budget.claim_price())
+    spread += (terms.deviation / rows) ** 2
+    return _half_width(rows, 0.25 * sqrt(spread) + terms.shaken_parts(failure, 1) / ROW_PARTS / rows, budget.claim_price())
+
+
+def _half_width(rows: int, slack: float, price: float) -> float:
+    if slack >= 0.5:
+        return inf
+    least, most = round((0.5 - slack) * rows), round((0.5 + slack) * rows)
+    low, high = binomial_interval(least, most, rows, price)
+    return (high - low) / 2.0
+
+
+def gaussian_deviation(privacy: Privacy, questions: int) -> float:
+    """The deviation, in rows, of Gaussian noise on every one of so many questions, by the exact curve (Balle and Wang 2018).
+
+    >>> from everhold.bounds.privacy import Privacy
+    >>> round(gaussian_deviation(Privacy(), 1_000))
+    174
+    """
+
+    def delta(deviation: float) -> float:
+        s = sqrt(questions) / deviation
+        return _normal(s / 2.0 - privacy.epsilon / s) - exp(privacy.epsilon) * _normal(-s / 2.0 - privacy.epsilon / s)
+
+    low, high = 1e-3, 1e12
+    for _ in range(200):
+        middle = sqrt(low * high)
+        low, high = (low, middle) if delta(middle) <= privacy.delta else (middle, high)
+    return high
+
+
+def break_even(privacy: Privacy, failure_probability: float = 0.05) -> int:
+    """From so many questions on, the largest Gaussian noise exceeds what privacy adds to a quiet answer.
+
+    Both are in rows, so it depends neither on the number of rows nor on the forecasts.
+    """
+    terms = privacy.terms
+
+    def better(questions: int) -> bool:
+        mine = terms.test_scale * ln(10.0 * questions) + terms.hidden_parts(failure_probability) / ROW_PARTS
+        theirs = gaussian_deviation(privacy, questions) * sqrt(2.0 * log(2.0 * questions / failure_probability))
+        return mine < theirs
+
+    high = 1
+    while not better(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if better(middle) else (middle, high)
+    return high
+
+
+def _normal(x: float) -> float:
+    return 0.5 * erfc(-x / sqrt(2.0))
+
+
+def _advice(costs: list[PrivateCost], noise: float, even: int, asks: int, rows: int, privacy: Privacy) -> str:
+    worst = costs[1]
+    said = []
+    if worst.private >= 0.5:
+        said.append(
+            f"{rows:,} rows are too few for this promise: once its surprises are used, answers say nothing. More rows, a "
+            "larger epsilon, or fewer surprises."
+        )
+    else:
+        least, most = sorted((costs[0].factor, worst.factor))
+        said.append(f"Privacy makes quiet answers {least:.2f} to {most:.2f} times as wide.")
+    if asks < even:
+        said.append(
+            f"For {asks:,} questions known in advance, Gaussian noise on each is smaller (±{noise:.3g} of the sample's own "
+            f"share): everhold's is smaller from {even:,} questions on. Its intervals are for the population, and hold for "
+            "questions that follow from answers."
+        )
+    else:
+        said.append(
+            f"Gaussian noise on each of {asks:,} questions would reach ±{noise:.3g}; everhold's is smaller from {even:,} "
+            "questions on."
+        )
+    said.append(f"After {privacy.surprises:,} surprises nothing more can be asked: this needs a prior near the population.")
+    return " ".join(said)

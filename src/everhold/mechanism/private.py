@@ -1,0 +1,156 @@
+"""Everhold's mechanism for private studies: the same sketch and prices, noisy tests and releases, a privacy ledger.
+
+Guarantee: everything that it ever discloses is (ε, δ)-differentially private, for any number of adaptive questions, and
+all intervals are simultaneously valid with the session's confidence (`docs/theory/privacy.md`). What it cannot pay for
+it refuses before a row is read, by the transcript alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+from typing import TYPE_CHECKING
+
+from everhold.bounds.elementary import ln
+from everhold.bounds.privacy import ROW_PARTS, PrivacyLedger
+from everhold.errors import PrivacyError, PrivacyUsedUp
+from everhold.mechanism.everhold import REPLAYED, Everhold, EverholdProposal
+from everhold.mechanism.measures.private import PrivateCells, PrivateInputs, PrivateTolerance
+from everhold.mechanism.noise import Noise, SecretNoise
+from everhold.mechanism.tolerance import TOLERANCE_ONE, Anytime, Tolerance, ToleranceInputs
+from everhold.queries.round_act import ASK
+
+if TYPE_CHECKING:
+    from everhold.bounds.privacy import PrivacyTerms
+    from everhold.mechanism.estimator import Estimator
+    from everhold.mechanism.measures.measure import MeasureInputs
+    from everhold.queries.grid import GridValues
+    from everhold.queries.protocol import SketchValue
+    from everhold.queries.query import Query
+    from everhold.queries.round_act import RoundAct
+
+__all__ = ["PrivateEverhold", "require_affordable"]
+
+
+def require_affordable(ledger: PrivacyLedger, cost: int, what: str) -> None:
+    """Refuse what the privacy budget cannot pay for. A function of the transcript; no row is read.
+
+    Raises:
+        PrivacyUsedUp: what is left is less than the act may cost.
+    """
+    if ledger.affords(cost):
+        return
+    promise = ledger.terms.promise
+    raise PrivacyUsedUp(
+        f"the privacy budget cannot pay for {what}: of ε = {promise.epsilon:g} (δ = {promise.delta:g}) "
+        f"{ledger.share_left:.1%} is left, after {ledger.surprises:,} of {promise.surprises:,} surprises and "
+        f"{ledger.releases:,} readings and choices. Nothing was read or charged, and answers so far stay valid. Other rows "
+        "have a budget of their own.",
+        asked=promise.epsilon,
+        left=ledger.left / ledger.terms.allowance,
+        needed=cost / ledger.terms.allowance,
+        more_rows=None,
+    )
+
+
+class PrivateEverhold(Everhold):
+    """Everhold's mechanism with differential privacy.
+
+    Args:
+        rows, estimator, failure_probability, known_rows, horizon, units: as for `Everhold`.
+        terms: the promise, with its order and noise.
+        contract: the tolerance without noise.
+        noise: where noise is drawn from; the operating system's coins. Only tests and games pass another one.
+    """
+
+    def __init__(
+        self,
+        *,
+        rows: int,
+        estimator: Estimator,
+        terms: PrivacyTerms,
+        contract: Anytime | None = None,
+        failure_probability: float = 0.05,
+        known_rows: int = 0,
+        horizon: int | None = None,
+        units: bool = False,
+        noise: Noise | None = None,
+    ) -> None:
+        super().__init__(
+            rows=rows,
+            estimator=estimator,
+            contract=contract or Anytime(),
+            failure_probability=terms.sampling_part(failure_probability),
+            known_rows=known_rows,
+            horizon=horizon,
+            units=units,
+        )
+        self._terms = terms
+        self._failure = failure_probability
+        self._source = noise or SecretNoise(terms)
+        self._grouped = False  # every statistic is made of linear questions, whose sensitivity is one row
+        self._state = replace(self._state, budget=replace(self._state.budget, privacy=PrivacyLedger(terms)))
+
+    @property
+    def ledger(self) -> PrivacyLedger:
+        """What of the promise has been spent."""
+        ledger = self._state.budget.privacy
+        if ledger is None:
+            raise PrivacyError("this mechanism has lost its privacy ledger. Open the study again.")
+        return ledger
+
+    @property
+    def noise(self) -> Noise:
+        """Where noise is drawn from."""
+        return self._source
+
+    def propose(self, query: Query | SketchValue, act: RoundAct = ASK) -> EverholdProposal:
+        """The forecast, and everything else that is fixed before the private rows are read; or a refusal."""
+        if act.kind == "close":
+            raise PrivacyError(
+                "a private study has no last act: it would read the private rows exactly. Expected a reading: "
+                "holdout.read(...). Nothing was charged."
+            )
+        self.require_open()
+        terms = self._terms
+        if act.kind == "ask":
+            require_affordable(self.ledger, terms.surprise_cost, "another question, which may be a surprise")
+        else:
+            left = act.parts - act.part + 1
+            require_affordable(self.ledger, left * terms.release_cost, f"{left:,} reading{'s' if left > 1 else ''}")
+        return super().propose(query, act)
+
+    def _linear_proposal(
+        self, query: Query | None, forecast: SketchValue, values: GridValues | None, inputs: MeasureInputs, act: RoundAct
+    ) -> EverholdProposal:
+        t = self._state.round + 1
+        asked = query if query is not None else REPLAYED
+        private = PrivateInputs(
+            self._terms,
+            self._source,
+            self._terms.hidden_parts(self._failure),
+            self._terms.shaken_parts(self._failure, self.ledger.charges + 1),
+        )
+        if act.kind != "ask":
+            cells = PrivateCells(asked, forecast, inputs, private)
+            return EverholdProposal(t, query, forecast, values, cells, inputs.nats, act)
+        limits = self._noisy_tolerance(forecast, inputs)
+        measure = PrivateTolerance(asked, forecast, limits, inputs, private)
+        return EverholdProposal(t, query, forecast, values, measure, inputs.nats, act, limits.width)
+
+    def _noisy_tolerance(self, forecast: SketchValue, inputs: MeasureInputs) -> Tolerance:
+        """The plain tolerance plus b ln(10t) rows, so that chance alone makes about ln(t)/10 surprises in t asks.
+
+        A cell is at least half a deviation of the noise wide: finer ones would show noise.
+        """
+        code, n = self._state.budget.code, self._n
+        shift = 2.0 * self._known_rows / (n - self._known_rows)
+        plain = self._contract.tolerance(
+            ToleranceInputs(
+                forecast.value, inputs.nats, n - self._known_rows, forecast.draws, shift, code.asks + 1, code.horizon
+            )
+        )
+        row = 2.0 * TOLERANCE_ONE / n
+        more = ceil(self._terms.test_parts / ROW_PARTS * ln(10.0 * (code.asks + 1)) * row)
+        least = ceil(0.5 * self._terms.release_parts / ROW_PARTS * row)
+        return Tolerance(min(plain.tau + more, 2 * TOLERANCE_ONE), min(max(plain.cell, least), 2 * TOLERANCE_ONE))

@@ -1,0 +1,53 @@
+"""How much of a private study's budget one person may use: counted and refused by the record alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from everhold.bounds.privacy import PrivacyLedger
+from everhold.errors import PrivacyUsedUp
+
+if TYPE_CHECKING:
+    from everhold.ledger.journal import Journal
+
+__all__ = ["Caps"]
+
+
+class Caps:
+    """A limit for each name in the record: surprises, readings and choices together.
+
+    One hostile analyst can use up a whole budget with as many questions as it has surprises. Everybody who asks under one
+    name shares one limit.
+
+    Args:
+        each: how many charges one name may cause.
+    """
+
+    def __init__(self, each: int) -> None:
+        self._each = each
+        self._charged: Counter[str | None] = Counter()
+        self._rounds = self._acts = 0
+
+    def require(self, journal: Journal, who: str | None, ledger: PrivacyLedger, charges: int = 1) -> None:
+        """Refuse a name whose limit could be exceeded. No row is read.
+
+        Raises:
+            PrivacyUsedUp: with the limit.
+        """
+        for number in range(self._rounds + 1, len(journal) + 1):
+            if journal[number].outcome is not None:
+                self._charged[journal.asked_by(number).who] += 1
+        for act, asked_by in journal.acts[self._acts :]:
+            if act.begun.kind in ("best_of", "read"):
+                self._charged[asked_by.who] += len(act.begun.asked) if act.begun.kind == "read" else 1
+        self._rounds, self._acts = len(journal), len(journal.acts)
+        if self._charged[who] + charges > self._each:
+            raise PrivacyUsedUp(
+                f"{who or 'this name'} has caused {self._charged[who]:,} of the {self._each:,} surprises, readings and "
+                "choices that each name may cause in this study. Nothing was read or charged. Ask its custodian for more.",
+                asked=ledger.terms.promise.epsilon,
+                left=ledger.share_left,
+                needed=charges * ledger.terms.surprise_cost / ledger.terms.allowance,
+                more_rows=None,
+            )

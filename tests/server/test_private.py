@@ -1,0 +1,110 @@
+"""A private study behind a server: what is shown, what is refused, how much each name may use."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import everhold as eh
+from everhold.client.calls import failed
+from everhold.errors import SettingError
+from everhold.ledger.registry import HOME
+from everhold.server.config import Config, StudyAt
+from tests.server.serving import site
+
+
+def people(size, share, seed):
+    rng = np.random.default_rng(seed)
+    return {"age": rng.integers(18, 90, size), "smoker": rng.random(size) < share, "tall": rng.random(size) < share}
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    monkeypatch.setenv(HOME, str(tmp_path / "registry"))
+    import csv
+
+    rows = people(4_000, 0.5, 1)
+    with (tmp_path / "rows.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(rows)
+        writer.writerows(zip(*(values.tolist() for values in rows.values()), strict=True))
+    public = people(4_000, 0.2, 2)
+    eh.Holdout.create(
+        tmp_path / "patients.everhold",
+        tmp_path / "rows.csv",
+        prior=eh.Reference(public),
+        schema=eh.Schema.propose(public),
+        privacy=eh.Privacy(epsilon=3.0, surprises=6),
+    ).release()
+    return tmp_path / "patients.everhold"
+
+
+def test_status_page_and_certificate_say_what_is_promised_and_left(tmp_path, study):
+    with site(tmp_path, study) as here:
+        asked = here.post("/v1/studies/patients/ask", {"question": "smoker"}).json()
+        assert asked["surprise"]
+        status = here.get("/v1/studies/patients").json()
+        assert status["privacy"]["epsilon"] == 3.0
+        assert status["privacy"]["surprises_left"] == 5
+        assert "differentially private" in status["guarantee"]
+        here.sign_in("cus")
+        page = here.http.get("/studies/patients").text
+        assert "5 more surprises" in page
+        certificate = here.http.get("/studies/patients/certificate").text
+        assert "differentially private" in certificate
+        best = here.post("/v1/studies/patients/best_of", {"questions": ["age > 85", "age > 20"]}).json()
+        assert best["noisy"]
+        assert best["index"] == 1
+
+
+def test_refusals_leave_as_errors_of_their_own(tmp_path, study):
+    with site(tmp_path, study) as here:
+        found = here.post("/v1/studies/patients/compare", {"first": "smoker", "second": "tall"})
+        assert found.status_code == 422
+        assert "private study has no compare" in found.json()["error"]["message"]
+        for number in range(200):
+            found = here.post("/v1/studies/patients/read", {"question": f"age > {18 + number * 0.3}"})
+            if found.status_code != 200:
+                break
+        assert found.status_code == 409
+        assert found.json()["error"]["code"] == "privacy_used_up"
+        refusal = failed(found.status_code, found.json())
+        assert isinstance(refusal, eh.PrivacyUsedUp)
+        assert refusal.asked == 3.0
+
+
+def test_each_name_has_a_limit_and_the_others_can_go_on(tmp_path, study):
+    config = {"studies": (StudyAt(study, charges_each=2),)}
+    with site(tmp_path, **config) as here:
+        here.token("bob", "analyst")
+        answers = [here.post("/v1/studies/patients/read", {"question": f"age > {age}"}) for age in (30, 40, 50)]
+        assert [one.status_code for one in answers] == [200, 200, 409]
+        assert "that each name may cause" in answers[2].json()["error"]["message"]
+        assert here.post("/v1/studies/patients/ask", {"question": "tall"}).status_code == 409
+        assert here.post("/v1/studies/patients/ask", {"question": "age > 30"}).status_code == 200  # recorded: free
+        batch = here.post("/v1/studies/patients/read_many", {"questions": ["smoker", "tall", "age > 60"]}, who="bob")
+        assert batch.status_code == 409
+        assert here.post("/v1/studies/patients/ask", {"question": "smoker"}, who="bob").json()["surprise"]
+        assert (
+            here.post("/v1/studies/patients/best_of", {"questions": ["age > 85", "age > 20"]}, who="bob").status_code == 200
+        )
+        assert here.post("/v1/studies/patients/best_of", {"questions": ["tall", "smoker"]}, who="bob").status_code == 409
+
+
+def test_limits_are_for_private_studies(tmp_path, study):
+    plain = tmp_path / "plain.everhold"
+    eh.Holdout.create(plain, tmp_path / "rows.csv", prior=eh.Reference(people(500, 0.5, 4))).release()
+    with pytest.raises(SettingError, match="promises no privacy"), site(tmp_path, studies=(StudyAt(plain, charges_each=2),)):
+        pass
+    with pytest.raises(SettingError, match="no setting"):
+        Config.load(_config(tmp_path, f'[[study]]\npath = "{study}"\ncharges = 3\n'))
+    with pytest.raises(SettingError, match="charges_each"):
+        Config.load(_config(tmp_path, f'[[study]]\npath = "{study}"\ncharges_each = 0\n'))
+    loaded = Config.load(_config(tmp_path, f'[[study]]\npath = "{study}"\ncharges_each = 4\n'), environment={})
+    assert loaded.studies[0].charges_each == 4
+
+
+def _config(folder, text):
+    path = folder / "everhold.toml"
+    path.write_text(text)
+    return path
