@@ -9,6 +9,7 @@ import random
 import threading
 import time
 from collections import Counter
+from contextlib import ExitStack
 
 import pytest
 
@@ -33,6 +34,13 @@ def make_study(folder, name="patients"):
     place = folder / f"{name}.everhold"
     eh.Holdout.create(place, data, prior=eh.Reference(PUBLIC), seed=7, register=False).close()
     return place
+
+
+@pytest.fixture
+def serving():
+    """Starts servers, and leaves none behind when a test fails."""
+    with ExitStack() as started:
+        yield lambda *given: started.enter_context(Process(*given))
 
 
 class _Client(threading.Thread):
@@ -69,10 +77,9 @@ def _check(place):
     return check_record(place, price)
 
 
-def test_fifty_kills(tmp_path, monkeypatch):
+def test_fifty_kills(tmp_path, monkeypatch, serving):
     monkeypatch.setattr(Server, "_pause", lambda *_: 0.05)  # never give up, and never rest: the lives are short
-    process = Process(tmp_path, make_study(tmp_path))
-    process.start()
+    process = serving(tmp_path, make_study(tmp_path))
     secret, token = process.tokens.create("ann", "analyst")
     stop = threading.Event()
     analysts = [_Client(process.url, secret, "patients", _deeds(number, stop)) for number in range(ANALYSTS)]
@@ -116,12 +123,11 @@ def test_fifty_kills(tmp_path, monkeypatch):
     assert counted["interrupted"], "no kill met an act on its way"
 
 
-def test_closing_while_the_server_is_killed(tmp_path, monkeypatch):
+def test_closing_while_the_server_is_killed(tmp_path, monkeypatch, serving):
     """The last act is done once, and whoever asks again gets what it read."""
     monkeypatch.setattr(Server, "_pause", lambda *_: 0.05)
     names = [f"study{number}" for number in range(CLOSED)]
-    process = Process(tmp_path, *(make_study(tmp_path, name) for name in names))
-    process.start()
+    process = serving(tmp_path, *(make_study(tmp_path, name) for name in names))
     secret, _ = process.tokens.create("cus", "custodian")
     assert {ACTS[kind].scope for kind in LAST} == {"manage"}
     rng = random.Random(8)

@@ -247,17 +247,27 @@ class Select:
         if None in words:
             if known is None:
                 return f"({self.text(first)} {node.op} {self.text(others[0])})"
-            return self._d.compare_word(self._for_words(others[0], [known]), _FLIPPED[node.op], known)
+            test = self._d.compare_word(self._for_words(others[0], [known]), _FLIPPED[node.op], known)
+            return self._if_as_long(others[0], [known], test) if node.op == "=" else test
         texts = [word for word in words if word is not None]
         if node.op == "like":
             return self._like(first, known, texts[0])
         if node.op == "in":
             if known is not None:
                 return _truth(known in texts)
-            return self._d.member(self._for_words(first, texts), texts)
+            return self._if_as_long(first, texts, self._d.member(self._for_words(first, texts), texts))
         if known is not None:
             return _truth({"<": known < texts[0], "<=": known <= texts[0], "=": known == texts[0]}[node.op])
-        return self._d.compare_word(self._for_words(first, texts), node.op, texts[0])
+        test = self._d.compare_word(self._for_words(first, texts), node.op, texts[0])
+        return self._if_as_long(first, texts, test) if node.op == "=" else test
+
+    def _if_as_long(self, node: Node, words: Sequence[str], test: str) -> str:
+        """A test of equality. Changing the case of letters takes long, and does not change how many there are."""
+        if not isinstance(node, Call):
+            return test
+        lengths = ", ".join(sorted({str(len(word)) for word in words}))
+        x = self._twice(self.text(node.args[0]))
+        return f"(CASE WHEN length({x}) NOT IN ({lengths}) THEN FALSE ELSE {test} END)"
 
     def _like(self, first: Node, known: str | None, pattern: str) -> str:
         body, before, after = pattern.strip("%"), pattern.startswith("%"), pattern.endswith("%")

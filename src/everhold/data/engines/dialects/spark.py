@@ -145,7 +145,7 @@ class SparkDialect(Dialect):
         return f"CAST({part}(date_add(DATE'1970-01-01', {day})) AS DOUBLE)"
 
     def stored_part(self, part: str, column: str, found: str, canonical: str) -> str | None:
-        """From a date or a timestamp without a zone itself; the latter in years in which every microsecond is a double."""
+        """From a date or a timestamp without a zone; the latter in the years in which every microsecond is a double."""
         if found not in ("date", "timestamp_ntz") or (found == "date" and part == "hour"):
             return None
         quick = f"CAST({part}({column}) AS DOUBLE)"
