@@ -49,7 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("planning", "Run the demo: a plain holdout overfits, everhold does not; then a replay without the data."),
     "risk": (
         "risk",
-        "Test whether questions alone can single out a row: attacks on a copy of the study's configuration.",
+        "Test whether questions alone can single out a row, or tell whether it is there: attacks on a copy of the study.",
     ),
     "serve": ("serve", "Serve studies over HTTP: an API, a page for people, and nothing without a token."),
     "mcp": (
