@@ -60,7 +60,7 @@ def test_a_picture(tmp_path, ending):
 @pytest.mark.parametrize(
     ("args", "code", "says"),
     [
-        (["price", "--looks", 3, "--score", 0.5], 2, "--rows"),
+        (["price", "--looks", 3, "--score", 0.5], 4, "--rows is missing"),
         (["price", "--rows", 500, "--score", 0.5], 4, "--looks is missing"),
         (["price", "--rows", 500, "--looks", 3], 4, "--score is missing"),
         (["price", "--rows", 500, "--looks", 3, "--kept", 4, "--score", 0.5], 4, "kept is 4"),

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 from scipy.stats import beta, gamma, norm
 
 from everhold.bounds.code import NOTHING_NATS
@@ -142,7 +143,7 @@ def constant_ratio_delta(epsilon, terms):
         mean = -K * log(rho) + (rho - 1.0) * x + s * s / 2.0
         z = (mean - epsilon) / s
         value = norm.cdf(z) - np.exp(epsilon - mean + s * s / 2.0 + norm.logcdf(z - s))
-        worst = max(worst, float(np.trapezoid(value * gamma.pdf(x, K), x)))
+        worst = max(worst, float(trapezoid(value * gamma.pdf(x, K), x)))
     return worst
 
 

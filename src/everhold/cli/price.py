@@ -18,7 +18,7 @@ __all__ = ["register"]
 
 @guarded
 def price(
-    rows: Annotated[int, typer.Option(help="How many rows the score was measured on.")],
+    rows: Annotated[int | None, typer.Option(help="How many rows the score was measured on.")] = None,
     looks: Annotated[int | None, typer.Option(help="How many candidates were looked at on these rows.")] = None,
     kept: Annotated[int | None, typer.Option(help="How many of them were kept; any number if left out.")] = None,
     score: Annotated[float | None, typer.Option(help="What was reported: the share of right rows, or a mean.")] = None,
@@ -42,6 +42,8 @@ def price(
 
         everhold price --rows 500 --from results.tsv --metric accuracy --plot price.png
     """
+    if rows is None:
+        raise eh.SettingError("--rows is missing. Expected how many rows the score was measured on.")
     found = None if log is None else read_search_log(log, metric=metric, status=status)
     if found is None and (metric is not None or status is not None):
         raise eh.SettingError("--metric and --status name columns of a log. Expected --from FILE with them.")
