@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from benchmarks.promises import Line
 from everhold.bounds.privacy import Privacy
 from everhold.bounds.private_plan import break_even, gaussian_deviation
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import PrecisionExhausted
 from everhold.games.mechanisms.own import private
 from everhold.games.play import GameTerms
@@ -44,10 +44,10 @@ class People:
     name: str = "people"
     density: float | None = None
 
-    def draw(self, rng: np.random.Generator, size: int) -> Table:
+    def draw(self, rng: np.random.Generator, size: int) -> RowTable:
         """Independent rows."""
         drawn = rng.random((size, len(self.shares))) < self.shares
-        return Table({f"a{i}": drawn[:, i] for i in range(len(self.shares))})
+        return RowTable({f"a{i}": drawn[:, i] for i in range(len(self.shares))})
 
     draw_prior = draw
 
@@ -76,13 +76,15 @@ def conjunctions(rng: np.random.Generator, count: int) -> list[tuple[tuple[int, 
     return found
 
 
-def held(rows: Table, question: tuple[tuple[int, bool], ...]) -> NDArray[np.bool_]:
+def held(rows: RowTable, question: tuple[tuple[int, bool], ...]) -> NDArray[np.bool_]:
     """Which rows satisfy a question."""
     found: NDArray[np.bool_] = np.logical_and.reduce([rows[f"a{i}"] == value for i, value in question])
     return found
 
 
-def by_everhold(private_rows: Table, public: Table, questions: list[tuple[tuple[int, bool], ...]], seed: int) -> Result:
+def by_everhold(
+    private_rows: RowTable, public: RowTable, questions: list[tuple[tuple[int, bool], ...]], seed: int
+) -> Result:
     """The private mechanism."""
     session = private(
         GameTerms(People(np.zeros(1)), private_rows, Reference(public), len(questions), 0.95, seed),
@@ -99,13 +101,13 @@ def by_everhold(private_rows: Table, public: Table, questions: list[tuple[tuple[
     return Result(largest, len(questions), width)
 
 
-def by_gaussian(rows: Table, questions: list[tuple[tuple[int, bool], ...]], rng: np.random.Generator) -> Result:
+def by_gaussian(rows: RowTable, questions: list[tuple[tuple[int, bool], ...]], rng: np.random.Generator) -> Result:
     """Fresh noise on every question, all planned for."""
     deviation = gaussian_deviation(PROMISE, len(questions)) / rows.size
     return Result(float(np.abs(rng.normal(0.0, deviation, len(questions))).max()), len(questions))
 
 
-def by_weights(rows: Table, public: Table, questions: list[tuple[tuple[int, bool], ...]], seed: int) -> Result:
+def by_weights(rows: RowTable, public: RowTable, questions: list[tuple[tuple[int, bool], ...]], seed: int) -> Result:
     """Multiplicative weights over the explicit domain, started at the public rows' marginals, updated on surprises."""
     terms = PROMISE.terms
     noise = SecretNoise(terms, Random(seed).getrandbits)
@@ -113,7 +115,7 @@ def by_weights(rows: Table, public: Table, questions: list[tuple[tuple[int, bool
     points = (np.arange(2**ATTRIBUTES)[:, None] >> np.arange(ATTRIBUTES)) & 1 == 1
     shares = np.array([np.mean(public[f"a{i}"]) for i in range(ATTRIBUTES)])
     log_weights = np.log(np.where(points, shares, 1.0 - shares)).sum(axis=1)
-    domain = Table({f"a{i}": points[:, i] for i in range(ATTRIBUTES)})
+    domain = RowTable({f"a{i}": points[:, i] for i in range(ATTRIBUTES)})
     n, updates, largest = rows.size, 0, 0.0
     for number, question in enumerate(questions):
         if updates == PROMISE.surprises:

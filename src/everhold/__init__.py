@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from everhold.gate.gate import Gate as Gate
     from everhold.gate.results import CheckResult as CheckResult, GateStatus as GateStatus, TotalGain as TotalGain
     from everhold.learn.entries import Entry as Entry, Winner as Winner
-    from everhold.learn.score import ModelComparison as ModelComparison, Score as Score, Verdict as Verdict
+    from everhold.learn.score import ModelVerdict as ModelVerdict, Score as Score, ScoreDifference as ScoreDifference
     from everhold.learn.scorer import Scorer as Scorer, SearchStopped as SearchStopped
     from everhold.learn.testset import TestSet as TestSet
     from everhold.ledger.audit import Audit as Audit
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
     from everhold.priors.sampler import BitSampler as BitSampler, Sampler as Sampler
     from everhold.priors.split import Split as Split
     from everhold.queries.answer import Answer as Answer, Preview as Preview
-    from everhold.queries.disclosed import Choice as Choice, Decision as Decision, Judgement as Judgement
+    from everhold.queries.disclosed import Choice as Choice, Decision as Decision, Verdict as Verdict
     from everhold.queries.interval import Interval as Interval
     from everhold.queries.price import PricedInterval as PricedInterval, ScorePrice as ScorePrice, price as price
     from everhold.queries.query import Values as Values
@@ -157,7 +157,7 @@ _NAMES_IN = {
     "gate.gate": ("Gate",),
     "gate.results": ("CheckResult", "GateStatus", "TotalGain"),
     "learn.entries": ("Entry", "Winner"),
-    "learn.score": ("ModelComparison", "Score", "Verdict"),
+    "learn.score": ("ModelVerdict", "Score", "ScoreDifference"),
     "learn.scorer": ("Scorer", "SearchStopped"),
     "learn.testset": ("TestSet",),
     "ledger.audit": ("Audit",),
@@ -177,7 +177,7 @@ _NAMES_IN = {
     "priors.sampler": ("BitSampler", "Sampler"),
     "priors.split": ("Split",),
     "queries.answer": ("Answer", "Preview"),
-    "queries.disclosed": ("Choice", "Decision", "Judgement"),
+    "queries.disclosed": ("Choice", "Decision", "Verdict"),
     "queries.interval": ("Interval",),
     "queries.price": ("PricedInterval", "ScorePrice", "price"),
     "queries.query": ("Values",),

@@ -259,7 +259,7 @@ class TestSealed:
     def test_exchanged_labels_are_refused(self, tmp_path, labels):
         contest = made(tmp_path, labels, sealed=0.5)
         contest.submit("ann", right(labels, 0.6, 1))
-        contest.close()
+        contest.release()
         place = tmp_path / "c.everhold.labels"
         kept = json.loads(place.read_text())
         kept["labels"] = np.where(contest.sealed_rows, 1 - labels, labels).tolist()
@@ -285,7 +285,7 @@ class TestKilled:
         contest = made(tmp_path, labels, sealed=sealed)
         contest.submit("ann", right(labels, 0.9, 1))
         contest.submit("bob", right(labels, 0.5, 2))
-        contest.close()
+        contest.release()
         script = """
             import os, sys
             from everhold.contest.contest import Contest

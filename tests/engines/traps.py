@@ -12,7 +12,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import QuestionError
 from everhold.queries.expression import bounded_mean, expression, number
 from everhold.queries.expression.columns import encode
@@ -93,10 +93,12 @@ def rows(size: int = 700, seed: int = 7, *, nul: bool = True, wide: bool = False
     }
 
 
-def table(columns: dict[str, list], kinds=None) -> Table:
+def table(columns: dict[str, list], kinds=None) -> RowTable:
     """The same rows in memory, each value read by itself."""
     chosen = KINDS if kinds is None else kinds
-    return Table({name: encode(np.array([*columns[name], None], dtype=object)[:-1], kind) for name, kind in chosen.items()})
+    return RowTable(
+        {name: encode(np.array([*columns[name], None], dtype=object)[:-1], kind) for name, kind in chosen.items()}
+    )
 
 
 LISTED = "('a', 'A', 'é', '', 'it''s', '\t', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'zz')"

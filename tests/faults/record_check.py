@@ -144,7 +144,7 @@ def _recorded(entries: list[AnyEntry], shown: Mapping[Deed, dict[str, Any]]) -> 
 
 def _parts(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Answers, choices, bits and verdicts within a result."""
-    if result.get("kind") in ("answer", "choice", "decision", "judgement"):
+    if result.get("kind") in ("answer", "choice", "decision", "verdict"):
         yield result
         return
     for value in result.values():

@@ -6,7 +6,7 @@ import numpy as np
 
 from everhold.data.engines.memory import MemoryEngine
 from everhold.data.engines.remote import RemoteEngine
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.data.units import Units
 from tests.engines import traps
 from tests.engines.rows import KINDS, questions
@@ -28,7 +28,7 @@ def differing(engine, memory, asked, batch=25) -> list[str]:
 
 
 def check_random(rows, columns, seeds, count=125) -> None:
-    engine, memory = RemoteEngine(rows, KINDS, place="id"), MemoryEngine(Table(columns))
+    engine, memory = RemoteEngine(rows, KINDS, place="id"), MemoryEngine(RowTable(columns))
     for seed in seeds:
         assert not differing(engine, memory, questions(count, seed))
 

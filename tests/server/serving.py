@@ -55,7 +55,7 @@ def make_study(folder: Path, name: str = "patients", **settings: object) -> Path
     data = save(folder / f"{name}.csv", people(4_000, 0.3, 1))
     prior = eh.Reference(people(3_000, 0.2, 2))
     place = folder / f"{name}.everhold"
-    eh.Holdout.create(place, data, prior=prior, **{"seed": 7, **settings}).close()
+    eh.Holdout.create(place, data, prior=prior, **{"seed": 7, **settings}).release()
     return place
 
 

@@ -33,9 +33,9 @@ PLAY = [
     acts.BestOf(["smoker", "age > 60", eh.Share("smoker", given="age > 70")], weights=[1.0, 2.0, 1.0]),
     acts.IsBetter("smoker", "age > 80", by=0.05),
     acts.IsBetter(eh.Mean("bmi"), eh.Mean("bmi", given="smoker")),
-    acts.Compare("smoker", "age > 80"),
-    acts.Compare("bmi", "age", low=0.0, high=100.0, given="smoker"),
-    acts.Compare(eh.Mean("bmi", given="smoker"), eh.Mean("bmi"), share=0.5),
+    acts.CompareTwo("smoker", "age > 80"),
+    acts.CompareTwo("bmi", "age", low=0.0, high=100.0, given="smoker"),
+    acts.CompareTwo(eh.Mean("bmi", given="smoker"), eh.Mean("bmi"), share=0.5),
     acts.Close(["smoker", eh.Median("age")]),
 ]
 """A session with every act, as values."""

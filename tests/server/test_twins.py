@@ -97,7 +97,7 @@ def _everything(folder, twin):
     folder.mkdir()
     data = save(folder / "patients.csv", _rows(twin))
     prior = eh.Reference(people(3_000, 0.2, 2))
-    eh.Holdout.create(folder / "patients.everhold", data, prior=prior, seed=7).close()
+    eh.Holdout.create(folder / "patients.everhold", data, prior=prior, seed=7).release()
     labels = np.random.default_rng(3).integers(0, 2, 300)
     if twin:
         labels = labels[::-1].copy()

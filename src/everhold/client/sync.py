@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from everhold.client import calls
-from everhold.client.calls import Call, CheckOptions, NotScored, predictions_to_csv
+from everhold.client.calls import ApiCall, CheckOptions, NotScored, predictions_to_csv
 from everhold.client.transport import Connection
 from everhold.contest.board import Submission
 from everhold.contest.ranking_preview import RankingPreview
@@ -83,7 +83,7 @@ class Server(Connection):
         """All that the token may see, with where it stands."""
         return self.send(calls.studies())
 
-    def send(self, call: Call[T]) -> T:
+    def send(self, call: ApiCall[T]) -> T:
         """Send a call, again where it fails on the way, and return what it says."""
         started, tries = time.monotonic(), 0
         while True:
@@ -123,7 +123,7 @@ def _reconnect(url: str, token: str, options: dict[str, Any]) -> Server:
     return Server(url, token, **options)
 
 
-def _sync_method(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[RemoteStudy, P], T]:
+def _sync_method(build: Callable[Concatenate[str, P], ApiCall[T]]) -> Callable[Concatenate[RemoteStudy, P], T]:
     """A method that sends a call and waits."""
 
     @wraps(build)

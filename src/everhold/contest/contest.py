@@ -263,8 +263,8 @@ class Contest:
                 "second time."
             )
 
-    def close(self) -> None:
-        """Release the study's file."""
+    def release(self) -> None:
+        """Release the study's file, so that another process may use it."""
         with self._lock:
             if self._test is not None:
                 self._test.release()

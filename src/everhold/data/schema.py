@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import DataError, SchemaWarning, SettingError, did_you_mean
 from everhold.queries.expression.columns import EncodedColumn, converted, encode, kind_by_type
 from everhold.queries.expression.parser import Words
@@ -182,7 +182,7 @@ class Schema(Mapping[str, ColumnSchema]):
         """
         from everhold.data.source import as_table
 
-        table = reference if isinstance(reference, Table) else as_table(reference, what="the reference")
+        table = reference if isinstance(reference, RowTable) else as_table(reference, what="the reference")
         schema = cls(tuple(_proposed(name, table.column(name)) for name in table if table.kind(name) is not None))
         alone = [name for name in schema if _single(table.column(name))] if warn else []
         if alone:
@@ -264,7 +264,7 @@ class Schema(Mapping[str, ColumnSchema]):
             raise SettingError("the schema declares no columns. Expected a table such as [columns.age] for each column.")
         return cls(tuple(_from_entry(name, entry) for name, entry in declared.items()))
 
-    def conform(self, table: Table, *, what: str = "the table") -> Table:
+    def conform(self, table: RowTable, *, what: str = "the table") -> RowTable:
         """The table with its columns as declared; values that do not fit are missing. Undeclared columns are left out."""
         columns: dict[str, object] = {}
         for declared in self.columns:
@@ -274,10 +274,10 @@ class Schema(Mapping[str, ColumnSchema]):
         for name in table:
             if name not in self and table.kind(name) is None:
                 columns[name] = table[name]  # matrices and similar columns, for callables
-        return Table(columns, size=table.row_count, what=what, copy=False)
+        return RowTable(columns, size=table.row_count, what=what, copy=False)
 
     @staticmethod
-    def _conformed(declared: ColumnSchema, table: Table, what: str) -> object:
+    def _conformed(declared: ColumnSchema, table: RowTable, what: str) -> object:
         name = declared.name
         if table.kind(name) is None:
             raise DataError(

@@ -256,8 +256,8 @@ class Gate:
         with self._turn():
             pass
 
-    def close(self) -> None:
-        """Release the study's file."""
+    def release(self) -> None:
+        """Release the study's file, so that another process may use it."""
         with self._lock:
             if self._held is not None:
                 self._held.release()
@@ -267,7 +267,7 @@ class Gate:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self.release()
 
     # checking ------------------------------------------------------------------------------------------------------------
 
@@ -374,7 +374,7 @@ class Gate:
 
     def _require_usable(self, held: Holdout, done: Sequence[RecordedAct]) -> None:
         """By public facts: the price, and the number of cases."""
-        if held.session.recorder.acting_mechanism().closed:
+        if held.closed:
             raise GateUsedUp("the last act was made: this gate checks nothing more. Make a gate with new cases.")
         if self.rules.certify == "each" and used_up(self.rules, held.budget):
             price = promotion_price(self.rules, held.budget)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.ledger.gate_check import CheckPlan, GainPlan
 from everhold.ledger.ranking import RankingPlan
-from everhold.queries.disclosed import Choice, Decision, Judgement
+from everhold.queries.disclosed import Choice, Decision, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ def act_result(
     if begun.kind == "is_better":
         return Decision(outcome, price).to_dict()
     if begun.kind == "compare":
-        return Judgement(outcome, price).to_dict()
+        return Verdict(outcome, price).to_dict()
     if begun.kind == "rank":
         plan = RankingPlan.read(begun)
         if not all(1 <= number <= len(rounds) for number in plan.rounds):

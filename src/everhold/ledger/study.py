@@ -10,7 +10,7 @@ from typing import Any
 from everhold.bounds.budget import Budget
 from everhold.bounds.privacy import PrivacyTerms
 from everhold.data.schema import Schema
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import LedgerError
 from everhold.ledger.codec import VERSIONS, dump, load, require_keys, sqlite_version
 from everhold.ledger.files import read_json, to_json, write_atomic
@@ -44,7 +44,7 @@ class Study:
     rows: int
     unit: str | None
     split: float | None
-    reference: Table
+    reference: RowTable
     weights: Any
     draws: float
     density: float | None

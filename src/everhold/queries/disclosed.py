@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from everhold.queries.result import JsonResult
 
-__all__ = ["Choice", "Decision", "Judgement", "width_factor", "width_text"]
+__all__ = ["Choice", "Decision", "Verdict", "width_factor", "width_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Decision(JsonResult):
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement(JsonResult):
+class Verdict(JsonResult):
     """A certified verdict about the population: which of two is larger, or that the rows do not show it.
 
     Valid at the same time as every interval and every other verdict of the session.
@@ -110,14 +110,14 @@ class Judgement(JsonResult):
         return f"{said[self.outcome]} (judged at {self.spent:.1f} nats)"
 
     def __repr__(self) -> str:
-        return f"Judgement({self})"
+        return f"Verdict({self})"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        return {"kind": "judgement", "outcome": self.outcome, "verdict": self.verdict, "spent": self.spent}
+        return {"kind": "verdict", "outcome": self.outcome, "verdict": self.verdict, "spent": self.spent}
 
     @classmethod
-    def from_dict(cls, given: dict[str, Any]) -> Judgement:
+    def from_dict(cls, given: dict[str, Any]) -> Verdict:
         """The same again, equal to the bit."""
         return cls(given["outcome"], float(given["spent"]))
 

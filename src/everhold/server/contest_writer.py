@@ -178,4 +178,4 @@ class ContestWriter:
     def close(self) -> None:
         """Score what waits, then stop."""
         self._writer.close()
-        self.contest.close()
+        self.contest.release()

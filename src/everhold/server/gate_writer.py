@@ -156,7 +156,7 @@ class GateWriter:
     def close(self) -> None:
         """Check what waits, then stop."""
         self._writer.close()
-        self.gate.close()
+        self.gate.release()
 
 
 def _stamp(path: Path) -> tuple[int, int]:

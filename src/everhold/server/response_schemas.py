@@ -188,7 +188,7 @@ class DecisionOut(BaseModel):
 class JudgementOut(BaseModel):
     """A certified verdict."""
 
-    kind: Literal["judgement"]
+    kind: Literal["verdict"]
     outcome: Literal["first", "second", "neither"]
     verdict: Literal["yes", "no", "cannot tell"]
     spent: float

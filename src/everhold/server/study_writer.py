@@ -222,7 +222,7 @@ class StudyWriter:
         """What an act would show and cost. No private row is read, and nothing is charged."""
         async with self._grid.release(caller.arrived):
             with self._slots.room(caller.key):
-                self._holdout.session.recorder.acting_mechanism().require_open()
+                self._holdout.require_open()
                 parts = await self._check(caller, wanted)
                 if isinstance(wanted, acts.Certify):
                     share = checked_delta_share(wanted.share)
@@ -258,7 +258,7 @@ class StudyWriter:
     async def _check(self, caller: Caller, wanted: AnyAct) -> int:
         """Count the parts of an act, and try them on the public side. A closed study returns what is recorded."""
         questions = acts.questions_to_try(wanted)
-        if self._holdout.session.recorder.acting_mechanism().closed:
+        if self._holdout.closed:
             caller.permit(max(1, len(questions)))
             return 0
         parts, work = 0, 0
@@ -467,7 +467,7 @@ class StudyWriter:
 
     def _progress(self) -> Progress:
         held = self._holdout
-        journal, closed = held.journal, held.session.recorder.acting_mechanism().closed
+        journal, closed = held.journal, held.closed
         counts = (held.rounds, len(journal.findings), held.surprises)
         return Progress(*counts, held.budget, held.head, len(journal.acts), closed)
 

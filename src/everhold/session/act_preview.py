@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from everhold.acts import BestOf, Certify, Close, Compare, IsBetter, Read, ReadMany
+from everhold.acts import BestOf, Certify, Close, CompareTwo, IsBetter, Read, ReadMany
 from everhold.queries.disclosed import width_factor
 from everhold.queries.round_act import RoundAct
 from everhold.session.acts import candidate_weights, checked_delta_share
@@ -67,7 +67,7 @@ def prices_after(act: AnyAct, budget: Budget, read_nats: Sequence[float] = ()) -
     `read_nats`: what each part of a reading would disclose, if it found the forecast.
 
     >>> from everhold.bounds.budget import Budget
-    >>> [round(price, 1) for price in prices_after(Compare("smoker", "age > 80"), Budget(0.05))]
+    >>> [round(price, 1) for price in prices_after(CompareTwo("smoker", "age > 80"), Budget(0.05))]
     [7.0, 6.3]
     """
     after: list[Budget] = []
@@ -78,7 +78,7 @@ def prices_after(act: AnyAct, budget: Budget, read_nats: Sequence[float] = ()) -
         after = [budget.chosen(weight) for weight in (max(weights), min(weights))]
     elif isinstance(act, IsBetter):
         after = [budget.answered(yes) for yes in (True, False)]
-    elif isinstance(act, Compare):
+    elif isinstance(act, CompareTwo):
         after = [budget.judged(verdict, checked_delta_share(act.share)) for verdict in ("first", "neither")]
     elif isinstance(act, Certify):
         after = [budget.claimed(checked_delta_share(act.share))]

@@ -17,7 +17,7 @@ from everhold.ledger.rounds import ActStart
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.measures.measure import count_of
 from everhold.queries.answer import Answer
-from everhold.queries.disclosed import Choice, Decision, Judgement
+from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.queries.expression import BoundedMean, Expression, conjunction, question_of
 from everhold.queries.expression.question import without_values
 from everhold.queries.grid import VALUE_ONE
@@ -304,7 +304,7 @@ class Acts:
         share: object,
         request_id: str | None,
         who: str | None,
-    ) -> Judgement:
+    ) -> Verdict:
         """Which of two is larger in the population, certified; or that the private rows do not show it.
 
         `wanted`: low, high and given, for two texts.
@@ -334,9 +334,9 @@ class Acts:
         options["share"] = None if delta_share is None else str(delta_share)
         options["given"] = wanted.get("given")
         begun = ActStart("compare", described(questions), options)
-        return Judgement.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
+        return Verdict.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
 
-    def compare_difference(self, difference: Values, request_id: str | None) -> Judgement:
+    def compare_difference(self, difference: Values, request_id: str | None) -> Verdict:
         """Whether a difference in [-1, 1], row by row, is above or below 0 in the population, certified."""
         begun = ActStart(
             "compare",
@@ -344,7 +344,7 @@ class Acts:
             {"method": "intervals", "parts": 1, "sides": 2, "share": None, "given": None},
         )
         decide = self._by_intervals([self._session.query(difference)], RoundAct("close"))
-        return Judgement.from_dict(self._session.perform(begun, decide, request_id=request_id, who=None))
+        return Verdict.from_dict(self._session.perform(begun, decide, request_id=request_id, who=None))
 
     def _pair(self, questions: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
         """Two yes/no questions about the same rows, and both at once; None where rows are not coins."""

@@ -25,7 +25,7 @@ from everhold.mechanism.tolerance import Contract
 from everhold.priors.pool import Prior
 from everhold.priors.split import Split
 from everhold.queries.answer import Answer
-from everhold.queries.disclosed import Choice, Decision, Judgement, width_text
+from everhold.queries.disclosed import Choice, Decision, Verdict, width_text
 from everhold.queries.protocol import P
 from everhold.queries.rng import fresh_seed
 from everhold.session.acts import Acts
@@ -283,6 +283,15 @@ class Holdout:
         return self.session.recorder.acting_mechanism().budget
 
     @property
+    def closed(self) -> bool:
+        """Whether the last act is done, so that nothing can be asked."""
+        return self.session.recorder.acting_mechanism().closed
+
+    def require_open(self) -> None:
+        """Raise `HoldoutClosed` after the last act."""
+        self.session.recorder.acting_mechanism().require_open()
+
+    @property
     def privacy(self) -> PrivacyLedger | None:
         """What a private study has promised and spent; None where nothing was promised."""
         return self.budget.privacy
@@ -504,17 +513,12 @@ class Holdout:
         """
         return self.acts.read(questions, share, request_id, who)
 
-    def close(
-        self, questions: Iterable[object] | None = None, *, request_id: str | None = None, who: str | None = None
-    ) -> list[Any]:
+    def close(self, questions: Iterable[object], *, request_id: str | None = None, who: str | None = None) -> list[Any]:
         """The last act: read any number of questions and statistics exactly, and never read the private rows again.
 
         All of the failure probability that is left is spent on these. Afterwards the study can be read, audited and cited,
-        and nothing can be asked. Without questions nothing is read, and the study's file is only released: `release`.
+        and nothing can be asked. To let another process go on with a study, use `release`.
         """
-        if questions is None:
-            self.release()
-            return []
         return self.acts.close(questions, request_id, who)
 
     def best_of(
@@ -563,7 +567,7 @@ class Holdout:
         share: float | None = None,
         request_id: str | None = None,
         who: str | None = None,
-    ) -> Judgement:
+    ) -> Verdict:
         """Which of two is larger in the population, certified: `.verdict` is 'yes', 'no' or 'cannot tell'.
 
         Two yes/no questions are compared by the rows on which they differ (McNemar's exact test), which finds much smaller

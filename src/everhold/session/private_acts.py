@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from everhold.errors import PrivacyError, QuestionError
 from everhold.ledger.rounds import ActStart
 from everhold.mechanism.private import PrivateEverhold, require_affordable
-from everhold.queries.disclosed import Choice, Decision, Judgement
+from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.queries.expression import BoundedMean, Expression
 from everhold.session.acts import Acts, candidate_weights, described
 
@@ -42,7 +42,7 @@ class PrivateActs(Acts):
         share: object,
         request_id: str | None,
         who: str | None,
-    ) -> Judgement:
+    ) -> Verdict:
         """Never: the verdict is an exact test of the rows."""
         _refuse("compare", "holdout.best_of([first, second]), or read both")
 

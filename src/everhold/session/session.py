@@ -41,7 +41,7 @@ from everhold.statistics import is_statistic
 
 if TYPE_CHECKING:
     from everhold.data.sample import Sample
-    from everhold.data.table import Table
+    from everhold.data.table import RowTable
     from everhold.ledger.store import Store
     from everhold.queries.answer import Preview
     from everhold.queries.expression.parser import Words
@@ -103,7 +103,7 @@ class Session(Generic[P]):
         *,
         kinds: Mapping[str, Kind] | None = None,
         words: Mapping[str, Words] | None = None,
-        public_rows: Table | None = None,
+        public_rows: RowTable | None = None,
         journal: Journal | None = None,
         texts_only: bool = False,
     ) -> None:

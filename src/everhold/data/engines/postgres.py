@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.data.remote import Postgres
-    from everhold.data.table import Table
+    from everhold.data.table import RowTable
     from everhold.queries.expression.tree import Kind
 
 __all__ = ["PostgresTable"]
@@ -203,7 +203,7 @@ class PostgresTable(RemoteTable):
         lanes = [f"('x' || encode(substr(h, {1 + 8 * lane}, 8), 'hex'))::bit(64)::bigint" for lane in range(2)]
         return f"sha256('\\x{key.hex()}'::bytea{parts})", lanes
 
-    def hashed_rows(self, public: Table, names: Sequence[str], key: bytes) -> NDArray[np.uint64]:
+    def hashed_rows(self, public: RowTable, names: Sequence[str], key: bytes) -> NDArray[np.uint64]:
         """PostgreSQL hashes the public rows as well, so that the same rows have the same hash."""
         columns = [public.column(name) for name in names]
         hashed, lanes = self.hashed([(f"v{place}", column.kind) for place, column in enumerate(columns)], key)

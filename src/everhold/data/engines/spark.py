@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.data.remote import Spark
-    from everhold.data.table import Table
+    from everhold.data.table import RowTable
     from everhold.queries.expression.tree import Kind
 
 __all__ = ["SparkTable"]
@@ -162,7 +162,7 @@ class SparkTable(RemoteTable):
         values = [_value(sql, kind) for sql, kind in columns]
         return f"array({self._hash(values, key[:16])}, {self._hash(values, key[16:])})", ["get(h, 0)", "get(h, 1)"]
 
-    def hashed_rows(self, public: Table, names: Sequence[str], key: bytes) -> NDArray[np.uint64]:
+    def hashed_rows(self, public: RowTable, names: Sequence[str], key: bytes) -> NDArray[np.uint64]:
         """Spark hashes the public rows as well, so that the same rows have the same hash."""
         columns = [public.column(name) for name in names]
         types = ["place BIGINT", *(f"v{place} {SPARK.types[column.kind]}" for place, column in enumerate(columns))]
