@@ -98,7 +98,7 @@ if TYPE_CHECKING:
     from everhold.queries.interval import Interval as Interval
     from everhold.queries.price import PricedInterval as PricedInterval, ScorePrice as ScorePrice, price as price
     from everhold.queries.query import Values as Values
-    from everhold.queries.request import Request as Request
+    from everhold.queries.request import AskedBy as AskedBy, Request as Request
     from everhold.session.holdout import Holdout as Holdout
     from everhold.session.session import Session as Session
     from everhold.session.settings import Settings as Settings
@@ -181,7 +181,7 @@ _NAMES_IN = {
     "queries.interval": ("Interval",),
     "queries.price": ("PricedInterval", "ScorePrice", "price"),
     "queries.query": ("Values",),
-    "queries.request": ("Request",),
+    "queries.request": ("AskedBy", "Request"),
     "session.holdout": ("Holdout",),
     "session.session": ("Session",),
     "session.settings": ("Settings",),

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, floor
-from typing import Literal
+from typing import Any, Literal
 
 from everhold.bounds.budget import Budget
 from everhold.bounds.code import Code
 from everhold.bounds.gate_power import POWER, Changes, bets_power
 from everhold.bounds.gate_world import GateWorld
 from everhold.errors import SettingError, require_number, require_whole
+from everhold.results import PlainResult
 
 __all__ = ["GateContract", "GatePlan", "plan_gate"]
 
@@ -69,7 +70,7 @@ class GateContract:
 
 
 @dataclass(frozen=True, slots=True)
-class GatePlan:
+class GatePlan(PlainResult):
     """Every contract for one set of numbers; print it, or use `contracts` and `recommended`.
 
     Attributes:
@@ -126,6 +127,11 @@ class GatePlan:
         return "\n".join([*lines, self._advice()])
 
     __repr__ = __str__
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A line for each contract."""
+        found: list[dict[str, Any]] = self.to_dict()["contracts"]
+        return found
 
     def _advice(self) -> str:
         best = self.recommended

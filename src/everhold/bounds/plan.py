@@ -11,6 +11,7 @@ from everhold.bounds import baselines, paper, sample_size, widths
 from everhold.bounds.privacy import Privacy
 from everhold.bounds.private_plan import PrivatePlan, private_plan
 from everhold.errors import SettingError, require_number, require_whole
+from everhold.results import PlainResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(PlainResult):
     """All options for one set of numbers; print it, or use `options`, `acts` and `recommended`.
 
     Attributes:
@@ -98,6 +99,11 @@ class Plan:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A line for each option."""
+        found: list[dict[str, Any]] = self.to_dict()["options"]
+        return found
 
     def _repr_html_(self) -> str:
         body = "".join(

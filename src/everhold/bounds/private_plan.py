@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import erfc, exp, inf, log, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from everhold.bounds.binomial import binomial_interval
 from everhold.bounds.budget import Budget
@@ -17,6 +17,7 @@ from everhold.bounds.elementary import ln
 from everhold.bounds.privacy import ROW_PARTS
 from everhold.bounds.sample_size import SHARE, noise_of
 from everhold.errors import SettingError
+from everhold.results import PlainResult
 
 if TYPE_CHECKING:
     from everhold.bounds.privacy import Privacy, PrivacyTerms
@@ -46,7 +47,7 @@ class PrivateCost:
 
 
 @dataclass(frozen=True, slots=True)
-class PrivatePlan:
+class PrivatePlan(PlainResult):
     """What a promise costs for so many rows and questions; print it.
 
     Attributes:
@@ -80,6 +81,10 @@ class PrivatePlan:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A line for each act."""
+        return [{**line, "factor": cost.factor} for line, cost in zip(self.to_dict()["costs"], self.costs, strict=True)]
 
 
 def private_plan(

@@ -15,7 +15,7 @@ from everhold.learn.metrics import METRICS, MetricContext, Task
 from everhold.learn.options import TestSetOptions
 from everhold.learn.score import Score
 from everhold.queries.interval import Interval
-from everhold.queries.result import JsonResult
+from everhold.results import JsonResult
 
 if TYPE_CHECKING:
     from everhold.contest.ranks import RankedScore, Standing

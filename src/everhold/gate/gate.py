@@ -228,7 +228,7 @@ class Gate:
             self._advance(before, announced)
             return decide()
 
-        result = held.session.perform(begun, noted, request_id=asked["request_id"], who=asked["who"])
+        result = held.session.perform(begun, noted, held.session.asked_by(asked["request_id"], asked["who"]))
         self._advance(announced, held.head)
         return result
 

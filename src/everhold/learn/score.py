@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.queries.answer import Answer
-from everhold.queries.result import JsonResult, ends_from, interval_html, number_or_null
+from everhold.results import JsonResult, ends_from, interval_html, number_or_null
 from everhold.statistics.finding import Finding
 
 if TYPE_CHECKING:
@@ -73,11 +74,9 @@ class Score(Finding):
         return f"{type(self).__name__}({self})"
 
     def _repr_html_(self) -> str:
-        low = self.bottom if self.bottom > -1e300 else max(self.low, self.value - 1.0)
         notes = f"round {self.round:,} · {self.spent:.1f} nats{' · forecast only' if self.is_forecast else ''}"
-        return interval_html(
-            f"{self.metric} ", self.value, self.interval, bottom=low, top=self.top, surprise=self.surprise, notes=notes
-        )
+        said = f"{escape(self.metric)} <b>{self.value:.4g}</b> in {self.interval}"
+        return interval_html(said, self, self.bottom, self.top, notes)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

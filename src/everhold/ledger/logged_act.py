@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from everhold.bounds.gain import STEPS
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Verdict
-from everhold.queries.result import JsonResult
+from everhold.results import JsonResult
 
 if TYPE_CHECKING:
-    from everhold.ledger.codec import AskedBy
     from everhold.ledger.reader import LoggedQuestion
     from everhold.ledger.rounds import RecordedAct
     from everhold.queries.interval import Interval
+    from everhold.queries.request import AskedBy
 
 __all__ = ["LoggedAct", "in_order", "kind_of_act", "kind_word", "logged_act"]
 

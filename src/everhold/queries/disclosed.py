@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import erfc, log, sqrt
 from typing import Any, Literal
 
-from everhold.queries.result import JsonResult
+from everhold.results import JsonResult
 
 __all__ = ["Choice", "Decision", "Verdict", "width_factor", "width_text"]
 

@@ -76,14 +76,14 @@ class ContestWriter:
     async def duel(self, caller: Caller, first: str, second: str) -> bool:
         """Make a duel. It leaves on the grid, whatever becomes of it."""
         async with self._grid.release(caller.arrived):
-            work = partial(self.contest.duel, first, second, request_id=caller.request_id, who=caller.who)
+            work = partial(self.contest.duel, first, second, request_id=caller.asked_by.request_id, who=caller.asked_by.who)
             found: bool = await asyncio.wrap_future(self._writer.put(work, caller.arrived))
         return found
 
     async def finish(self, caller: Caller) -> Board:
         """End the contest. It leaves on the grid, whatever becomes of it."""
         async with self._grid.release(caller.arrived):
-            work = partial(self.contest.finish, who=caller.who)
+            work = partial(self.contest.finish, who=caller.asked_by.who)
             found: Board = await asyncio.wrap_future(self._writer.put(work, caller.arrived))
         return found
 

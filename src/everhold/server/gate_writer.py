@@ -69,17 +69,21 @@ class GateWriter:
     ) -> CheckResult:
         """Check a candidate. The verdict leaves on the grid, whatever it is."""
         return await self._do(
-            lambda: self.gate.check(outcomes, name=name, artifact=artifact, request_id=caller.request_id, who=caller.who),
+            lambda: self.gate.check(
+                outcomes, name=name, artifact=artifact, request_id=caller.asked_by.request_id, who=caller.asked_by.who
+            ),
             caller,
         )
 
     async def decide(self, caller: Caller) -> CheckResult:
         """Check the candidates that wait."""
-        return await self._do(lambda: self.gate.decide(request_id=caller.request_id, who=caller.who), caller)
+        return await self._do(
+            lambda: self.gate.decide(request_id=caller.asked_by.request_id, who=caller.asked_by.who), caller
+        )
 
     async def finish(self, caller: Caller) -> TotalGain:
         """The last act."""
-        return await self._do(lambda: self.gate.finish(who=caller.who), caller)
+        return await self._do(lambda: self.gate.finish(who=caller.asked_by.who), caller)
 
     async def _do(self, work: Callable[[], T], caller: Caller) -> T:
         async with self._grid.release(caller.arrived):

@@ -15,6 +15,7 @@ from everhold.acts import AnyAct, questions_of
 from everhold.errors import EverholdError, SettingError, did_you_mean
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import StudyFile
+from everhold.queries.request import AskedBy
 from everhold.report.certificate import guarantee
 from everhold.report.facts import budget_facts, study_facts
 from everhold.server.config import Config, StudyAt
@@ -131,7 +132,7 @@ class ServerState:
             self.rate.require(token.id, questions / 10.0)
 
         name = None if request_id is None else f"{token.id}:{kind}:{request_id}"
-        return Caller(token.id, token.name, name, state.time, state.started, permit)
+        return Caller(token.id, AskedBy(state.time, token.name, name), state.started, permit)
 
     def require_few(self, act: AnyAct) -> None:
         """Refuse an act with too many questions."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from everhold.acts import BestOf, Certify, Close, CompareTwo, IsBetter, Read, ReadMany
 from everhold.queries.disclosed import width_factor
 from everhold.queries.round_act import RoundAct
+from everhold.results import PlainResult
 from everhold.session.acts import candidate_weights, checked_delta_share
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ __all__ = ["ActPreview", "how_read", "prices_after"]
 
 
 @dataclass(frozen=True, slots=True)
-class ActPreview:
+class ActPreview(PlainResult):
     """What an act would show and cost.
 
     Attributes:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from everhold.acts import ACTS, AnyAct, BestOf, Certify, Close, CompareTwo, IsBetter, Read, ReadMany
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.errors import DataError, EverholdError, QuestionError, SettingError, require_number
 from everhold.ledger.act_prices import narrowed_answer
@@ -31,10 +32,10 @@ from everhold.statistics.parameters import arguments
 from everhold.statistics.statistic import run_together
 
 if TYPE_CHECKING:
-    from everhold.ledger.codec import AskedBy
     from everhold.mechanism.everhold import EverholdProposal
     from everhold.queries.expression.tree import Node
     from everhold.queries.query import Query, Rows
+    from everhold.queries.request import AskedBy
     from everhold.session.session import Session
     from everhold.statistics.declared import DeclaredColumns
     from everhold.statistics.statistic import QuestionBatch, Statistic
@@ -92,33 +93,51 @@ class Acts:
         """Results of questions and statistics whose parts are answered together, batch by batch."""
         return run_together([_steps(question, self._declared) for question in questions], answer)
 
+    def do(self, wanted: AnyAct, asked_by: AskedBy) -> Any:
+        """Do an act: `Holdout` and a server come here with the same value."""
+        match wanted:
+            case Read(question, share=share, expect=expect):
+                if expect is not None and is_statistic(question):
+                    raise QuestionError("expect= is for single questions. Read a statistic without it.")
+                return self.read([question], share, asked_by, None if expect is None else [expect])[0]
+            case ReadMany(questions, share=share):
+                return self.read(questions, share, asked_by)
+            case BestOf(questions, weights=weights):
+                return self.best_of(questions, weights, asked_by)
+            case IsBetter(first, second, by=by):
+                return self.is_better(first, second, by, asked_by)
+            case CompareTwo(first, second, low=low, high=high, given=given, share=share):
+                return self.compare(first, second, {"low": low, "high": high, "given": given}, share, asked_by)
+            case Certify(number, share=share):
+                return self.certify(number, share, asked_by)
+            case Close(questions):
+                return self.close(questions, asked_by)
+        raise QuestionError(f"there is no act {wanted!r} here. Expected one of {', '.join(ACTS)}.")
+
     # readings ------------------------------------------------------------------------------------------------------
 
     def read(
         self,
         asked: Iterable[object],
         share: object,
-        request_id: str | None,
-        who: str | None,
+        asked_by: AskedBy,
         expects: Sequence[float | None] | None = None,
     ) -> list[Any]:
         """The private rows' own values, at one price; statistics of several steps at one price a step."""
         delta_share, questions = checked_delta_share(share), self.checked(asked)
-        asked_by = self._session.asked_by(request_id, who)
         results = self._read(questions, "read", delta_share, asked_by, expects)
         self._record_findings(questions, results, asked_by)
         return results
 
-    def close(self, asked: Iterable[object], request_id: str | None, who: str | None) -> list[Any]:
+    def close(self, asked: Iterable[object], asked_by: AskedBy) -> list[Any]:
         """The last readings, with all of the failure probability that is left. What was read then is returned again."""
         questions = self.checked(asked)
-        asked_by = self._session.asked_by(request_id, who)
         if not self._mechanism.closed:
             self.require_one_batch(questions)
         results = self._read(questions, "close", Fraction(1), asked_by, None)
         if not self._mechanism.closed:
             begun = ActStart("close", (), {"share": "1"})
-            self._session.perform(begun, lambda: None, request_id=asked_by.request_id, who=asked_by.who)
+            self._session.perform(begun, lambda: None, asked_by)
         self._record_findings(questions, results, asked_by)
         return results
 
@@ -147,22 +166,20 @@ class Acts:
 
     # selections and bits -------------------------------------------------------------------------------------------
 
-    def best_of(
-        self, asked: Iterable[object], weights: Sequence[float] | None, request_id: str | None, who: str | None
-    ) -> Choice:
+    def best_of(self, asked: Iterable[object], weights: Sequence[float] | None, asked_by: AskedBy) -> Choice:
         """Which of these has the largest value on the private rows."""
         questions = self.checked(asked)
         if not questions:
             raise QuestionError("best_of needs at least one question.")
         checked_weights = candidate_weights(weights, len(questions))
-        self._check(questions, request_id)
+        self._check(questions, asked_by.request_id)
         begun = ActStart("best_of", described(questions), {"weights": [str(weight) for weight in checked_weights]})
 
         def decide() -> int:
             values = self._private_values(questions)
             return max(range(len(values)), key=lambda index: (values[index], -index))
 
-        return Choice.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
+        return Choice.from_dict(self._session.perform(begun, decide, asked_by))
 
     def choose(
         self,
@@ -172,7 +189,7 @@ class Acts:
         *,
         by: str,
         generation: int = 0,
-        who: str | None = None,
+        asked_by: AskedBy | None = None,
     ) -> Choice:
         """Which of several candidates is best on the private rows, by any criterion. Only the index is disclosed.
 
@@ -183,7 +200,7 @@ class Acts:
             weights: public weights of the candidates, without the champion's; they sum to at most 1.
             by: the criterion's name.
             generation: how many choices among other candidates came before, with the same champion.
-            who: as for `Holdout.ask`.
+            asked_by: for the record.
         """
         asked = tuple({"kind": "values", "name": name} for name in names)
         options = {"weights": [str(weight) for weight in weights], "generation": generation, "by": by}
@@ -194,22 +211,23 @@ class Acts:
             stays = bool(generation) and values[best] <= values[-1]  # the champion, unless a candidate is better
             return len(names) - 1 if stays else best
 
-        return Choice.from_dict(self._session.perform(ActStart("best_of", asked, options), decide, request_id=None, who=who))
+        by_whom = asked_by or self._session.asked_by(None, None)
+        return Choice.from_dict(self._session.perform(ActStart("best_of", asked, options), decide, by_whom))
 
-    def is_better(self, first: object, second: object, by: float, request_id: str | None, who: str | None) -> Decision:
+    def is_better(self, first: object, second: object, by: float, asked_by: AskedBy) -> Decision:
         """Whether the first is larger than the second by more than `by`, on the private rows."""
         require_number(by, "by")
         if not isfinite(by):
             raise SettingError(f"by is {by!r}. Expected a finite number.")
         questions = self.checked([first, second])
-        self._check(questions, request_id)
+        self._check(questions, asked_by.request_id)
         begun = ActStart("is_better", described(questions), {"by": float(by)})
 
         def decide() -> bool:
             one, other = self._private_values(questions)
             return one - other > by if one > -np.inf and other > -np.inf else False
 
-        return Decision.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
+        return Decision.from_dict(self._session.perform(begun, decide, asked_by))
 
     def _check(self, questions: Sequence[Any], request_id: str | None) -> None:
         """Find what is wrong with questions on the public side, before anything is recorded."""
@@ -302,8 +320,7 @@ class Acts:
         second: object,
         wanted: Mapping[str, Any],
         share: object,
-        request_id: str | None,
-        who: str | None,
+        asked_by: AskedBy,
     ) -> Verdict:
         """Which of two is larger in the population, certified; or that the private rows do not show it.
 
@@ -325,7 +342,7 @@ class Acts:
             options: dict[str, Any] = {"method": "mcnemar", "parts": 2, "sides": 1}
             decide = self._mcnemar(pair, delta_share)
         else:
-            earlier = self._session.journal.requested_act(request_id)
+            earlier = self._session.journal.requested_act(asked_by.request_id)
             if earlier is None:
                 self.require_one_batch(questions)
             parts = self._count(questions) if earlier is None else earlier.begun.options.get("parts", 0)
@@ -334,7 +351,7 @@ class Acts:
         options["share"] = None if delta_share is None else str(delta_share)
         options["given"] = wanted.get("given")
         begun = ActStart("compare", described(questions), options)
-        return Verdict.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
+        return Verdict.from_dict(self._session.perform(begun, decide, asked_by))
 
     def compare_difference(self, difference: Values, request_id: str | None) -> Verdict:
         """Whether a difference in [-1, 1], row by row, is above or below 0 in the population, certified."""
@@ -344,7 +361,7 @@ class Acts:
             {"method": "intervals", "parts": 1, "sides": 2, "share": None, "given": None},
         )
         decide = self._by_intervals([self._session.query(difference)], RoundAct("close"))
-        return Verdict.from_dict(self._session.perform(begun, decide, request_id=request_id, who=None))
+        return Verdict.from_dict(self._session.perform(begun, decide, self._session.asked_by(request_id, None)))
 
     def _pair(self, questions: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
         """Two yes/no questions about the same rows, and both at once; None where rows are not coins."""
@@ -429,7 +446,7 @@ class Acts:
 
     # certificates --------------------------------------------------------------------------------------------------
 
-    def certify(self, number: int, share: object, request_id: str | None, who: str | None) -> Answer:
+    def certify(self, number: int, share: object, asked_by: AskedBy) -> Answer:
         """An earlier answer with an interval at the price of a claim now."""
         delta_share = checked_delta_share(share)
         begun = ActStart(
@@ -438,8 +455,7 @@ class Acts:
         done = self._session.perform(
             begun,
             lambda: None,
-            request_id=request_id,
-            who=who,
+            asked_by,
             require=lambda: self.require_narrower(number, delta_share),  # by what everybody has done until now
         )
         return Answer.from_dict(done)

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
+from everhold.acts import AnyAct, BestOf, Certify, Close, CompareTwo, IsBetter, Read, ReadMany
 from everhold.bounds.privacy import Privacy, PrivacyLedger
 from everhold.bounds.singling_out import WeightFloor, weight_floor
 from everhold.data.sample import EngineName, Sample
 from everhold.errors import LedgerError, PrecisionExhausted, QuestionError, ReferenceWarning, SettingError
 from everhold.ledger.audit import Audit
-from everhold.ledger.codec import AskedBy
 from everhold.ledger.logged_act import in_order, logged_act
 from everhold.ledger.reader import as_asked, logged_finding, logged_round
 from everhold.mechanism.everhold import Everhold
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from everhold.ledger.replay import Analyst
     from everhold.queries.answer import Preview
     from everhold.queries.protocol import Mechanism, Outcome
-    from everhold.queries.request import Request
+    from everhold.queries.request import AskedBy, Request
 
 __all__ = ["Holdout", "holdout_without_rows"]
 
@@ -494,10 +494,7 @@ class Holdout:
             expect: what you foresee, as for `ask`. A good guess makes the reading cheaper for later ones.
             request_id, who: as for `ask`.
         """
-        expects = None if expect is None else [expect]
-        if expect is not None and is_statistic(question):
-            raise QuestionError("expect= is for single questions. Read a statistic without it.")
-        return self.acts.read([question], share, request_id, who, expects)[0]
+        return self._do(Read(cast(Any, question), share=share, expect=expect), request_id, who)
 
     def read_many(
         self,
@@ -511,7 +508,8 @@ class Holdout:
 
         All are fixed before the first is read, so that they cost each other no more than questions fixed in advance.
         """
-        return self.acts.read(questions, share, request_id, who)
+        found: list[Any] = self._do(ReadMany(cast(Any, questions), share=share), request_id, who)
+        return found
 
     def close(self, questions: Iterable[object], *, request_id: str | None = None, who: str | None = None) -> list[Any]:
         """The last act: read any number of questions and statistics exactly, and never read the private rows again.
@@ -519,7 +517,8 @@ class Holdout:
         All of the failure probability that is left is spent on these. Afterwards the study can be read, audited and cited,
         and nothing can be asked. To let another process go on with a study, use `release`.
         """
-        return self.acts.close(questions, request_id, who)
+        found: list[Any] = self._do(Close(cast(Any, questions)), request_id, who)
+        return found
 
     def best_of(
         self,
@@ -539,7 +538,8 @@ class Holdout:
             weights: how probable it is, by what is publicly known, that each is best. A likely winner costs less.
             request_id, who: as for `ask`.
         """
-        return self.acts.best_of(questions, weights, request_id, who)
+        found: Choice = self._do(BestOf(cast(Any, questions), weights=weights), request_id, who)
+        return found
 
     def is_better(
         self,
@@ -554,7 +554,8 @@ class Holdout:
 
         It says nothing certain about the population; `compare` does.
         """
-        return self.acts.is_better(first, second, by, request_id, who)
+        found: Decision = self._do(IsBetter(cast(Any, first), cast(Any, second), by=by), request_id, who)
+        return found
 
     def compare(
         self,
@@ -580,8 +581,9 @@ class Holdout:
             given: only rows for which this is true, for two texts.
             share, request_id, who: as for `read`.
         """
-        wanted = {"low": low, "high": high, "given": given}
-        return self.acts.compare(first, second, wanted, share, request_id, who)
+        one, other = cast(Any, first), cast(Any, second)
+        found: Verdict = self._do(CompareTwo(one, other, low=low, high=high, given=given, share=share), request_id, who)
+        return found
 
     def certify(
         self, answer: Answer | int, *, share: float | None = None, request_id: str | None = None, who: str | None = None
@@ -591,7 +593,11 @@ class Holdout:
         It discloses nothing new: the interval follows from what the earlier answer disclosed.
         """
         number = answer if isinstance(answer, int) else answer.round
-        return self.acts.certify(number, share, request_id, who)
+        found: Answer = self._do(Certify(number, share=share), request_id, who)
+        return found
+
+    def _do(self, wanted: AnyAct, request_id: str | None, who: str | None) -> Any:
+        return self.acts.do(wanted, self.session.asked_by(request_id, who))
 
     @property
     def acts(self) -> Acts:

@@ -16,6 +16,8 @@ from everhold.session.acts import Acts, candidate_weights, described
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from everhold.queries.request import AskedBy
+
 __all__ = ["PrivateActs"]
 
 
@@ -26,11 +28,11 @@ class PrivateActs(Acts):
     def _private(self) -> PrivateEverhold:
         return cast(PrivateEverhold, self._mechanism)
 
-    def close(self, asked: Iterable[object], request_id: str | None, who: str | None) -> NoReturn:
+    def close(self, asked: Iterable[object], asked_by: AskedBy) -> NoReturn:
         """Never: the last act reads exactly."""
         _refuse("close with questions", "holdout.read(...)")
 
-    def is_better(self, first: object, second: object, by: float, request_id: str | None, who: str | None) -> Decision:
+    def is_better(self, first: object, second: object, by: float, asked_by: AskedBy) -> Decision:
         """Never: the bit is exact. A choice of two has noise."""
         _refuse("is_better", "holdout.best_of([first, second])")
 
@@ -40,8 +42,7 @@ class PrivateActs(Acts):
         second: object,
         wanted: Mapping[str, Any],
         share: object,
-        request_id: str | None,
-        who: str | None,
+        asked_by: AskedBy,
     ) -> Verdict:
         """Never: the verdict is an exact test of the rows."""
         _refuse("compare", "holdout.best_of([first, second]), or read both")
@@ -54,14 +55,12 @@ class PrivateActs(Acts):
         *,
         by: str,
         generation: int = 0,
-        who: str | None = None,
+        asked_by: AskedBy | None = None,
     ) -> Choice:
         """Never: a criterion of the caller's has no known sensitivity (AUC and F1 have none that is useful)."""
         _refuse("a choice by a criterion of your own", "holdout.best_of([...]) of questions given as text")
 
-    def best_of(
-        self, asked: Iterable[object], weights: Sequence[float] | None, request_id: str | None, who: str | None
-    ) -> Choice:
+    def best_of(self, asked: Iterable[object], weights: Sequence[float] | None, asked_by: AskedBy) -> Choice:
         """Which of these is about the largest, by the exponential mechanism: within σ·ln(candidates/β) rows of the largest
         with probability 1 - β."""
         questions = self.checked(asked)
@@ -73,7 +72,7 @@ class PrivateActs(Acts):
         mechanism = self._private
 
         def affordable() -> None:
-            self._session.require_under_cap(self._session.asked_by(request_id, who).who)
+            self._session.require_under_cap(asked_by.who)
             require_affordable(mechanism.ledger, mechanism.ledger.terms.release_cost, "a choice")
 
         def decide() -> int:
@@ -81,7 +80,7 @@ class PrivateActs(Acts):
             return mechanism.noise.choose(totals, prior_weights)
 
         begun = ActStart("best_of", described(questions), options)
-        found = self._session.perform(begun, decide, request_id=request_id, who=who, require=affordable)
+        found = self._session.perform(begun, decide, asked_by, affordable)
         return Choice.from_dict(found)
 
 

@@ -22,7 +22,6 @@ from everhold.ledger.act_prices import act_result, is_last, price_act
 from everhold.ledger.codec import (
     ActEndEntry,
     ActStartEntry,
-    AskedBy,
     FindingEntry,
     Repeat,
     question_from_dict,
@@ -31,6 +30,7 @@ from everhold.ledger.codec import (
 from everhold.ledger.rounds import ActEnd, ActStart, RecordedAct, RecordedFinding, Round, to_record
 from everhold.ledger.walk import walk
 from everhold.queries.protocol import NOTHING, QUIET, ActingMechanism, P
+from everhold.queries.request import AskedBy
 from everhold.queries.round_act import RoundAct
 from everhold.session.names import identity
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from html import escape
-from math import ceil, floor
+from math import ceil, floor, inf
 from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.queries.answer import Answer
 from everhold.queries.interval import Interval
-from everhold.queries.result import JsonResult, ends_from, number_or_null
+from everhold.results import JsonResult, ends_from, interval_html, number_or_null
 
 if TYPE_CHECKING:
     from typing import Self
@@ -118,7 +118,11 @@ class Finding(JsonResult):
         return f"{type(self).__name__}({self})"
 
     def _repr_html_(self) -> str:
-        return f"<span style='font-variant-numeric:tabular-nums'>{escape(str(self))}</span>"
+        many = f"{len(self.parts)} question{'' if len(self.parts) == 1 else 's'}"
+        said = f"<b>{escape(self.value_text)}</b> {'in' if self.seen else 'and'} {escape(self.interval_text)}"
+        if self.unit == "date":
+            return f"<div style='font-family:sans-serif'>{escape(self.what)}: {said} &middot; {many}</div>"
+        return interval_html(f"{escape(self.what)}: {said}", self, -inf, inf, many)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
