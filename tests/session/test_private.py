@@ -178,9 +178,7 @@ def refusals(held):
         "a verdict": lambda: held.compare("smoker", "age > 50"),
         "a choice by statistics": lambda: held.best_of([eh.Mean("bmi"), eh.Mean("age")]),
         "a choice by a criterion": lambda: held.acts.choose(["a", "b"], lambda index: 1.0, [], by="AUC"),
-        "another act": lambda: held.session.perform(
-            eh.ledger.rounds.ActStart("rank", (), {}), lambda: 0, request_id=None, who=None
-        ),
+        "another act": lambda: held.session.perform(eh.ledger.rounds.ActStart("rank", (), {}), lambda: 0, eh.AskedBy()),
     }
 
 
