@@ -8,15 +8,16 @@ it refuses before a row is read, by the transcript alone.
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from everhold.bounds.elementary import ln
 from everhold.bounds.privacy import ROW_PARTS, PrivacyLedger
 from everhold.errors import PrivacyError, PrivacyUsedUp
 from everhold.mechanism.everhold import REPLAYED, Everhold, EverholdProposal
 from everhold.mechanism.measures.private import PrivateCells, PrivateInputs, PrivateTolerance
-from everhold.mechanism.noise import Noise, SecretNoise
+from everhold.mechanism.noise import ROW, Noise, SecretNoise, lattice_of
 from everhold.mechanism.tolerance import TOLERANCE_ONE, Anytime, Tolerance, ToleranceInputs
 from everhold.queries.round_act import ASK
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PrivateEverhold", "require_affordable"]
 
+_EVEN = Fraction(-366513, 1_000_000)
+"""About ln ln 2: a test at this x is quiet as often as not."""
+
 
 def require_affordable(ledger: PrivacyLedger, cost: int, what: str) -> None:
     """Refuse what the privacy budget cannot pay for. A function of the transcript; no row is read.
@@ -43,8 +47,8 @@ def require_affordable(ledger: PrivacyLedger, cost: int, what: str) -> None:
     promise = ledger.terms.promise
     raise PrivacyUsedUp(
         f"the privacy budget cannot pay for {what}: of ε = {promise.epsilon:g} (δ = {promise.delta:g}) "
-        f"{ledger.share_left:.1%} is left, after {ledger.surprises:,} of {promise.surprises:,} surprises and "
-        f"{ledger.releases:,} readings and choices. Nothing was read or charged, and answers so far stay valid. Other rows "
+        f"{ledger.share_left:.1%} is left, after {ledger.surprises:,} of {promise.surprises:,} surprises, {ledger.bits:,} "
+        f"bits and {ledger.releases:,} readings and choices. Nothing was read or charged, and answers so far stay valid. Other rows "
         "have a budget of their own.",
         asked=promise.epsilon,
         left=ledger.left / ledger.terms.allowance,
@@ -103,6 +107,25 @@ class PrivateEverhold(Everhold):
     def noise(self) -> Noise:
         """Where noise is drawn from."""
         return self._source
+
+    def noisy_rows(self, rows: int) -> Fraction:
+        """A count of rows with released noise."""
+        lattice = lattice_of(self._terms.release_parts)
+        return Fraction((rows * ROW // lattice + self._source.step()) * lattice, ROW)
+
+    def says_yes(self, beyond: Fraction) -> bool:
+        """A noisy test whether a difference of two sums exceeds its margin; `beyond`: by how much it does, in rows.
+
+        A row moves a difference by at most two rows, so the scale is 2b. At the margin both outcomes are equally probable.
+        """
+        return not self._source.quiet(beyond * ROW_PARTS / (2 * self._terms.test_parts) + _EVEN)
+
+    def propose_part(self, query: Query, act: RoundAct, part: int) -> EverholdProposal:
+        """A reading that is one part of a verdict: nothing of it is returned, and noise has a tail bound of its own."""
+        proposal = self.propose(query, act)
+        cells = cast(PrivateCells, proposal.measure)
+        shaken = self._terms.shaken_parts(self._failure, self.ledger.charges + part)
+        return replace(proposal, measure=replace(cells, private=cells.private._replace(shaken=shaken)))
 
     def propose(self, query: Query | SketchValue, act: RoundAct = ASK) -> EverholdProposal:
         """The forecast, and everything else that is fixed before the private rows are read; or a refusal."""

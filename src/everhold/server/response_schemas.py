@@ -183,6 +183,7 @@ class DecisionOut(BaseModel):
     kind: Literal["decision"]
     yes: bool
     spent: float
+    noisy: bool = Field(default=False, description="Whether noise was used, in a private study: near the margin, either.")
 
 
 class JudgementOut(BaseModel):
@@ -281,7 +282,8 @@ class PrivacyOut(BaseModel):
     delta: float
     surprises: int = Field(description="How many surprises the whole budget pays for.")
     surprises_charged: int
-    releases_charged: int = Field(description="Readings and choices that were charged.")
+    releases_charged: int = Field(description="Readings, choices and parts of verdicts that were charged.")
+    bits_charged: int = Field(description="Bits that were yes, or were interrupted.")
     share_left: float = Field(description="Of the whole budget.")
     surprises_left: int
     readings_left: int = Field(description="How many readings could be paid for instead of surprises.")
