@@ -19,6 +19,7 @@ from everhold.bounds.privacy import (
     release_divergence,
 )
 from everhold.errors import SettingError
+from tests.oracles import oracle
 
 
 @pytest.mark.parametrize(
@@ -102,9 +103,10 @@ def test_the_best_adaptive_analyst_of_bits_reaches_their_account_and_does_not_ex
     assert found > 2 * bits * hazard_divergence(order, 2 * scale)  # b taken for 2b is caught
 
 
+@pytest.mark.oracles
 def test_the_release_part_and_the_conversion_agree_with_dp_accounting():
-    dp = pytest.importorskip("dp_accounting")
-    rdp = pytest.importorskip("dp_accounting.rdp")
+    dp = oracle("dp_accounting")
+    rdp = oracle("dp_accounting.rdp")
     order, sigma, times, delta = 12.0, 30.0, 7, 1e-7
     accountant = rdp.RdpAccountant([order])
     accountant.compose(dp.GaussianDpEvent(sigma), times)
