@@ -27,6 +27,7 @@ __all__ = [
     "Privacy",
     "PrivacyLedger",
     "PrivacyTerms",
+    "chance_nats",
     "converted_epsilon",
     "hazard_divergence",
     "release_divergence",
@@ -84,6 +85,18 @@ def converted_epsilon(divergence: float, order: float, delta: float) -> float:
     1.0
     """
     return max(divergence + ln(1.0 - 1.0 / order) - (ln(delta) + ln(order)) / (order - 1.0), 0.0)
+
+
+def chance_nats(ask: int, surprises_left: int) -> float:
+    """-ln of the probability of a surprise by chance that an ask may have: `ln((t + 10) / (0.02 · left))`.
+
+    The tolerance of a private ask follows from it. So chance uses up 2 % of the surprises that are left each time that the
+    number of asks grows e-fold, and the tolerance widens as they become few. A choice: validity does not depend on it.
+
+    >>> [round(chance_nats(t, left), 1) for t, left in ((1, 20), (1000, 20), (1000, 1), (1_000_000, 20))]
+    [3.3, 7.8, 10.8, 14.7]
+    """
+    return ln((ask + 10.0) / (0.02 * max(surprises_left, 1)))
 
 
 @dataclass(frozen=True, slots=True)

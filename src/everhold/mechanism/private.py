@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from math import ceil
+from math import ceil, sqrt
 from typing import TYPE_CHECKING, cast
 
-from everhold.bounds.elementary import ln
-from everhold.bounds.privacy import ROW_PARTS, PrivacyLedger
+from everhold.bounds.privacy import ROW_PARTS, PrivacyLedger, chance_nats
 from everhold.errors import PrivacyError, PrivacyUsedUp
 from everhold.mechanism.everhold import REPLAYED, Everhold, EverholdProposal
 from everhold.mechanism.measures.private import PrivateCells, PrivateInputs, PrivateTolerance
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PrivateEverhold", "require_affordable"]
 
+_SHARE = 0.3
+"""The tolerance as a share of the interval's half-width is half of a plain study's: `benchmarks/private.py` measures it."""
 _EVEN = Fraction(-366513, 1_000_000)
 """About ln ln 2: a test at this x is quiet as often as not."""
 
@@ -63,7 +64,7 @@ class PrivateEverhold(Everhold):
     Args:
         rows, estimator, failure_probability, known_rows, horizon, units: as for `Everhold`.
         terms: the promise, with its order and noise.
-        contract: the tolerance without noise.
+        contract: the tolerance without the test's noise; by default one that is narrower while many surprises are left.
         noise: where noise is drawn from; the operating system's coins. Only tests and games pass another one.
     """
 
@@ -83,13 +84,14 @@ class PrivateEverhold(Everhold):
         super().__init__(
             rows=rows,
             estimator=estimator,
-            contract=contract or Anytime(),
+            contract=contract or Anytime(share=_SHARE),
             failure_probability=terms.sampling_part(failure_probability),
             known_rows=known_rows,
             horizon=horizon,
             units=units,
         )
         self._terms = terms
+        self._plain = contract or Anytime(share=_SHARE)
         self._failure = failure_probability
         self._source = noise or SecretNoise(terms)
         self._grouped = False  # every statistic is made of linear questions, whose sensitivity is one row
@@ -161,19 +163,25 @@ class PrivateEverhold(Everhold):
         measure = PrivateTolerance(asked, forecast, limits, inputs, private)
         return EverholdProposal(t, query, forecast, values, measure, inputs.nats, act, limits.width)
 
+    def _tolerance_at(self, chance: float) -> Anytime:
+        """The tolerance without the test's noise, for so small a probability of a surprise by chance."""
+        plain = self._plain
+        return plain if plain.noise is not None else replace(plain, noise=min(max(sqrt(2.0 * chance), 1.0), 4.0))
+
     def _noisy_tolerance(self, forecast: SketchValue, inputs: MeasureInputs) -> Tolerance:
-        """The plain tolerance plus b ln(10t) rows, so that chance alone makes about ln(t)/10 surprises in t asks.
+        """As wide as it must be so that chance causes few surprises (`chance_nats`): by sampling, and by the test's noise.
 
         A cell is at least half a deviation of the noise wide: finer ones would show noise.
         """
         code, n = self._state.budget.code, self._n
         shift = 2.0 * self._known_rows / (n - self._known_rows)
-        plain = self._contract.tolerance(
+        chance = chance_nats(code.asks + 1, self.ledger.surprises_left)
+        plain = self._tolerance_at(chance).tolerance(
             ToleranceInputs(
                 forecast.value, inputs.nats, n - self._known_rows, forecast.draws, shift, code.asks + 1, code.horizon
             )
         )
         row = 2.0 * TOLERANCE_ONE / n
-        more = ceil(self._terms.test_parts / ROW_PARTS * ln(10.0 * (code.asks + 1)) * row)
+        more = ceil(self._terms.test_parts / ROW_PARTS * max(chance, 0.0) * row)
         least = ceil(0.5 * self._terms.release_parts / ROW_PARTS * row)
         return Tolerance(min(plain.tau + more, 2 * TOLERANCE_ONE), min(max(plain.cell, least), 2 * TOLERANCE_ONE))
