@@ -5,8 +5,9 @@ one to three attributes, drawn at random. All mechanisms promise (ε, δ) = (1, 
 Compared is the largest distance from the sample's own share, and from the population's, in the same run, on the same rows
 and questions; Gaussian noise is planned for exactly as many questions as there will be.
 
-Noise is a number of rows, whatever n is, and sampling error grows with n. So at n = 50,000 a quiet answer cannot be as near
-to the sample's own share as noise for 300 questions is: even the population's own shares are further off (last column).
+Noise is a number of rows, whatever n is, and sampling error in rows grows with n. At n = 50,000 even the population's own
+shares are about as far from the sample's as noise for 300 questions is (last column), and everhold knows the population
+only from as many public rows, which have drifted, and from twenty surprises: there it takes more questions to win.
 
 Multiplicative weights runs over the explicit domain of 2¹²
 points, driven by everhold's own test (which is kinder to it than the textbook's), with as many updates as everhold has

@@ -45,7 +45,7 @@ def test_break_even_by_hand():
     terms, even = promise.terms, break_even(promise)
 
     def noises(questions):
-        mine = terms.test_scale * np.log(10 * questions) + terms.hidden_parts(0.05) / 64
+        mine = terms.test_scale * np.log((questions + 10) / (0.02 * 10)) + terms.hidden_parts(0.05) / 64
         theirs = gaussian_deviation(promise, questions) * np.sqrt(2 * np.log(2 * questions / 0.05))
         return mine, theirs
 
