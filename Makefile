@@ -11,6 +11,7 @@ OLDEST_PYTHON ?= $(or $(shell command -v python3.11),$(PYTHON))
 OLDEST        := $(VENV)-oldest
 ADAPTERS      := $(VENV)-adapters
 SPARK         := $(VENV)-spark
+ORACLES       := $(VENV)-oracles
 # Typer 0.16 and matplotlib 3.8 call what today's click and pyparsing deprecate. All other warnings are errors.
 OLDEST_WARNINGS := -W "ignore:'click:DeprecationWarning" -W ignore::pyparsing.warnings.PyparsingDeprecationWarning
 
@@ -21,8 +22,8 @@ PIN  = $(UV) pip compile --no-config --quiet --no-annotate --only-binary :all: -
 EVERYWHERE := --universal --fork-strategy fewest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-quick test-oldest test-adapters test-postgres test-spark coverage check dist bench
-.PHONY: bench-paper fuzz torture skill pins pins-adapters oldest lock clean
+.PHONY: help demo serve test test-quick test-oldest test-adapters test-postgres test-spark test-oracles coverage check dist
+.PHONY: bench bench-paper fuzz torture skill pins pins-adapters oldest lock clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +101,19 @@ $(SPARK)/.ready: $(READY) constraints-spark.txt
 test-spark: $(SPARK)/.ready  ## the tests of Spark, with a server of their own (Debian: apt-get install openjdk-17-jre-headless)
 	@EVERHOLD_REQUIRE=spark $(SPARK)/bin/python -m pytest -m spark tests/remote
 
+# OpenDP is large and dp-accounting wants an old attrs, so they have an environment of their own, as Spark does.
+$(ORACLES)/.ready: $(READY) constraints-oracles.txt
+	@echo "Setting up $(ORACLES) (once; a quarter of a gigabyte)"
+	@$(ALONE) $(PYTHON) -m venv --clear $(ORACLES)
+	@echo "import site; site.addsitedir('$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')')" \
+		> $$($(ORACLES)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/usual.pth
+	@$(ALONE) $(ORACLES)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints-oracles.txt dp-accounting opendp
+	@touch $@
+
+test-oracles: $(ORACLES)/.ready  ## privacy's accountant against dp_accounting, its samplers against OpenDP
+	@EVERHOLD_REQUIRE=oracles $(ORACLES)/bin/python -m pytest -m oracles tests/bounds tests/mechanism
+
 coverage: $(READY)  ## lines and branches that the quick tests run; fails below fail_under; out/coverage/ has the pages
 	@mkdir -p out
 	@COVERAGE_FILE=out/.coverage $(BIN)/python -m pytest -n $(JOBS) -m "not slow and not browser" \
@@ -154,5 +168,5 @@ lock: $(UV)  ## make deploy/requirements.lock, what a server installs, with a ha
 		--constraint constraints.txt --output-file deploy/requirements.lock pyproject.toml deploy/build.in
 
 clean:  ## remove the virtual environments and everything generated
-	rm -rf $(VENV) $(OLDEST) $(ADAPTERS) $(SPARK) $(VENV)-pins out build dist
+	rm -rf $(VENV) $(OLDEST) $(ADAPTERS) $(SPARK) $(ORACLES) $(VENV)-pins out build dist
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

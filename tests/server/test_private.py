@@ -11,6 +11,7 @@ from everhold.errors import SettingError
 from everhold.ledger.registry import HOME
 from everhold.server.config import Config, StudyAt
 from tests.server.serving import site
+from tests.server.test_act_pages import Pages
 
 
 def people(size, share, seed):
@@ -59,9 +60,9 @@ def test_status_page_and_certificate_say_what_is_promised_and_left(tmp_path, stu
 
 def test_refusals_leave_as_errors_of_their_own(tmp_path, study):
     with site(tmp_path, study) as here:
-        found = here.post("/v1/studies/patients/compare", {"first": "smoker", "second": "tall"})
+        found = here.post("/v1/studies/patients/close", {"questions": ["smoker"]}, who="cus")
         assert found.status_code == 422
-        assert "private study has no compare" in found.json()["error"]["message"]
+        assert "private study has no close" in found.json()["error"]["message"]
         for number in range(200):
             found = here.post("/v1/studies/patients/read", {"question": f"age > {18 + number * 0.3}"})
             if found.status_code != 200:
@@ -71,6 +72,23 @@ def test_refusals_leave_as_errors_of_their_own(tmp_path, study):
         refusal = failed(found.status_code, found.json())
         assert isinstance(refusal, eh.PrivacyUsedUp)
         assert refusal.asked == 3.0
+
+
+def test_bits_and_verdicts_over_http_and_on_the_page(tmp_path, study):
+    with site(tmp_path, study) as here:
+        bit = here.post("/v1/studies/patients/is_better", {"first": "age > 20", "second": "age > 85"}).json()
+        assert bit["yes"]
+        assert bit["noisy"]
+        none = here.post("/v1/studies/patients/is_better", {"first": "age > 85", "second": "age > 20"}).json()
+        assert not none["yes"]
+        verdict = here.post("/v1/studies/patients/compare", {"first": "age > 20", "second": "age > 85"}).json()
+        assert verdict["verdict"] == "yes"
+        privacy = here.get("/v1/studies/patients").json()["privacy"]
+        assert (privacy["bits_charged"], privacy["releases_charged"]) == (1, 2)
+        pages = Pages(here, "ann")
+        for act, said in (("is_better", "Yes, on the private rows, up to noise."), ("compare", "In the population")):
+            assert said in pages.do(act, {"first": "age > 20", "second": "age > 80"}).text
+        assert "About the largest of 2" in pages.do("best_of", {"questions": "age > 20\r\nage > 80"}).text
 
 
 def test_each_name_has_a_limit_and_the_others_can_go_on(tmp_path, study):

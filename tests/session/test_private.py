@@ -174,8 +174,12 @@ def refusals(held):
         "a callable in a batch": lambda: held.ask_many(["smoker", lambda rows: rows["smoker"]]),
         "a reading of a callable": lambda: held.read(lambda rows: rows["smoker"]),
         "an exact reading": lambda: held.close(["smoker"]),
-        "a bit": lambda: held.is_better("smoker", "age > 50"),
-        "a verdict": lambda: held.compare("smoker", "age > 50"),
+        "a bit of statistics": lambda: held.is_better(eh.Mean("bmi"), eh.Mean("age")),
+        "a bit of callables": lambda: held.is_better("smoker", lambda rows: rows["smoker"]),
+        "a verdict of callables": lambda: held.compare("smoker", lambda rows: rows["smoker"]),
+        "a verdict of given values": lambda: held.acts.compare_difference(
+            eh.Values(sample=np.zeros(ROWS), reference=np.zeros(ROWS)), None
+        ),
         "a choice by statistics": lambda: held.best_of([eh.Mean("bmi"), eh.Mean("age")]),
         "a choice by a criterion": lambda: held.acts.choose(["a", "b"], lambda index: 1.0, [], by="AUC"),
         "another act": lambda: held.session.perform(eh.ledger.rounds.ActStart("rank", (), {}), lambda: 0, eh.AskedBy()),
@@ -222,7 +226,7 @@ def test_random_acts_never_exceed_the_allowance(path):
     held, rng = made(path), np.random.default_rng(2)
     refused = 0
     for number in range(80):
-        kind, cut = rng.integers(4), 18 + 0.5 * number
+        kind, cut = rng.integers(6), 18 + 0.5 * number
         try:
             if kind == 0:
                 held.ask(f"smoker AND age > {cut}")
@@ -230,6 +234,10 @@ def test_random_acts_never_exceed_the_allowance(path):
                 held.read(f"bmi > {cut / 2}")
             elif kind == 2:
                 held.read_many([f"age > {cut}", f"age < {cut + 1}"])
+            elif kind == 3:
+                held.is_better(f"age > {cut}", "age > 60")
+            elif kind == 4:
+                held.compare(f"age > {cut}", "smoker")
             else:
                 held.best_of([f"age > {cut}", f"age > {cut + 3}"])
         except eh.PrivacyUsedUp:

@@ -57,28 +57,32 @@ class Decision(JsonResult):
     Attributes:
         yes: whether it is.
         spent: the price in nats of everything disclosed so far, this bit included.
+        noisy: whether it was made with noise, in a private study: near the margin it may be either.
     """
 
     yes: bool
     spent: float
+    noisy: bool = False
 
     def __bool__(self) -> bool:
         return self.yes
 
     def __str__(self) -> str:
-        return f"{'yes' if self.yes else 'no'}, on the private rows ({self.spent:.1f} nats disclosed)"
+        where = "on the private rows, up to noise" if self.noisy else "on the private rows"
+        return f"{'yes' if self.yes else 'no'}, {where} ({self.spent:.1f} nats disclosed)"
 
     def __repr__(self) -> str:
         return f"Decision({self})"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        return {"kind": "decision", "yes": self.yes, "spent": self.spent}
+        found = {"kind": "decision", "yes": self.yes, "spent": self.spent}
+        return {**found, "noisy": True} if self.noisy else found
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Decision:
         """The same again, equal to the bit."""
-        return cls(given["yes"], float(given["spent"]))
+        return cls(given["yes"], float(given["spent"]), given.get("noisy", False))
 
 
 @dataclass(frozen=True, slots=True)

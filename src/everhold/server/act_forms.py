@@ -212,14 +212,14 @@ def _disclosed(act: AnyAct, found: Any, asked: Sequence[object]) -> AnswerCard:
     """A choice, a bit or a verdict; of an act that is new here, what it says of itself."""
     title, value, verdict, sentence, rounds = " or ".join(title_of(one) for one in asked), "", "", "", ""
     if isinstance(found, Choice):
-        title = f"The largest of {found.candidates:,}"
+        title = f"{'About the' if found.noisy else 'The'} largest of {found.candidates:,}"
         value = title_of(asked[found.index])
         sentence = (
             f"Line {found.index + 1:,} of {found.candidates:,} (number {found.index:,} in the record). Nothing else was "
             "disclosed, not even its value."
         )
     elif isinstance(found, Decision):
-        verdict = f"{'Yes' if found.yes else 'No'}, on the private rows."
+        verdict = f"{'Yes' if found.yes else 'No'}, on the private rows{', up to noise' if found.noisy else ''}."
         sentence = "This is one bit about these rows, not a claim about the population."
     elif isinstance(found, Verdict):
         verdict, _, sentence = _said(str(found).rpartition(" (")[0]).partition(": ")

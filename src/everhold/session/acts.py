@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from everhold.statistics.declared import DeclaredColumns
     from everhold.statistics.statistic import QuestionBatch, Statistic
 
-__all__ = ["Acts", "candidate_weights", "checked_delta_share", "described"]
+__all__ = ["Acts", "candidate_weights", "checked_by", "checked_delta_share", "described", "verdict_of"]
 
 
 def checked_delta_share(share: object) -> Fraction | None:
@@ -216,9 +216,7 @@ class Acts:
 
     def is_better(self, first: object, second: object, by: float, asked_by: AskedBy) -> Decision:
         """Whether the first is larger than the second by more than `by`, on the private rows."""
-        require_number(by, "by")
-        if not isfinite(by):
-            raise SettingError(f"by is {by!r}. Expected a finite number.")
+        checked_by(by)
         questions = self.checked([first, second])
         self._check(questions, asked_by.request_id)
         begun = ActStart("is_better", described(questions), {"by": float(by)})
@@ -338,20 +336,31 @@ class Acts:
             if yes_no and (wanted.get("low") is not None or wanted.get("high") is not None):
                 raise QuestionError("two yes/no questions are compared without a range. Leave low and high out.")
             questions = self.checked([first, second])
-        if (pair := self._pair(questions, given)) is not None:
-            options: dict[str, Any] = {"method": "mcnemar", "parts": 2, "sides": 1}
-            decide = self._mcnemar(pair, delta_share)
-        else:
+        parts = 2
+        if (pair := self._pair(questions, given)) is None:
             earlier = self._session.journal.requested_act(asked_by.request_id)
             if earlier is None:
                 self.require_one_batch(questions)
             parts = self._count(questions) if earlier is None else earlier.begun.options.get("parts", 0)
-            options = {"method": "intervals", "parts": parts, "sides": 2}
-            decide = self._by_intervals(questions, RoundAct("close", parts=parts, share=delta_share))
+        options, decide = self._compared(pair, questions, delta_share, parts)
         options["share"] = None if delta_share is None else str(delta_share)
         options["given"] = wanted.get("given")
         begun = ActStart("compare", described(questions), options)
-        return Verdict.from_dict(self._session.perform(begun, decide, asked_by))
+        require = self._require_compared(begun, asked_by)
+        return Verdict.from_dict(self._session.perform(begun, decide, asked_by, require))
+
+    def _compared(
+        self, pair: tuple[Query, Query, Query] | None, questions: Sequence[Any], share: Fraction | None, parts: int
+    ) -> tuple[dict[str, Any], Callable[[], str]]:
+        """How two are compared, and what does it."""
+        if pair is not None:
+            return {"method": "mcnemar", "parts": 2, "sides": 1}, self._mcnemar(pair, share)
+        decide = self._by_intervals(questions, RoundAct("close", parts=parts, share=share))
+        return {"method": "intervals", "parts": parts, "sides": 2}, decide
+
+    def _require_compared(self, begun: ActStart, asked_by: AskedBy) -> Callable[[], None]:
+        """Refuses a verdict by what has been disclosed until now; nothing does so here."""
+        return lambda: None
 
     def compare_difference(self, difference: Values, request_id: str | None) -> Verdict:
         """Whether a difference in [-1, 1], row by row, is above or below 0 in the population, certified."""
@@ -436,11 +445,7 @@ class Acts:
                 raise
             except (ArithmeticError, EverholdError, ValueError):
                 return "neither"
-            if len(results) == 1:
-                low, high = results[0].low, results[0].high
-            else:
-                low, high = results[0].low - results[1].high, results[0].high - results[1].low
-            return "first" if low > 0.0 else "second" if high < 0.0 else "neither"
+            return verdict_of(results)
 
         return decide
 
@@ -471,6 +476,22 @@ class Acts:
                 f"the interval of round {number} was computed at {journal[number].answer.spent:.1f} nats, and a "
                 f"claim now costs {nats:.1f}: it would not be narrower. Read the question instead. Nothing was charged."
             )
+
+
+def checked_by(by: object) -> None:
+    """Refuse a margin that is not a finite number."""
+    require_number(by, "by")
+    if not isfinite(cast(float, by)):
+        raise SettingError(f"by is {by!r}. Expected a finite number.")
+
+
+def verdict_of(results: Sequence[Any]) -> str:
+    """What the interval of a difference says, or the intervals of two."""
+    if len(results) == 1:
+        low, high = results[0].low, results[0].high
+    else:
+        low, high = results[0].low - results[1].high, results[0].high - results[1].low
+    return "first" if low > 0.0 else "second" if high < 0.0 else "neither"
 
 
 def candidate_weights(given: Sequence[float] | None, count: int) -> list[Fraction]:

@@ -77,12 +77,11 @@ def build_mechanism(rows: int, public: PublicSide, settings: Settings) -> Everho
     else:
         estimator = FreshEstimator(public.draw, rule, seed=settings.seed, accuracy=2.0 / sqrt(rows))
     if settings.privacy is not None:
-        contract = settings.contract()
         return PrivateEverhold(
             rows=rows,
             estimator=estimator,
             terms=settings.privacy,
-            contract=contract if isinstance(contract, Anytime) else None,
+            contract=settings.tolerance if isinstance(settings.tolerance, Anytime) else None,
             failure_probability=1.0 - settings.confidence,
             known_rows=settings.known_rows,
             horizon=settings.rounds,

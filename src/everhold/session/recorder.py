@@ -290,7 +290,7 @@ class Recorder(Generic[P]):
                 )
             mechanism = self.acting_mechanism()
             mechanism.require_open()
-            if self._guard is not None and begun.kind not in ("best_of", "certify"):
+            if self._guard is not None and begun.kind not in ("best_of", "is_better", "compare", "certify"):
                 raise PrivacyError(f"a private study has no act {begun.kind!r}: it would disclose something exact.")
             require()
             self._scanner.sample.require_ready()
