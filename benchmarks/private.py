@@ -212,7 +212,9 @@ def _table(size: int) -> Iterator[Line]:
     )
     for count in QUESTIONS:
         runs = [compared(size, count, seed) for seed in range(MORE_SEEDS if count <= FEW else SEEDS)]
-        ratio, population = (float(np.median([getattr(one, name) for one in runs])) for name in ("ratio", "population_ratio"))
+        ratio, population = (
+            float(np.median([getattr(one, name) for one in runs])) for name in ("ratio", "population_ratio")
+        )
         one = runs[int(np.argsort([one.ratio for one in runs])[len(runs) // 2])]
         print(
             f"  {count:>9,}   {one.mine.largest:.4f} / {one.mine.population:.4f} ({one.mine.answered:,}, "

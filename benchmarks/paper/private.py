@@ -152,7 +152,8 @@ def text(rows: list[Row]) -> str:
         "that of the errors for the sample. Last, how far the population's own shares are from the sample's: no forecast "
         "can be expected to be nearer, however little noise there is.\n\n"
         + table(
-            ["n", "questions", "everhold", "its half-width", "Gaussian noise", "weights", "everhold / Gaussian", "sample"], costs
+            ["n", "questions", "everhold", "its half-width", "Gaussian noise", "weights", "everhold / Gaussian", "sample"],
+            costs,
         )
         + f"\n\n{loses} Noise is a number of rows, whatever n is; sampling error in rows grows with n, and forecasts come from "
         "public rows. So the larger n is, the more questions it takes. Only everhold has intervals for the population."

@@ -64,4 +64,6 @@ def test_both_cannot_be_favoured():
     terms = {"rate": Fraction(1, 30), "deviation": Fraction(80), "known_rows": 0, "nats": 3.0}
     for a in range(-400, 2_000, 37):
         for b in range(-400, 2_000, 41):
-            assert not (favours_first(Fraction(a), Fraction(b), **terms) and favours_first(Fraction(b), Fraction(a), **terms))
+            assert not (
+                favours_first(Fraction(a), Fraction(b), **terms) and favours_first(Fraction(b), Fraction(a), **terms)
+            )

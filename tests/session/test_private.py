@@ -161,6 +161,22 @@ def test_a_holdout_in_memory_has_no_budget_to_promise_from():
         eh.Holdout(PRIVATE, prior=eh.Reference(PUBLIC), privacy=PROMISE)  # type: ignore[call-arg]
 
 
+def test_what_cannot_promise_privacy_says_why_before_a_row_is_read(tmp_path):
+    class Rows:
+        def __getattribute__(self, name):
+            raise AssertionError("a row was read")
+
+    rows, place = Rows(), tmp_path / "made.everhold"
+    for make, why in (
+        (lambda: eh.TestSet(rows, rows, privacy=PROMISE), "all test rows at once"),
+        (lambda: eh.Contest.create(place, rows, privacy=PROMISE), "nearly every good submission is a surprise"),
+        (lambda: eh.Gate.create(place, rows, privacy=PROMISE), "hands over its outcome"),
+    ):
+        with pytest.raises(eh.PrivacyError, match=why):
+            make()
+    assert not place.exists()
+
+
 @pytest.mark.parametrize("units", [[1.0, np.nan], ["a", None], [1, None]])
 def test_rows_that_belong_to_nobody_are_refused(path, units):
     data = {**PRIVATE, "person": np.array([units[0]] * (ROWS - 1) + [units[1]], dtype=object)}

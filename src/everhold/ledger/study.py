@@ -179,7 +179,9 @@ class Secret:
         try:
             content = read_json(path)
             rows = content.get("rows")
-            if len(bytes.fromhex(content["key"])) != 32 or not all(isinstance(one, str | None) for one in (content["data"], rows)):
+            if len(bytes.fromhex(content["key"])) != 32 or not all(
+                isinstance(one, str | None) for one in (content["data"], rows)
+            ):
                 raise ValueError("not a key of 32 bytes")
             return cls(content["key"], content["data"], rows)
         except FileNotFoundError:

@@ -330,9 +330,7 @@ class Acts:
         options["given"] = wanted.get("given")
         begun = ActStart("compare", described(questions), options)
         require = self._require_compared(begun, request_id, who)
-        return Judgement.from_dict(
-            self._session.perform(begun, decide, request_id=request_id, who=who, require=require)
-        )
+        return Judgement.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who, require=require))
 
     def _compared(
         self, pair: tuple[Query, Query, Query] | None, questions: Sequence[Any], share: Fraction | None, parts: int

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from everhold.bounds.binomial import binomial_interval
-from everhold.bounds.elementary import ln
 from everhold.bounds.privacy import ROW_PARTS, chance_nats
 from everhold.errors import EverholdError
 from everhold.mechanism.tolerance import Anytime, share_radius
