@@ -155,8 +155,8 @@ def text(rows: list[Row]) -> str:
             ["n", "questions", "everhold", "its half-width", "Gaussian noise", "weights", "everhold / Gaussian", "sample"],
             costs,
         )
-        + f"\n\n{loses} Noise is a number of rows, whatever n is; sampling error in rows grows with n, and forecasts come from "
-        "public rows. So the larger n is, the more questions it takes. Only everhold has intervals for the population."
+        + f"\n\n{loses} Noise is a number of rows, whatever n is; sampling error in rows grows with n, and forecasts come "
+        "from public rows. So the larger n is, the more questions it takes. Only everhold has intervals for the population."
     )
 
 
@@ -176,7 +176,7 @@ def claims(rows: list[Row]) -> list[Claim]:
     return [
         Claim(
             "membership-control",
-            "riding with a decoy tells members of a plain study (area above 0.9), and a search finds an attack on exact counts",
+            "riding with a decoy tells members of a plain study (area above 0.9); a search finds an attack on exact counts",
             f"everhold {area(rode['everhold'])}; empirical mean {area(found['empirical mean'])}",
             rode["everhold"]["auc"] > 0.9 and above(found["empirical mean"]),
         ),

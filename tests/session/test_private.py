@@ -374,7 +374,7 @@ class Watched:
 
 
 def test_two_copies_that_draw_at_the_same_moment_are_one_study_in_the_end(path, tmp_path):
-    """Both have passed the check when the first is recorded: the second returns nothing, and is charged in its own record."""
+    """Both have passed the check when the first is recorded: the second returns nothing, and is charged in its record."""
     made(path).release()
     other = tmp_path / "other" / path.name
     other.parent.mkdir()

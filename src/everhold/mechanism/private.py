@@ -49,8 +49,8 @@ def require_affordable(ledger: PrivacyLedger, cost: int, what: str) -> None:
     raise PrivacyUsedUp(
         f"the privacy budget cannot pay for {what}: of ε = {promise.epsilon:g} (δ = {promise.delta:g}) "
         f"{ledger.share_left:.1%} is left, after {ledger.surprises:,} of {promise.surprises:,} surprises, {ledger.bits:,} "
-        f"bits and {ledger.releases:,} readings and choices. Nothing was read or charged, and answers so far stay valid. Other rows "
-        "have a budget of their own.",
+        f"bits and {ledger.releases:,} readings and choices. Nothing was read or charged, and answers so far stay valid. "
+        "Other rows have a budget of their own.",
         asked=promise.epsilon,
         left=ledger.left / ledger.terms.allowance,
         needed=cost / ledger.terms.allowance,
