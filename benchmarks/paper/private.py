@@ -155,8 +155,8 @@ def text(rows: list[Row]) -> str:
             ["n", "questions", "everhold", "its half-width", "Gaussian noise", "weights", "everhold / Gaussian", "sample"],
             costs,
         )
-        + f"\n\n{loses} Noise is a number of rows, whatever n is; sampling error in rows grows with n, and forecasts "
-        "come from public rows. So the larger n is, the more questions it takes. Only everhold has intervals for the population."
+        + f"\n\n{loses} Noise is a number of rows, whatever n is; sampling error in rows grows with n, and forecasts come "
+        "from public rows. So the larger n is, the more questions it takes. Only everhold has intervals for the population."
     )
 
 

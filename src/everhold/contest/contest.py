@@ -46,6 +46,7 @@ from everhold.ledger.rounds import ActStart
 from everhold.ledger.sealed_arrays import SealedArrays
 from everhold.queries.rng import fresh_seed
 from everhold.session.acts import checked_delta_share
+from everhold.session.private_setup import refuse_privacy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -134,6 +135,7 @@ class Contest:
         half_width: float | None = None,
         seed: int | None = None,
         sealed: float = 0.5,
+        privacy: object = None,
     ) -> Contest:
         """Start a contest. The features are public: publish them beside it, with the same ids.
 
@@ -152,7 +154,14 @@ class Contest:
             sealed: the part of the rows, drawn at random, that is kept for the last ranking (`finish`). Scores before it
                 are about the other rows. Final ranks then do not pay for what the contest disclosed. 0 seals nothing: then
                 scores are narrower, final ranks wider, and duels are possible before the end.
+            privacy: must be left out: a contest cannot promise privacy (docs/howto/private.md).
         """
+        refuse_privacy(
+            privacy,
+            "a contest",
+            "nothing is known of its labels beforehand, so nearly every good submission is a surprise and the budget ends "
+            "after some twenty of them; final ranks and duels are exact.",
+        )
         chosen_metric = find(metric or ("accuracy" if task == "classification" else "mean_absolute_error"), task)
         if chosen_metric.loss is None or chosen_metric.output == "probabilities":
             raise SettingError(

@@ -45,6 +45,7 @@ from everhold.ledger.rounds import ActStart
 from everhold.ledger.sealed_arrays import SealedArrays
 from everhold.ledger.study import Secret
 from everhold.session.holdout import Holdout
+from everhold.session.private_setup import refuse_privacy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -116,6 +117,7 @@ class Gate:
         artifact: bytes | str | Path | None = None,
         scorer: str | None = None,
         new_budget: str | None = None,
+        privacy: object = None,
     ) -> Gate:
         """Make a gate for a set of cases.
 
@@ -140,11 +142,18 @@ class Gate:
             artifact: the file of the incumbent, as a path or bytes: a candidate with the same bytes is never promoted.
             scorer: which score to take, where a log has several.
             new_budget: why these cases get a new budget although they have a gate already. Recorded.
+            privacy: must be left out: a gate cannot promise privacy (docs/howto/private.md).
 
         Raises:
             RowsInUse: these cases, or a tenth of them, belong to another gate.
             InvalidOutcomes: the outcomes cannot be used.
         """
+        refuse_privacy(
+            privacy,
+            "a gate",
+            "whoever checks a candidate hands over its outcome on every case, so nothing is hidden from them, and with a "
+            "few hundred cases the noise would be larger than any gain.",
+        )
         path = Path(path)
         found = read_outcomes(incumbent, scorer=scorer)
         kind: OutcomeKind = outcomes if outcomes is not None else "pass" if found.pass_fail else "score"

@@ -53,6 +53,7 @@ from everhold.priors.fixed import FixedPrior
 from everhold.queries.expression import expression
 from everhold.queries.expression.program import Columns, CompiledBatch
 from everhold.session.holdout import Holdout
+from everhold.session.private_setup import refuse_privacy
 from everhold.session.settings import OverlapRule
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class TestSet:
             test features are public: a model could be made for the pairs.
         label: the name of the label's column in subgroups (`given=`).
         confidence, half_width, known_rows, seed, overlap: as for `eh.Holdout`.
+        privacy: must be left out: a test set cannot promise privacy (docs/howto/private.md).
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(6000, 3)); y = (X[:, 0] > 0).astype(int)
@@ -137,7 +139,13 @@ class TestSet:
         known_rows: int = 0,
         seed: int | None = None,
         overlap: OverlapRule = "refuse",
+        privacy: object = None,
     ) -> None:
+        refuse_privacy(
+            privacy,
+            "a test set",
+            "a model is given all test rows at once, and what it says of one may depend on all others.",
+        )
         self._set_up(
             X,
             y,

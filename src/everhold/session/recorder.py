@@ -99,6 +99,7 @@ class Recorder(Generic[P]):
         self._decided: DecidedRound[P] | None = None
         self._readings: list[PlannedReading] = []
         self._guard: Guard | None = None
+        self._require_newest: Callable[[], None] = lambda: None
 
     @property
     def in_own_process(self) -> bool:
@@ -180,9 +181,11 @@ class Recorder(Generic[P]):
         """Read the private sums that a proposal needs, and end the round."""
         mechanism = self.mechanism
         named = identity(mechanism, query, proposal)
+        if act.kind == "ask":
+            self._require_newest()
         needs, rows_read = mechanism.needs(proposal), mechanism.rows_read(proposal)
         sums = self.shielded(lambda: self._scanner.sums(needs, proposal.forecast.scale, rows_read, scanned))
-        outcome = mechanism.decide(proposal, sums)
+        outcome = self.shielded(lambda: mechanism.decide(proposal, sums))
         if self._guard is not None and act.kind == "ask" and outcome is not QUIET:
             with self._marked(self._guard):
                 answer = self._end_round(query, proposal, outcome, named, asked_by, act)
@@ -233,6 +236,7 @@ class Recorder(Generic[P]):
     ) -> None:
         """Announce readings, make them, and make all of them durable together. Within a turn."""
         self._scanner.sample.require_ready()  # a database that does not answer costs nothing
+        self._require_newest()
         self.journal.begin(begun, asked_by)
         self.journal.flush()
         self._readings = list(readings)
@@ -294,6 +298,7 @@ class Recorder(Generic[P]):
                 raise PrivacyError(f"a private study has no act {begun.kind!r}: it would disclose something exact.")
             require()
             self._scanner.sample.require_ready()
+            self._require_newest()
             self.journal.begin(begun, asked_by)
             self.journal.flush()
             with self._under_way(begun, asked_by):
@@ -375,12 +380,18 @@ class Recorder(Generic[P]):
         """What a private study has spent; None where nothing is promised."""
         return self.mechanism.budget.privacy if isinstance(self.mechanism, ActingMechanism) else None
 
-    def guard_with(self, guard: Guard, note: Callable[[Store], None] = lambda _: None) -> None:
+    def guard_with(
+        self,
+        guard: Guard,
+        note: Callable[[Store], None] = lambda _: None,
+        newest: Callable[[Store], None] = lambda _: None,
+    ) -> None:
         """Remember every charge of a private study in its guard from now on, and settle what was interrupted.
 
         Args:
             guard: of this study.
             note: is called when something was charged, and is durable.
+            newest: refuses a copy that another one has overtaken; it is called before rows are read.
 
         Raises:
             LedgerError: the record shows less than was charged: it is an older copy.
@@ -393,7 +404,11 @@ class Recorder(Generic[P]):
             if guard.charges != before:
                 note(store)
 
-        self.journal.on_durable = durable
+        def require_newest() -> None:
+            if (store := self.journal.store) is not None:
+                newest(store)
+
+        self.journal.on_durable, self._require_newest = durable, require_newest
         self._settle()
 
     @property
