@@ -11,6 +11,7 @@ OLDEST_PYTHON ?= $(or $(shell command -v python3.11),$(PYTHON))
 OLDEST        := $(VENV)-oldest
 ADAPTERS      := $(VENV)-adapters
 SPARK         := $(VENV)-spark
+DOCS          := $(VENV)-docs
 # Typer 0.16 and matplotlib 3.8 call what today's click and pyparsing deprecate. All other warnings are errors.
 OLDEST_WARNINGS := -W "ignore:'click:DeprecationWarning" -W ignore::pyparsing.warnings.PyparsingDeprecationWarning
 
@@ -21,8 +22,8 @@ PIN  = $(UV) pip compile --no-config --quiet --no-annotate --only-binary :all: -
 EVERYWHERE := --universal --fork-strategy fewest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-quick test-oldest test-adapters test-postgres test-spark coverage check dist bench
-.PHONY: bench-paper fuzz torture skill pins pins-adapters oldest lock clean
+.PHONY: help demo serve test test-quick test-oldest test-adapters test-postgres test-spark coverage check docs dist bench
+.PHONY: bench-paper fuzz torture skill pins pins-adapters pins-docs oldest lock clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -111,6 +112,20 @@ check: $(READY)  ## ruff, mypy (strict) and the order of the rooms
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+$(DOCS)/.ready: pyproject.toml constraints-docs.txt
+	@echo "Setting up $(DOCS) (once; half a minute)"
+	@$(ALONE) $(PYTHON) -m venv --clear $(DOCS)
+	@$(ALONE) $(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints-docs.txt --editable '.[docs]'
+	@touch $@
+
+docs: $(DOCS)/.ready  ## build the site in out/site: a warning or a broken link is an error
+	@rm -rf out/site
+	@$(DOCS)/bin/python docs/assemble.py out/site-source
+	@$(DOCS)/bin/python -m sphinx --quiet --fail-on-warning --keep-going --jobs $(JOBS) \
+		--conf-dir docs --doctree-dir out/site-doctrees out/site-source out/site
+	@$(DOCS)/bin/python docs/check_links.py out/site
+
 dist: $(READY)  ## build the wheel, install it into an environment of its own, and try it
 	@rm -rf dist && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@$(ALONE) $(PYTHON) -m venv --clear dist/environment
@@ -145,6 +160,9 @@ pins: $(UV)  ## make constraints.txt, the versions that are tested; UPGRADE=1 ta
 pins-adapters: $(UV)  ## make constraints-adapters.txt, the hosts that adapters are tested with; UPGRADE=1 as above
 	@$(PIN) $(EVERYWHERE) $(if $(UPGRADE),--upgrade) --extra adapters --output-file constraints-adapters.txt pyproject.toml
 
+pins-docs: $(UV)  ## make constraints-docs.txt, what the site is built with; UPGRADE=1 as above
+	@$(PIN) $(EVERYWHERE) $(if $(UPGRADE),--upgrade) --extra docs --output-file constraints-docs.txt pyproject.toml
+
 oldest: $(UV)  ## make constraints-oldest.txt from the lower bounds; httpx is for the old Starlette's test client
 	@echo 'httpx>=0.28' | $(PIN) --upgrade --resolution lowest-direct --extra dev \
 		--output-file constraints-oldest.txt pyproject.toml -
@@ -154,5 +172,5 @@ lock: $(UV)  ## make deploy/requirements.lock, what a server installs, with a ha
 		--constraint constraints.txt --output-file deploy/requirements.lock pyproject.toml deploy/build.in
 
 clean:  ## remove the virtual environments and everything generated
-	rm -rf $(VENV) $(OLDEST) $(ADAPTERS) $(SPARK) $(VENV)-pins out build dist
+	rm -rf $(VENV) $(OLDEST) $(ADAPTERS) $(SPARK) $(DOCS) $(VENV)-pins out build dist
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -50,28 +50,37 @@ ROOMS = {
 }
 """The sections of the API reference, by the room that a name is defined in."""
 
+START = (
+    "start/analysts",
+    "start/ml_teams",
+    "start/contests",
+    "start/custodians",
+    "Tutorial <tutorial/tutorial>",
+    "glossary",
+)
+
 SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "start": ("Start", ("start/analysts", "start/ml_teams", "start/contests", "start/custodians", "tutorial/tutorial", "glossary")),
+    "start": ("Start", START),
     "howto": ("How to", ()),
     "reference": ("Reference", ("api/index",)),
     "theory": ("Theory", ()),
     "project": (
         "Project",
         (
-            "readme",
+            "About everhold <readme>",
             "compatibility",
             "changelog",
             "security",
-            "reporting",
+            "Report a vulnerability <reporting>",
             "architecture",
             "decisions",
             "benchmarks",
-            "paper/report",
+            "The report <paper/report>",
             "contributing",
         ),
     ),
 }
-"""The chapters of the site: a title, and the pages in their order. The other pages of the folder follow."""
+"""The chapters of the site: a title, and the pages in their order, with a title of their own if it differs. The other pages of the folder follow."""
 
 PICTURES = (".jpg", ".png", ".svg")
 
@@ -124,8 +133,9 @@ def rewritten(text: str, page: Path, target: Callable[[Path], str]) -> str:
 
     parts, last = [], 0
     for fence in _FENCE.finditer(text):
-        code = fence[0].startswith(("```{", ":::"))  # directives of MyST hold prose
-        parts += [prose(text[last : fence.start()]), prose(fence[0]) if code else fence[0]]
+        directive = fence[0].startswith("```{")  # directives of MyST hold prose
+        block = prose(fence[0]) if directive else re.sub(r"\n+(`+\s*)$", r"\n\1", fence[0])  # doctests end with an empty line
+        parts += [prose(text[last : fence.start()]), block]
         last = fence.end()
     return "".join([*parts, prose(text[last:])])
 
@@ -225,27 +235,36 @@ def chapters(pages: dict[str, str]) -> dict[str, str]:
     """The first page of every chapter: what its pages are about, and the list that Sphinx makes the sidebar of."""
     found = {}
     for folder, (title, first) in SECTIONS.items():
+        given = [_named_page(one) for one in first]
         rest = sorted(name.removesuffix(".md") for name in pages if name.startswith(f"{folder}/"))
-        names = [*first, *(name for name in rest if name not in first and not name.endswith("/index"))]
+        rest = [name for name in rest if name not in dict(given) and not name.endswith("/index")]
+        names: list[tuple[str, str | None]] = [*given, *((name, None) for name in rest)]
         here = f"{folder}/index.md"
-        text = pages.get(here) or f"# {title}\n\n" + "\n".join(_line(name, pages, folder) for name in names) + "\n"
-        listed = "\n".join(f"/{name}" for name in names)
+        text = pages.get(here) or f"# {title}\n\n" + "\n".join(_line(*one, pages, folder) for one in names) + "\n"
+        listed = "\n".join(f"{title} </{name}>" if title else f"/{name}" for name, title in names)
         found[here] = f"{text}\n```{{toctree}}\n:hidden:\n:maxdepth: 1\n\n{listed}\n```\n"
     return found
 
 
-def _line(name: str, pages: dict[str, str], folder: str) -> str:
+def _named_page(text: str) -> tuple[str, str | None]:
+    """A page and its title, of `Title <page>` or of the page alone."""
+    title, _, name = text.rpartition(" <")
+    return name.removesuffix(">"), title or None
+
+
+def _line(name: str, title: str | None, pages: dict[str, str], folder: str) -> str:
     """A page in a list: its title, and the first sentence of its first paragraph."""
     if f"{name}.md" not in pages:
         return f"* [API reference](../{name}.rst): every public name, from its docstring."
     text = _FENCE.sub("", pages[f"{name}.md"])
-    title = re.search(r"^# (.+)$", text, flags=re.M)
-    if title is None:
+    heading = re.search(r"^# (.+)$", text, flags=re.M)
+    if heading is None:
         raise ValueError(f"{name}.md has no title. Expected a line that begins with '# '.")
-    paragraphs = (part.strip() for part in re.split(r"\n\s*\n", text[title.end() :]))
+    paragraphs = (part.strip() for part in re.split(r"\n\s*\n", text[heading.end() :]))
     first = next((part for part in paragraphs if re.match(r"[\w*\[`(]", part) and not part.startswith(("* ", "*Func"))), "")
     about = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", first.partition("\n")[0])
-    return f"* [{title[1]}]({os.path.relpath(name + '.md', folder)}): {about}" if about else f"* [{title[1]}]({os.path.relpath(name + '.md', folder)})"
+    link = f"* [{title or heading[1]}]({os.path.relpath(name + '.md', folder)})"
+    return f"{link}: {about}" if about else link
 
 
 def llms(text: str) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
 VERSION = re.search(r'VERSION = "(.+)"', (HERE.parent / "src" / "everhold" / "version.py").read_text(encoding="utf-8"))[1]
+PUBLISHED = os.environ.get("SITE_VERSION", VERSION).removeprefix("v")
+"""Under which name the site is published: its version, or dev."""
+
 MARK = HERE.parent / "src" / "everhold" / "server" / "static" / "everhold.svg"
 
 project = "everhold"
 author = "The everhold authors"
 copyright = "the everhold authors, Apache-2.0"
-version = release = VERSION
+version, release = VERSION, PUBLISHED
 
 extensions = [
     "myst_parser",
@@ -42,6 +46,7 @@ suppress_warnings = ["config.cache", "ref.python"]
 html_theme = "pydata_sphinx_theme"
 html_title = "everhold"
 html_static_path = [str(HERE / "_static")]
+templates_path = [str(HERE / "_templates")]
 html_css_files = ["everhold.css"]
 html_favicon = str(MARK)
 html_show_sourcelink = False
@@ -49,9 +54,9 @@ html_copy_source = True
 html_theme_options = {
     "logo": {"text": "everhold", "image_light": str(MARK), "image_dark": str(MARK)},
     "github_url": "https://github.com/everhold/everhold",
-    "switcher": {"json_url": "https://everhold.github.io/everhold/versions.json", "version_match": VERSION},
+    "switcher": {"json_url": "https://everhold.github.io/everhold/versions.json", "version_match": PUBLISHED},
     "check_switcher": False,  # the list is written when a version is published
-    "navbar_start": ["navbar-logo", "version-switcher"],
+    "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"],
     "header_links_before_dropdown": 6,
     "show_toc_level": 2,
     "navigation_with_keys": False,
@@ -60,7 +65,7 @@ html_theme_options = {
     "pygments_light_style": "tango",
     "pygments_dark_style": "github-dark",
 }
-html_sidebars = {"index": []}
+html_sidebars = {"index": [], "gallery": []}
 
 
 def _sources(app: Any, config: Any) -> None:

@@ -140,11 +140,11 @@ def test_what_changes_under_us_has_an_upper_bound(name):
     assert re.search(r",<\d", (requirements() | requirements("all"))[name])
 
 
-@pytest.mark.parametrize("file", ["constraints.txt", "constraints-adapters.txt", "deploy/requirements.lock"])
+@pytest.mark.parametrize("file", ["constraints.txt", "constraints-adapters.txt", "constraints-docs.txt", "deploy/requirements.lock"])
 def test_pinned_versions_are_allowed_ones(file):
     """Otherwise `make test` and a server would run something else than what is declared."""
     pinned = pins(file)
-    known = {"constraints.txt": ["dev"], "constraints-adapters.txt": ["adapters"]}
+    known = {"constraints.txt": ["dev"], "constraints-adapters.txt": ["adapters"], "constraints-docs.txt": ["docs"]}
     extras = known.get(file, ["cli", "client", "postgres", "serve", "mcp"])
     wanted = requirements()
     for extra in extras:
