@@ -12,6 +12,9 @@ OLDEST        := $(VENV)-oldest
 ADAPTERS      := $(VENV)-adapters
 SPARK         := $(VENV)-spark
 DOCS          := $(VENV)-docs
+RELEASE       := $(VENV)-release
+# The tools of a release; not everhold itself, which is tried in environments of its own.
+TOOLS := build cyclonedx-bom hatch-fancy-pypi-readme hatchling pipx 'readme-renderer[md]' twine uv
 # Typer 0.16 and matplotlib 3.8 call what today's click and pyparsing deprecate. All other warnings are errors.
 OLDEST_WARNINGS := -W "ignore:'click:DeprecationWarning" -W ignore::pyparsing.warnings.PyparsingDeprecationWarning
 
@@ -23,7 +26,7 @@ EVERYWHERE := --universal --fork-strategy fewest
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test test-quick test-oldest test-adapters test-postgres test-spark coverage check docs dist bench
-.PHONY: bench-paper fuzz torture skill pins pins-adapters pins-docs oldest lock clean
+.PHONY: bench-paper fuzz torture skill pins pins-adapters pins-docs pins-release oldest lock clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -126,13 +129,20 @@ docs: $(DOCS)/.ready  ## build the site in out/site: a warning or a broken link 
 		--conf-dir docs --doctree-dir out/site-doctrees out/site-source out/site
 	@$(DOCS)/bin/python docs/check_links.py out/site
 
-dist: $(READY)  ## build the wheel, install it into an environment of its own, and try it
-	@rm -rf dist && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
-	@$(ALONE) $(PYTHON) -m venv --clear dist/environment
-	@$(ALONE) dist/environment/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		"$$(ls dist/*.whl)[cli]"
-	@cd dist && environment/bin/everhold plan --rows 1000 --rounds 10 > /dev/null
-	@rm -rf dist/environment && ls dist
+$(RELEASE)/.ready: pyproject.toml constraints-release.txt
+	@echo "Setting up $(RELEASE) (once; half a minute)"
+	@$(ALONE) $(PYTHON) -m venv --clear $(RELEASE)
+	@$(ALONE) $(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints-release.txt $(TOOLS)
+	@touch $@
+
+dist: $(RELEASE)/.ready  ## build the sdist and from it the wheel, try it in an empty environment; EVERY=1: every extra and Python
+	@rm -rf dist && mkdir -p out
+	@$(ALONE) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1700000000) \
+		$(RELEASE)/bin/python -m build --no-isolation --outdir dist . > out/build.log 2>&1 || { cat out/build.log; exit 1; }
+	@$(RELEASE)/bin/twine check --strict dist/*
+	@$(ALONE) $(RELEASE)/bin/python deploy/try_release.py dist $(if $(EVERY),--every)
+	@cd dist && sha256sum everhold-* > SHA256SUMS && cat SHA256SUMS
 
 bench: $(READY)  ## every benchmark: speed as ratios, the tables of the docs
 	@$(BIN)/python -m benchmarks
@@ -163,6 +173,9 @@ pins-adapters: $(UV)  ## make constraints-adapters.txt, the hosts that adapters 
 pins-docs: $(UV)  ## make constraints-docs.txt, what the site is built with; UPGRADE=1 as above
 	@$(PIN) $(EVERYWHERE) $(if $(UPGRADE),--upgrade) --extra docs --output-file constraints-docs.txt pyproject.toml
 
+pins-release: $(UV)  ## make constraints-release.txt, what releases are built and tried with; UPGRADE=1 as above
+	@$(PIN) $(EVERYWHERE) $(if $(UPGRADE),--upgrade) --extra release --output-file constraints-release.txt pyproject.toml
+
 oldest: $(UV)  ## make constraints-oldest.txt from the lower bounds; httpx is for the old Starlette's test client
 	@echo 'httpx>=0.28' | $(PIN) --upgrade --resolution lowest-direct --extra dev \
 		--output-file constraints-oldest.txt pyproject.toml -
@@ -172,5 +185,5 @@ lock: $(UV)  ## make deploy/requirements.lock, what a server installs, with a ha
 		--constraint constraints.txt --output-file deploy/requirements.lock pyproject.toml deploy/build.in
 
 clean:  ## remove the virtual environments and everything generated
-	rm -rf $(VENV) $(OLDEST) $(ADAPTERS) $(SPARK) $(DOCS) $(VENV)-pins out build dist
+	rm -rf $(VENV) $(OLDEST) $(ADAPTERS) $(SPARK) $(DOCS) $(RELEASE) $(VENV)-pins out build dist
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -25,6 +25,9 @@ EXTRAS_OF_ROOM = {
 }
 """The other rooms use the dependencies that everybody has."""
 
+COMMAND_LINE = {"rich", "typer"}
+"""Installed for everybody, and imported by the command line alone."""
+
 CALLED = {"inspect_ai": "inspect-ai", "mlflow": "mlflow-skinny", "sklearn": "scikit-learn", "xdist": "pytest-xdist"}
 """What is imported under another name than it is installed."""
 
@@ -67,7 +70,7 @@ def imported(text: str) -> set[str]:
 
 def undeclared(text: str, room: str) -> set[str]:
     """What a module of a room imports without being entitled to it."""
-    allowed = set(requirements())
+    allowed = set(requirements()) - COMMAND_LINE
     for extra in EXTRAS_OF_ROOM.get(room, ()):
         allowed |= set(requirements(extra))
     return imported(text) - allowed
