@@ -13,6 +13,7 @@ ADAPTERS      := $(VENV)-adapters
 SPARK         := $(VENV)-spark
 DOCS          := $(VENV)-docs
 RELEASE       := $(VENV)-release
+VERSION        = $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' src/everhold/version.py)
 # The tools of a release; not everhold itself, which is tried in environments of its own.
 TOOLS := build cyclonedx-bom hatch-fancy-pypi-readme hatchling pipx 'readme-renderer[md]' twine uv
 # Typer 0.16 and matplotlib 3.8 call what today's click and pyparsing deprecate. All other warnings are errors.
@@ -25,7 +26,7 @@ PIN  = $(UV) pip compile --no-config --quiet --no-annotate --only-binary :all: -
 EVERYWHERE := --universal --fork-strategy fewest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-quick test-oldest test-adapters test-postgres test-spark coverage check docs dist bench
+.PHONY: help demo serve test test-quick test-oldest test-adapters test-postgres test-spark coverage check docs dist sbom try-image bench
 .PHONY: bench-paper fuzz torture skill pins pins-adapters pins-docs pins-release oldest lock clean
 
 help:  ## show this list
@@ -143,6 +144,15 @@ dist: $(RELEASE)/.ready  ## build the sdist and from it the wheel, try it in an 
 	@$(RELEASE)/bin/twine check --strict dist/*
 	@$(ALONE) $(RELEASE)/bin/python deploy/try_release.py dist $(if $(EVERY),--every)
 	@cd dist && sha256sum everhold-* > SHA256SUMS && cat SHA256SUMS
+
+sbom: $(RELEASE)/.ready  ## list what the container installs, with hashes, as CycloneDX: dist/everhold-VERSION-container.cdx.json
+	@mkdir -p dist
+	@$(RELEASE)/bin/cyclonedx-py requirements --output-reproducible --spec-version 1.6 --output-format JSON \
+		--pyproject pyproject.toml --output-file dist/everhold-$(VERSION)-container.cdx.json deploy/requirements.lock 2>/dev/null
+	@ls dist/*.cdx.json
+
+try-image:  ## the Dockerfile's steps without Docker, in a bare Debian root (as root; Debian: apt-get install debootstrap)
+	@$(PYTHON) deploy/try_image.py
 
 bench: $(READY)  ## every benchmark: speed as ratios, the tables of the docs
 	@$(BIN)/python -m benchmarks
