@@ -126,6 +126,8 @@ $(DOCS)/.ready: pyproject.toml constraints-docs.txt
 docs: $(DOCS)/.ready  ## build the site in out/site: a warning or a broken link is an error
 	@rm -rf out/site
 	@$(DOCS)/bin/python docs/assemble.py out/site-source
+	@$(ALONE) $(DOCS)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--wheel-dir out/site-source/_extra .
 	@$(DOCS)/bin/python -m sphinx --quiet --fail-on-warning --keep-going --jobs $(JOBS) \
 		--conf-dir docs --doctree-dir out/site-doctrees out/site-source out/site
 	@$(DOCS)/bin/python docs/check_links.py out/site

@@ -82,6 +82,8 @@ class Image:
             self.environment |= dict(one.split("=", 1) for one in shlex.split(rest))
         elif word == "USER":
             self.user = rest
+            users = (self.root / "etc" / "passwd").read_text(encoding="utf-8").splitlines()
+            self.environment["HOME"] = next(line.split(":")[5] for line in users if line.split(":")[2] == rest)
         elif word == "ENTRYPOINT":
             self.entry = json.loads(rest)
         elif word == "CMD":
@@ -116,6 +118,7 @@ def main() -> None:
         sys.exit("error: debootstrap is not installed. On Debian: apt-get install debootstrap")
     with tempfile.TemporaryDirectory() as folder:
         started = time.monotonic()
+        Path(folder).chmod(0o755)  # the image's user has to enter it
         image = bare(Path(folder))
         print(f"a bare Debian {SUITE}: {time.monotonic() - started:.0f} s", flush=True)
         for word, rest in instructions((ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")):

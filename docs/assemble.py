@@ -56,6 +56,7 @@ START = (
     "start/contests",
     "start/custodians",
     "Tutorial <tutorial/tutorial>",
+    "tutorial/overfit_me",
     "glossary",
 )
 
@@ -82,6 +83,12 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """The chapters of the site: a title, and the pages in their order, with a title of their own if it differs. The other pages of the folder follow."""
 
+RUNS = """```{raw} html
+<div id="run-here" data-wheel="../WHEEL"></div><script type="module" src="../_static/run.js"></script>
+```
+"""
+"""What makes the cells of a notebook's page run in the browser. `make docs` puts the wheel at the root of the site."""
+
 PICTURES = (".jpg", ".png", ".svg")
 
 _FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1\s*$", flags=re.M | re.S)
@@ -106,6 +113,12 @@ def place(path: Path) -> str | None:
     if name.startswith("docs/") and path.suffix in PICTURES:
         return name.removeprefix("docs/")
     return None
+
+
+def version() -> str:
+    """Of the package."""
+    (found,) = re.findall(r'^VERSION = "(.+)"$', (ROOT / "src" / "everhold" / "version.py").read_text(encoding="utf-8"), flags=re.M)
+    return str(found)
 
 
 def elsewhere(path: Path) -> str:
@@ -171,7 +184,8 @@ def notebook(text: str) -> tuple[str, dict[str, bytes]]:
             else:
                 plain = "".join(shown.get("text") or data.get("text/plain", "")).rstrip()
                 parts.append(f"```{{code-block}} text\n:class: output\n\n{plain}\n```")
-    return "\n\n".join(parts) + "\n", pictures
+    title, _, rest = "\n\n".join(parts).partition("\n")
+    return f"{title}\n\n{RUNS}\n{rest}\n", pictures
 
 
 def reference() -> dict[str, str]:
@@ -288,6 +302,7 @@ def written() -> dict[str, str | bytes]:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".ipynb":
             text, pictures = notebook(text)
+            text = text.replace("WHEEL", f"everhold-{version()}-py3-none-any.whl")
             files |= {str(PurePosixPath(here).parent / name): content for name, content in pictures.items()}
         pages[here] = rewritten(text, path, within(here))
     for path in sorted((ROOT / "docs").rglob("*.*")):
