@@ -12,6 +12,11 @@ OLDEST        := $(VENV)-oldest
 ADAPTERS      := $(VENV)-adapters
 SPARK         := $(VENV)-spark
 ORACLES       := $(VENV)-oracles
+DOCS          := $(VENV)-docs
+RELEASE       := $(VENV)-release
+VERSION        = $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' src/everhold/version.py)
+# The tools of a release; not everhold itself, which is tried in environments of its own.
+TOOLS := build cyclonedx-bom hatch-fancy-pypi-readme hatchling pipx 'readme-renderer[md]' twine uv
 # Typer 0.16 and matplotlib 3.8 call what today's click and pyparsing deprecate. All other warnings are errors.
 OLDEST_WARNINGS := -W "ignore:'click:DeprecationWarning" -W ignore::pyparsing.warnings.PyparsingDeprecationWarning
 
@@ -22,8 +27,8 @@ PIN  = $(UV) pip compile --no-config --quiet --no-annotate --only-binary :all: -
 EVERYWHERE := --universal --fork-strategy fewest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-quick test-oldest test-adapters test-postgres test-spark test-oracles coverage check dist
-.PHONY: bench bench-paper fuzz torture skill pins pins-adapters oldest lock clean
+.PHONY: help demo serve test test-quick test-oldest test-adapters test-postgres test-spark test-oracles coverage check docs dist
+.PHONY: sbom try-image bench bench-paper fuzz torture skill pins pins-adapters pins-docs pins-release oldest lock clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -125,13 +130,45 @@ check: $(READY)  ## ruff, mypy (strict) and the order of the rooms
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-dist: $(READY)  ## build the wheel, install it into an environment of its own, and try it
-	@rm -rf dist && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
-	@$(ALONE) $(PYTHON) -m venv --clear dist/environment
-	@$(ALONE) dist/environment/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		"$$(ls dist/*.whl)[cli]"
-	@cd dist && environment/bin/everhold plan --rows 1000 --rounds 10 > /dev/null
-	@rm -rf dist/environment && ls dist
+$(DOCS)/.ready: pyproject.toml constraints-docs.txt
+	@echo "Setting up $(DOCS) (once; half a minute)"
+	@$(ALONE) $(PYTHON) -m venv --clear $(DOCS)
+	@$(ALONE) $(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints-docs.txt --editable '.[docs]'
+	@touch $@
+
+docs: $(DOCS)/.ready  ## build the site in out/site: a warning or a broken link is an error
+	@rm -rf out/site
+	@$(DOCS)/bin/python docs/assemble.py out/site-source
+	@$(ALONE) $(DOCS)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--wheel-dir out/site-source/_extra .
+	@$(DOCS)/bin/python -m sphinx --quiet --fail-on-warning --keep-going --jobs $(JOBS) \
+		--conf-dir docs --doctree-dir out/site-doctrees out/site-source out/site
+	@$(DOCS)/bin/python docs/check_links.py out/site
+
+$(RELEASE)/.ready: pyproject.toml constraints-release.txt
+	@echo "Setting up $(RELEASE) (once; half a minute)"
+	@$(ALONE) $(PYTHON) -m venv --clear $(RELEASE)
+	@$(ALONE) $(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints-release.txt $(TOOLS)
+	@touch $@
+
+dist: $(RELEASE)/.ready  ## build the sdist and from it the wheel, try it in an empty environment; EVERY=1: every extra and Python
+	@rm -rf dist && mkdir -p out
+	@$(ALONE) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1700000000) \
+		$(RELEASE)/bin/python -m build --no-isolation --outdir dist . > out/build.log 2>&1 || { cat out/build.log; exit 1; }
+	@$(RELEASE)/bin/twine check --strict dist/*
+	@$(ALONE) $(RELEASE)/bin/python deploy/try_release.py dist $(if $(EVERY),--every)
+	@cd dist && sha256sum everhold-* > SHA256SUMS && cat SHA256SUMS
+
+sbom: $(RELEASE)/.ready  ## list what the container installs, with hashes, as CycloneDX: dist/everhold-VERSION-container.cdx.json
+	@mkdir -p dist
+	@$(RELEASE)/bin/cyclonedx-py requirements --output-reproducible --spec-version 1.6 --output-format JSON \
+		--pyproject pyproject.toml --output-file dist/everhold-$(VERSION)-container.cdx.json deploy/requirements.lock 2>/dev/null
+	@ls dist/*.cdx.json
+
+try-image:  ## the Dockerfile's steps without Docker, in a bare Debian root (as root; Debian: apt-get install debootstrap)
+	@$(PYTHON) deploy/try_image.py
 
 bench: $(READY)  ## every benchmark: speed as ratios, the tables of the docs
 	@$(BIN)/python -m benchmarks
@@ -159,6 +196,12 @@ pins: $(UV)  ## make constraints.txt, the versions that are tested; UPGRADE=1 ta
 pins-adapters: $(UV)  ## make constraints-adapters.txt, the hosts that adapters are tested with; UPGRADE=1 as above
 	@$(PIN) $(EVERYWHERE) $(if $(UPGRADE),--upgrade) --extra adapters --output-file constraints-adapters.txt pyproject.toml
 
+pins-docs: $(UV)  ## make constraints-docs.txt, what the site is built with; UPGRADE=1 as above
+	@$(PIN) $(EVERYWHERE) $(if $(UPGRADE),--upgrade) --extra docs --output-file constraints-docs.txt pyproject.toml
+
+pins-release: $(UV)  ## make constraints-release.txt, what releases are built and tried with; UPGRADE=1 as above
+	@$(PIN) $(EVERYWHERE) $(if $(UPGRADE),--upgrade) --extra release --output-file constraints-release.txt pyproject.toml
+
 oldest: $(UV)  ## make constraints-oldest.txt from the lower bounds; httpx is for the old Starlette's test client
 	@echo 'httpx>=0.28' | $(PIN) --upgrade --resolution lowest-direct --extra dev \
 		--output-file constraints-oldest.txt pyproject.toml -
@@ -168,5 +211,5 @@ lock: $(UV)  ## make deploy/requirements.lock, what a server installs, with a ha
 		--constraint constraints.txt --output-file deploy/requirements.lock pyproject.toml deploy/build.in
 
 clean:  ## remove the virtual environments and everything generated
-	rm -rf $(VENV) $(OLDEST) $(ADAPTERS) $(SPARK) $(ORACLES) $(VENV)-pins out build dist
+	rm -rf $(VENV) $(OLDEST) $(ADAPTERS) $(SPARK) $(ORACLES) $(DOCS) $(RELEASE) $(VENV)-pins out build dist
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 REFERENCES = ("howto/gate", "howto/acts", "howto/agent", "howto/adapters", "howto/tune", "reference/expressions", "glossary")
-SECTIONS = {"How to": "howto", "Reference": "reference", "Theory": "theory"}
+SECTIONS = {"Start": "start", "How to": "howto", "Reference": "reference", "Theory": "theory"}
 DESCRIPTION = (
     "Evaluate candidates on sealed cases or private rows without overfitting them, using everhold (gates that promote or "
     "keep with the command everhold gate, holdouts that answer adaptive questions with valid intervals by ask, read, "
@@ -72,6 +72,8 @@ def _llms() -> str:
         lines.append("")
     lines += ["## Optional", ""]
     for path in sorted((ROOT / "docs").glob("*.md")):
+        if path.stem == "index":  # the first page of the site, made of the others
+            continue
         title, first = _about(path.read_text(encoding="utf-8"))
         lines.append(f"- [{title}](docs/{path.name})" + (f": {first}" if first else ""))
     return "\n".join(lines) + "\n"

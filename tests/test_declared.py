@@ -25,6 +25,9 @@ EXTRAS_OF_ROOM = {
 }
 """The other rooms use the dependencies that everybody has."""
 
+COMMAND_LINE = {"rich", "typer"}
+"""Installed for everybody, and imported by the command line alone."""
+
 CALLED = {"inspect_ai": "inspect-ai", "mlflow": "mlflow-skinny", "sklearn": "scikit-learn", "xdist": "pytest-xdist"}
 """What is imported under another name than it is installed."""
 
@@ -67,7 +70,7 @@ def imported(text: str) -> set[str]:
 
 def undeclared(text: str, room: str) -> set[str]:
     """What a module of a room imports without being entitled to it."""
-    allowed = set(requirements())
+    allowed = set(requirements()) - COMMAND_LINE
     for extra in EXTRAS_OF_ROOM.get(room, ()):
         allowed |= set(requirements(extra))
     return imported(text) - allowed
@@ -140,11 +143,13 @@ def test_what_changes_under_us_has_an_upper_bound(name):
     assert re.search(r",<\d", (requirements() | requirements("all"))[name])
 
 
-@pytest.mark.parametrize("file", ["constraints.txt", "constraints-adapters.txt", "deploy/requirements.lock"])
+@pytest.mark.parametrize(
+    "file", ["constraints.txt", "constraints-adapters.txt", "constraints-docs.txt", "deploy/requirements.lock"]
+)
 def test_pinned_versions_are_allowed_ones(file):
     """Otherwise `make test` and a server would run something else than what is declared."""
     pinned = pins(file)
-    known = {"constraints.txt": ["dev"], "constraints-adapters.txt": ["adapters"]}
+    known = {"constraints.txt": ["dev"], "constraints-adapters.txt": ["adapters"], "constraints-docs.txt": ["docs"]}
     extras = known.get(file, ["cli", "client", "postgres", "serve", "mcp"])
     wanted = requirements()
     for extra in extras:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -158,17 +159,23 @@ def test_printed_intervals_are_rounded_outwards():
         assert interval.high <= shown[1]
 
 
-def test_the_demo_runs_and_draws(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("draws", [True, False])
+def test_the_demo_runs_and_draws_where_it_can(tmp_path, monkeypatch, capsys, draws):
     from everhold.cli import demo
 
+    if not draws:
+        monkeypatch.setattr(demo, "find_spec", lambda name: None)
+        monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # it must not be imported
     monkeypatch.setattr(demo, "ROWS", 1500)
     monkeypatch.setattr(demo, "FEATURES", 200)
     monkeypatch.setattr(demo, "CHECK_EVERY", 50)
     monkeypatch.setattr(demo, "TEST_ROWS", 400)
     monkeypatch.setattr(demo, "MODELS", 60)
-    path = tmp_path / "demo.png"
+    path = tmp_path / "new" / "demo.png"
     demo.main(["--out", str(path), "--seed", "3"])
     shown = capsys.readouterr().out
-    assert path.stat().st_size > 20_000
+    assert (path.exists() and path.stat().st_size > 20_000) == draws
+    assert ("pip install 'everhold[plot]'" in " ".join(shown.split())) != draws
+    assert path.with_name("demo.everhold").exists()
     assert "without the private rows: 204 answers, 0 differ" in " ".join(shown.split())
     assert "the best of 60 models on 400 test rows" in " ".join(shown.split())

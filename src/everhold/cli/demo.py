@@ -1,6 +1,6 @@
 """The demo: an analyst overfits a plain holdout and not everhold; then the best of 1,000 models, found and read.
 
-Run it with `make demo` or `python -m everhold.cli.demo`. It writes its figure to `out/demo.png`.
+Run it with `everhold demo`. It writes its figure to `out/demo.png`, where matplotlib is installed.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import argparse
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +24,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 try:
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MultipleLocator
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.table import Table
 except ImportError as error:
-    raise eh.MissingExtra("the demo (a progress bar and a figure)", "demo") from error
+    raise eh.MissingExtra("the demo", "demo") from error
 
 ROWS, FEATURES, CHECK_EVERY = 10_000, 2_000, 200
 TEST_ROWS, MODELS = 1_000, 1_000
@@ -178,6 +177,9 @@ def search_models(seed: int) -> Search:
 
 def draw(plain: Trace, read: eh.Answer, found: Search, path: Path) -> None:
     """The figure: what is reported against the truth."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MultipleLocator
+
     figure = Figure(figsize=(11, 4.6), layout="constrained", facecolor="white")
     left, right = figure.subplots(1, 2)
     _draw_noise(left, plain, read)
@@ -347,14 +349,17 @@ def main(argv: list[str] | None = None) -> None:
     )
     if differing:
         raise SystemExit(1)
-    draw(traces[0], read, found, given.out)
-    console.print(f"\nFigure: [bold]{given.out}[/bold]")
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    if find_spec("matplotlib") is None:
+        console.print("\nNo figure: matplotlib is not installed. `pip install 'everhold[plot]'` installs it.", markup=False)
+    else:
+        draw(traces[0], read, found, given.out)
+        console.print(f"\nFigure: [bold]{given.out}[/bold]")
     study = given.out.with_name("demo.everhold")
     made = "Created" if make_demo_study(study) else "Found"
-    console.print(
-        f"{made} a study to ask: [bold]{study}[/bold], 20,000 synthetic patients. `make serve` shows it on a page."
-    )
-    console.print(f"\nDone in {time.perf_counter() - started:.0f} s. Next: the README's examples, and docs/howto/acts.md.")
+    console.print(f"{made} a study with 20,000 synthetic patients: [bold]{study}[/bold]. Ask it:")
+    console.print(f'  everhold ask {study} "smoker AND age > 60"', markup=False)
+    console.print(f"\nDone in {time.perf_counter() - started:.0f} s. Documentation: https://everhold.github.io/everhold/")
 
 
 if __name__ == "__main__":

@@ -25,9 +25,9 @@ class Units:
     """
 
     def __init__(self, codes: NDArray[Any], count: int) -> None:
-        self.codes = codes
+        self.codes = codes.astype(np.intp, copy=False)  # 32 bits in a browser, where bincount takes nothing wider
         """The unit of each row."""
-        self._sizes = np.bincount(codes, minlength=count).astype(np.float64)
+        self._sizes = np.bincount(self.codes, minlength=count).astype(np.float64)
 
     def __len__(self) -> int:
         return len(self._sizes)

@@ -194,7 +194,7 @@ def _distribution(values: tuple[GridValues, GridValues], masses: NDArray[np.floa
     up, down = (one.array + VALUE_ONE for one in values)
     member = up + down == STEPS
     mass = np.maximum(masses[member], 0.0)
-    found = np.bincount(up[member].astype(np.int64), weights=mass, minlength=1)
+    found = np.bincount(up[member].astype(np.intp), weights=mass, minlength=1)
     positions = np.flatnonzero(found)
     total = np.cumsum(found[positions])
     steps = [(int(position), int(so_far)) for position, so_far in zip(positions, total, strict=True)]
