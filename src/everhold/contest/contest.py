@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from threading import RLock
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.clock import utc_now
 from everhold.contest.board import Board, Place, Rules, Submission
 from everhold.contest.duels import Duels, duel_method
 from everhold.contest.hidden_labels import HiddenLabels, checked_rows, sealed_digest, sealed_rows
@@ -311,7 +312,7 @@ class Contest:
         limit = self.rules.max_per_day
         if limit is None:
             return
-        since = (datetime.now(UTC) - timedelta(days=1)).isoformat(timespec="milliseconds")
+        since = (utc_now() - timedelta(days=1)).isoformat(timespec="milliseconds")
         recent = [time for time in self._tally.entrants.get(entrant, Entrant()).times[-limit:] if time >= since]
         if len(recent) >= limit:
             free = datetime.fromisoformat(recent[0]) + timedelta(days=1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from everhold.clock import timestamp
 from everhold.errors import LedgerError
 
 __all__ = ["SubmissionLog"]
@@ -43,7 +43,7 @@ class SubmissionLog:
             if number is None and self._refused.get(entrant, 0) >= _MOST_NOTED:
                 return  # enough is known of it; the file would grow without end
             entry = {
-                "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "time": timestamp(),
                 "entrant": entrant,
                 "state": state,
                 "reason": reason,

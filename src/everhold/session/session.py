@@ -7,9 +7,9 @@ mechanism was built on, or whether the journal is a file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
+from everhold.clock import timestamp
 from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, QuestionError, RequestConflict, SettingError
 from everhold.ledger.audit import Audit, audit
 from everhold.ledger.codec import (
@@ -52,14 +52,9 @@ if TYPE_CHECKING:
     from everhold.session.scan import SumsByName
     from everhold.statistics.statistic import Statistic
 
-__all__ = ["Session", "now"]
+__all__ = ["Session"]
 
 _AT_ONCE = 1024  # questions of a batch that are scanned for together
-
-
-def now() -> str:
-    """The moment for a record."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 class _Asked(NamedTuple):
@@ -205,7 +200,7 @@ class Session(Generic[P]):
 
     def asked_by(self, request_id: str | None, who: str | None) -> AskedBy:
         """Who asks now, for the record."""
-        time = self.when or now()
+        time = self.when or timestamp()
         return AskedBy(time, require_text(who or self.who, "who"), require_text(request_id, "request_id"))
 
     def ask(
@@ -250,7 +245,9 @@ class Session(Generic[P]):
         with self.recorder.turn():
             queries = [self._checked(query) for query in queries]
             require_batch(self.mechanism, self._journal, queries, requests)
-            asked = [_Asked(query, AskedBy(time or now(), who, one)) for query, one in zip(queries, requests, strict=True)]
+            asked = [
+                _Asked(query, AskedBy(time or timestamp(), who, one)) for query, one in zip(queries, requests, strict=True)
+            ]
             found = self._answers(asked, stop=True)
             self._journal.flush()
             answers = [one for one in found if not isinstance(one, EverholdError)]
@@ -287,7 +284,7 @@ class Session(Generic[P]):
     def _requested(self, request: Request) -> _Asked | EverholdError:
         try:
             who, request_id = require_text(request.who, "who"), require_text(request.request_id, "request_id")
-            asked_by = AskedBy(request.time or now(), who, request_id)
+            asked_by = AskedBy(request.time or timestamp(), who, request_id)
             return _Asked(self.query(request.question), asked_by, _ask_expecting(request.expect))
         except (QuestionError, SettingError) as error:
             return error
