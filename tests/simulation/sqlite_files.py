@@ -16,7 +16,7 @@ OK, IOERR, FULL, CANTOPEN = 0, 10, 13, 14
 IOERR_WRITE, IOERR_FSYNC, IOERR_TRUNCATE, IOERR_DELETE = (IOERR | part << 8 for part in (3, 4, 6, 10))
 _CREATE, _NEW_JOURNAL = 0x4, 0x800 | 0x4000 | 0x80000  # flags of xOpen: main journal, super-journal, write-ahead log
 
-_Open = CFUNCTYPE(c_int, c_void_p, c_char_p, c_void_p, c_int, POINTER(c_int))
+_Open = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_int, POINTER(c_int))  # SQLite keeps the pointer to the name
 _Delete = CFUNCTYPE(c_int, c_void_p, c_char_p, c_int)
 _Sleep = CFUNCTYPE(c_int, c_void_p, c_int)
 _Write = CFUNCTYPE(c_int, c_void_p, c_void_p, c_int, c_int64)
@@ -115,16 +115,17 @@ class SimulatedFiles:
 
     # called by SQLite ------------------------------------------------------------------------------------------------
 
-    def _on_open(self, _: int, path: bytes | None, file: int, flags: int, out: object) -> int:
+    def _on_open(self, _: int, given: int | None, file: int, flags: int, out: object) -> int:
         steps = self.steps
-        name = None if steps is None or path is None else steps.name_of(path)
-        if steps is None or path is None or name is None:
-            return int(self._open(ctypes.cast(self._usual, c_void_p), path, file, flags, out))
+        path = b"" if given is None else ctypes.string_at(given)
+        name = None if steps is None else steps.name_of(path)
+        if steps is None or name is None:
+            return int(self._open(ctypes.cast(self._usual, c_void_p), given, file, flags, out))
         new = bool(flags & _CREATE) and not os.path.exists(path)
         if new and (failure := steps.before("create", name, CANTOPEN)):
             _methods_of(file).value = None
             return failure
-        found = int(self._open(ctypes.cast(self._usual, c_void_p), path, file, flags, out))
+        found = int(self._open(ctypes.cast(self._usual, c_void_p), given, file, flags, out))
         if found == OK:
             if new:
                 steps.created(name)

@@ -154,10 +154,8 @@ class Crew:
         def whole() -> None:
             try:
                 found = work()
-            except Killed:
-                self.loop.call_soon(future.cancel)
             except BaseException as error:
-                self.loop.call_soon(tell, future.set_exception, error)
+                self.loop.call_soon(tell, future.set_exception, error if process.alive else Killed())
             else:
                 self.loop.call_soon(tell, future.set_result, found)
 

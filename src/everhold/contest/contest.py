@@ -376,8 +376,20 @@ class Contest:
         with self._turn() as (_, held):
             entries = {one.name: one for one in self._tally.entries()}
             pair = self._pair(first, second, entries)
+            if (made := self._duel_of(held, request_id, pair)) is not None:
+                return made
             result = self._rank(held, [entries[one] for one in pair], share, last=False, request_id=request_id, who=who)
             return bool(result["beaten"][0])
+
+    def _duel_of(self, held: Holdout, request_id: str | None, pair: tuple[str, str]) -> bool | None:
+        """What a duel of these two came to that was made under this request id, also where they have got better since."""
+        act = held.journal.requested_act(request_id)
+        if act is None or act.begun.kind != "rank":
+            return None
+        rounds = RankingPlan.read(act.begun).rounds
+        if tuple(held.journal.asked_by(number).who for number in rounds) != pair:
+            return None
+        return bool(act.done.result["beaten"][0])
 
     def finish(self, *, who: str | None = None) -> Board:
         """End the contest: one last ranking by duels of all entrants, and everybody's score on the rows that are judged.

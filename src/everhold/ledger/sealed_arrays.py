@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.errors import LedgerError
 from everhold.ledger.files import write_atomic
 
 if TYPE_CHECKING:
@@ -38,10 +39,13 @@ class SealedArrays:
         digest = self.digest_of(values)
         path = self._at(digest)
         if not path.exists():
-            self.folder.mkdir(mode=0o700, exist_ok=True)
             out = io.BytesIO()
             np.save(out, values, allow_pickle=False)
-            write_atomic(path, zlib.compress(out.getvalue(), 6), private=True)
+            try:
+                self.folder.mkdir(mode=0o700, exist_ok=True)
+                write_atomic(path, zlib.compress(out.getvalue(), 6), private=True)
+            except OSError as error:
+                raise LedgerError(f"{path} cannot be written ({error.strerror}). Nothing was charged.") from None
         return digest
 
     def read(self, digest: str) -> NDArray[Any] | None:

@@ -403,8 +403,9 @@ def _locked(path: Path) -> int:
             "or ask there."
         ) from None
     if sys.platform != "win32":
-        os.ftruncate(fd, 0)
-        os.write(fd, f"{os.getpid()}\n".encode())
+        with suppress(OSError):  # on a full disk nobody is named to those who wait
+            os.ftruncate(fd, 0)
+            os.write(fd, f"{os.getpid()}\n".encode())
     return fd
 
 
