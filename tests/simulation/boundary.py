@@ -21,6 +21,8 @@ from unittest.mock import patch
 from anyio._backends._asyncio import AsyncIOBackend
 
 from everhold.clock import running_on
+from everhold.ledger import open_files
+from everhold.ledger.open_files import OpenFiles
 from tests.simulation.disk import Disk
 from tests.simulation.sqlite_files import FULL, simulated_files
 from tests.simulation.time_and_threads import CURRENT, Crew, Killed, Process, SimulatedLock, SimulatedRLock
@@ -256,6 +258,16 @@ def _locks() -> Iterator[tuple[Any, str, type]]:
                     yield module, what, ours
 
 
+class _OpenFilesOfEach:
+    """Every simulated process has its own."""
+
+    def __init__(self) -> None:
+        self._of: dict[Process | None, OpenFiles] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of.setdefault(CURRENT.get(), OpenFiles()), name)
+
+
 @contextmanager
 def simulated(machine: Machine) -> Iterator[Files]:
     """Within this, what the product asks of the machine is answered by the simulation."""
@@ -304,6 +316,7 @@ def simulated(machine: Machine) -> Iterator[Files]:
             stack.enter_context(patch.object(module, name, lock))
         stack.enter_context(running_on(machine.now))
         stack.enter_context(patch.object(SimulatedLock, "crew", crew))
+        stack.enter_context(patch.object(open_files, "OPEN_FILES", _OpenFilesOfEach()))
         simulated_files().install(files)
         try:
             yield files

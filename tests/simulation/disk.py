@@ -64,7 +64,7 @@ class Disk:
         """The name below the root; None for what is elsewhere."""
         if isinstance(path, int):
             return None
-        text = os.fspath(path)  # type: ignore[call-overload]
+        text = os.fspath(path)
         if isinstance(text, bytes):
             text = os.fsdecode(text)
         if text.startswith(self._prefix):

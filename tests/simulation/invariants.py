@@ -17,7 +17,7 @@ import everhold as eh
 from everhold.contest.contest import _digest_of
 from everhold.errors import EverholdError
 from everhold.gate.gate import Gate
-from everhold.ledger.codec import ActEndEntry, AnyEntry, Repeat, RoundEntry
+from everhold.ledger.codec import ActEndEntry, ActStartEntry, AnyEntry, Repeat, RoundEntry
 from everhold.ledger.guard import Guard
 from everhold.ledger.store import Store
 from tests.faults.record_check import check_record, entries_of, frozen, parts_of, recorded_results
@@ -26,7 +26,9 @@ from tests.simulation.requests import Request
 from tests.simulation.studies import Site
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
+
+    from everhold.ledger.rounds import ActStart
 
 
 class Violation(AssertionError):
@@ -175,10 +177,10 @@ class Promises:
             lines = self.platter.file(f"{request.study}.everhold.waiting.jsonl").split(b"\n")
             waits = [json.loads(line)["name"] for line in lines if line[:1] == b"{" and line[-1:] == b"}"]
             require(found["name"] in waits, "a candidate that waits is durable", request, found)
-        elif found["state"] in ("promoted", "kept") and not (request.kind == "same" and found["state"] == "kept"):
-            ends = [one for one in self.platter.entries(request.study) if isinstance(one, ActEndEntry)]
-            promoted = [one.done.result.get("promoted") for one in ends if not one.done.interrupted]
-            require(found["promoted"] in promoted, "a verdict is durable before it is shown", request, found)
+        elif leaves_record(request, found):
+            winners = dict(_winners(self.platter.entries(request.study)))
+            recorded = found["name"] in winners and winners[found["name"]] == found["winner"]
+            require(recorded, "a verdict is durable before it is shown", request, found, winners)
 
     def _ended(self, request: Request, found: dict[str, Any]) -> None:
         ends = [one for one in self.platter.entries(request.study) if isinstance(one, ActEndEntry)]
@@ -253,6 +255,10 @@ class Promises:
         promoted = [found for one, found in self.shown.items() if one.study == study and found.get("state") == "promoted"]
         recorded = gate.status().promotions
         require(recorded >= len({one["name"] for one in promoted}), "a promotion is not lost", study, promoted)
+        waiting = gate.path.with_name(gate.path.name + ".waiting.jsonl")
+        lines = waiting.read_bytes().split(b"\n") if waiting.exists() else []
+        named = [json.loads(line)["request"] for line in lines if line[:1] == b"{" and line[-1:] == b"}"]
+        require(len(named) == len(set(named)), "a candidate waits once", named)
 
 
 def _array(values: list[int]) -> Any:
@@ -268,7 +274,24 @@ def _requests_once(entries: list[AnyEntry]) -> bool:
     return len(both) == len(set(both))
 
 
-_VARYING = ("checks", "promotions", "waiting", "spent", "reason", "certified", "winner")
+def _winners(entries: list[AnyEntry]) -> Iterator[tuple[str, str | None]]:
+    """Every candidate of a gate that was checked, and who was promoted in that check."""
+    begun: ActStart | None = None
+    for one in entries:
+        if isinstance(one, ActStartEntry):
+            begun = one.begun
+        elif isinstance(one, ActEndEntry) and begun is not None and begun.kind == "check" and not one.done.interrupted:
+            promoted = begun.asked[int(one.done.outcome or 0)]["name"] if one.done.result["promoted"] else None
+            yield from ((each["name"], promoted) for each in begun.asked)
+
+
+def leaves_record(request: Request, found: dict[str, Any]) -> bool:
+    """Whether a gate's verdict is a recorded one: what is kept out by its bytes, or screened, leaves no record."""
+    by_bytes = found["state"] == "kept" and "artifact" in request.details["sent"]
+    return found["state"] in ("promoted", "kept") and not by_bytes
+
+
+_VARYING = ("checks", "promotions", "waiting")
 
 
 def _same(request: Request, earlier: dict[str, Any], found: dict[str, Any]) -> bool:
@@ -280,9 +303,9 @@ def _same(request: Request, earlier: dict[str, Any], found: dict[str, Any]) -> b
     if request.kind in ("check", "same", "decide"):
         if earlier["state"] == "waiting":
             return earlier["name"] == found["name"]
+        if not leaves_record(request, earlier):
+            return True
         return all(earlier[name] == found[name] for name in earlier if name not in _VARYING)
     if request.kind == "token":
         return True
     return earlier == found
-
-

@@ -109,7 +109,7 @@ class Requests:
             share = coins.choice((0.0, 0.1, 0.4))
             guesses = [int(one) if coins.random() >= share else 1 - int(one) for one in LABELS]
             path = f"/v1/contests/{study}/submissions"
-            return self._made(kind, study, who, "POST", path, as_csv(guesses).encode(), guesses=guesses)  # type: ignore[arg-type]
+            return self._made(kind, study, who, "POST", path, as_csv(guesses).encode(), guesses=guesses)
         if kind in ("duel", "finish_contest"):
             body = {"first": "ann", "second": "bob", "request_id": f"r{self._count}"} if kind == "duel" else {}
             path = f"/v1/contests/{study}/{'duel' if kind == 'duel' else 'finish'}"
@@ -144,7 +144,9 @@ class Requests:
         return self._made(kind, study, who, call.method, call.path, call.body)
 
     def _reading(self, kind: str, study: str) -> Request:
-        who = "aud" if kind in ("audit", "file") or study in ("duels", "ladder") else self._coins.choice(("ann", "bob", "aud"))
+        who = (
+            "aud" if kind in ("audit", "file") or study in ("duels", "ladder") else self._coins.choice(("ann", "bob", "aud"))
+        )
         paths = {"gate_status": f"/v1/gates/{study}", "board": f"/v1/contests/{study}/board"}
         return self._made(kind, study, who, "GET", paths.get(kind, f"/v1/studies/{study}/{kind}"), b"")
 

@@ -96,9 +96,7 @@ class SimulatedFiles:
         self._sleep = _Sleep(usual.xSleep)
         self._callbacks = (_Open(self._on_open), _Delete(self._on_delete), _Sleep(self._on_sleep))
         self._vfs.zName = b"everhold-simulation"
-        self._vfs.xOpen, self._vfs.xDelete, self._vfs.xSleep = (
-            ctypes.cast(one, c_void_p).value for one in self._callbacks
-        )
+        self._vfs.xOpen, self._vfs.xDelete, self._vfs.xSleep = (ctypes.cast(one, c_void_p).value for one in self._callbacks)
         self._tables: dict[int, tuple[_Methods, tuple[object, ...]]] = {}
         self._files: dict[int, str] = {}
         self._new_journals: set[int] = set()

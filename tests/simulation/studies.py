@@ -96,9 +96,8 @@ _keep = _Kept()
 def _make_studies(disk: Path) -> None:
     rows = disk.parent  # read by DuckDB, and never written
     public = _rows(80, 1, 0.2)
-    eh.Holdout.create(
-        disk / "plain.everhold", save(rows / "plain.csv", _rows(120, 0, 0.6)), prior=eh.Reference(public), seed=5, register=False
-    ).close()
+    private = save(rows / "plain.csv", _rows(120, 0, 0.6))
+    eh.Holdout.create(disk / "plain.everhold", private, prior=eh.Reference(public), seed=5, register=False).close()
     eh.Holdout.create(
         disk / "private.everhold",
         save(rows / "private.csv", _rows(600, 2, 0.9)),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import LedgerError
-from everhold.ledger.files import append_line
+from everhold.ledger.files import append_line, settle
 
 if TYPE_CHECKING:
     from everhold.ledger.rounds import RecordedAct
@@ -49,6 +49,15 @@ class WaitingCandidates:
             append_line(self._path, line.encode("ascii"), private=True)
         except OSError as error:
             raise LedgerError(f"{self._path} cannot be written ({error.strerror}). Nothing was charged.") from None
+
+    def settle(self) -> None:
+        """Make durable what is seen here: whoever entered it may have been killed on the way."""
+        try:
+            settle(self._path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise LedgerError(f"{self._path} cannot be synced ({error.strerror}). Nothing was charged.") from None
 
     def count(self, done: Sequence[RecordedAct]) -> int:
         """How many wait."""

@@ -19,6 +19,7 @@ __all__ = [
     "exclusive",
     "lock",
     "read_json",
+    "settle",
     "sync_folder",
     "to_json",
     "unlock",
@@ -101,6 +102,16 @@ def append_line(path: Path, line: bytes, *, private: bool = False) -> None:
         os.close(fd)
     if new:
         sync_folder(path.parent)
+
+
+def settle(path: Path) -> None:
+    """Make durable what is seen of a file: who wrote it may have been killed before its sync, and a power cut may follow."""
+    fd = os.open(path, os.O_RDONLY if sys.platform != "win32" else os.O_RDWR)  # Windows syncs only what may be written
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -139,7 +139,7 @@ class Registry:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as db:
-                db.execute("PRAGMA synchronous = FULL")
+                db.execute("PRAGMA synchronous = EXTRA")
                 db.execute("BEGIN IMMEDIATE")
                 for statement in _SCHEMA.split(";"):
                     db.execute(statement)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.errors import LedgerError
-from everhold.ledger.files import write_atomic
+from everhold.ledger.files import sync_folder, write_atomic
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +38,9 @@ class SealedArrays:
         """Write an array, durably, unless it is there; returns its digest."""
         digest = self.digest_of(values)
         path = self._at(digest)
-        if not path.exists():
+        if path.exists():  # kept by somebody who may have been killed before the name was durable
+            sync_folder(self.folder)
+        else:
             out = io.BytesIO()
             np.save(out, values, allow_pickle=False)
             try:
