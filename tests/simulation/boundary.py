@@ -6,6 +6,7 @@ time of one run, so that a write which somebody adds to the product tomorrow is 
 
 from __future__ import annotations
 
+import atexit
 import errno
 import os
 import random
@@ -15,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 from unittest.mock import patch
 
@@ -23,6 +25,7 @@ from anyio._backends._asyncio import AsyncIOBackend
 from everhold.clock import running_on
 from everhold.ledger import open_files
 from everhold.ledger.open_files import OpenFiles
+from everhold.session import study
 from tests.simulation.disk import Disk
 from tests.simulation.sqlite_files import FULL, simulated_files
 from tests.simulation.time_and_threads import CURRENT, Crew, Killed, Process, SimulatedLock, SimulatedRLock
@@ -239,6 +242,10 @@ class Files:
             self._disk.synced_folder(name.rpartition("/")[0] or ".")
         return found
 
+    def random_bytes(self, size: int) -> bytes:
+        """Coins for SQLite."""
+        return self._machine.coins.randbytes(size)
+
     def sleep(self, seconds: float) -> None:
         """SQLite waits for a lock."""
         try:
@@ -247,6 +254,16 @@ class Files:
             pass
         except BaseException as fault:
             self._machine.failed(fault)
+
+
+_as_source = study.as_source
+_read_once = cache(_as_source)
+atexit.register(_read_once.cache_clear)  # DuckDB wants to be closed
+
+
+def _source(rows: Any, **more: Any) -> Any:
+    """Private rows that never change: DuckDB reads each file once in a process."""
+    return (_read_once if isinstance(rows, str) else _as_source)(rows, **more)
 
 
 def _locks() -> Iterator[tuple[Any, str, type]]:
@@ -317,6 +334,7 @@ def simulated(machine: Machine) -> Iterator[Files]:
         stack.enter_context(running_on(machine.now))
         stack.enter_context(patch.object(SimulatedLock, "crew", crew))
         stack.enter_context(patch.object(open_files, "OPEN_FILES", _OpenFilesOfEach()))
+        stack.enter_context(patch.object(study, "as_source", _source))
         simulated_files().install(files)
         try:
             yield files

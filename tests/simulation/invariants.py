@@ -10,6 +10,8 @@ The audit passes, and a server without a fault answers everything.
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +64,19 @@ class Platter:
         """The content of a file; nothing where there is none."""
         return self._disk.certain().get(name) or b""
 
+    def noted_head(self, study: str) -> int:
+        """How many records of a study the registry knows of."""
+        certain = self._disk.certain()
+        names = ("home/registry.sqlite", "home/registry.sqlite-journal")
+        files = {name.partition("/")[2]: certain[name] for name in names if name in certain}
+        return Context().run(self._noted, str(self._site.path(study)), files)
+
+    def _noted(self, path: str, files: dict[str, bytes | None]) -> int:
+        Disk.write_all(self._view, files)
+        with closing(sqlite3.connect(self._view / "registry.sqlite")) as db:
+            found = db.execute("SELECT records FROM study WHERE path = ?", (path,)).fetchone()
+        return 0 if found is None else int(found[0])
+
     def _read(self, study: str) -> tuple[object, list[AnyEntry], list[str]]:
         certain = self._disk.certain()
         files = {name: certain[name] for name in (f"{study}.everhold", f"{study}.everhold-journal") if name in certain}
@@ -97,7 +112,8 @@ class Promises:
         self.platter = Platter(site, disk)
         self.shown: dict[Request, dict[str, Any]] = {}
         self.arrivals: dict[str, float] = {}
-        self.live_tokens: list[str] = []
+        self.live_tokens: list[tuple[str, str]] = []
+        self.dead_tokens: list[str] = []
 
     def _id(self, request: Request) -> str:
         """As the record has it."""
@@ -122,6 +138,11 @@ class Promises:
         if status == 201:
             self._token_left(found)
             return
+        if request.kind == "revoke" and status == 200:
+            kept = json.loads(self.platter.file("tokens.json"))["tokens"]
+            gone = any(one["id"] == found["id"] and one["revoked"] for one in kept)
+            require(gone, "that a token is revoked is durable before it is shown", found["id"])
+            return
         if status != 200:
             for part in parts_of(found.get("error", {}).get("details", {})):
                 self._require_recorded(request, part)
@@ -137,7 +158,7 @@ class Promises:
     def _token_left(self, found: dict[str, Any]) -> None:
         kept = json.loads(self.platter.file("tokens.json"))["tokens"]
         require(any(one["id"] == found["id"] for one in kept), "a token is durable before it is shown", found["id"])
-        self.live_tokens.append(found["token"])
+        self.live_tokens.append((found["id"], found["token"]))
 
     def _file_left(self, request: Request, body: bytes) -> None:
         durable = self.platter.file(f"{request.study}.everhold")
@@ -181,6 +202,16 @@ class Promises:
             winners = dict(_winners(self.platter.entries(request.study)))
             recorded = found["name"] in winners and winners[found["name"]] == found["winner"]
             require(recorded, "a verdict is durable before it is shown", request, found, winners)
+            noted = self.platter.noted_head(request.study)
+            announced = self._announced(request.study, found["name"])
+            require(noted >= announced, "the registry knows of a verdict before it is shown", request, noted, announced)
+
+    def _announced(self, study: str, candidate: str) -> int:
+        """How many records there were when this candidate's check was announced."""
+        for number, one in enumerate(self.platter.entries(study), 2):
+            if isinstance(one, ActStartEntry) and any(each.get("name") == candidate for each in one.begun.asked):
+                return number
+        return 0
 
     def _ended(self, request: Request, found: dict[str, Any]) -> None:
         ends = [one for one in self.platter.entries(request.study) if isinstance(one, ActEndEntry)]

@@ -18,6 +18,7 @@ _CREATE, _NEW_JOURNAL = 0x4, 0x800 | 0x4000 | 0x80000  # flags of xOpen: main jo
 
 _Open = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_int, POINTER(c_int))  # SQLite keeps the pointer to the name
 _Delete = CFUNCTYPE(c_int, c_void_p, c_char_p, c_int)
+_Randomness = CFUNCTYPE(c_int, c_void_p, c_int, c_void_p)
 _Sleep = CFUNCTYPE(c_int, c_void_p, c_int)
 _Write = CFUNCTYPE(c_int, c_void_p, c_void_p, c_int, c_int64)
 _Truncate = CFUNCTYPE(c_int, c_void_p, c_int64)
@@ -76,6 +77,9 @@ class Steps(Protocol):
     def sleep(self, seconds: float) -> None:
         """SQLite waits for a lock."""
 
+    def random_bytes(self, size: int) -> bytes:
+        """Coins for SQLite: they mark its journals."""
+
 
 class SimulatedFiles:
     """The VFS. There is one in a process, made when it is first needed; `steps` says what it does, None: nothing."""
@@ -87,6 +91,7 @@ class SimulatedFiles:
         self._library = ctypes.CDLL(_sqlite3.__file__)  # finds SQLite wherever Python's module has it
         self._library.sqlite3_vfs_find.restype = POINTER(_Vfs)
         self._library.sqlite3_vfs_find.argtypes = [c_char_p]
+        self._library.sqlite3_randomness.argtypes = [c_int, c_void_p]
         self._library.sqlite3_vfs_register.argtypes = [POINTER(_Vfs), c_int]
         self._usual = self._library.sqlite3_vfs_find(None)
         usual = self._usual.contents
@@ -94,9 +99,15 @@ class SimulatedFiles:
         memmove(byref(self._vfs), self._usual, sizeof(_Vfs))
         self._open, self._delete = _Open(usual.xOpen), _Delete(usual.xDelete)
         self._sleep = _Sleep(usual.xSleep)
-        self._callbacks = (_Open(self._on_open), _Delete(self._on_delete), _Sleep(self._on_sleep))
+        self._callbacks = (
+            _Open(self._on_open),
+            _Delete(self._on_delete),
+            _Sleep(self._on_sleep),
+            _Randomness(self._on_randomness),
+        )
         self._vfs.zName = b"everhold-simulation"
-        self._vfs.xOpen, self._vfs.xDelete, self._vfs.xSleep = (ctypes.cast(one, c_void_p).value for one in self._callbacks)
+        ours = [ctypes.cast(one, c_void_p).value for one in self._callbacks]
+        self._vfs.xOpen, self._vfs.xDelete, self._vfs.xSleep, self._vfs.xRandomness = ours
         self._tables: dict[int, tuple[_Methods, tuple[object, ...]]] = {}
         self._files: dict[int, str] = {}
         self._new_journals: set[int] = set()
@@ -105,11 +116,13 @@ class SimulatedFiles:
         """From here on, every connection of this process uses it."""
         self.steps = steps
         self._library.sqlite3_vfs_register(byref(self._vfs), 1)
+        self._library.sqlite3_randomness(0, None)  # from here on it draws from ours
 
     def remove(self) -> None:
         """The usual one again, for new connections."""
         self.steps = None
         self._library.sqlite3_vfs_register(self._usual, 1)
+        self._library.sqlite3_randomness(0, None)
 
     # called by SQLite ------------------------------------------------------------------------------------------------
 
@@ -190,6 +203,10 @@ class SimulatedFiles:
         if steps is None or name is None:
             return int(self._delete(ctypes.cast(self._usual, c_void_p), path, sync))
         return steps.remove(name, really, sync=bool(sync))
+
+    def _on_randomness(self, _: int, size: int, out: int) -> int:
+        memmove(out, bytes(size) if self.steps is None else self.steps.random_bytes(size), size)
+        return size
 
     def _on_sleep(self, _: int, microseconds: int) -> int:
         if self.steps is None:

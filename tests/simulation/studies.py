@@ -72,6 +72,7 @@ def make_site() -> Site:
     disk.mkdir()
     coins = random.Random("the site")
     with (
+        patch.object(os, "getpid", lambda: 99),
         patch.object(os, "urandom", coins.randbytes),
         patch.object(random, "_urandom", coins.randbytes),
         patch.dict(os.environ, {HOME: str(disk / "home")}),

@@ -33,6 +33,7 @@ class Process:
         self.name, self.pid, self.alive = name, pid, True
         self.files: set[int] = set()
         self.connections: list[Any] = []
+        self.logs: list[Any] = []
         self.tasks: set[asyncio.Task[Any]] = set()
         self.workers: set[_Worker] = set()
 
@@ -128,14 +129,13 @@ class Crew:
     # from the loop's thread ------------------------------------------------------------------------------------------
 
     def start(self, process: Process, work: Callable[[], None], delay: float | None = None) -> None:
-        """Run something in a thread of a process, soon. `work` must not raise."""
+        """Run something in a thread of a process, soon, if it still lives. `work` sees to that, and does not raise."""
         worker = self._idle.pop() if self._idle else _Worker(self)
         context = copy_context()
         context.run(CURRENT.set, process)
 
         def job() -> None:
-            if process.alive:
-                context.run(work)
+            context.run(work)
             process.workers.discard(worker)
             self._idle.append(worker)
 
@@ -153,6 +153,8 @@ class Crew:
 
         def whole() -> None:
             try:
+                if not process.alive:
+                    raise Killed
                 found = work()
             except BaseException as error:
                 self.loop.call_soon(tell, future.set_exception, error if process.alive else Killed())
@@ -241,7 +243,7 @@ class Runner:
 
     def _run(self) -> None:
         try:
-            while self._wanted:
+            while self._wanted and self._process.alive:
                 self._wanted -= 1
                 self._turn()
         except Killed:

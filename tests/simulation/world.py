@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -151,7 +151,7 @@ class World:
                     return 0
             elif chance < self._kill_chance + self._fault_chance and self.counts["faults"] < MOST_FAULTS:
                 return self._fault(process, what, name)
-        if self.crew.me is not None and self._fate.random() < 0.4:
+        if self.crew.me is not None and self._fate.random() < 0.3:
             self.crew.pause(self.crew.moment())
         return 0
 
@@ -213,6 +213,8 @@ class World:
         for connection in process.connections:
             with suppress(Exception):
                 context.run(connection.close)
+        for log in process.logs:
+            log.close()
         for fd in sorted(process.files):
             with suppress(OSError):
                 os.close(fd)
@@ -236,8 +238,12 @@ class World:
         def start(_: str, turn: Callable[[], None]) -> Runner:
             return Runner(self.crew, process, turn)
 
-        make = partial(ServerState, self._config(), clock=self.loop.time, start=start)
-        state: ServerState = await self.crew.run(process, make)
+        def made() -> ServerState:
+            state = ServerState(self._config(), clock=self.loop.time, start=start)
+            process.logs.append(state._log)
+            return state
+
+        state: ServerState = await self.crew.run(process, made)
         return state
 
     async def _start(self) -> None:
@@ -411,6 +417,17 @@ class World:
                 await asyncio.gather(self._insist(request, coins), self._insist(request, coins))
             else:
                 await self._insist(request, coins)
+            if coins.random() < 0.1:
+                await self._conflict(request)
+
+    async def _conflict(self, request: Request) -> None:
+        """Another question under the id of one that was answered is refused."""
+        if request.kind == "ask" and request in self.promises.shown:
+            body = {**json.loads(request.body), "question": "age > 77"}
+            other = replace(request, body=json.dumps(body).encode(), kind="conflict")
+            found = await self.send(other, 60.0)
+            said = found is None or found[0] in (409, *_AGAIN)
+            require(said, "a request id stands for one question", request, found)
 
     async def _insist(self, request: Request, coins: random.Random) -> None:
         """Send it until it is answered, or nobody cares any more."""
@@ -484,6 +501,7 @@ class World:
         try:
             clients = [self._client(number, plan) for number, plan in enumerate(plans)]
             await self._unless_failed(asyncio.gather(*clients, self._shell(requests)))
+            await self._unless_failed(self.loop.create_task(self._revoke(coins)))
             self._peace = True
             await self._unless_failed(self.loop.create_task(self._finish(operator)))
         finally:
@@ -499,6 +517,16 @@ class World:
             work.cancel()
             self._failure.result()
         work.result()
+
+    async def _revoke(self, coins: random.Random) -> None:
+        """A custodian revokes a token that was made here."""
+        while self.promises.live_tokens and coins.random() < 0.5:
+            number, secret = self.promises.live_tokens[-1]
+            gone = Request(-1, "revoke", "", "cus", "DELETE", f"/v1/tokens/{number}")
+            self.promises.live_tokens.pop()
+            found = await self.send(gone, 60.0)
+            if found is not None and found[0] == 200:
+                self.promises.dead_tokens.append(secret)
 
     async def _finish(self, operator: asyncio.Task[None]) -> None:
         """The last crash, if there is one; then everything that was shown is asked for again."""
@@ -519,11 +547,12 @@ class World:
                     break
                 await asyncio.sleep(1.0)
             require(found is not None and found[0] == 200, "what was answered is answered again", request, found)
-        for secret in self.promises.live_tokens:
-            known = Request(-1, "status", self.studies[0], "ann", "GET", f"/v1/studies/{self.studies[0]}/status")
-            found = await self.send(known, 60.0, secret)
-            allowed = found is not None and found[0] == 200
-            require(allowed, "a token that was shown works", found)
+        for status, secrets in ((200, [one for _, one in self.promises.live_tokens]), (401, self.promises.dead_tokens)):
+            for secret in secrets:
+                look = Request(-1, "status", self.studies[0], "ann", "GET", f"/v1/studies/{self.studies[0]}/status")
+                found = await self.send(look, 60.0, secret)
+                known = found is not None and found[0] == status
+                require(known, "a token works from when it was shown until it was revoked", status, found)
         await self._stop()
         again = self.promises.check_files(self.studies)
         require(again == heads, "a request that was answered is not charged again", heads, again)
@@ -579,6 +608,9 @@ def _environment(site: Site) -> Iterator[None]:
 
 
 def _digest(path: Path) -> str:
+    """Of a file's content; where it holds the name of the folder, which is another in every process, its size."""
+    if path.suffix == ".key" or path.parent.name == "home":
+        return str(path.stat().st_size)
     return hashlib.sha256(path.read_bytes()).hexdigest()[:8] if path.is_file() else "-"
 
 

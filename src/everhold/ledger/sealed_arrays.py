@@ -38,16 +38,16 @@ class SealedArrays:
         """Write an array, durably, unless it is there; returns its digest."""
         digest = self.digest_of(values)
         path = self._at(digest)
-        if path.exists():  # kept by somebody who may have been killed before the name was durable
-            sync_folder(self.folder)
-        else:
-            out = io.BytesIO()
-            np.save(out, values, allow_pickle=False)
-            try:
+        try:
+            if path.exists():  # kept by somebody who may have been killed before the name was durable
+                sync_folder(self.folder)
+            else:
+                out = io.BytesIO()
+                np.save(out, values, allow_pickle=False)
                 self.folder.mkdir(mode=0o700, exist_ok=True)
                 write_atomic(path, zlib.compress(out.getvalue(), 6), private=True)
-            except OSError as error:
-                raise LedgerError(f"{path} cannot be written ({error.strerror}). Nothing was charged.") from None
+        except OSError as error:
+            raise LedgerError(f"{path} cannot be written ({error.strerror}). Nothing was charged.") from None
         return digest
 
     def read(self, digest: str) -> NDArray[Any] | None:
