@@ -81,7 +81,9 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
 }
-"""The chapters of the site: a title, and the pages in their order, with a title of their own if it differs. The other pages of the folder follow."""
+"""The chapters of the site: a title, and the pages in their order, with a title of their own if it differs.
+
+The other pages of the folder follow."""
 
 RUNS = """```{raw} html
 <div id="run-here" data-wheel="../WHEEL"></div><script type="module" src="../_static/run.js"></script>

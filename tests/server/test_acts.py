@@ -383,7 +383,7 @@ def test_nothing_is_shown_before_it_leaves(tmp_path, act):
 def test_the_record_says_when_an_act_came(tmp_path, monkeypatch):
     """Not how long it took: that could depend on the private rows."""
     times = iter(f"2030-01-01T00:00:{n:02d}.000+00:00" for n in range(60))
-    monkeypatch.setattr("everhold.server.middleware._now", lambda: next(times))
+    monkeypatch.setattr("everhold.server.middleware.timestamp", lambda: next(times))
     study = make_study(tmp_path)
     with site(tmp_path, study) as made:
         made.post("/v1/studies/patients/ask", {"question": "age > 50", "expect": 0.55})

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from threading import RLock
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.clock import utc_now
 from everhold.contest.board import Board, Place, Rules, Submission
 from everhold.contest.duels import Duels, duel_method
 from everhold.contest.hidden_labels import HiddenLabels, checked_rows, sealed_digest, sealed_rows
@@ -320,7 +321,7 @@ class Contest:
         limit = self.rules.max_per_day
         if limit is None:
             return
-        since = (datetime.now(UTC) - timedelta(days=1)).isoformat(timespec="milliseconds")
+        since = (utc_now() - timedelta(days=1)).isoformat(timespec="milliseconds")
         recent = [time for time in self._tally.entrants.get(entrant, Entrant()).times[-limit:] if time >= since]
         if len(recent) >= limit:
             free = datetime.fromisoformat(recent[0]) + timedelta(days=1)
@@ -384,8 +385,20 @@ class Contest:
         with self._turn() as (_, held):
             entries = {one.name: one for one in self._tally.entries()}
             pair = self._pair(first, second, entries)
+            if (made := self._duel_of(held, request_id, pair)) is not None:
+                return made
             result = self._rank(held, [entries[one] for one in pair], share, last=False, request_id=request_id, who=who)
             return bool(result["beaten"][0])
+
+    def _duel_of(self, held: Holdout, request_id: str | None, pair: tuple[str, str]) -> bool | None:
+        """What a duel of these two came to that was made under this request id, also where they have got better since."""
+        act = held.journal.requested_act(request_id)
+        if act is None or act.begun.kind != "rank":
+            return None
+        rounds = RankingPlan.read(act.begun).rounds
+        if tuple(held.journal.asked_by(number).who for number in rounds) != pair:
+            return None
+        return bool(act.done.result["beaten"][0])
 
     def finish(self, *, who: str | None = None) -> Board:
         """End the contest: one last ranking by duels of all entrants, and everybody's score on the rows that are judged.

@@ -203,6 +203,7 @@ class Gate:
                     held.pause()
 
     def _ready(self) -> Holdout:
+        self._waiting.settle()
         if self._held is not None and self._held.usable:
             try:
                 patiently(self._held.resume)

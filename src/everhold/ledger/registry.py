@@ -16,12 +16,12 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from everhold.clock import utc_now
 from everhold.data.overlap import compare
 from everhold.errors import LedgerError
 
@@ -139,7 +139,7 @@ class Registry:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as db:
-                db.execute("PRAGMA synchronous = FULL")
+                db.execute("PRAGMA synchronous = EXTRA")
                 db.execute("BEGIN IMMEDIATE")
                 for statement in _SCHEMA.split(";"):
                     db.execute(statement)
@@ -216,7 +216,7 @@ class Registry:
             known = [one for one in self._overlapping(db, digests) if one.id != study]
             if known and refuse and reason is None:
                 return known
-            now = datetime.now(UTC).isoformat(timespec="microseconds")
+            now = utc_now().isoformat(timespec="microseconds")
             rows = max((len(one) for one in digests.values()), default=0)
             entry = (study, kind, str(path.absolute()), now, rows, name, reason)
             self._remove(db, study)

@@ -17,7 +17,7 @@ from everhold.ledger.logged_act import logged_act
 from everhold.ledger.reader import LoggedRound, StudyFile, logged_round, read_study
 from everhold.ledger.store import Head
 from everhold.server.study_writer import Caller, Progress
-from everhold.server.writer import Job, ReleasedView, Writer
+from everhold.server.writer import Job, OwnThread, ReleasedView, StartRunner, Writer
 
 if TYPE_CHECKING:
     from everhold.contest.board import Board, Submission
@@ -49,11 +49,12 @@ class ContestWriter:
     Args:
         path: of its study.
         grid: when answers leave.
+        start: makes what runs the writer's turns.
     """
 
     kind: Literal["contest"] = "contest"
 
-    def __init__(self, path: Path, *, grid: Grid) -> None:
+    def __init__(self, path: Path, *, grid: Grid, start: StartRunner = OwnThread) -> None:
         self.path, self.name = path, path.stem
         self._grid = grid
         self.contest = Contest(path)
@@ -64,7 +65,7 @@ class ContestWriter:
         self._scoring = False
         self._lock = Lock()
         self._released = ReleasedView(self._take_view(), grid)
-        self._writer = Writer(self.name, self._handle, grid.clock)
+        self._writer = Writer(self.name, self._handle, grid.clock, start)
 
     async def submit(self, entrant: str, predictions: bytes, *, arrived: float | None = None) -> Submission:
         """Score a submission. It leaves on the grid, whatever becomes of it."""

@@ -14,7 +14,7 @@ from everhold.errors import EverholdError, LedgerError, RequestConflict
 from everhold.gate.gate import Gate
 from everhold.ledger.reader import StudyFile, read_study
 from everhold.server.study_writer import Progress
-from everhold.server.writer import Job, ReleasedView, Writer
+from everhold.server.writer import Job, OwnThread, ReleasedView, StartRunner, Writer
 
 if TYPE_CHECKING:
     from everhold.gate.results import CheckResult, GateStatus, TotalGain
@@ -48,11 +48,12 @@ class GateWriter:
     Args:
         path: of its study.
         grid: when verdicts leave.
+        start: makes what runs the writer's turns.
     """
 
     kind: Literal["gate"] = "gate"
 
-    def __init__(self, path: Path, *, grid: Grid) -> None:
+    def __init__(self, path: Path, *, grid: Grid, start: StartRunner = OwnThread) -> None:
         self.path, self.name = path, path.stem
         self._grid = grid
         self.gate = Gate(path)
@@ -62,7 +63,7 @@ class GateWriter:
         self._checking = False
         self._lock = Lock()
         self._released = ReleasedView(self._take_view(), grid)
-        self._writer = Writer(self.name, self._handle, grid.clock)
+        self._writer = Writer(self.name, self._handle, grid.clock, start)
 
     async def check(
         self, outcomes: Mapping[str, Any], caller: Caller, *, name: str | None, artifact: bytes | None

@@ -24,7 +24,7 @@ from everhold.mechanism.tolerance import FixedPrecision
 from everhold.queries.expression.question import size_of_query
 from everhold.queries.request import AskedBy, Request
 from everhold.queries.round_act import RoundAct
-from everhold.server.writer import Job, ReleasedView, Writer
+from everhold.server.writer import Job, OwnThread, ReleasedView, StartRunner, Writer
 from everhold.session.act_preview import ActPreview, how_read, prices_after
 from everhold.session.acts import checked_delta_share
 from everhold.session.caps import Caps
@@ -114,6 +114,7 @@ class StudyWriter:
         most_questions: of one batch or table.
         question_seconds: how long a question may take on the public rows.
         charges_each: of a private study, how many surprises, readings and choices each name may cause; None: any.
+        start: makes what runs the writer's turns.
     """
 
     kind: Literal["study"] = "study"
@@ -128,6 +129,7 @@ class StudyWriter:
         most_questions: int = 1_000,
         question_seconds: float = 20.0,
         charges_each: int | None = None,
+        start: StartRunner = OwnThread,
     ) -> None:
         self.path, self.name = path, path.stem
         self._slots = slots
@@ -149,7 +151,7 @@ class StudyWriter:
         self._acts: list[LoggedAct] = list(file.acts)
         self._released = ReleasedView(self._progress(), grid)
         self._last_head = self._holdout.head
-        self._writer = Writer(self.name, self._handle, grid.clock)
+        self._writer = Writer(self.name, self._handle, grid.clock, start)
 
     # asking --------------------------------------------------------------------------------------------------------
 

@@ -11,12 +11,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from fractions import Fraction
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from weakref import ref
 
+from everhold.clock import timestamp
 from everhold.errors import DataError, EverholdError, LedgerError, PrivacyError, QuestionError, RequestConflict
 from everhold.ledger.act_prices import act_result, is_last, price_act
 from everhold.ledger.codec import (
@@ -428,7 +428,7 @@ class Recorder(Generic[P]):
                 "is an older copy. Expected the newest one. Nothing may be asked of this copy."
             )
         if guard.marked and self._charges == guard.charges:
-            asked_by, mechanism = AskedBy(datetime.now(UTC).isoformat(timespec="milliseconds")), self.acting_mechanism()
+            asked_by, mechanism = AskedBy(timestamp()), self.acting_mechanism()
             begun = ActStart("void", (), {})
             self.journal.begin(begun, asked_by)
             mechanism.pay(price_act(mechanism.budget, begun, None, interrupted=True)[1])

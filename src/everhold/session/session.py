@@ -7,9 +7,9 @@ mechanism was built on, or whether the journal is a file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
+from everhold.clock import timestamp
 from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, QuestionError, RequestConflict, SettingError
 from everhold.ledger.audit import Audit, audit
 from everhold.ledger.journal import Journal
@@ -48,14 +48,9 @@ if TYPE_CHECKING:
     from everhold.session.scan import SumsByName
     from everhold.statistics.statistic import Statistic
 
-__all__ = ["Session", "now"]
+__all__ = ["Session"]
 
 _AT_ONCE = 1024  # questions of a batch that are scanned for together
-
-
-def now() -> str:
-    """The moment for a record."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 class _Ask(NamedTuple):
@@ -200,7 +195,7 @@ class Session(Generic[P]):
 
     def asked_by(self, request_id: str | None, who: str | None, time: str = "") -> AskedBy:
         """Who asks, for the record; without a time, now."""
-        return AskedBy(time or now(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
+        return AskedBy(time or timestamp(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
 
     def ask(
         self,

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from everhold.clock import timestamp
 from everhold.data.remote import Postgres, Spark, at_url, is_url
 from everhold.data.sample import EngineName, Sample
 from everhold.data.source import as_source
@@ -27,7 +28,6 @@ from everhold.queries.answer import Answer
 from everhold.queries.rng import stream_rng
 from everhold.session.public import PublicSide, build_mechanism, declared_columns
 from everhold.session.registered import known_head, note_head, require_newest
-from everhold.session.session import now
 from everhold.session.settings import Settings
 from everhold.session.setup import Setup
 from everhold.statistics import statistic
@@ -65,7 +65,7 @@ def create_study(path: Path, setup: Setup, data: object) -> str:
         density=public.density,
         prior=setup.prior.describe(),
         fingerprint=fingerprint,
-        created=now(),
+        created=timestamp(),
         version=VERSION,
         binding=sample.binding,
     )
