@@ -28,7 +28,7 @@ EVERYWHERE := --universal --fork-strategy fewest
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test test-quick test-oldest test-adapters test-postgres test-spark test-oracles coverage check docs dist
-.PHONY: sbom try-image bench bench-paper fuzz torture skill pins pins-adapters pins-docs pins-release oldest lock clean
+.PHONY: sbom try-image bench bench-paper fuzz torture simulate skill pins pins-adapters pins-docs pins-release oldest lock clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -182,6 +182,9 @@ fuzz: $(READY)  ## compare all engines on random tables and questions for an hou
 
 torture: $(READY)  ## kill and starve every act on a durable ledger for a quarter of an hour (needs strace for faults)
 	@$(BIN)/python -m tests.faults.torture
+
+simulate: $(READY)  ## the server on a simulated disk with kills and faults; SEEDS=0:10000 for more, SEED=7 to see one of them
+	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),0:1000))
 
 skill: $(READY)  ## write llms.txt and the agent skill in skills/ from the documentation
 	@$(BIN)/python docs/skill.py

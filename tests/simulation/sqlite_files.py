@@ -142,7 +142,7 @@ class SimulatedFiles:
                 steps.created(name)
             self._files[file] = name
             self._new_journals.discard(file)
-            if new and flags & _NEW_JOURNAL:
+            if flags & _CREATE and flags & _NEW_JOURNAL:  # as os_unix.c: also where a killed process left one
                 self._new_journals.add(file)
             methods = _methods_of(file)
             methods.value = ctypes.addressof(self._table(methods.value or 0))

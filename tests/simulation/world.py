@@ -458,6 +458,8 @@ class World:
             study = coins.choice(shared)
             request = requests.of("submit" if study in ("duels", "ladder") else "check", study)
             request.details["shell"] = True
+            while self._ended.is_set():  # the machine may be off
+                await asyncio.sleep(0.05)
             process = self._process("shell")
             self.note("shell", request, process)
             try:
