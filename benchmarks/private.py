@@ -219,7 +219,8 @@ def _table(size: int) -> Iterator[Line]:
         print(
             f"  {count:>9,}   {one.mine.largest:.4f} / {one.mine.population:.4f} ({one.mine.answered:,}, "
             f"±{one.mine.width or 0:.4f})   {one.noise.largest:.4f} / {one.noise.population:.4f}   "
-            f"{one.weights.largest:.4f} / {one.weights.population:.4f} ({one.weights.answered:,})   {ratio:.2f} / {population:.2f}   {one.best:.4f}"
+            f"{one.weights.largest:.4f} / {one.weights.population:.4f} ({one.weights.answered:,})   "
+            f"{ratio:.2f} / {population:.2f}   {one.best:.4f}"
         )
         if count >= PROMISED[size]:
             answered = min(one.mine.answered for one in runs) == count
