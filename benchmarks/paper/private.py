@@ -144,7 +144,7 @@ def text(rows: list[Row]) -> str:
         f"members are found where one in ten others is accused (at most {100 * most_found(1.0, 1e-9, 0.1):.0f} % under this "
         "promise).\n\n"
         f"{table(['attack', 'mechanism', 'n', 'games', 'questions', 'area', 'members found'], attacks)}\n\n"
-        f"Riding to single out a row, n = {ride['rows']}: {ride['isolated']} of {ride['games']} games; by theorem 3 at most "
+        f"Riding to single out a row, n = {ride['rows']}: {ride['isolated']} of {ride['games']} games; by theorem 4 at most "
         f"{100 * e / ride['rows']:.1f} %.\n\n"
         "*What it costs*, against Gaussian noise on every question, which is told how many there will be, and private "
         "multiplicative weights over the explicit domain; the same promise, rows and questions. Largest errors, for the "
@@ -188,7 +188,7 @@ def claims(rows: list[Row]) -> list[Claim]:
         ),
         Claim(
             "riding-private",
-            f"riding singles out a row of a private study no more often than theorem 3 allows (false alarm {FALSE_ALARM:g})",
+            f"riding singles out a row of a private study no more often than theorem 4 allows (false alarm {FALSE_ALARM:g})",
             f"{ride['isolated']} of {ride['games']}",
             bool(ride["isolated"] <= binom.ppf(1.0 - FALSE_ALARM, ride["games"], e / ride["rows"])),
         ),

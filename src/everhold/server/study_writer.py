@@ -25,7 +25,7 @@ from everhold.queries.expression.question import size_of_query
 from everhold.queries.request import AskedBy, Request
 from everhold.queries.round_act import RoundAct
 from everhold.server.writer import Job, OwnThread, ReleasedView, StartRunner, Writer
-from everhold.session.act_preview import ActPreview, how_read, prices_after
+from everhold.session.act_preview import ActPreview, charge_text, how_read, prices_after
 from everhold.session.acts import checked_delta_share
 from everhold.session.caps import Caps
 from everhold.session.holdout import Holdout
@@ -225,7 +225,8 @@ class StudyWriter:
         if isinstance(wanted, acts.Certify):
             await self._wait_for_round(wanted.round)
         budget = self.progress.budget
-        return ActPreview(tuple(results), budget.claim_price(), prices_after(wanted, budget, nats))
+        charge = charge_text(wanted, budget.privacy, parts)
+        return ActPreview(tuple(results), budget.claim_price(), prices_after(wanted, budget, nats), charge)
 
     async def _as_read(
         self, caller: Caller, questions: Sequence[object], read: RoundAct
