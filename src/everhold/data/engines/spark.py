@@ -28,6 +28,7 @@ __all__ = ["SparkTable"]
 _FILE = "everhold_file"
 _RETRIES = 4  # of a request to a server that does not answer, within a second or so
 _ITERATIONS = "spark.sql.analyzer.maxIterations"
+_LATERAL = "spark.sql.lateralColumnAlias.enableImplicitResolution"
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark writes the message of an error to these, with the value of the row."""
 
@@ -113,7 +114,10 @@ class SparkTable(RemoteTable):
         if described.session is None and not self._own:
             self._own.append(_connected(described.remote or ""))
         session = self._own[0] if self._own else described.session
-        self.most_depth = int(session.conf.get(_ITERATIONS, "100")) - 15  # some are for what stands around them
+        if session.conf.get(_LATERAL, "true").lower() != "true":
+            raise DataError(f"the Spark session of {self.what} has {_LATERAL}=false. Expected true, Spark's default.")
+        # Somewhat more than two steps of the analyser for each layer of columns, and some for what stands around them.
+        self.most_depth = (int(session.conf.get(_ITERATIONS, "100")) - 15) * 2 // 5
         if described.paths:
             frame = session.read.parquet(*described.paths)
         else:
@@ -203,7 +207,8 @@ def _connected(url: str) -> Any:
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_reconnect_backoff_ms", 1_000)]
     session = SparkSession(connection=DefaultChannelBuilder(url, options))
     session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES, backoff_multiplier=2.0, jitter=0)])
-    session.conf.set(_ITERATIONS, "1000")  # a question may nest some two hundred SELECTs
+    session.conf.set(_ITERATIONS, "1000")  # a question may have some two hundred layers of columns
+    session.conf.set(_LATERAL, "true")
     return session
 
 

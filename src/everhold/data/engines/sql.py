@@ -121,7 +121,7 @@ class Select:
 
     @property
     def depth(self) -> int:
-        """How many SELECTs stand within each other so far."""
+        """How many layers of inner columns there are so far, and one."""
         return 1 + max(self._depths.values(), default=0)
 
     def _sums(self, question: TextQuestion) -> Iterator[str]:
@@ -153,8 +153,14 @@ class Select:
         deepest = max((depth for _, depth in self._inner.values()), default=0)
         fence = self._d.fence
         sql = f"(SELECT {', '.join(used) or '1 AS nothing'} FROM {self._relation}{fence if deepest else ''}) AS p"
-        for depth in range(1, 1 + deepest):
-            layer = [f"{inner} AS {name}" for inner, (name, at) in self._inner.items() if at == depth]
+        if self._d.lateral:
+            layers = [[f"{inner} AS {name}" for inner, (name, _) in self._inner.items()]] if deepest else []
+        else:
+            layers = [
+                [f"{inner} AS {name}" for inner, (name, at) in self._inner.items() if at == depth]
+                for depth in range(1, 1 + deepest)
+            ]
+        for layer in layers:
             sql = f"(SELECT *, {', '.join(layer)} FROM {sql}{fence}) AS p"
         return sql
 
