@@ -60,11 +60,11 @@ def reference():
 
 
 def test_random_questions_agree_on_every_row(spark, folder, random_rows):
-    check_random(opened(spark, folder / "random.parquet"), random_rows, seeds=range(2), count=100)
+    check_random(opened(spark, folder / "random.parquet"), random_rows, seeds=range(8), batch=125)
 
 
 def test_traps_agree_on_every_row(spark, folder, trap_rows):
-    check_traps(opened(spark, folder / "traps.parquet"), trap_rows)
+    check_traps(opened(spark, folder / "traps.parquet"), trap_rows, batch=70)
 
 
 def test_compiled_statements_agree_too(spark, folder, trap_rows, random_rows):
