@@ -161,6 +161,8 @@ MEANS = [
     "dec", "0.5", "-0.5", "1/0", "weekday(d) + hour(d) / 24", "x * x * x", "least(x, y)", "exp(x / 100) * ln(abs(y) + 2)",
 ]  # fmt: skip
 RANGES = [(-1.0, 1.0), (0.0, 1e-20), (-1e15, 1e15), (0.1, 0.3), (0.0, 3.0)]
+RAW_RANGES = [(-1e-13, 1e-13), (0.0, 1e-13), (-0.5, 1.5), (-3.0, 0.0), (1e-14, 1.0)]
+"""For stored columns, which have a shorter way to their steps."""
 
 
 def deep() -> list[str]:
@@ -191,4 +193,8 @@ def questions() -> list:
     for place, text in enumerate(MEANS):
         given = expression("m OR x > 1", KINDS).tree if place % 3 == 0 else None
         made += [bounded_mean(number(text, KINDS), low, high, given=given, reverse=low == 0.1) for low, high in RANGES]
+    for place, (low, high) in enumerate(RAW_RANGES):
+        made += [
+            bounded_mean(number(text, KINDS), low, high, reverse=(place + len(text)) % 2 == 0) for text in ("x", "f", "-x")
+        ]
     return made

@@ -38,8 +38,9 @@ _OLDEST = 120_000
 _CHUNK = 20_000  # public rows that are hashed in one statement
 
 # Every change of a row gives it a newer xmin, and vacuum leaves that alone. Of 32 bits only differences mean anything; age()
-# has no difference for the few permanent ones. The sum is taken modulo 2³².
-_XMIN = "coalesce(nullif(age(xmin), 2147483647)::bigint - age('3'::xid), 0)"
+# has no difference for the few permanent ones. The sum is taken modulo 2³². The age that all are compared with stands
+# in a SELECT of its own, so that it is computed once and not for every row.
+_XMIN = "coalesce(nullif(age(xmin), 2147483647)::bigint - (SELECT age('3'::xid)), 0)"
 
 _COLUMNS = """
     WITH RECURSIVE kinds AS (

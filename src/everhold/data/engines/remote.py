@@ -50,7 +50,7 @@ class RemoteTable(ABC):
         tally: SQL of whole numbers of each row; their sums are the stamp. The first is 1, so that rows are counted.
         what: a name for these rows, for messages.
         private: whether messages must not show anything from the rows.
-        most_depth: how deeply SELECTs may be nested; None: as deeply as wanted.
+        most_depth: how many layers of inner columns there may be; None: as many as wanted.
         size: the number of rows.
     """
 
