@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from everhold.learn.testset import TestSet as TestSet
     from everhold.ledger.audit import Audit as Audit
     from everhold.ledger.journal import Journal as Journal
+    from everhold.ledger.log import Log as Log
     from everhold.ledger.logged_act import LoggedAct as LoggedAct
     from everhold.ledger.reader import LoggedQuestion as LoggedQuestion
     from everhold.ledger.registry import KnownStudy as KnownStudy, Registry as Registry
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     )
     from everhold.mechanism.tolerance import Anytime as Anytime, Contract as Contract, FixedPrecision as FixedPrecision
     from everhold.oracle import SQOracle as SQOracle
+    from everhold.plots import forest as forest
     from everhold.priors.labels import Labels as Labels
     from everhold.priors.marginals import Marginals as Marginals, uniform as uniform
     from everhold.priors.pool import Pool as Pool, Prior as Prior
@@ -103,6 +105,7 @@ if TYPE_CHECKING:
     from everhold.session.session import Session as Session
     from everhold.session.settings import Settings as Settings
     from everhold.statistics.finding import Comparison as Comparison, Finding as Finding, Shares as Shares
+    from everhold.statistics.groups import By as By, GroupTable as GroupTable
     from everhold.statistics.means import *  # noqa: F403
     from everhold.statistics.quantiles import *  # noqa: F403
     from everhold.statistics.rehearsal import Rehearsal as Rehearsal
@@ -162,6 +165,7 @@ _NAMES_IN = {
     "learn.testset": ("TestSet",),
     "ledger.audit": ("Audit",),
     "ledger.journal": ("Journal",),
+    "ledger.log": ("Log",),
     "ledger.logged_act": ("LoggedAct",),
     "ledger.reader": ("LoggedQuestion",),
     "ledger.registry": ("KnownStudy", "Registry"),
@@ -170,6 +174,7 @@ _NAMES_IN = {
     "mechanism.rules": ("Corrective", "Entropic", "Gradient", "Rule"),
     "mechanism.tolerance": ("Anytime", "Contract", "FixedPrecision"),
     "oracle": ("SQOracle",),
+    "plots": ("forest",),
     "priors.labels": ("Labels",),
     "priors.marginals": ("Marginals", "uniform"),
     "priors.pool": ("Pool", "Prior"),
@@ -186,6 +191,7 @@ _NAMES_IN = {
     "session.session": ("Session",),
     "session.settings": ("Settings",),
     "statistics.finding": ("Comparison", "Finding", "Shares"),
+    "statistics.groups": ("By", "GroupTable"),
     "statistics.rehearsal": ("Rehearsal",),
     "statistics.statistic": ("Statistic",),
     "trial": ("Trial",),

@@ -36,15 +36,15 @@ __all__ = [
 ]
 
 
-def as_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
+def as_frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> Any:
     """A table with these rows: of pandas or Polars, whichever is there; of the one that is in use already where both are."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
+    named = list(dict.fromkeys(name for row in rows for name in row)) if columns is None else columns
     for name in sorted(("pandas", "polars"), key=lambda one: one not in sys.modules):
         try:
             module = import_module(name)
         except ImportError:
             continue
-        return module.DataFrame({column: [row.get(column) for row in rows] for column in columns})
+        return module.DataFrame({column: [row.get(column) for row in rows] for column in named})
     raise MissingExtra("to_frame", "frames")
 
 

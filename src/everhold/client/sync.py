@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
@@ -16,6 +16,7 @@ from everhold.contest.ranking_preview import RankingPreview
 from everhold.data.schema import Schema
 from everhold.errors import EverholdError
 from everhold.gate.results import CheckResult, GateStatus, TotalGain
+from everhold.statistics.groups import By
 from everhold.statistics.means import Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.rehearsal import Rehearsal
@@ -215,6 +216,15 @@ class RemoteStudy:
     correlation = shortcut(Correlation)
     histogram = shortcut(Histogram)
     table = shortcut(Table)
+
+    def by(self, *columns: str, read: bool = False) -> By:
+        """As `Holdout.by`: statistics by groups; a request for each group, or one for all that are read."""
+
+        def answered(wanted: Sequence[Statistic[Any]]) -> list[Any]:
+            return self.read_many(wanted) if read else [self.ask(one) for one in wanted]
+
+        return By(answered, self.schema, columns)
+
     status = _sync_method(calls.status)
     audit = _sync_method(calls.audit)
     certificate = _sync_method(calls.certificate)

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from fractions import Fraction
+from html import escape
 from math import ceil, floor, isfinite, log10
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -31,6 +32,7 @@ from everhold.queries.expression.columns import EncodedColumn, converted, encode
 from everhold.queries.expression.parser import Words
 from everhold.queries.expression.tree import Kind
 from everhold.queries.expression.values import FIRST_MICROS, LARGEST, LAST_MICROS, date_of, is_nothing, iso
+from everhold.results import Tabular, html_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,7 +130,7 @@ class ColumnSchema:
 
 
 @dataclass(frozen=True)
-class Schema(Mapping[str, ColumnSchema]):
+class Schema(Tabular, Mapping[str, ColumnSchema]):
     """The declared columns of a study.
 
     >>> schema = Schema.propose({"age": [30, 41, 55], "city": ["York", "Leeds", "York"]})
@@ -155,6 +157,14 @@ class Schema(Mapping[str, ColumnSchema]):
 
     def __len__(self) -> int:
         return len(self._by_name)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A line for each column."""
+        return [{**column.to_dict(), "categories": ", ".join(column.categories)} for column in self.columns]
+
+    def _repr_html_(self) -> str:
+        rows = [(f"<b>{escape(column.name)}</b>", escape(str(column))) for column in self.columns]
+        return html_table(["column", "declared"], rows)
 
     def __repr__(self) -> str:
         return "Schema(\n" + "".join(f"  {column.name}: {column}\n" for column in self.columns) + ")"

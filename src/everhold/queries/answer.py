@@ -195,4 +195,4 @@ class Preview(JsonResult):
             (name, f"{value:.4g} in {ends}", interval_bar(value, ends.low, ends.high, left, right), costs)
             for name, value, ends, costs in shown
         ]
-        return html_table(["preview", "foreseen", f"{left:.3g} to {right:.3g}", "costs"], rows)
+        return html_table(["preview", "foreseen", f"{left:,.4g} to {right:,.4g}", "costs"], rows)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
@@ -17,17 +18,20 @@ from everhold.bounds.singling_out import WeightFloor, weight_floor
 from everhold.data.sample import EngineName, Sample
 from everhold.errors import LedgerError, PrecisionExhausted, QuestionError, ReferenceWarning, SettingError
 from everhold.ledger.audit import Audit
+from everhold.ledger.log import Log
 from everhold.ledger.logged_act import in_order, logged_act
 from everhold.ledger.reader import as_asked, logged_finding, logged_round
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.rules import Rule
 from everhold.mechanism.tolerance import Contract
+from everhold.plots import Point, session_figure
 from everhold.priors.pool import Prior
 from everhold.priors.split import Split
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Verdict, width_text
 from everhold.queries.protocol import P
 from everhold.queries.rng import fresh_seed
+from everhold.results import html_table
 from everhold.session.acts import Acts
 from everhold.session.outlook import outlook, small_reference
 from everhold.session.private_acts import PrivateActs
@@ -39,6 +43,7 @@ from everhold.session.setup import Setup, new_setup
 from everhold.session.study import audit_study, create_study, open_study, rehearse_study, require_new
 from everhold.statistics import checked_statistic, is_statistic
 from everhold.statistics.declared import DeclaredColumns
+from everhold.statistics.groups import By
 from everhold.statistics.means import Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.rehearsal import Rehearsal, as_answer
@@ -52,7 +57,6 @@ if TYPE_CHECKING:
     from everhold.data.schema import Schema
     from everhold.errors import EverholdError
     from everhold.ledger.journal import Journal
-    from everhold.ledger.reader import LoggedAct, LoggedQuestion
     from everhold.ledger.replay import Analyst
     from everhold.queries.answer import Preview
     from everhold.queries.protocol import Mechanism, Outcome
@@ -311,12 +315,39 @@ class Holdout:
         """Whether it can be asked: the record can be written, and the study is open."""
         return self.session.usable
 
-    def findings(self) -> list[LoggedQuestion | LoggedAct]:
-        """What was asked and done, as people asked it: statistics with their parts, questions and other acts as they are."""
+    def findings(self) -> Log:
+        """What was asked and done, as people asked it: statistics with their parts, questions and other acts as they are.
+
+        A list that is also a table (`to_frame`), JSON (`to_json`) and a picture (`plot`).
+        """
         journal = self.journal
         rounds = [logged_round(past, journal.asked_by(past.number)) for past in journal]
         asked = as_asked(rounds, [logged_finding(*one) for one in journal.findings])
-        return in_order(asked, [logged_act(*one) for one in journal.acts])
+        return Log(in_order(asked, [logged_act(*one) for one in journal.acts]))
+
+    def by(self, *columns: str, read: bool = False) -> By:
+        """Statistics by groups: `holdout.by("carrier").mean("arr_delay")`, `holdout.by("city", "smoker").median("age")`.
+
+        Groups are declared categories, or yes and no of a yes/no column or question.
+
+        Args:
+            columns: to divide by.
+            read: read all groups at one price, instead of asking for one after the other.
+        """
+
+        def answered(wanted: Sequence[Statistic[Any]]) -> list[Any]:
+            return self.read_many(wanted) if read else [self.ask(one) for one in wanted]
+
+        return By(answered, self.schema, columns)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The session so far: answers with their intervals over rounds, and the price."""
+        points = []
+        for past in self.journal:
+            one = past.answer.as_share()
+            kind = "surprise" if one.surprise else "quiet" if one.act == "ask" else "read"
+            points.append(Point(one.round, one.value, one.low, one.high, one.spent, kind))
+        return session_figure(points, title=f"{self.rounds:,} rounds, {self.surprises:,} surprises", ax=ax)
 
     def weight_floor(self, probability: float = 0.05) -> WeightFloor:
         """How rare a trait must be so that the answers so far do not single out a row by it, but for this probability.
@@ -686,6 +717,17 @@ class Holdout:
             f"Holdout({self.size:,} private {draws}, rounds: {self.rounds:,}, surprises: {self.surprises:,}; "
             f"{self.price_text})"
         )
+
+    def _repr_html_(self) -> str:
+        draws = "rows" if self._setup.unit is None else "units"
+        facts = [
+            (f"private {draws}", f"{self.size:,}"),
+            ("confidence", f"{self.settings.confidence:g}"),
+            ("rounds", f"{self.rounds:,}, of which {self.surprises:,} surprises"),
+            ("from here on", self.price_text),
+            ("state", "closed" if self.closed else "open"),
+        ]
+        return html_table(["everhold holdout", ""], [(escape(name), escape(value)) for name, value in facts])
 
 
 def _checked_setup(data: object, prior: Prior | Split | None, settings: Settings, rows: dict[str, Any]) -> Setup:
