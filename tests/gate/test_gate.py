@@ -123,6 +123,11 @@ class TestChecks:
         with pytest.raises(InvalidOutcomes, match="cannot be read"):
             gate.check(old, artifact=tmp_path / "nothing.md")
 
+    def test_a_url_is_refused_without_printing_it(self, gate):
+        with pytest.raises(InvalidOutcomes, match="given as a URL") as caught:
+            gate.check("postgresql://reader:hunter2@db/clinic?table=outcomes")
+        assert "hunter2" not in str(caught.value)
+
 
 class TestContracts:
     def test_scores_and_several_runs(self, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import warnings
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -32,6 +33,8 @@ _MOST_ITERATIONS = 1_000  # a question may have some two hundred layers of colum
 _LATERAL = "spark.sql.lateralColumnAlias.enableImplicitResolution"
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark writes the message of an error to these, with the value of the row."""
+_WARNINGS = ("PySpark does not yet fully support pandas", r"\[RETRIES_EXCEEDED\]")
+"""Of PySpark's, beginnings: no frame of pandas is used here, and a server that does not answer has its own error."""
 
 
 class SparkTable(RemoteTable):
@@ -213,6 +216,8 @@ def _value(sql: str, kind: Kind) -> str:
 
 def _connected(url: str) -> Any:
     """A session of its own on a Spark Connect server, which gives up soon if there is none."""
+    for message in _WARNINGS:
+        warnings.filterwarnings("ignore", message)
     try:
         from pyspark.sql.connect.client import DefaultChannelBuilder
         from pyspark.sql.connect.client.retries import DefaultPolicy
