@@ -97,7 +97,9 @@ class Image:
 def bare(root: Path) -> Image:
     """A Debian root whose pip and python are the ones of an environment, as in the official Python images."""
     subprocess.run(
-        ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, root, MIRROR], check=True, stdout=subprocess.DEVNULL
+        ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, root, MIRROR],
+        check=True,
+        stdout=subprocess.DEVNULL,
     )
     for name in ("etc/resolv.conf", "etc/hosts", "etc/ssl/certs/ca-certificates.crt"):
         if Path("/", name).exists():

@@ -30,7 +30,9 @@ class Page(HTMLParser):
         for name, value in attributes:
             if name in ("id", "name") and value:
                 self.anchors.add(value)
-            elif name in ("href", "src") and value is not None and not (tag == "link" and ("rel", "canonical") in attributes):
+            elif (
+                name in ("href", "src") and value is not None and not (tag == "link" and ("rel", "canonical") in attributes)
+            ):
                 self.links.append(value)
 
 
@@ -54,7 +56,7 @@ def _wrong(link: str, path: Path, site: Path, pages: dict[Path, Page]) -> str:
     if parts.scheme in ("data", "mailto"):
         return ""
     if parts.scheme or parts.netloc:
-        if " " in link or "." not in (parts.hostname or "") and parts.hostname != "localhost":
+        if " " in link or ("." not in (parts.hostname or "") and parts.hostname != "localhost"):
             return "not the address of a site"
         return "" if parts.scheme == "https" or parts.hostname in PLAIN_HTTP else "not https"
     target = (path.parent / unquote(parts.path)).resolve() if parts.path else path

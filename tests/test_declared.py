@@ -143,7 +143,9 @@ def test_what_changes_under_us_has_an_upper_bound(name):
     assert re.search(r",<\d", (requirements() | requirements("all"))[name])
 
 
-@pytest.mark.parametrize("file", ["constraints.txt", "constraints-adapters.txt", "constraints-docs.txt", "deploy/requirements.lock"])
+@pytest.mark.parametrize(
+    "file", ["constraints.txt", "constraints-adapters.txt", "constraints-docs.txt", "deploy/requirements.lock"]
+)
 def test_pinned_versions_are_allowed_ones(file):
     """Otherwise `make test` and a server would run something else than what is declared."""
     pinned = pins(file)

@@ -1,4 +1,4 @@
-"""What a release is made of: its version everywhere, a README that stands alone, the recipe, the workflows, the SBOM's lock."""
+"""What a release is made of: its version, a README that stands alone, the recipe, the workflows, what is pinned."""
 
 from __future__ import annotations
 
@@ -108,7 +108,13 @@ def test_workflows_may_read_and_nothing_else_unless_a_job_says_so(workflow):
 
 def test_urls_agree():
     assert PROJECT["urls"]["Repository"] == "https://github.com/everhold/everhold"
-    for name in ("CITATION.cff", "recipe/recipe.yaml", ".github/ISSUE_TEMPLATE/config.yml", "docs/conf.py", "docs/publish.py"):
+    for name in (
+        "CITATION.cff",
+        "recipe/recipe.yaml",
+        ".github/ISSUE_TEMPLATE/config.yml",
+        "docs/conf.py",
+        "docs/publish.py",
+    ):
         hosts = set(re.findall(r"https://(?:github\.com/everhold/[\w-]+|[\w-]+\.github\.io/[\w-]+)", text(name)))
         assert hosts <= {"https://github.com/everhold/everhold", "https://everhold.github.io/everhold"}
         assert hosts, name

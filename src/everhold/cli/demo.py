@@ -362,6 +362,5 @@ def main(argv: list[str] | None = None) -> None:
     console.print(f"\nDone in {time.perf_counter() - started:.0f} s. Documentation: https://everhold.github.io/everhold/")
 
 
-
 if __name__ == "__main__":
     main()
