@@ -33,7 +33,8 @@ assert holdout.audit().ok
 """
 EXTRAS = {
     "": _HOLDOUT,
-    "cli": "from everhold.cli.main import COMMANDS, loaded; [loaded(x) for x in COMMANDS if x not in ('serve', 'mcp')]",
+    "cli": "from everhold.cli.main import COMMANDS, loaded\n"
+    "[loaded(name) for name in COMMANDS if name not in ('serve', 'mcp')]",
     "plot": "from typer.testing import CliRunner; from everhold.cli.main import app; from pathlib import Path\n"
     "CliRunner().invoke(app, 'price --rows 500 --looks 100 --kept 15 --score 0.83 --plot price.png'.split())\n"
     "assert Path('price.png').read_bytes()[1:4] == b'PNG'",

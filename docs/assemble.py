@@ -81,9 +81,10 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
 }
-"""The chapters of the site: a title, and the pages in their order, with a title of their own if it differs.
+"""The chapters of the site: a title, and the pages in their order. The other pages of the folder follow.
 
-The other pages of the folder follow."""
+`Title <page>` gives a page a title of its own in the list.
+"""
 
 RUNS = """```{raw} html
 <div id="run-here" data-wheel="../WHEEL"></div><script type="module" src="../_static/run.js"></script>
@@ -151,9 +152,7 @@ def rewritten(text: str, page: Path, target: Callable[[Path], str]) -> str:
     parts, last = [], 0
     for fence in _FENCE.finditer(text):
         directive = fence[0].startswith("```{")  # directives of MyST hold prose
-        block = (
-            prose(fence[0]) if directive else re.sub(r"\n+(`+\s*)$", r"\n\1", fence[0])
-        )  # doctests end with an empty line
+        block = prose(fence[0]) if directive else re.sub(r"\n+(`+\s*)$", r"\n\1", fence[0])  # no empty last line
         parts += [prose(text[last : fence.start()]), block]
         last = fence.end()
     return "".join([*parts, prose(text[last:])])

@@ -77,7 +77,8 @@ def test_a_notebook_shows_what_it_has(assemble):
         {"cell_type": "code", "source": ["f()"], "outputs": outputs},
     ]
     text, pictures = assemble.notebook(json.dumps({"cells": cells}))
-    assert "# T\n\n```python\nf()\n```" in text
+    assert text.startswith(f"# T\n\n{assemble.RUNS}")
+    assert "```python\nf()\n```" in text
     assert "one" in text
     assert "<b>2</b>" in text
     assert "<Figure>" not in text
@@ -95,7 +96,7 @@ def doctest_outputs(page):
 def test_results_on_the_first_page_are_those_of_the_entrances():
     """Each of the four cards shows a result that a doctest of its page prints."""
     text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    cards = re.findall(r":link: (start/\w+)\n.*?```pycon\n>>> (.+?)\n(.+?)\n```", text, flags=re.S)
+    cards = re.findall(r":link: (start/\w+)\n.*?```text\n(.+?)\n(.+?)\n```", text, flags=re.S)
     assert sorted(page for page, _, _ in cards) == [
         f"start/{one}" for one in ("analysts", "contests", "custodians", "ml_teams")
     ]

@@ -12,17 +12,18 @@ async def run_cell(code):
         try:
             value = await eval_code_async(code, NAMES)
             if value is not None:
-                html = value._repr_html_() if hasattr(value, "_repr_html_") else None
-                found = {"html": html} if html else {"text": repr(value)}
+                found = {"text": repr(value), "html": value._repr_html_() if hasattr(value, "_repr_html_") else ""}
         except BaseException as error:
             found = {"error": "".join(traceback.format_exception_only(error)).strip()}
     return {"printed": printed.getvalue(), **found}
 `;
 let python = null;
+let current = 0; // the request that is under way
 
 async function load(wheel) {
   const { loadPyodide } = await import(PYODIDE + "pyodide.mjs");
   python = await loadPyodide({ indexURL: PYODIDE });
+  if (python._api) python._api.on_fatal = (error) => fail(error); // then nothing that waits would ever be answered
   await python.loadPackage(["numpy", "platformdirs"]);
   await python.loadPackage(wheel);
   await python.runPythonAsync(HELPER);
@@ -31,7 +32,12 @@ async function load(wheel) {
   );
 }
 
+function fail(error) {
+  self.postMessage({ number: current, error: String(error.message || error).trim().split("\n").at(-1) });
+}
+
 self.onmessage = async ({ data }) => {
+  current = data.number;
   try {
     if (data.wheel) {
       self.postMessage({ number: data.number, text: await load(data.wheel) });
@@ -40,8 +46,8 @@ self.onmessage = async ({ data }) => {
     await python.loadPackagesFromImports(data.code); // scikit-learn and scipy, where a cell imports them
     const run = python.globals.get("run_cell");
     const found = await run(data.code);
-    self.postMessage({ number: data.number, ...Object.fromEntries(found.toJs({ dict_converter: Object.entries })) });
+    self.postMessage({ number: data.number, ...found.toJs({ dict_converter: Object.fromEntries }) });
   } catch (error) {
-    self.postMessage({ number: data.number, error: String(error.message || error).trim().split("\n").at(-1) });
+    fail(error);
   }
 };

@@ -30,6 +30,7 @@ function show(cell, result) {
   else if (result.text) parts.push(element("pre", { textContent: result.text }));
   if (result.error) parts.push(element("pre", { textContent: result.error, className: "run-error" }));
   cell.output.replaceChildren(...parts);
+  cell.output.dataset.text = (result.printed ?? "") + (result.text ?? "") + (result.error ?? ""); // docs/try_browser.py reads it
 }
 
 async function run(cell) {
