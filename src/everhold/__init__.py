@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from everhold.gate.gate import Gate as Gate
     from everhold.gate.results import CheckResult as CheckResult, GateStatus as GateStatus, TotalGain as TotalGain
     from everhold.learn.entries import Entry as Entry, Winner as Winner
+    from everhold.learn.history import History as History, ScoredModel as ScoredModel
     from everhold.learn.score import ModelVerdict as ModelVerdict, Score as Score, ScoreDifference as ScoreDifference
     from everhold.learn.scorer import Scorer as Scorer, SearchStopped as SearchStopped
     from everhold.learn.testset import TestSet as TestSet
@@ -160,6 +161,7 @@ _NAMES_IN = {
     "gate.gate": ("Gate",),
     "gate.results": ("CheckResult", "GateStatus", "TotalGain"),
     "learn.entries": ("Entry", "Winner"),
+    "learn.history": ("History", "ScoredModel"),
     "learn.score": ("ModelVerdict", "Score", "ScoreDifference"),
     "learn.scorer": ("Scorer", "SearchStopped"),
     "learn.testset": ("TestSet",),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from everhold.queries.query import Values
     from everhold.session.holdout import Holdout
 
-__all__ = ["Group", "ModelActs", "outputs_of"]
+__all__ = ["Group", "ModelActs", "model_name", "outputs_of"]
 
 _WINNER_SHARE = 0.75
 """What a winner's reading takes of the failure probability for claims if it is the first claim: often it is the only one."""
@@ -206,7 +206,9 @@ class ModelActs:
         if held_out is not None and len(self.sides.public_draws.index) == len(held_out):  # the pool has the rows' own labels
             outputs = Outputs(outputs.private, held_out, outputs.name)
         params = _params(model)
-        return SealedEntry(Entry(0, name or _name(model, params), metric.name, forecast, params), metric.output, outputs)
+        return SealedEntry(
+            Entry(0, name or model_name(model, params), metric.name, forecast, params), metric.output, outputs
+        )
 
     def enter(self, candidate: SealedEntry) -> Entry:
         """Keep a candidate sealed, in a turn, unless the same model was entered before."""
@@ -369,10 +371,10 @@ def _params(model: Any) -> dict[str, Any] | None:
         return None
 
 
-def _name(model: Any, params: dict[str, Any] | None) -> str:
-    """A model in a line."""
+def model_name(model: Any, params: dict[str, Any] | None = None) -> str:
+    """A model in a line; one with parameters as it prints."""
     kind = getattr(model, "__name__", None) or type(model).__name__
-    if params is None:
+    if params is None and not hasattr(model, "get_params"):
         return str(kind)
     try:
         said = " ".join(repr(model).split())

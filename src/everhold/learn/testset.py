@@ -31,6 +31,7 @@ from everhold.errors import (
 )
 from everhold.learn.checks import made_with, reference_parts
 from everhold.learn.entries import Entries, Entry, Winner
+from everhold.learn.history import History, ScoredModel
 from everhold.learn.label_model import label_chances
 from everhold.learn.layout import (
     LabelPrior,
@@ -43,7 +44,7 @@ from everhold.learn.layout import (
     row_digests,
 )
 from everhold.learn.metrics import Metric, Task, find
-from everhold.learn.model_acts import Group, ModelActs, outputs_of
+from everhold.learn.model_acts import Group, ModelActs, model_name, outputs_of
 from everhold.learn.options import TestSetOptions, checked_labels
 from everhold.learn.score import ModelVerdict, Score, ScoreDifference
 from everhold.learn.scorer import Scorer, rows_file, save_rows
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TestSet"]
 
+S = TypeVar("S", bound=Score)
 T = TypeVar("T")
 
 _DIGEST = "row digest"
@@ -201,6 +203,7 @@ class TestSet:
         private_draws = private_layout(labels, pairs=options.pairs, seed=seed)
         self.sides = Sides(X, labels, public, public_labels, transductive, self._context, private_draws, public_draws)
         self._acts = ModelActs(self.sides, Entries(options.path), pairs=options.pairs)
+        self._history = History()
         self._overlap: dict[str, tuple[float, float, int]] = {}
         self.prior = self._described(size)
         self._held: Holdout | None = None
@@ -359,9 +362,8 @@ class TestSet:
         chosen_metric = self._metric(metric)
         self._acts.require_pairs(chosen_metric)
         outputs = self.sides.outputs(model, chosen_metric)
-        return self._warn_of_overlap(
-            self._turned(lambda held: self._acts.ask(held, chosen_metric, outputs, self._group(held, given), expect))
-        )
+        found = self._turned(lambda held: self._acts.ask(held, chosen_metric, outputs, self._group(held, given), expect))
+        return self._warn_of_overlap(self._noted("score", model, given, found))
 
     def read(self, model: Any, metric: str | None = None, *, given: str | None = None, expect: float | None = None) -> Score:
         """A model's score on the private rows, with a narrow interval for the population.
@@ -374,7 +376,8 @@ class TestSet:
         chosen_metric = self._metric(metric)
         self._acts.require_pairs(chosen_metric)
         outputs = self.sides.outputs(model, chosen_metric)
-        return self._turned(lambda held: self._acts.read(held, chosen_metric, outputs, self._group(held, given), expect))
+        found = self._turned(lambda held: self._acts.read(held, chosen_metric, outputs, self._group(held, given), expect))
+        return self._noted("read", model, given, found)
 
     def score_predictions(
         self, y_pred: Any, metric: str | None = None, *, reference: Any = None, given: str | None = None
@@ -396,7 +399,8 @@ class TestSet:
                 "reference= needs none."
             )
         outputs = self.sides.given(y_pred, reference, chosen_metric)
-        return self._turned(lambda held: self._acts.ask(held, chosen_metric, outputs, self._group(held, given), None))
+        found = self._turned(lambda held: self._acts.ask(held, chosen_metric, outputs, self._group(held, given), None))
+        return self._noted("score", "predictions", given, found)
 
     def score_named(self, held: Holdout, metric: Metric, predictions: NDArray[Any], name: str, who: str) -> Score:
         """For a contest, in its turn: one question about public features, known by its name. A repeat costs nothing."""
@@ -445,7 +449,8 @@ class TestSet:
         """
         chosen_metric = self._metric(metric)
         one, other = outputs_of(self.sides, chosen_metric, [first, second])
-        return self._turned(lambda held: self._acts.difference(held, chosen_metric, one, other))
+        found = self._turned(lambda held: self._acts.difference(held, chosen_metric, one, other))
+        return self._noted("difference", f"{model_name(first)} less {model_name(second)}", None, found)
 
     def close(self, models: Iterable[Any], metric: str | None = None) -> list[Score]:
         """The last act: read any number of models at once, as narrow as can be. The test set cannot be used afterwards.
@@ -455,8 +460,10 @@ class TestSet:
         """
         chosen_metric = self._metric(metric)
         self._acts.require_pairs(chosen_metric)
-        candidates = outputs_of(self.sides, chosen_metric, models)
-        return self._turned(lambda held: self._acts.close(held, chosen_metric, candidates))
+        given = list(models)
+        candidates = outputs_of(self.sides, chosen_metric, given)
+        found = self._turned(lambda held: self._acts.close(held, chosen_metric, candidates))
+        return [self._noted("close", model, None, score) for model, score in zip(given, found, strict=True)]
 
     # searches ------------------------------------------------------------------------------------------------------
 
@@ -504,7 +511,25 @@ class TestSet:
             read: whether to read its score. AUC is read only with pairs=True.
         """
         chosen_metric = self._metric(metric)
-        return self._turned(lambda held: self._acts.winner(held, chosen_metric, read=read))
+        found = self._turned(lambda held: self._acts.winner(held, chosen_metric, read=read))
+        if found.score is not None:
+            self._noted("winner", found.entry.name, None, found.score)
+        return found
+
+    def history(self) -> History:
+        """The scores that were returned in this process: a list that is also a table (`to_frame`) and a picture (`plot`)."""
+        with self._lock:
+            return History(self._history)
+
+    def plot(self, ax: Any = None) -> Any:
+        """A forest plot of the scores so far. Needs matplotlib (`everhold[plot]`)."""
+        return self.history().plot(ax)
+
+    def _noted(self, act: str, model: Any, given: str | None, score: S) -> S:
+        name = model if isinstance(model, str) else model_name(model)
+        with self._lock:
+            self._history.append(ScoredModel(act, f"{name} given {given}" if given else name, score))
+        return score
 
     @property
     def entries(self) -> list[Entry]:
