@@ -12,7 +12,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
-from importlib import import_module
 from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -39,13 +38,25 @@ __all__ = [
 def as_frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> Any:
     """A table with these rows: of pandas or Polars, whichever is there; of the one that is in use already where both are."""
     named = list(dict.fromkeys(name for row in rows for name in row)) if columns is None else columns
-    for name in sorted(("pandas", "polars"), key=lambda one: one not in sys.modules):
+    values = {column: [row.get(column) for row in rows] for column in named}
+    for make in sorted((_pandas, _polars), key=lambda one: one.__name__[1:] not in sys.modules):
         try:
-            module = import_module(name)
+            return make(values)
         except ImportError:
             continue
-        return module.DataFrame({column: [row.get(column) for row in rows] for column in named})
     raise MissingExtra("to_frame", "frames")
+
+
+def _pandas(values: dict[str, list[Any]]) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(values)
+
+
+def _polars(values: dict[str, list[Any]]) -> Any:
+    import polars as pl
+
+    return pl.DataFrame(values)
 
 
 class Tabular:

@@ -1,0 +1,246 @@
+"""Results in every form: frames of pandas and Polars, JSON, notebooks, pictures, groups."""
+
+from __future__ import annotations
+
+import json
+import sys
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import everhold as eh
+from everhold.results import Tabular, as_frame, axis_around
+from everhold.statistics import STATISTICS
+
+SIZE = 4_000
+
+
+def rows(seed):
+    rng = np.random.default_rng(seed)
+    city = rng.choice(["Leeds", "York", "O'Hull"], SIZE)
+    return {
+        "city": city,
+        "smoker": rng.random(SIZE) < 0.2 + 0.3 * (city == "York"),
+        "body mass": np.round(np.clip(rng.normal(25 + 4 * (city == "York"), 4, SIZE), 10, 60), 1),
+    }
+
+
+@pytest.fixture(scope="module")
+def holdout():
+    made = eh.Holdout(rows(1), prior=eh.Reference(rows(2)), seed=3)
+    made.ask("smoker")
+    made.read("city = 'York'")
+    made.ask(eh.Table("city", "smoker"))
+    made.compare("smoker", "city = 'York'")
+    return made
+
+
+class Fixed:
+    """A model that says the same of every row."""
+
+    def predict(self, X):
+        return np.zeros(len(X), dtype=int)
+
+
+@pytest.fixture(scope="module")
+def test_set():
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(400, 2)), rng.integers(0, 2, 400)
+    made = eh.TestSet(x, y, reference=rng.normal(size=(400, 2)), classes=[0, 1], seed=1)
+    made.score(Fixed())
+    made.read(lambda X: (np.asarray(X)[:, 0] > 0).astype(int))
+    made.enter(Fixed())
+    made.winner()
+    return made
+
+
+def everything(holdout, test_set):
+    table = holdout.by("city").mean('"body mass"', low=10, high=60)
+    return {
+        "answer": holdout.ask("smoker"),
+        "preview": holdout.try_out("smoker"),
+        "finding": table["York"],
+        "comparison": holdout.ask(eh.Compare("smoker", "city = 'York'")),
+        "shares": holdout.ask(eh.Table("city", "smoker")),
+        "one column": holdout.ask(eh.Table("city")),
+        "groups": table,
+        "log": holdout.findings(),
+        "score": test_set.score(Fixed()),
+        "winner": test_set.winner(),
+        "history": test_set.history(),
+        "plan": eh.plan(rows=1_000, rounds=50),
+        "private plan": eh.plan(rows=50_000, rounds=50, privacy=eh.Privacy()).private,
+        "gate plan": eh.plan_gate(rows=500, step=0.02, looks=20),
+        "price": eh.price(rows=500, looks=20, score=0.8),
+        "audit": holdout.audit(),
+        "verdict": holdout.compare("smoker", "city = 'Leeds'"),
+        "schema": holdout.schema,
+    }
+
+
+@pytest.fixture(scope="module")
+def results(holdout, test_set):
+    return everything(holdout, test_set)
+
+
+def test_every_result_is_a_table(results):
+    for name, one in results.items():
+        lines = one.to_rows()
+        frame = one.to_frame()
+        assert isinstance(frame, pd.DataFrame), name
+        assert len(frame) == len(lines) >= 1, name
+        assert list(frame.columns) == list(dict.fromkeys(key for line in lines for key in line)), name
+
+
+def test_every_result_is_json(results):
+    for name, one in results.items():
+        if name != "schema":
+            assert json.loads(one.to_json()) == json.loads(json.dumps(one.to_dict())), name
+
+
+def test_every_result_is_well_formed_in_a_notebook(results, holdout, test_set):
+    for name, one in [*results.items(), ("holdout", holdout), ("test set", test_set)]:
+        html = one._repr_html_().replace("&middot;", "·").replace("<br>", "<br/>")
+        ElementTree.fromstring(f"<div>{html}</div>")
+        assert len(html) > 20, name
+
+
+def test_hostile_words_are_escaped():
+    label = "<script>alert('x')</script>"
+    cell = eh.Answer(0.5, 0.4, 0.6, False, 1, 5.0, "share")
+    shown = [
+        eh.GroupTable(label, (label,), ((label,),), (cell,))._repr_html_(),
+        eh.Shares(label, ((label,),), (cell,))._repr_html_(),
+        eh.Shares(f"{label} × b", ((label, label),), (cell,))._repr_html_(),
+        eh.Finding(label, 1.0, 0.0, 2.0, (cell,))._repr_html_(),
+    ]
+    for one in shown:
+        assert "<script" not in one
+
+
+def test_polars_where_it_is_in_use_and_pandas_is_not(monkeypatch):
+    monkeypatch.delitem(sys.modules, "pandas")
+    assert isinstance(as_frame([{"a": 1}]), pl.DataFrame)
+
+
+def test_without_either_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(eh.MissingExtra, match="everhold\\[frames\\]"):
+        as_frame([{"a": 1}])
+
+
+def test_groups_are_the_statistics_themselves(holdout):
+    table = holdout.by("city").mean('"body mass"', low=10, high=60)
+    assert [label for label, _ in table] == [("Leeds",), ("O'Hull",), ("York",)]
+    before = holdout.rounds
+    for (city,), cell in table:
+        again = holdout.mean('"body mass"', low=10, high=60, given=f"city = '{city.replace(chr(39), chr(39) * 2)}'")
+        assert (again.value, again.low, again.high) == (cell.value, cell.low, cell.high)
+    assert holdout.rounds == before  # the same questions: answered from the record
+    assert eh.GroupTable.from_json(table.to_json()) == table
+
+
+def test_groups_that_are_read_cost_one_price(holdout):
+    read = holdout.by("smoker", "city", read=True).share('"body mass" > 30')
+    assert len(read) == 6
+    assert {cell.spent for _, cell in read} == {read[("yes", "York")].spent}
+    assert list(read.grid("text").columns) == ["smoker", "Leeds", "O'Hull", "York"]
+    assert read.to_frame()["low"].le(read.to_frame()["value"]).all()
+
+
+def test_a_group_within_a_group(holdout):
+    inside = holdout.by("city").mean('"body mass"', low=10, high=60, given="smoker")
+    assert inside.what == 'mean of "body mass" given smoker'
+    both = holdout.mean('"body mass"', low=10, high=60, given="(smoker) AND (city = 'York')")
+    assert inside["York"].value == both.value
+
+
+@pytest.mark.parametrize(
+    ("columns", "match"),
+    [((), "needs a column"), (('"body mass"',), "is a number"), (("smoker",) * 11, "2,048 groups")],
+)
+def test_what_has_no_groups_is_refused_before_a_round(holdout, columns, match):
+    before = holdout.rounds
+    with pytest.raises(eh.QuestionError, match=match):
+        holdout.by(*columns)
+    assert holdout.rounds == before
+
+
+def test_statistics_with_a_group_are_offered(holdout):
+    offered = {name for name, kind in STATISTICS.items() if "given" in getattr(kind, "__dataclass_fields__", {})}
+    assert offered - {name for name in dir(eh.By) if not name.startswith("_")} <= {"compare", "histogram", "table"}
+    with pytest.raises(eh.QuestionError, match="difference has no groups"):
+        holdout.by("city").ask(eh.Difference("smoker", "city = 'York'", "city = 'Leeds'"))
+
+
+class TestPictures:
+    @pytest.fixture(autouse=True)
+    def _quiet(self):
+        matplotlib = pytest.importorskip("matplotlib")
+        matplotlib.use("Agg")
+        yield
+        from matplotlib import pyplot
+
+        pyplot.close("all")
+
+    def test_forest(self, holdout):
+        table = holdout.by("city").mean('"body mass"', low=10, high=60)
+        ax = eh.forest(table, reference=25.0)
+        assert [one.get_text() for one in ax.get_yticklabels()] == ["Leeds", "O'Hull", "York"]
+        left, right = ax.get_xlim()
+        assert all(left < cell.low < cell.high < right for cell in table.cells)
+        assert right - left < 3 * (max(c.high for c in table.cells) - min(c.low for c in table.cells))
+        lines = [list(one.get_xdata()) for one in ax.get_lines() if len(one.get_xdata()) == 2]
+        assert [[cell.low, cell.high] for cell in table.cells] == lines[1:]  # the first is the reference
+        dots = [one.get_xdata()[0] for one in ax.get_lines() if one.get_marker() == "o"]
+        assert dots == [cell.value for cell in table.cells]
+
+    def test_what_has_no_interval_is_refused(self, holdout):
+        with pytest.raises(eh.SettingError, match="results with intervals"):
+            eh.forest([holdout.audit()])
+        with pytest.raises(eh.SettingError, match="2 labels for 1"):
+            eh.forest([holdout.ask("smoker")], labels=["a", "b"])
+
+    def test_session_test_set_plan_and_log(self, holdout, test_set):
+        assert "rounds" in holdout.plot().get_title(loc="left")
+        assert len(test_set.plot().get_yticklabels()) == len(test_set.history())
+        assert eh.plan(rows=20_000, rounds=100).plot().get_xlabel() == "half-width"
+        assert len(holdout.findings().plot().get_yticklabels()) >= 3
+        with pytest.raises(eh.SettingError, match="Give rows="):
+            eh.plan(half_width=0.1, rounds=100).plot()
+
+    def test_it_looks_as_it_did(self, tmp_path):
+        """Drawn from fixed numbers: the share of pixels that differ from the kept picture, letters apart."""
+        from pathlib import Path
+
+        from matplotlib import pyplot
+
+        cells = {
+            f"group {i}": eh.Answer(0.1 * i, 0.1 * i - 0.05, 0.1 * i + 0.08, i == 3, i, 5.0, "share") for i in (1, 2, 3, 4)
+        }
+        ax = eh.forest(cells, title="shares", reference=0.25)
+        for text in [*ax.get_xticklabels(), *ax.get_yticklabels(), ax.title]:
+            text.set_visible(False)
+        ax.set_title("", loc="left")
+        ax.figure.savefig(tmp_path / "forest.png", dpi=60)
+        kept = Path(__file__).parent / "pictures" / "forest.png"
+        now, then = (pyplot.imread(path)[..., :3] for path in (tmp_path / "forest.png", kept))
+        assert now.shape == then.shape
+
+        def differing(one, other):
+            return float(np.mean(np.abs(one - other).max(axis=-1) > 0.25))
+
+        assert differing(now, then) < 0.005
+        assert differing(now[::-1], then) > 0.01  # positive control: upside down
+
+
+def test_the_axis_is_around_the_intervals():
+    left, right = axis_around([(0.4, 0.46)], 0.0, 1.0)
+    assert 0.3 < left < 0.4
+    assert 0.46 < right < 0.56
+    assert axis_around([(float("-inf"), 2.0), (1.0, float("inf"))]) == pytest.approx((2 / 3, 7 / 3))
+    assert issubclass(eh.Answer, Tabular)
