@@ -11,6 +11,7 @@ OLDEST_PYTHON ?= $(or $(shell command -v python3.11),$(PYTHON))
 OLDEST        := $(VENV)-oldest
 ADAPTERS      := $(VENV)-adapters
 SPARK         := $(VENV)-spark
+ORACLES       := $(VENV)-oracles
 DOCS          := $(VENV)-docs
 RELEASE       := $(VENV)-release
 VERSION        = $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' src/everhold/version.py)
@@ -26,8 +27,8 @@ PIN  = $(UV) pip compile --no-config --quiet --no-annotate --only-binary :all: -
 EVERYWHERE := --universal --fork-strategy fewest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-quick test-oldest test-adapters test-postgres test-spark coverage check docs dist sbom try-image try-browser bench
-.PHONY: bench-paper fuzz torture skill pins pins-adapters pins-docs pins-release oldest lock clean
+.PHONY: help demo serve test test-quick test-oldest test-adapters test-postgres test-spark test-oracles coverage check docs dist
+.PHONY: sbom try-image try-browser bench bench-paper fuzz torture simulate skill pins pins-adapters pins-docs pins-release oldest lock clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,6 +106,19 @@ $(SPARK)/.ready: $(READY) constraints-spark.txt
 test-spark: $(SPARK)/.ready  ## the tests of Spark, with a server of their own (Debian: apt-get install openjdk-17-jre-headless)
 	@EVERHOLD_REQUIRE=spark $(SPARK)/bin/python -m pytest -m spark tests/remote
 
+# OpenDP is large and dp-accounting wants an old attrs, so they have an environment of their own, as Spark does.
+$(ORACLES)/.ready: $(READY) constraints-oracles.txt
+	@echo "Setting up $(ORACLES) (once; a quarter of a gigabyte)"
+	@$(ALONE) $(PYTHON) -m venv --clear $(ORACLES)
+	@echo "import site; site.addsitedir('$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')')" \
+		> $$($(ORACLES)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/usual.pth
+	@$(ALONE) $(ORACLES)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints-oracles.txt dp-accounting opendp
+	@touch $@
+
+test-oracles: $(ORACLES)/.ready  ## privacy's accountant against dp_accounting, its samplers against OpenDP
+	@EVERHOLD_REQUIRE=oracles $(ORACLES)/bin/python -m pytest -m oracles tests/bounds tests/mechanism
+
 coverage: $(READY)  ## lines and branches that the quick tests run; fails below fail_under; out/coverage/ has the pages
 	@mkdir -p out
 	@COVERAGE_FILE=out/.coverage $(BIN)/python -m pytest -n $(JOBS) -m "not slow and not browser" \
@@ -172,6 +186,9 @@ fuzz: $(READY)  ## compare all engines on random tables and questions for an hou
 torture: $(READY)  ## kill and starve every act on a durable ledger for a quarter of an hour (needs strace for faults)
 	@$(BIN)/python -m tests.faults.torture
 
+simulate: $(READY)  ## the server on a simulated disk with kills and faults; SEEDS=0:10000 for more, SEED=7 to see one of them
+	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),0:1000))
+
 skill: $(READY)  ## write llms.txt and the agent skill in skills/ from the documentation
 	@$(BIN)/python docs/skill.py
 
@@ -200,5 +217,5 @@ lock: $(UV)  ## make deploy/requirements.lock, what a server installs, with a ha
 		--constraint constraints.txt --output-file deploy/requirements.lock pyproject.toml deploy/build.in
 
 clean:  ## remove the virtual environments and everything generated
-	rm -rf $(VENV) $(OLDEST) $(ADAPTERS) $(SPARK) $(DOCS) $(RELEASE) $(VENV)-pins out build dist
+	rm -rf $(VENV) $(OLDEST) $(ADAPTERS) $(SPARK) $(ORACLES) $(DOCS) $(RELEASE) $(VENV)-pins out build dist
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -89,7 +89,7 @@ def _contest(seed: int, confidence: float, folder: Path) -> tuple[bool, bool, bo
         plain += (2 * guess - 1) * (np.mean(guess == labels) - 0.5)
     submit("mallory", (vote + rng.normal(0.0, 1e-9, ROWS) > 0).astype(int))
     running, final = contest.board(), contest.finish()
-    contest.close()
+    contest.release()
     found = []
     for board, rows in ((running, ~contest.sealed_rows), (final, contest.sealed_rows)):
         judged = rows if sealed else np.ones(ROWS, dtype=bool)
@@ -122,7 +122,7 @@ def replayed(seed: int, sealed: float | None, confidence: float, folder: Path) -
     for system in rng.permutation(SYSTEMS):
         contest.submit(f"system {system}", np.where(solved[system], labels, 1 - labels))
     running, final = contest.board(), contest.finish()
-    contest.close()
+    contest.release()
     sizes = [_width([(one.best_rank, one.worst_rank) for one in board.places]) for board in (final, running)]
     return sizes[0], sizes[1], _width(rank_sets(closure(_certified(solved, 1.0 - confidence))))
 

@@ -44,6 +44,11 @@ class Data:
     test: int
     limits: tuple[float, float] | None = None
 
+    @property
+    def label(self) -> str:
+        """Tells the tables apart."""
+        return f"{self.name}, {self.test}"
+
     def split(self, seed: int) -> Split:
         """Shuffled and cut in three."""
         order = np.random.default_rng([seed, 1]).permutation(len(self.x))

@@ -60,7 +60,7 @@ def _against_memory(folder: Path) -> list[Line]:
         return {**asks, "commit": lambda _: plain.commit(body, size)}
 
     found = {size: in_turn(works(size), turns=turns, clock=WALL) for size, turns in ((1, 301), (100, 61))}
-    durable.close()
+    durable.release()
     plain.close()
     equal = answers["memory"] == answers["durable"] and memory.rounds == len(answers["memory"]) + 1_000
     lines = []
@@ -99,14 +99,14 @@ def _long(folder: Path, rounds: int = 100_000) -> list[Line]:
         held.ask_many([f"x < {i / 1_000_000:.6f}" for i in range(start, min(start + 2000, rounds))])
     asked = CPU() - started
     total, surprises = held.rounds, held.surprises
-    held.close()
+    held.release()
     ok = True
 
     def audit(_: int) -> None:
         nonlocal ok
         ok = eh.Holdout.audit_file(path).ok and ok
 
-    times = in_turn({"open": lambda _: eh.Holdout.open(path, data=private).close(), "audit": audit}, turns=2)
+    times = in_turn({"open": lambda _: eh.Holdout.open(path, data=private).release(), "audit": audit}, turns=2)
     opening, auditing = ratio(times["open"], times["audit"]), ratio(times["audit"], asked)
     return [
         Line(

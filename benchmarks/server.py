@@ -48,7 +48,7 @@ def _study(folder: Path, name: str) -> Path:
         import pandas as pd
 
         pd.DataFrame(_people(ROWS, 0)).to_parquet(rows)
-    eh.Holdout.create(place, str(rows), prior=eh.Reference(_people(PUBLIC, 1)), seed=0, engine="memory").close()
+    eh.Holdout.create(place, str(rows), prior=eh.Reference(_people(PUBLIC, 1)), seed=0, engine="memory").release()
     return place
 
 
@@ -115,7 +115,7 @@ def run() -> list[Line]:
             child.terminate()
             _, status, usage = os.wait4(child.pid, 0)
             child.returncode = os.waitstatus_to_exitcode(status)
-        near.close()
+        near.release()
         used = (usage.ru_utime + usage.ru_stime) / QUESTIONS  # its start included
         return _lines(loads, np.array(alone), used, place, child.returncode)
 

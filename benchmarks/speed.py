@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import everhold as eh
 from benchmarks.promises import CPU, Line, Work, in_turn, milliseconds, ratio
 from everhold.data.engines.memory import MemoryEngine
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.queries.expression import bounded_mean, number
 from everhold.queries.grid import Sums, strict_sums
 
@@ -96,7 +96,7 @@ def numbers() -> Line:
 def sums() -> list[Line]:
     """Numbers on private rows: the same path with the sum of the squares and without it."""
     x = np.random.default_rng(0).uniform(-1, 1, ROWS)
-    engine = MemoryEngine(Table({"x": x}))
+    engine = MemoryEngine(RowTable({"x": x}))
     question = bounded_mean(number("x", {"x": "number"}), -1.0, 1.0)
 
     def first_alone(values: NDArray[np.float64]) -> Sums:

@@ -16,7 +16,7 @@ from benchmarks.promises import WALL, Line, in_turn, milliseconds, ratio
 from everhold.data.engines.dialects.duckdb import DUCKDB
 from everhold.data.engines.memory import MemoryEngine
 from everhold.data.engines.sql import Select
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.queries.expression import Expression, expression
 from everhold.queries.expression.case import CAPITAL, SMALL
 
@@ -59,7 +59,7 @@ def _average(question: str, where: str = "t") -> str:
 def _large() -> list[Line]:
     columns = table(1_000_000, 0)
     held = eh.Holdout(columns, prior=eh.Reference(table(100_000, 1)), seed=0)
-    engine, kinds = MemoryEngine(Table(columns)), held.schema.kinds if held.schema else {}
+    engine, kinds = MemoryEngine(RowTable(columns)), held.schema.kinds if held.schema else {}
     con = _in_duckdb(columns, 2)
     alone = in_turn(
         {
@@ -166,8 +166,8 @@ def _batch() -> Line:
 
 
 def _linear() -> Line:
-    small, large = MemoryEngine(Table(table(1_000_000, 0))), MemoryEngine(Table(table(10_000_000, 0)))
-    question = expression(seven_terms(5), {name: Table(table(10, 0)).kind(name) or "number" for name in table(10, 0)})
+    small, large = MemoryEngine(RowTable(table(1_000_000, 0))), MemoryEngine(RowTable(table(10_000_000, 0)))
+    question = expression(seven_terms(5), {name: RowTable(table(10, 0)).kind(name) or "number" for name in table(10, 0)})
     times = in_turn({"1e6": lambda _: small.sums([question]), "1e7": lambda _: large.sums([question])}, turns=11)
     found = ratio(times["1e7"], times["1e6"])
     return Line(
@@ -238,7 +238,7 @@ def twins(rows: int, seed: int, *, wild: str) -> dict[str, MemoryEngine]:
         extremes = np.array([1e308, np.nan, np.inf, -np.inf, 1e-310, -0.0, 1e15])
         other[name][changed] = extremes[np.arange(count) % 7 if wild == "one row" else rng.integers(0, 7, count)]
     other["smoker"][changed] = ~calm["smoker"][changed]
-    return {"calm": MemoryEngine(Table(calm)), "wild": MemoryEngine(Table(other))}
+    return {"calm": MemoryEngine(RowTable(calm)), "wild": MemoryEngine(RowTable(other))}
 
 
 def _twins() -> list[Line]:

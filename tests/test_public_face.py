@@ -53,7 +53,7 @@ UNEXPORTED = {
     *("Path", "R_co", "Self", "Sequence"),
     *(
         "ActKind",
-        "Call",
+        "ApiCall",
         "Kind",
         "SumsByName",
         "Outcome",
@@ -61,8 +61,15 @@ UNEXPORTED = {
         "Words",
     ),  # short names of plain types, or of a wrapped call
     *("ActingMechanism", "Acts", "DeclaredColumns", "TestSetOptions"),  # for the other rooms
-    *("ActStart", "AskedBy", "RecordedAct", "RecordedFinding", "Store"),  # what a journal keeps beside rounds
-    *("QuestionBatch", "GridValues", "Query", "Source", "Sums"),  # between a session, its mechanism and its engine
+    *("ActStart", "RecordedAct", "RecordedFinding", "Store"),  # what a journal keeps beside rounds
+    *(
+        "QuestionBatch",
+        "GridValues",
+        "Query",
+        "RowTable",
+        "Source",
+        "Sums",
+    ),  # between a session, its mechanism and its engine
     *("Option", "Way"),  # lines of a plan
     *("Draws", "PaperProposal", "Tolerance"),  # steps of the paper's mechanism, and of policies
     "FileStamps",  # whether a contest's files have changed

@@ -7,14 +7,26 @@ import shutil
 import time
 from pathlib import Path
 
-from benchmarks.paper import added, errors, published, questions, reports, rows, singling, speed, surprises, wrong_prior
+from benchmarks.paper import (
+    added,
+    errors,
+    private,
+    published,
+    questions,
+    reports,
+    rows,
+    singling,
+    speed,
+    surprises,
+    wrong_prior,
+)
 from benchmarks.paper.report import write
 from benchmarks.paper.run import ROOT, code_digest, run
 from everhold.games import load
 
 SECTIONS = [
     module.SECTION
-    for module in (errors, rows, surprises, speed, singling, questions, wrong_prior, published, reports, added)
+    for module in (errors, rows, surprises, speed, singling, questions, wrong_prior, published, reports, private, added)
 ]
 
 

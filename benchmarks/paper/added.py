@@ -1,4 +1,4 @@
-"""(j) What you added: mechanisms and analysts of your own against everybody else."""
+"""(k) What you added: mechanisms and analysts of your own against everybody else."""
 
 from __future__ import annotations
 
@@ -65,4 +65,4 @@ def claims(rows: list[Row]) -> list[Claim]:
     return [Claim("added-valid", "no interval of everhold's misses against what was added", f"{missed} missed", missed == 0)]
 
 
-SECTION = Section("added", "(j) What you added", tasks, text, None, claims)
+SECTION = Section("added", "(k) What you added", tasks, text, None, claims)

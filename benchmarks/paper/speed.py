@@ -11,7 +11,7 @@ import everhold as eh
 from benchmarks.paper.run import Row, Task
 from benchmarks.paper.section import Claim, Section, table
 from everhold.baselines import BaselineMechanism, MultiplicativeWeights
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.priors.pool import Pool
 from everhold.queries.query import Rows
 from everhold.session.session import Session
@@ -44,7 +44,7 @@ def holdout(name: str, bits: int, rounds: int) -> eh.Holdout | Session[Any]:
                 rows=n, draw=lambda rng, size: keys(rng, size, bits), accuracy=0.4, density=0.75, rounds=rounds
             ),
         )
-    domain = Pool(Table({"key": np.arange(2**bits, dtype=np.uint64)}), None, float(2**bits))
+    domain = Pool(RowTable({"key": np.arange(2**bits, dtype=np.uint64)}), None, float(2**bits))
     policy = MultiplicativeWeights(rounds=rounds, threshold=0.05, deviation=0.002)
     return eh.Holdout.with_mechanism(private, lambda n: BaselineMechanism(policy, rows=n, public=domain))
 

@@ -69,11 +69,12 @@ if TYPE_CHECKING:
     from everhold.gate.gate import Gate as Gate
     from everhold.gate.results import CheckResult as CheckResult, GateStatus as GateStatus, TotalGain as TotalGain
     from everhold.learn.entries import Entry as Entry, Winner as Winner
-    from everhold.learn.score import ModelComparison as ModelComparison, Score as Score, Verdict as Verdict
+    from everhold.learn.score import ModelVerdict as ModelVerdict, Score as Score, ScoreDifference as ScoreDifference
     from everhold.learn.scorer import Scorer as Scorer, SearchStopped as SearchStopped
     from everhold.learn.testset import TestSet as TestSet
     from everhold.ledger.audit import Audit as Audit
     from everhold.ledger.journal import Journal as Journal
+    from everhold.ledger.log import Log as Log
     from everhold.ledger.logged_act import LoggedAct as LoggedAct
     from everhold.ledger.reader import LoggedQuestion as LoggedQuestion
     from everhold.ledger.registry import KnownStudy as KnownStudy, Registry as Registry
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     )
     from everhold.mechanism.tolerance import Anytime as Anytime, Contract as Contract, FixedPrecision as FixedPrecision
     from everhold.oracle import SQOracle as SQOracle
+    from everhold.plots import forest as forest
     from everhold.priors.labels import Labels as Labels
     from everhold.priors.marginals import Marginals as Marginals, uniform as uniform
     from everhold.priors.pool import Pool as Pool, Prior as Prior
@@ -94,15 +96,16 @@ if TYPE_CHECKING:
     from everhold.priors.sampler import BitSampler as BitSampler, Sampler as Sampler
     from everhold.priors.split import Split as Split
     from everhold.queries.answer import Answer as Answer, Preview as Preview
-    from everhold.queries.disclosed import Choice as Choice, Decision as Decision, Judgement as Judgement
+    from everhold.queries.disclosed import Choice as Choice, Decision as Decision, Verdict as Verdict
     from everhold.queries.interval import Interval as Interval
     from everhold.queries.price import PricedInterval as PricedInterval, ScorePrice as ScorePrice, price as price
     from everhold.queries.query import Values as Values
-    from everhold.queries.request import Request as Request
+    from everhold.queries.request import AskedBy as AskedBy, Request as Request
     from everhold.session.holdout import Holdout as Holdout
     from everhold.session.session import Session as Session
     from everhold.session.settings import Settings as Settings
     from everhold.statistics.finding import Comparison as Comparison, Finding as Finding, Shares as Shares
+    from everhold.statistics.groups import By as By, GroupTable as GroupTable
     from everhold.statistics.means import *  # noqa: F403
     from everhold.statistics.quantiles import *  # noqa: F403
     from everhold.statistics.rehearsal import Rehearsal as Rehearsal
@@ -157,11 +160,12 @@ _NAMES_IN = {
     "gate.gate": ("Gate",),
     "gate.results": ("CheckResult", "GateStatus", "TotalGain"),
     "learn.entries": ("Entry", "Winner"),
-    "learn.score": ("ModelComparison", "Score", "Verdict"),
+    "learn.score": ("ModelVerdict", "Score", "ScoreDifference"),
     "learn.scorer": ("Scorer", "SearchStopped"),
     "learn.testset": ("TestSet",),
     "ledger.audit": ("Audit",),
     "ledger.journal": ("Journal",),
+    "ledger.log": ("Log",),
     "ledger.logged_act": ("LoggedAct",),
     "ledger.reader": ("LoggedQuestion",),
     "ledger.registry": ("KnownStudy", "Registry"),
@@ -170,6 +174,7 @@ _NAMES_IN = {
     "mechanism.rules": ("Corrective", "Entropic", "Gradient", "Rule"),
     "mechanism.tolerance": ("Anytime", "Contract", "FixedPrecision"),
     "oracle": ("SQOracle",),
+    "plots": ("forest",),
     "priors.labels": ("Labels",),
     "priors.marginals": ("Marginals", "uniform"),
     "priors.pool": ("Pool", "Prior"),
@@ -177,15 +182,16 @@ _NAMES_IN = {
     "priors.sampler": ("BitSampler", "Sampler"),
     "priors.split": ("Split",),
     "queries.answer": ("Answer", "Preview"),
-    "queries.disclosed": ("Choice", "Decision", "Judgement"),
+    "queries.disclosed": ("Choice", "Decision", "Verdict"),
     "queries.interval": ("Interval",),
     "queries.price": ("PricedInterval", "ScorePrice", "price"),
     "queries.query": ("Values",),
-    "queries.request": ("Request",),
+    "queries.request": ("AskedBy", "Request"),
     "session.holdout": ("Holdout",),
     "session.session": ("Session",),
     "session.settings": ("Settings",),
     "statistics.finding": ("Comparison", "Finding", "Shares"),
+    "statistics.groups": ("By", "GroupTable"),
     "statistics.rehearsal": ("Rehearsal",),
     "statistics.statistic": ("Statistic",),
     "trial": ("Trial",),

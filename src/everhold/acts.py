@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, cast
 
 from everhold.errors import QuestionError
 from everhold.queries.answer import Answer
-from everhold.queries.disclosed import Choice, Decision, Judgement
+from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.statistics import is_statistic, means, statistic
 from everhold.statistics.finding import Result, result_from_dict
 from everhold.statistics.parameters import Role, arguments, parameters
@@ -24,7 +24,7 @@ __all__ = [
     "BestOf",
     "Certify",
     "Close",
-    "Compare",
+    "CompareTwo",
     "IsBetter",
     "Read",
     "ReadMany",
@@ -153,7 +153,7 @@ class IsBetter:
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class CompareTwo:
     """Certify which of two is larger in the population: yes, no, or cannot tell."""
 
     name: ClassVar[str] = "compare"
@@ -209,7 +209,7 @@ class Close:
 
 
 ACTS: dict[str, type[AnyAct]] = {
-    kind.name: cast("type[AnyAct]", kind) for kind in (Read, ReadMany, BestOf, IsBetter, Compare, Certify, Close)
+    kind.name: cast("type[AnyAct]", kind) for kind in (Read, ReadMany, BestOf, IsBetter, CompareTwo, Certify, Close)
 }
 """Every act beyond `ask`, by its name."""
 
@@ -235,10 +235,10 @@ def questions_of(act: AnyAct) -> list[Question]:
 def questions_to_try(act: AnyAct) -> list[Question]:
     """What to try on the public side before an act: its questions, and two texts that are compared as their comparison.
 
-    >>> questions_to_try(Compare("bmi", "age"))
-    [Compare(first='bmi', second='age', low=None, high=None, given=None)]
+    >>> questions_to_try(CompareTwo("bmi", "age"))
+    [CompareTwo(first='bmi', second='age', low=None, high=None, given=None)]
     """
-    if isinstance(act, Compare) and isinstance(act.first, str) and isinstance(act.second, str):
+    if isinstance(act, CompareTwo) and isinstance(act.first, str) and isinstance(act.second, str):
         return [means.Compare(act.first, act.second, low=act.low, high=act.high, given=act.given)]
     return questions_of(act)
 
@@ -342,11 +342,11 @@ def act_from(name: str, body: Mapping[str, Any]) -> AnyAct:
     return made
 
 
-ActResult = Answer | Result | Choice | Decision | Judgement
-_DISCLOSED: dict[str, type[Choice | Decision | Judgement]] = {
+ActResult = Answer | Result | Choice | Decision | Verdict
+_DISCLOSED: dict[str, type[Choice | Decision | Verdict]] = {
     "choice": Choice,
     "decision": Decision,
-    "judgement": Judgement,
+    "verdict": Verdict,
 }
 
 

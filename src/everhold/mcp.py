@@ -13,7 +13,7 @@ from everhold.acts import ACTS, AnyAct, Read, act_from, as_sent, do, questions_o
 from everhold.client.sync import RemoteGate, RemoteStudy
 from everhold.errors import EverholdError, MissingExtra, QuestionError
 from everhold.gate.gate import Gate
-from everhold.queries.disclosed import Choice, Decision, Judgement
+from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.queries.interval import Interval
 from everhold.report.facts import budget_facts
 from everhold.session.holdout import Holdout
@@ -213,7 +213,7 @@ def _returned(wanted: AnyAct, study: AnyStudy) -> dict[str, Any]:
         return {"results": [{"question": one, **_shown(each)} for one, each in zip(asked, found, strict=True)]}
     if isinstance(found, Choice):
         return {**found.to_dict(), "best": as_sent(questions_of(wanted)[found.index]), "in_words": str(found)}
-    if isinstance(found, Decision | Judgement):
+    if isinstance(found, Decision | Verdict):
         return {**found.to_dict(), "in_words": str(found)}
     return _shown(found)
 
@@ -221,7 +221,7 @@ def _returned(wanted: AnyAct, study: AnyStudy) -> dict[str, Any]:
 def _standing(study: AnyStudy) -> dict[str, Any]:
     """Where a study stands, here or behind a server."""
     if isinstance(study, Holdout):
-        acts, closed = len(study.journal.acts), study.session.recorder.acting_mechanism().closed
+        acts, closed = len(study.journal.acts), study.closed
         more = budget_facts(study.budget, acts=acts, closed=closed)
     else:
         status = study.status()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from everhold.data.source import as_table
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import (
     DataError,
     PrecisionExhausted,
@@ -208,10 +208,10 @@ class SQOracle:
             scale="mean",
         )
 
-    def _private(self, sample: tuple[object, ArrayLike]) -> Table:
+    def _private(self, sample: tuple[object, ArrayLike]) -> RowTable:
         x, y = sample
         columns = dict(as_table(x, what="the sample's features")) if self._columns else {_FEATURES: np.asarray(x)}
-        return Table({**columns, _LABEL: np.asarray(y)}, what="the labelled sample")
+        return RowTable({**columns, _LABEL: np.asarray(y)}, what="the labelled sample")
 
     def _features_of(self, rows: Rows) -> Any:
         if not self._columns:
@@ -244,6 +244,6 @@ def _labelled_draw(features: Prior, classes: Sequence[Any]) -> Callable[[np.rand
     def draw(rng: np.random.Generator, size: int) -> Draws:
         pool = features.draw(rng, size)
         columns: dict[str, object] = {**pool.rows, _LABEL: labels[rng.integers(len(labels), size=size)]}
-        return Draws(Table(columns), size, None, float(size))
+        return Draws(RowTable(columns), size, None, float(size))
 
     return draw

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import width_factor
-from everhold.queries.result import JsonResult
 from everhold.queries.round_act import RoundAct
+from everhold.results import JsonResult
 from everhold.statistics import checked_statistic, is_statistic
 from everhold.statistics.finding import Result, Shares, result_from_dict
 from everhold.statistics.means import Share

@@ -19,6 +19,7 @@ from everhold.bounds.privacy import (
     release_divergence,
 )
 from everhold.errors import SettingError
+from tests.oracles import oracle
 
 
 @pytest.mark.parametrize(
@@ -64,8 +65,11 @@ def test_at_the_pole_the_cost_is_infinite_and_never_a_nan():
 
 
 def best_adaptive_moment(order, scale, sigma, surprises):
-    """sup over adaptive analysts of E_Q[(P/Q)^α], by dynamic programming over rates and both directions of the ratio."""
-    gamma = exp(order * (order - 1.0) / (2.0 * sigma**2))
+    """sup over adaptive analysts of E_Q[(P/Q)^α], by dynamic programming over rates and both directions of the ratio.
+
+    Without a sigma nothing is released: bits.
+    """
+    gamma = 1.0 if sigma is None else exp(order * (order - 1.0) / (2.0 * sigma**2))
     values = [1.0] * (surprises + 1)  # by the number of surprises left
     rates = np.geomspace(1e-3, 5.0, 60)
     for _ in range(3_000):
@@ -91,9 +95,18 @@ def test_the_best_adaptive_analyst_reaches_the_account_and_does_not_exceed_it():
     assert found > 2 * half  # an account that takes the noise to be twice as large is caught
 
 
+def test_the_best_adaptive_analyst_of_bits_reaches_their_account_and_does_not_exceed_it():
+    order, scale, bits = 4.0, 10.0, 2
+    found = log(best_adaptive_moment(order, scale, None, bits)) / (order - 1.0)
+    claimed = bits * hazard_divergence(order, scale)
+    assert 0.98 * claimed <= found <= claimed + 1e-9
+    assert found > 2 * bits * hazard_divergence(order, 2 * scale)  # b taken for 2b is caught
+
+
+@pytest.mark.oracles
 def test_the_release_part_and_the_conversion_agree_with_dp_accounting():
-    dp = pytest.importorskip("dp_accounting")
-    rdp = pytest.importorskip("dp_accounting.rdp")
+    dp = oracle("dp_accounting")
+    rdp = oracle("dp_accounting.rdp")
     order, sigma, times, delta = 12.0, 30.0, 7, 1e-7
     accountant = rdp.RdpAccountant([order])
     accountant.compose(dp.GaussianDpEvent(sigma), times)
@@ -119,16 +132,26 @@ def test_all_surprises_fit_the_promise_and_one_more_does_not(epsilon, delta, sur
     )
 
 
-@given(acts=st.lists(st.booleans(), max_size=400))
+@given(acts=st.lists(st.integers(0, 3), max_size=400))
 @settings(max_examples=50, deadline=None)
 def test_a_ledger_that_allows_what_it_affords_never_exceeds_its_allowance(acts):
     ledger = PrivacyLedger(Privacy(surprises=5).terms)
-    for surprise in acts:
-        cost = ledger.terms.surprise_cost if surprise else ledger.terms.release_cost
-        if ledger.affords(cost):
-            ledger = ledger.surprised() if surprise else ledger.released()
-        assert ledger.spent <= ledger.terms.allowance
-    assert ledger.charges == ledger.surprises + ledger.releases
+    terms = ledger.terms
+    costs = (terms.surprise_cost, terms.release_cost, terms.bit_cost, 2 * terms.release_cost)
+    for kind in acts:
+        if ledger.affords(costs[kind]):
+            before = ledger.spent
+            ledger = (ledger.surprised, ledger.released, ledger.said_yes, lambda one=ledger: one.released(2))[kind]()
+            assert ledger.spent == before + costs[kind]
+        assert ledger.spent <= terms.allowance
+    assert ledger.charges == ledger.surprises + ledger.releases + ledger.bits
+
+
+def test_a_bit_costs_what_a_surprise_costs_without_its_release():
+    terms = Privacy().terms
+    assert terms.release_cost < terms.bit_cost < terms.surprise_cost <= terms.bit_cost + terms.release_cost
+    assert terms.bit_cost / COST_ONE == pytest.approx(hazard_divergence(terms.order, terms.test_scale), rel=1e-6)
+    assert terms.most_surprises == terms.promise.surprises
 
 
 def test_terms_that_were_changed_do_not_keep_the_promise():

@@ -71,11 +71,26 @@ def test_what_does_not_fit_is_refused(folder, more, said):
 
 def test_refused_acts_say_what_to_do_instead(folder):
     run(*CREATE, "--schema", "schema.toml", "--epsilon", 3)
-    for act in (("compare", "smoker", "age > 40"), ("is-better", "smoker", "age > 40"), ("close", "smoker", "--yes")):
-        found = run(act[0], "study.everhold", *act[1:])
-        assert found.exit_code != 0
-        assert "private study has no" in " ".join(found.output.split())
+    found = run("close", "study.everhold", "smoker", "--yes")
+    assert found.exit_code != 0
+    assert "private study has no close" in " ".join(found.output.split())
     assert json.loads(run("status", "study.everhold", "--json").output)["privacy"]["share_left"] == 1.0
+
+
+def test_bits_and_verdicts(folder):
+    run(*CREATE, "--schema", "schema.toml", "--epsilon", 3)
+    bit = run("is-better", "study.everhold", "age > 20", "age > 85", "--json")
+    assert bit.exit_code == 0, bit.output
+    assert json.loads(bit.output)["noisy"]
+    assert "yes, on the private rows, up to noise" in run("is-better", "study.everhold", "age > 21", "age > 85").output
+    verdict = run("compare", "study.everhold", "age > 20", "age > 85", "--json")
+    assert json.loads(verdict.output)["verdict"] == "yes"
+    status = json.loads(run("status", "study.everhold", "--json").output)["privacy"]
+    assert status["bits_charged"] == 2
+    assert status["releases_charged"] == 2
+    assert "2 bits" in run("status", "study.everhold").output
+    assert run("log", "study.everhold").exit_code == 0
+    assert run("audit", "study.everhold").exit_code == 0
 
 
 def test_the_same_rows_again_need_a_word(folder):

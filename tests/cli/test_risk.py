@@ -18,7 +18,7 @@ def _study(folder, **settings):
     rng = np.random.default_rng(0)
     table = {"age": rng.integers(18, 90, 3_000), "smoker": rng.random(3_000) < 0.3}
     place = folder / "study.everhold"
-    eh.Holdout.create(place, table, prior=eh.Reference({k: v[:1_000] for k, v in table.items()}), **settings).close()
+    eh.Holdout.create(place, table, prior=eh.Reference({k: v[:1_000] for k, v in table.items()}), **settings).release()
     (folder / "study.everhold.key").unlink()  # nobody needs it
     return place
 

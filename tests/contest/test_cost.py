@@ -48,7 +48,7 @@ def test_the_control_reads_all_of_it(tmp_path, labels, monkeypatch):
         before = len(read)
         contest = eh.Contest(tmp_path / "c.everhold")
         contest.submit("ann", rng.integers(0, 2, 200))
-        contest.close()
+        contest.release()
         counts.append(len(read) - before)
     assert counts == sorted(counts)
     assert counts[-1] > counts[0]
@@ -61,10 +61,10 @@ def test_an_older_copy_is_refused_also_with_a_ladder(tmp_path, labels):
     place, rng = tmp_path / "c.everhold", np.random.default_rng(3)
     contest = eh.Contest.create(place, labels, classes=[0, 1], seed=1, ladder=True)
     contest.submit("ann", np.where(rng.random(200) < 0.1, 1 - labels, labels))
-    contest.close()
+    contest.release()
     shutil.copy(place, tmp_path / "old")
     assert contest.submit("ann", rng.integers(0, 2, 200)).score is None
-    contest.close()
+    contest.release()
     shutil.copy(tmp_path / "old", place)
     with pytest.raises(eh.LedgerError, match="older copy"):
         eh.Contest(place).submit("ann", rng.integers(0, 2, 200))
@@ -85,5 +85,5 @@ def test_two_contests_on_one_study_see_each_other(tmp_path, labels):
     assert one.submit("ann", guesses[1]).state == "repeated"
     assert one.board() == other.board()
     assert one.board().places[0].submissions == 3
-    one.close()
-    other.close()
+    one.release()
+    other.release()

@@ -81,6 +81,16 @@ class TestDuel:
         assert after.nats - before.nats > np.log(2)
         assert after.spending.left == before.spending.left * 15 / 16
 
+    def test_asked_again_it_is_the_same_also_when_somebody_has_got_better_since(self, contest, labels):
+        """The answer may have been lost on its way, and the duel was charged."""
+        first = contest.duel("ann", "bob", request_id="one")
+        contest.submit("bob", right(labels, 0.95, 7))
+        head = contest.board().head
+        assert contest.duel("ann", "bob", request_id="one") is first
+        assert contest.board().head == head
+        with pytest.raises(eh.RequestConflict):
+            contest.duel("ann", "cid", request_id="one")
+
     def test_names_are_checked_before_anything_is_charged(self, contest):
         for first, second in (("ann", "bobb"), ("ann", "ann")):
             with pytest.raises(eh.QuestionError):
@@ -259,7 +269,7 @@ class TestSealed:
     def test_exchanged_labels_are_refused(self, tmp_path, labels):
         contest = made(tmp_path, labels, sealed=0.5)
         contest.submit("ann", right(labels, 0.6, 1))
-        contest.close()
+        contest.release()
         place = tmp_path / "c.everhold.labels"
         kept = json.loads(place.read_text())
         kept["labels"] = np.where(contest.sealed_rows, 1 - labels, labels).tolist()
@@ -285,7 +295,7 @@ class TestKilled:
         contest = made(tmp_path, labels, sealed=sealed)
         contest.submit("ann", right(labels, 0.9, 1))
         contest.submit("bob", right(labels, 0.5, 2))
-        contest.close()
+        contest.release()
         script = """
             import os, sys
             from everhold.contest.contest import Contest

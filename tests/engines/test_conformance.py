@@ -19,7 +19,7 @@ from everhold.data.engines.memory import MemoryEngine
 from everhold.data.sample import Sample
 from everhold.data.schema import ColumnSchema, Schema
 from everhold.data.source import as_source
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.queries.expression import bounded_mean, expression, number
 from everhold.queries.query import Values, as_query
 from tests.engines.rows import KINDS, nasty, questions
@@ -52,9 +52,9 @@ def parquet(tmp_path_factory):
 def engines(parquet):
     files = as_source(parquet, what="rows", private=True)
     return {
-        "arrays": MemoryEngine(Table(nasty(ROWS, 1))),
-        "one chunk, one thread": MemoryEngine(Table(nasty(ROWS, 1)), threads=1),
-        "chunks of 8": MemoryEngine(Table(nasty(ROWS, 1)), chunk=8),
+        "arrays": MemoryEngine(RowTable(nasty(ROWS, 1))),
+        "one chunk, one thread": MemoryEngine(RowTable(nasty(ROWS, 1)), threads=1),
+        "chunks of 8": MemoryEngine(RowTable(nasty(ROWS, 1)), chunk=8),
         "file in memory": MemoryEngine(files.table(KINDS)),
         "DuckDB": DuckDBEngine(files, KINDS, threads=2),
         "DuckDB, one thread": DuckDBEngine(files, KINDS, threads=1),
@@ -94,14 +94,14 @@ def test_sums_are_equal_one_by_one_and_in_batches(engines):
 def test_sums_do_not_depend_on_the_order_of_rows():
     columns = nasty(5000, 3)
     shuffled = np.random.default_rng(0).permutation(5000)
-    one, other = (MemoryEngine(Table({k: v[order] for k, v in columns.items()})) for order in (np.arange(5000), shuffled))
+    one, other = (MemoryEngine(RowTable({k: v[order] for k, v in columns.items()})) for order in (np.arange(5000), shuffled))
     asked = questions(150, 5)
     assert one.sums(asked) == other.sums(asked)
 
 
 def test_large_tables_in_threads_and_odd_chunks():
     columns = nasty(200_003, 4)
-    table = Table(columns)
+    table = RowTable(columns)
     asked = questions(12, 6)
     expected = [summed(MemoryEngine(table, threads=1).steps(question)) for question in asked]
     for engine in (MemoryEngine(table), MemoryEngine(table, chunk=4096, threads=3), MemoryEngine(table, chunk=100_000)):

@@ -12,7 +12,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import QuestionError
 from everhold.queries.expression import bounded_mean, expression, number
 from everhold.queries.expression.columns import encode
@@ -93,10 +93,12 @@ def rows(size: int = 700, seed: int = 7, *, nul: bool = True, wide: bool = False
     }
 
 
-def table(columns: dict[str, list], kinds=None) -> Table:
+def table(columns: dict[str, list], kinds=None) -> RowTable:
     """The same rows in memory, each value read by itself."""
     chosen = KINDS if kinds is None else kinds
-    return Table({name: encode(np.array([*columns[name], None], dtype=object)[:-1], kind) for name, kind in chosen.items()})
+    return RowTable(
+        {name: encode(np.array([*columns[name], None], dtype=object)[:-1], kind) for name, kind in chosen.items()}
+    )
 
 
 LISTED = "('a', 'A', 'é', '', 'it''s', '\t', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'zz')"
@@ -159,6 +161,8 @@ MEANS = [
     "dec", "0.5", "-0.5", "1/0", "weekday(d) + hour(d) / 24", "x * x * x", "least(x, y)", "exp(x / 100) * ln(abs(y) + 2)",
 ]  # fmt: skip
 RANGES = [(-1.0, 1.0), (0.0, 1e-20), (-1e15, 1e15), (0.1, 0.3), (0.0, 3.0)]
+RAW_RANGES = [(-1e-13, 1e-13), (0.0, 1e-13), (-0.5, 1.5), (-3.0, 0.0), (1e-14, 1.0)]
+"""For stored columns, which have a shorter way to their steps."""
 
 
 def deep() -> list[str]:
@@ -189,4 +193,8 @@ def questions() -> list:
     for place, text in enumerate(MEANS):
         given = expression("m OR x > 1", KINDS).tree if place % 3 == 0 else None
         made += [bounded_mean(number(text, KINDS), low, high, given=given, reverse=low == 0.1) for low, high in RANGES]
+    for place, (low, high) in enumerate(RAW_RANGES):
+        made += [
+            bounded_mean(number(text, KINDS), low, high, reverse=(place + len(text)) % 2 == 0) for text in ("x", "f", "-x")
+        ]
     return made

@@ -24,7 +24,7 @@ Mutant = Callable[["Reporter"], None]
 
 def create(path: Path) -> None:
     """A new study."""
-    eh.Holdout.create(path, PRIVATE, prior=eh.Reference(PUBLIC), seed=5, register=False).close()
+    eh.Holdout.create(path, PRIVATE, prior=eh.Reference(PUBLIC), seed=5, register=False).release()
 
 
 class Reporter:

@@ -43,14 +43,14 @@ def check(path: Path, shown: Mapping[Deed, dict[str, Any]], looked: Set[Deed]) -
     with eh.Holdout.open(path, data=PRIVATE) as held:
         price = held.budget.ask_price
     counted = check_record(path, price)
-    _recorded(_entries(path), shown)
+    _recorded(entries_of(path), shown)
     _returned_again(path, shown)
     return counted
 
 
 def check_record(path: Path, price: float) -> dict[str, int]:
     """The promises that need no private rows: of a test set and a contest too. `price`: of an ask now."""
-    entries = _entries(path)
+    entries = entries_of(path)
     _dense_and_once(entries)
     counted = _ended_and_charged(entries, price)
     found = eh.Holdout.audit_file(path)
@@ -58,7 +58,8 @@ def check_record(path: Path, price: float) -> dict[str, int]:
     return counted
 
 
-def _entries(path: Path) -> list[AnyEntry]:
+def entries_of(path: Path) -> list[AnyEntry]:
+    """Every record of a study but the first."""
     store = Store.open(path, write=False)
     records = store.records()
     kinds = Study.read(next(records)).schema.kinds
@@ -69,7 +70,7 @@ def _entries(path: Path) -> list[AnyEntry]:
 
 def _announced(path: Path, looked: Set[Deed]) -> None:
     """Private rows are read for an act only when the record says that it begins."""
-    begun = {entry.asked_by.request_id for entry in _entries(path) if isinstance(entry, ActStartEntry)}
+    begun = {entry.asked_by.request_id for entry in entries_of(path) if isinstance(entry, ActStartEntry)}
     for one in looked:
         if one.kind not in PLAIN and not is_about_a_round(one.kind):  # there rows are read for the ask before it
             _require(one.request in begun, "an act is announced before private rows are read", one.request)
@@ -128,35 +129,41 @@ def _is_free_look(begun: ActStart | None, done: ActEnd) -> bool:
 
 
 def _recorded(entries: list[AnyEntry], shown: Mapping[Deed, dict[str, Any]]) -> None:
-    """Everything that anybody saw stands in the file: answers in rounds and certificates, the rest in the ends of acts."""
-    answers = [entry.round.answer for entry in entries if isinstance(entry, RoundEntry)]
-    rounds = [one.to_dict() for answer in answers for one in (answer, answer.as_share())]
-    ends = [entry.done.result for entry in entries if isinstance(entry, ActEndEntry) and not entry.done.interrupted]
-    findings = [entry.finding.summary for entry in entries if isinstance(entry, FindingEntry)]
-    recorded = {_frozen(one) for one in [*rounds, *ends, *findings]}
+    """Everything that anybody saw stands in the file."""
+    recorded = recorded_results(entries)
     seen = 0
     for one, result in shown.items():
-        for part in _parts(result):
-            _require(_frozen(part) in recorded, "what was shown is in the ledger", one.request, part)
+        for part in parts_of(result):
+            _require(frozen(part) in recorded, "what was shown is in the ledger", one.request, part)
             seen += 1
     _require(seen >= len(shown), "something of every deed is in the ledger")
 
 
-def _parts(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def recorded_results(entries: list[AnyEntry]) -> set[Any]:
+    """All results in a ledger, frozen: answers in rounds and certificates, the rest in the ends of acts."""
+    answers = [entry.round.answer for entry in entries if isinstance(entry, RoundEntry)]
+    rounds = [one.to_dict() for answer in answers for one in (answer, answer.as_share())]
+    ends = [entry.done.result for entry in entries if isinstance(entry, ActEndEntry) and not entry.done.interrupted]
+    findings = [entry.finding.summary for entry in entries if isinstance(entry, FindingEntry)]
+    return {frozen(one) for one in [*rounds, *ends, *findings]}
+
+
+def parts_of(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Answers, choices, bits and verdicts within a result."""
-    if result.get("kind") in ("answer", "choice", "decision", "judgement"):
+    if result.get("kind") in ("answer", "choice", "decision", "verdict"):
         yield result
         return
     for value in result.values():
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, dict):
-                yield from _parts(one)
+                yield from parts_of(one)
 
 
-def _frozen(value: Any) -> Any:
+def frozen(value: Any) -> Any:
+    """A result that a set can hold."""
     if isinstance(value, dict):
-        return frozenset((key, _frozen(one)) for key, one in value.items())
-    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
+        return frozenset((key, frozen(one)) for key, one in value.items())
+    return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
 
 
 def _returned_again(path: Path, shown: Mapping[Deed, dict[str, Any]]) -> None:

@@ -103,7 +103,7 @@ class Duel:
         contest = Contest.create(path, LABELS, classes=[0, 1], seed=1, sealed=self.sealed)
         contest.submit("ann", predictions(0.9, 1))
         contest.submit("bob", predictions(0.55, 2))
-        contest.close()
+        contest.release()
 
     def deed(self, path):
         contest = Contest(path)
@@ -113,7 +113,7 @@ class Duel:
             board = contest.finish().to_dict()
             return {"final": board["final"], "places": board["places"]}
         finally:
-            contest.close()
+            contest.release()
 
     def budget(self, path):
         contest = Contest(path)
@@ -121,7 +121,7 @@ class Duel:
             with contest._turn() as (_, held):
                 return held.budget
         finally:
-            contest.close()
+            contest.release()
 
     def known(self, path):
         return len(Contest(path).board().places)

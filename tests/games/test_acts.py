@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 import everhold as eh
-from everhold.acts import ACTS, BestOf, Certify, Close, Compare, IsBetter, Read, ReadMany
+from everhold.acts import ACTS, BestOf, Certify, Close, CompareTwo, IsBetter, Read, ReadMany
 from everhold.games import MECHANISMS, Asked, play
 from everhold.games.analysts.act_attackers import ACT_ATTACKS
 from everhold.games.analysts.actors import REPORTED
@@ -29,7 +29,7 @@ def everything(seen):
         coins = [agrees(random_signs(view)) for _ in range(6)]
         asked = yield Asked(coins[0], 0.5)
         moves = [Certify(asked.round), Read(coins[1]), ReadMany(coins[:3]), BestOf(coins), IsBetter(*coins[:2])]
-        moves += [Compare(label, lambda rows: rows["y"] > 5), Compare(*coins[:2]), Close([coins[4]])]
+        moves += [CompareTwo(label, lambda rows: rows["y"] > 5), CompareTwo(*coins[:2]), Close([coins[4]])]
         seen.append(asked)
         for move in moves:
             seen.append((yield move))
@@ -90,11 +90,11 @@ def test_an_act_counts_its_questions():
 
 def test_a_wrong_verdict_is_a_miss():
     def program(view):
-        yield Compare(label, lambda rows: rows["y"] < 5)
+        yield CompareTwo(label, lambda rows: rows["y"] < 5)
 
     def upside_down(terms):
         made = MECHANISMS["everhold"](terms)
-        made.compare = lambda *_: eh.Judgement("first", 1.0)
+        made.compare = lambda *_: eh.Verdict("first", 1.0)
         return made
 
     assert play(program, "everhold", "labelled", 5, 1, rows=400).missed == 0

@@ -28,7 +28,7 @@ def small_budget(terms):
 
 
 def test_riding_singles_nobody_out_of_a_private_study_and_everybody_out_of_a_plain_one():
-    bound = e / ROWS + ROWS * 1e-9  # theorem 3 at a weight of 1/n²
+    bound = e / ROWS + ROWS * 1e-9  # theorem 4 at a weight of 1/n²
     found = single_out("everhold, private", attack="riding", games=30, rows=ROWS)
     assert found.main.successes <= at_most(30, bound)
     assert found.questions > 20

@@ -76,7 +76,7 @@ class TestChecks:
 
     def test_it_goes_on_in_another_process_as_it_was(self, gate, old, tmp_path):
         gate.check(improved(old), name="new")
-        gate.close()
+        gate.release()
         again = Gate(tmp_path / "gate.everhold")
         assert again.status().incumbent == "new"
         assert not again.check(improved(old)).promoted
@@ -122,6 +122,11 @@ class TestChecks:
     def test_a_file_for_an_artifact(self, gate, old, tmp_path):
         with pytest.raises(InvalidOutcomes, match="cannot be read"):
             gate.check(old, artifact=tmp_path / "nothing.md")
+
+    def test_a_url_is_refused_without_printing_it(self, gate):
+        with pytest.raises(InvalidOutcomes, match="given as a URL") as caught:
+            gate.check("postgresql://reader:hunter2@db/clinic?table=outcomes")
+        assert "hunter2" not in str(caught.value)
 
 
 class TestContracts:
@@ -303,7 +308,7 @@ class TestRecord:
 
     def test_lost_outcomes_are_noticed_before_anything_is_charged(self, gate, old):
         gate.check(improved(old), name="new")
-        gate.close()
+        gate.release()
         shutil.rmtree(gate.path.with_name("gate.everhold.outcomes"))
         with pytest.raises(LedgerError, match=r"gate\.everhold\.outcomes"):
             Gate(gate.path).check(old)
@@ -313,7 +318,7 @@ class TestRecord:
 def _rows(gate):
     from everhold.gate.files import private_table
 
-    gate.close()
+    gate.release()
     return private_table(gate._cases.sealed, gate._sealed_outcomes(gate.rules.first))
 
 
@@ -355,14 +360,14 @@ class TestCannotBeReset:
     def test_by_another_path_or_a_deleted_one(self, gate, old, tmp_path):
         with pytest.raises(RowsInUse):
             Gate.create(tmp_path / "elsewhere.everhold", old)
-        gate.close()
+        gate.release()
         for path in gate.path.parent.glob("gate.everhold*"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         with pytest.raises(RowsInUse, match="made on"):
             Gate.create(gate.path, old)
 
     def copied(self, gate, folder):
-        gate.close()
+        gate.release()
         folder.mkdir()
         for path in gate.path.parent.glob("gate.everhold*"):
             (shutil.copytree if path.is_dir() else shutil.copy)(path, folder / path.name)
@@ -371,7 +376,7 @@ class TestCannotBeReset:
     def test_by_an_older_copy(self, gate, old, tmp_path):
         copy = self.copied(gate, tmp_path / "copies")
         gate.check(shuffled(old))
-        gate.close()
+        gate.release()
         with pytest.raises(LedgerError, match="older copy"):
             copy.check(shuffled(old))
 
@@ -381,7 +386,7 @@ class TestCannotBeReset:
         gate.check(old)  # open, and paused
         copy_of_now = self.copied(gate, tmp_path / "later")
         gate.check(old)
-        gate.close()
+        gate.release()
         assert gate.status().checks == 2
         for one in (copy, copy_of_now):
             with pytest.raises(LedgerError):

@@ -152,5 +152,5 @@ def test_a_thread_beside_another(tmp_path):
         thread.join()
     assert len(found) == gate.status().checks == 8
     assert np.all(np.diff(sorted(one.checks for one in found)) == 1)
-    gate.close()
+    gate.release()
     assert Holdout.audit_file(gate.path).ok

@@ -267,7 +267,7 @@ class TestCompare:
         assert test.compare(good, worse, "error").verdict == "better"
         found = test.compare(good, worse)
         assert str(found).startswith("the first model is better (accuracy")
-        assert eh.ModelComparison.from_json(found.to_json()) == found
+        assert eh.ModelVerdict.from_json(found.to_json()) == found
         assert test.difference(good, worse).verdict == "better"
         assert test.difference(good, good).verdict == "cannot tell"
         difference = np.mean(good.predict(binary[0][0]) == binary[0][1]) - np.mean(

@@ -26,7 +26,7 @@ PRIVATE, PUBLIC = people(4_000, 0), people(3_000, 1, 0.2)
 @pytest.fixture
 def path(tmp_path):
     place = tmp_path / "s.everhold"
-    eh.Holdout.create(place, PRIVATE, prior=eh.Reference(PUBLIC), seed=1).close()
+    eh.Holdout.create(place, PRIVATE, prior=eh.Reference(PUBLIC), seed=1).release()
     return place
 
 

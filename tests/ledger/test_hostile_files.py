@@ -148,7 +148,7 @@ def test_no_more_is_read_than_the_file_has(study):
 def bomb(place, count, columns):
     """A study of a few hundred kilobytes whose public rows would unpack to 8 * count * columns bytes."""
     made = place.with_name("made.everhold")
-    eh.Holdout.create(made, {"x": np.arange(10.0)}, prior=eh.Reference({"x": np.arange(10.0) + 0.5}), seed=0).close()
+    eh.Holdout.create(made, {"x": np.arange(10.0)}, prior=eh.Reference({"x": np.arange(10.0) + 0.5}), seed=0).release()
     con = sqlite3.connect(made)
     body = json.loads(con.execute("SELECT body FROM record WHERE seq = 1").fetchone()[0])
     con.close()
@@ -186,9 +186,9 @@ def test_rows_that_unpack_to_gigabytes(tmp_path):
 
 @pytest.mark.parametrize("change", ["longer", "shorter", "more rows", "other shape", "huge head", "objects"])
 def test_the_head_rules_what_is_unpacked(change):
-    from everhold.data.table import Table
+    from everhold.data.table import RowTable
 
-    packed = table_to_bytes(Table(rows(50)), None)
+    packed = table_to_bytes(RowTable(rows(50)), None)
     plain = zlib.decompress(packed)
     size = struct.unpack(">I", plain[:4])[0]
     head, rest = json.loads(plain[4 : 4 + size]), plain[4 + size :]
@@ -207,16 +207,16 @@ def test_the_head_rules_what_is_unpacked(change):
     with pytest.raises(LedgerError, match="damaged"):
         table_from_bytes(zlib.compress(struct.pack(">I", length) + text + rest))
     again, _ = table_from_bytes(packed)
-    assert np.array_equal(again.column("age").values, Table(rows(50)).column("age").values)
+    assert np.array_equal(again.column("age").values, RowTable(rows(50)).column("age").values)
 
 
 def test_large_constant_tables_are_kept_all_the_same(monkeypatch):
     """What would shrink like a bomb is kept as it is, and read again."""
-    from everhold.data.table import Table
+    from everhold.data.table import RowTable
     from everhold.ledger import table_blob
 
     monkeypatch.setattr(table_blob, "_PLAIN", 2**16)
-    table = Table({"x": np.zeros(100_000)})
+    table = RowTable({"x": np.zeros(100_000)})
     packed = table_to_bytes(table, None)
     assert len(packed) > 800_000
     assert table_from_bytes(packed)[0].row_count == 100_000

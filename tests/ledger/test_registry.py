@@ -84,7 +84,7 @@ class TestHoldouts:
                 warnings.simplefilter("error", RowsInUseWarning)
                 contest = eh.Contest.create(tmp_path / f"{name}.everhold", rng.integers(0, 2, 400), classes=[0, 1])
             contest.submit("ann", rng.integers(0, 2, 400))
-            contest.close()
+            contest.release()
 
     def test_a_test_set_warns_too(self, tmp_path):
         rng = np.random.default_rng(0)

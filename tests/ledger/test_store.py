@@ -35,7 +35,7 @@ def small_study(path):
     held.ask("x >= 0")
     assert held.surprises >= 1
     head = held.head
-    held.close()
+    held.release()
     return head
 
 
@@ -153,7 +153,7 @@ class TestOpening:
         for suffix in ("", ".key"):
             shutil.copy(f"{study[0]}{suffix}", f"{path}{suffix}")
         shuffled = {name: column[::-1] for name, column in ROWS.items()}
-        eh.Holdout.open(path, data=shuffled).close()
+        eh.Holdout.open(path, data=shuffled).release()
         changed = {"x": np.append(np.arange(59.0), 58.5), "b": ROWS["b"]}
         fewer = {name: column[:-1] for name, column in ROWS.items()}
         for rows in (changed, fewer):
@@ -175,7 +175,7 @@ class TestOpening:
         held = eh.Holdout.create(tmp_path / "s.everhold", secret, prior=eh.Reference(public), seed=0)
         held.ask("word LIKE 'private%'")
         held.ask(eh.Values(sample=np.ones(50, bool), reference=np.zeros(50, bool)))
-        held.close()
+        held.release()
         content = (tmp_path / "s.everhold").read_bytes()
         assert b"private-" not in content
         assert np.float64(1234.56789).tobytes() not in content
@@ -185,7 +185,7 @@ class TestOpening:
         """The same rows in two studies have two fingerprints: without the key there is nothing to compare with."""
         prints = []
         for name in ("a", "b"):
-            eh.Holdout.create(tmp_path / name, ROWS, prior=eh.Reference(PUBLIC), seed=0).close()
+            eh.Holdout.create(tmp_path / name, ROWS, prior=eh.Reference(PUBLIC), seed=0).release()
             with closing(Store.open(tmp_path / name, write=False)) as store:
                 first = next(store.records())
             prints.append(json.loads(first.body)["fingerprint"])
@@ -206,8 +206,8 @@ class TestOpening:
         said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         assert "open for asking elsewhere" in said
         assert eh.Holdout.audit_file(path).ok  # reading goes on beside it
-        held.close()
-        eh.Holdout.open(path, data=ROWS).close()
+        held.release()
+        eh.Holdout.open(path, data=ROWS).release()
 
     def test_somebody_who_writes_without_the_lock_is_noticed(self, study, tmp_path):
         path = tmp_path / "s.everhold"
@@ -229,15 +229,15 @@ class TestOpening:
         held = eh.Holdout.open(path, data=ROWS)
         held.ask("x > 3.5")
         head = held.head
-        held.close()
-        eh.Holdout.open(path, data=ROWS, expect_head=head).close()
-        eh.Holdout.open(path, data=ROWS, expect_head=study[1]).close()  # an earlier head is contained
+        held.release()
+        eh.Holdout.open(path, data=ROWS, expect_head=head).release()
+        eh.Holdout.open(path, data=ROWS, expect_head=study[1]).release()  # an earlier head is contained
         with pytest.raises(LedgerError, match="older copy"):
             eh.Holdout.open(old, data=ROWS, expect_head=head)
         assert "older copy" in str(eh.Holdout.audit_file(old, expect_head=head))
         fork = eh.Holdout.open(old, data=ROWS)
         fork.ask("x > 4.5")
-        fork.close()
+        fork.release()
         with pytest.raises(LedgerError, match="another history"):
             eh.Holdout.open(old, data=ROWS, expect_head=head)
         with pytest.raises(LedgerError, match="is not a ledger head"):
@@ -293,7 +293,7 @@ class TestBesideReaders:
         with closing(Store.open(path, write=False)) as store:
             next(store.records())
             assert held.ask("x > 42").round == held.rounds  # an unfinished reader holds nothing
-        held.close()
+        held.release()
 
     def test_an_audit_is_of_one_moment(self, tmp_path):
         path = tmp_path / "s.everhold"
@@ -302,7 +302,7 @@ class TestBesideReaders:
         found = eh.Holdout.audit_file(path, progress=lambda done: held.ask(f"x > {done}.25") if done < 4 else None)
         assert found.ok, str(found)
         assert held.audit().rounds == found.rounds + 3
-        held.close()
+        held.release()
 
 
 class TestNothingUnrecordedIsTold:
@@ -316,7 +316,7 @@ class TestNothingUnrecordedIsTold:
             held.ask_many(["x > 11", "x > 12", eh.Values(sample=~ROWS["b"], reference=~PUBLIC["b"], name="n")])
         assert held.rounds == 2
         assert held.audit().ok
-        held.close()
+        held.release()
         with pytest.raises(LedgerError, match="was closed"):
             held.ask("x > 30")
         assert held.rounds == 2
@@ -333,7 +333,7 @@ class TestNothingUnrecordedIsTold:
                 ask()
         assert held.rounds == 0
         assert held.ask("x > 1").round == 1
-        held.close()
+        held.release()
 
     def test_settings_of_all_kinds_of_numbers(self, tmp_path):
         from fractions import Fraction
@@ -351,7 +351,7 @@ class TestNothingUnrecordedIsTold:
         )
         held.ask("x > 1")
         assert held.audit().ok
-        held.close()
+        held.release()
         with pytest.raises(eh.SettingError, match="too large"):
             eh.Holdout(ROWS, prior=eh.Reference(PUBLIC), seed=10**5000)
 
@@ -366,7 +366,7 @@ class TestResuming:
         whole = eh.Holdout(private, prior=eh.Reference(public), seed=9)
         expected = [whole.ask(question) for question in asked]
         path = tmp_path / "s.everhold"
-        eh.Holdout.create(path, private, prior=eh.Reference(public), seed=9).close()
+        eh.Holdout.create(path, private, prior=eh.Reference(public), seed=9).release()
         for question, answer in zip(asked, expected, strict=True):
             order = rng.permutation(3000)
             with eh.Holdout.open(path, data={name: column[order] for name, column in private.items()}) as held:
@@ -390,7 +390,7 @@ class TestResuming:
         )
         first = held.ask("x > 0.3 AND c = 'a'")
         size = held.size
-        held.close()
+        held.release()
         with eh.Holdout.open(path) as again:
             assert again.size == size == 180
             assert again.ask("c = 'a' AND 0.3 < x") == first

@@ -22,6 +22,7 @@ from everhold.mechanism.noise import (
     lattice_of,
     quiet_weight,
 )
+from tests.oracles import oracle
 
 TERMS = Privacy().terms
 
@@ -91,9 +92,10 @@ def test_frequencies_of_released_noise():
     assert pooled_chisquare(0.95 * shaken, TERMS.deviation) < 1e-6
 
 
+@pytest.mark.oracles
 def test_released_noise_agrees_with_opendp():
     """Two samples of the same law, ours and OpenDP's, in 30 bins. False alarm 1e-6."""
-    dp = pytest.importorskip("opendp.prelude")
+    dp = oracle("opendp.prelude")
     dp.enable_features("contrib")
     per_row = ROW // lattice_of(TERMS.release_parts)
     theirs_of = dp.m.make_gaussian(dp.atom_domain(T="i64"), dp.absolute_distance(T="i64"), scale=TERMS.deviation * per_row)

@@ -222,6 +222,51 @@ def test_a_million_sessions_show_no_more_than_the_curve_and_mutants_show_more(pr
         assert shown(rng, terms, delta, used=mutant(terms, 0.8)) > claimed  # a fifth less
 
 
+def bits_curve(delta, terms, bits):
+    """ε(δ) of an analyst who asks for bits at vanishing rates until so many were yes: two gamma laws."""
+
+    def of(epsilon):
+        worst = 0.0
+        for rho in (exp(1.0 / terms.test_scale), exp(-1.0 / terms.test_scale)):
+            x = np.linspace(0.0, gamma.isf(1e-14, bits), 200_001)
+            told = np.maximum(1.0 - np.exp(epsilon + bits * log(rho) - (rho - 1.0) * x), 0.0)
+            worst = max(worst, float(trapezoid(told * gamma.pdf(x, bits), x)))
+        return worst
+
+    low, high = 0.0, terms.promise.epsilon
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if of(middle) > delta else (low, middle)
+    return high
+
+
+def bit_waits(rng, terms, games, bits, member, *, rows_per_row=2, scale=2):
+    """Rounds until so many yes, from the real weights: x = difference/(scale·b), which a row moves by `rows_per_row`."""
+    base = Fraction(-5)
+    x = base + member * Fraction(64 * rows_per_row, scale * terms.test_parts)
+    return rng.geometric(1.0 - quiet_weight(x) / 2.0**384, size=(games, bits)).sum(axis=1)
+
+
+@pytest.mark.slow
+def test_a_million_sessions_of_bits_show_no_more_than_their_curve_and_a_scale_of_b_is_caught():
+    """500,000 sessions each way. A difference of two sums moves by two rows: noise of b rows for it is a mutant."""
+    terms, rng, delta, games = TERMS, np.random.default_rng(9), 1e-2, 500_000
+    bits = terms.allowance // terms.bit_cost
+    claimed = bits_curve(delta, terms, bits)
+    found = {}
+    for name, scale in (("sound", 2), ("mutant", 1)):
+        one, other = (bit_waits(rng, terms, games, bits, member, scale=scale) for member in (1, 0))
+        half = games // 2
+        scores = []
+        for t in np.quantile(one[:half], np.linspace(0.02, 0.98, 50)):
+            yes, no = np.mean(one[:half] < t) - delta, np.mean(other[:half] < t) + 20.0 / half
+            scores.append((log(max(yes, 1e-12)) - log(no), t))
+        t = max(scores)[1]
+        found[name] = bound(one[half:] < t, other[half:] < t, delta)
+    assert 0.4 * claimed < found["sound"] <= claimed <= terms.promise.epsilon
+    assert found["mutant"] > 1.2 * claimed
+
+
 class Sessions:
     """Hovering sessions of the real `decide`."""
 

@@ -11,7 +11,7 @@ import pytest
 from everhold.data.engines.dialects.duckdb import DUCKDB
 from everhold.data.engines.memory import MemoryEngine
 from everhold.data.engines.sql import Select
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import QuestionError
 from everhold.queries.expression import bounded_mean, expression, number
 from everhold.queries.expression.columns import encode
@@ -176,7 +176,7 @@ def test_every_moment_can_be_asked_about(text):
     """It parses, has a name that parses to itself, and is found on a row that holds it."""
     question = expression(f"d >= '{text}' AND d <= '{text}'", KINDS)
     assert expression(question.name, KINDS).name == question.name
-    columns = Table({"d": np.array([text, None], dtype=object)})
+    columns = RowTable({"d": np.array([text, None], dtype=object)})
     from everhold.data.schema import ColumnSchema, Schema
 
     table = Schema((ColumnSchema("d", "date"),)).conform(columns)
@@ -226,7 +226,7 @@ NUMBERS = [
 def test_every_number_can_be_asked_about(text):
     question = expression(f"x = {text}", KINDS)
     assert expression(question.name, KINDS).name == question.name
-    assert MemoryEngine(Table({"x": np.array([float(text), np.nan])})).sums([question]) == [(65_536, 65_536**2)]
+    assert MemoryEngine(RowTable({"x": np.array([float(text), np.nan])})).sums([question]) == [(65_536, 65_536**2)]
 
 
 @pytest.mark.parametrize("text", ["1e16", "1e400", "1000000000000001", "9" * 400])
@@ -265,7 +265,7 @@ def test_extents_hold_on_rows_at_the_borders(seed):
 
     edge = np.array([0.0, 1e-30, -1e-30, 1.0000000001e-30, 1e15, -1e15, 999999999999999.9, 1.0, -1.0, 0.1, 3.0, 1e-15])
     x, n = (grid.ravel() for grid in np.meshgrid(edge, edge))
-    table = Table({"x": x, "n": n, "s": np.array(["ab"] * len(x))})
+    table = RowTable({"x": x, "n": n, "s": np.array(["ab"] * len(x))})
     kinds, writer, seen = {"x": "number", "n": "number", "s": "text"}, Writer(seed), 0
     for _ in range(300):
         text = writer.number(4)

@@ -39,7 +39,7 @@ scores = st.builds(
     high,
 )
 verdicts = st.builds(
-    lambda score, better: eh.Verdict(
+    lambda score, better: eh.ScoreDifference(
         score.what, score.value, score.low, score.high, score.parts, bottom=-1.0, top=1.0, larger_is_better=better
     ),
     scores,

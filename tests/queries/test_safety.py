@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 import everhold as eh
 from everhold.data.engines.memory import MemoryEngine
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import QuestionError
 from tests.engines.rows import KINDS, Writer, nasty, questions
 
@@ -24,7 +24,7 @@ from tests.engines.rows import KINDS, Writer, nasty, questions
 @given(st.integers(0, 2**32 - 1), st.integers(2, 5))
 def test_ten_thousand_random_expressions_never_fail(seed, depth):
     """1,000 examples of ten well-typed questions each, on nasty columns: no exception, no warning, every row yes or no."""
-    engine = MemoryEngine(Table(nasty(64, seed % 50)))
+    engine = MemoryEngine(RowTable(nasty(64, seed % 50)))
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
         for question in questions(10, seed, depth=depth):
@@ -141,7 +141,7 @@ def _twins(rows=60_000):
         words = sorted({word for word in wild[name] if word is not None})
         calm[name][: len(words)] = words
     schema = eh.Schema(tuple(eh.ColumnSchema(name, kind) for name, kind in KINDS.items()))
-    return [MemoryEngine(schema.conform(Table(columns))) for columns in (calm, wild)]
+    return [MemoryEngine(schema.conform(RowTable(columns))) for columns in (calm, wild)]
 
 
 def _time_apart(engines, question, slower=1.0, runs=15):

@@ -6,7 +6,7 @@ import numpy as np
 
 from everhold.data.engines.memory import MemoryEngine
 from everhold.data.engines.remote import RemoteEngine
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.data.units import Units
 from tests.engines import traps
 from tests.engines.rows import KINDS, questions
@@ -27,12 +27,12 @@ def differing(engine, memory, asked, batch=25) -> list[str]:
     return [q.name for q, steps in zip(asked, found, strict=True) if not np.array_equal(steps, memory.steps(q))]
 
 
-def check_random(rows, columns, seeds, count=125) -> None:
-    engine, memory = RemoteEngine(rows, KINDS, place="id"), MemoryEngine(Table(columns))
+def check_random(rows, columns, seeds, count=125, batch=25) -> None:
+    engine, memory = RemoteEngine(rows, KINDS, place="id"), MemoryEngine(RowTable(columns))
     for seed in seeds:
-        assert not differing(engine, memory, questions(count, seed))
+        assert not differing(engine, memory, questions(count, seed), batch)
 
 
-def check_traps(rows, columns, every=1) -> None:
+def check_traps(rows, columns, every=1, batch=25) -> None:
     engine, memory = RemoteEngine(rows, traps.KINDS, place="id"), MemoryEngine(traps.table(columns))
-    assert not differing(engine, memory, traps.questions()[::every])
+    assert not differing(engine, memory, traps.questions()[::every], batch)

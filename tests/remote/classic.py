@@ -36,9 +36,9 @@ def main(folder: Path, ansi: str) -> None:
     session.read.parquet(str(folder / "traps.parquet")).createOrReplaceTempView("trap_rows")
     table = open_table(eh.Spark("default.random_rows", session=session), what="rows", private=True)
     assert table._of_files, "a table of Parquet files has files"
-    check_random(table, random_rows, seeds=[0], count=50)
+    check_random(table, random_rows, seeds=[0], batch=125)
     files = open_table(eh.Spark(str(folder / "traps.parquet"), session=session), what="rows", private=True)
-    check_traps(files, traps, every=1 if ansi == "true" else 3)
+    check_traps(files, traps, every=2 if ansi == "true" else 5, batch=70)
     check_traps(open_table(eh.Spark("trap_rows", session=session), what="rows", private=True), traps, every=20)
     assert {row.key: row.value for row in session.sql("SET").collect()} == before, "a setting of the session has changed"
     assert not [row.tableName for row in session.sql("SHOW TABLES").collect() if row.tableName.startswith("everhold")]

@@ -14,7 +14,7 @@ from everhold.data.engines.memory import MemoryEngine
 from everhold.data.engines.remote import RemoteEngine
 from everhold.data.engines.sql import Select
 from everhold.data.remote import Postgres, open_table
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import DataError
 from everhold.queries.expression import bounded_mean, expression, number
 from tests.engines import traps
@@ -81,7 +81,7 @@ def test_random_questions_agree_on_every_row(postgres, random_rows, seed):
 
 
 def test_sums_agree_one_by_one_and_in_batches(postgres, random_rows):
-    memory, engine = MemoryEngine(Table(random_rows)), RemoteEngine(opened(postgres, "random_rows"), KINDS)
+    memory, engine = MemoryEngine(RowTable(random_rows)), RemoteEngine(opened(postgres, "random_rows"), KINDS)
     asked = questions(300, 99)
     expected = memory.sums(asked)
     assert engine.sums(asked) == expected
@@ -170,7 +170,7 @@ def test_many_of_the_largest_questions_fit_into_statements(postgres, random_rows
     asked += [bounded_mean(number(text, KINDS), 0.0, 300.0) for text in texts[6:]]
     engine = RemoteEngine(opened(postgres, "random_rows"), KINDS)
     assert len(engine._pieces(asked)) > 2
-    assert engine.sums(asked) == MemoryEngine(Table(random_rows)).sums(asked)
+    assert engine.sums(asked) == MemoryEngine(RowTable(random_rows)).sums(asked)
 
 
 @pytest.mark.parametrize("which", ["one row", "missing values only"])

@@ -103,6 +103,15 @@ def test_what_a_database_cannot_do_is_refused(table, reference):
         eh.Holdout(table, prior=eh.Reference({"city": [1.0, 2.0]}), schema=eh.Schema((eh.ColumnSchema("city", "number"),)))
 
 
+def test_a_private_study_of_a_database_is_refused(table, reference, tmp_path):
+    """How much a row can move a sum there, and what errors say, is not tested: the docs say so."""
+    with pytest.raises(SettingError, match="reads rows in memory or in files"):
+        eh.Holdout.create(
+            tmp_path / "p.everhold", table, prior=reference, schema=SCHEMA, privacy=eh.Privacy(epsilon=1.0, delta=1e-9)
+        )
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_command_line_and_a_server_take_the_url(table, tmp_path, capfd):
     from everhold.server.config import Config
 
@@ -197,7 +206,7 @@ def test_a_question_that_is_under_way(postgres, study, reference, how):
     else:
         postgres.run(f"SELECT pg_terminate_backend({pid})")
     asking.join()
-    holder.close()
+    holder.release()
     assert len(caught) == 1
     assert "Nothing was charged" in caught[0]
     if how == "kill the server":
@@ -212,7 +221,7 @@ def test_a_question_that_takes_too_long_fails_like_any_other(postgres, table, re
     holder = slow_connection(postgres)
     with pytest.raises(DataError, match=r"did not answer: it stopped, the connection was lost, or this took longer"):
         holdout.ask("smoker")
-    holder.close()
+    holder.release()
     same_as_never_failed(holdout, reference)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -59,11 +60,11 @@ def reference():
 
 
 def test_random_questions_agree_on_every_row(spark, folder, random_rows):
-    check_random(opened(spark, folder / "random.parquet"), random_rows, seeds=range(2), count=100)
+    check_random(opened(spark, folder / "random.parquet"), random_rows, seeds=range(8), batch=125)
 
 
 def test_traps_agree_on_every_row(spark, folder, trap_rows):
-    check_traps(opened(spark, folder / "traps.parquet"), trap_rows)
+    check_traps(opened(spark, folder / "traps.parquet"), trap_rows, batch=70)
 
 
 def test_compiled_statements_agree_too(spark, folder, trap_rows, random_rows):
@@ -75,6 +76,26 @@ def test_compiled_statements_agree_too(spark, folder, trap_rows, random_rows):
         rows._own[0].conf.set("spark.sql.codegen.wholeStage", "true")
         rows._own[0].conf.set("spark.sql.codegen.factoryMode", "CODEGEN_ONLY")
         check(rows)
+
+
+def test_the_deepest_question_has_no_deeply_nested_selects(spark, folder, trap_rows):
+    """Each takes some of the stack of the parser's thread, more while its code is not compiled: a busy machine would fail."""
+    selects = RemoteEngine(opened(spark, folder / "traps.parquet"), traps.KINDS)._select()
+    sql = selects.sums(traps.questions())
+    assert selects.depth > 150
+    assert _nested(sql) == 2
+
+
+def _nested(sql):
+    """How many SELECTs stand within others."""
+    inside, most = [False], 0
+    for sign in re.findall(r"\(SELECT\b|\(|\)", sql):
+        if sign == ")":
+            inside.pop()
+        else:
+            inside.append(sign != "(")
+        most = max(most, sum(inside))
+    return most
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
@@ -128,10 +149,13 @@ def test_a_session_with_usual_settings_refuses_what_it_cannot_analyse(spark, fol
     from everhold.queries.expression import expression
 
     deepest = {text[:3]: expression(text, traps.KINDS) for text in traps.deep()}
-    for question in (deepest["sqr"], deepest["flo"]):
+    for question in (deepest["sqr"], expression("ln(abs(ln(abs(ln(abs(x) + 2)) + 2)) + 2) > 1", traps.KINDS)):
         assert engine.sums([question]) == memory.sums([question])
     with pytest.raises(eh.QuestionError, match="nested too deeply for Spark"):
         engine.sums([deepest["ln("]])
+    session.conf.set("spark.sql.lateralColumnAlias.enableImplicitResolution", "false")
+    with pytest.raises(DataError, match=r"lateralColumnAlias.enableImplicitResolution=false. Expected true"):
+        engine.sums([deepest["sqr"]])
     session.client.close()
 
 

@@ -55,7 +55,7 @@ def make_study(folder: Path, name: str = "patients", **settings: object) -> Path
     data = save(folder / f"{name}.csv", people(4_000, 0.3, 1))
     prior = eh.Reference(people(3_000, 0.2, 2))
     place = folder / f"{name}.everhold"
-    eh.Holdout.create(place, data, prior=prior, **{"seed": 7, **settings}).close()
+    eh.Holdout.create(place, data, prior=prior, **{"seed": 7, **settings}).release()
     return place
 
 
@@ -173,7 +173,9 @@ class Process:
             if line.startswith("Serving "):
                 self.url = line.rsplit(" ", 1)[1].strip()
                 return self.url
-        raise AssertionError("the server did not start: " + "".join(seen))
+        self.child.stdout.close()
+        code = self.child.wait()  # it has closed its output, so it ends; -9: somebody killed it
+        raise AssertionError(f"the server did not start, and ended with {code}: {''.join(seen)}")
 
     def _port(self) -> int:
         return int(self.url.rsplit(":", 1)[1]) if self.url else 0

@@ -145,7 +145,7 @@ def _shows(page, sent):
     page = unescape(page)
     if "results" in sent:
         return f"{len(sent['results'])} results" in page
-    if sent["kind"] == "judgement":
+    if sent["kind"] == "verdict":
         return {"yes": "Yes", "no": "No", "cannot tell": "Cannot tell"}[sent["verdict"]] in page
     if sent["kind"] == "decision":
         return f"{'Yes' if sent['yes'] else 'No'}, on the private rows." in page

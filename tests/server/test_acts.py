@@ -33,9 +33,9 @@ PLAY = [
     acts.BestOf(["smoker", "age > 60", eh.Share("smoker", given="age > 70")], weights=[1.0, 2.0, 1.0]),
     acts.IsBetter("smoker", "age > 80", by=0.05),
     acts.IsBetter(eh.Mean("bmi"), eh.Mean("bmi", given="smoker")),
-    acts.Compare("smoker", "age > 80"),
-    acts.Compare("bmi", "age", low=0.0, high=100.0, given="smoker"),
-    acts.Compare(eh.Mean("bmi", given="smoker"), eh.Mean("bmi"), share=0.5),
+    acts.CompareTwo("smoker", "age > 80"),
+    acts.CompareTwo("bmi", "age", low=0.0, high=100.0, given="smoker"),
+    acts.CompareTwo(eh.Mean("bmi", given="smoker"), eh.Mean("bmi"), share=0.5),
     acts.Close(["smoker", eh.Median("age")]),
 ]
 """A session with every act, as values."""
@@ -383,7 +383,7 @@ def test_nothing_is_shown_before_it_leaves(tmp_path, act):
 def test_the_record_says_when_an_act_came(tmp_path, monkeypatch):
     """Not how long it took: that could depend on the private rows."""
     times = iter(f"2030-01-01T00:00:{n:02d}.000+00:00" for n in range(60))
-    monkeypatch.setattr("everhold.server.middleware._now", lambda: next(times))
+    monkeypatch.setattr("everhold.server.middleware.timestamp", lambda: next(times))
     study = make_study(tmp_path)
     with site(tmp_path, study) as made:
         made.post("/v1/studies/patients/ask", {"question": "age > 50", "expect": 0.55})

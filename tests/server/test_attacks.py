@@ -14,7 +14,7 @@ import pytest
 
 import everhold as eh
 from everhold.ledger.reader import read_study
-from everhold.queries.request import Request
+from everhold.queries.request import AskedBy, Request
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.grid import Grid
 from everhold.server.limits import TokenBucket
@@ -192,9 +192,9 @@ def test_request_ids_are_each_token_s_own(made):
 
 def test_a_conflict_after_some_parts_says_so(tmp_path):
     desk = study_writer(make_study(tmp_path, unit="age"))
-    desk.put(Request("smoker", "a/4")).result(600)
+    desk.put(Request("smoker", AskedBy(request_id="a/4"))).result(600)
     with pytest.raises(eh.RequestConflict, match="3 parts of this one were answered"):
-        asyncio.run(desk.ask(Caller("ann", "ann", "a"), eh.Median("bmi")))
+        asyncio.run(desk.ask(Caller("ann", AskedBy("", "ann", "a")), eh.Median("bmi")))
     desk.close()
 
 

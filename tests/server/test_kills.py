@@ -32,7 +32,7 @@ def make_study(folder, name="patients"):
     """A study of the table that deeds are about."""
     data = save(folder / f"{name}.csv", PRIVATE)
     place = folder / f"{name}.everhold"
-    eh.Holdout.create(place, data, prior=eh.Reference(PUBLIC), seed=7, register=False).close()
+    eh.Holdout.create(place, data, prior=eh.Reference(PUBLIC), seed=7, register=False).release()
     return place
 
 

@@ -335,7 +335,7 @@ def test_ranges_of_dates_can_be_sent(tmp_path):
 
     rows(0).to_csv(tmp_path / "dates.csv", index=False)
     place = tmp_path / "dates.everhold"
-    eh.Holdout.create(place, str(tmp_path / "dates.csv"), prior=eh.Reference(rows(1)), seed=0).close()
+    eh.Holdout.create(place, str(tmp_path / "dates.csv"), prior=eh.Reference(rows(1)), seed=0).release()
     ends = {"low": "2024-01-01", "high": "2024-12-31"}
     with site(tmp_path, place) as made:
         sent = made.post("/v1/studies/dates/median", {"question": "seen", **ends})

@@ -263,7 +263,7 @@ def test_names_from_the_schema_and_tokens_are_never_markup(tmp_path):
         return {column: rng.integers(0, 9, size), "city": rng.choice(["<i>York</i>", "Hull"], size)}
 
     data = save(tmp_path / "odd.csv", table(2_000))
-    eh.Holdout.create(tmp_path / "odd.everhold", data, prior=eh.Reference(table(2_000)), seed=1).close()
+    eh.Holdout.create(tmp_path / "odd.everhold", data, prior=eh.Reference(table(2_000)), seed=1).release()
     with site(tmp_path, tmp_path / "odd.everhold") as made:
         made.token("<u>eve</u>", "custodian")
         csrf = made.sign_in("<u>eve</u>")

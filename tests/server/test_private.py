@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -9,8 +11,13 @@ import everhold as eh
 from everhold.client.calls import failed
 from everhold.errors import SettingError
 from everhold.ledger.registry import HOME
+from everhold.mechanism.measures.private import PrivateInputs
+from everhold.mechanism.noise import SecretNoise
+from everhold.mechanism.private import PrivateEverhold
 from everhold.server.config import Config, StudyAt
-from tests.server.serving import site
+from tests.server.serving import save, site
+from tests.server.test_act_pages import Pages
+from tests.server.test_twins import frozen as frozen
 
 
 def people(size, share, seed):
@@ -59,9 +66,9 @@ def test_status_page_and_certificate_say_what_is_promised_and_left(tmp_path, stu
 
 def test_refusals_leave_as_errors_of_their_own(tmp_path, study):
     with site(tmp_path, study) as here:
-        found = here.post("/v1/studies/patients/compare", {"first": "smoker", "second": "tall"})
+        found = here.post("/v1/studies/patients/close", {"questions": ["smoker"]}, who="cus")
         assert found.status_code == 422
-        assert "private study has no compare" in found.json()["error"]["message"]
+        assert "private study has no close" in found.json()["error"]["message"]
         for number in range(200):
             found = here.post("/v1/studies/patients/read", {"question": f"age > {18 + number * 0.3}"})
             if found.status_code != 200:
@@ -71,6 +78,24 @@ def test_refusals_leave_as_errors_of_their_own(tmp_path, study):
         refusal = failed(found.status_code, found.json())
         assert isinstance(refusal, eh.PrivacyUsedUp)
         assert refusal.asked == 3.0
+
+
+def test_bits_and_verdicts_over_http_and_on_the_page(tmp_path, study):
+    with site(tmp_path, study) as here:
+        bit = here.post("/v1/studies/patients/is_better", {"first": "age > 20", "second": "age > 85"}).json()
+        assert bit["yes"]
+        assert bit["noisy"]
+        none = here.post("/v1/studies/patients/is_better", {"first": "age > 85", "second": "age > 20"}).json()
+        assert not none["yes"]
+        verdict = here.post("/v1/studies/patients/compare", {"first": "age > 20", "second": "age > 85"}).json()
+        assert verdict["verdict"] == "yes"
+        privacy = here.get("/v1/studies/patients").json()["privacy"]
+        assert (privacy["bits_charged"], privacy["releases_charged"]) == (1, 2)
+        pages = Pages(here, "ann")
+        for act, said in (("is_better", "Yes, on the private rows, up to noise."), ("compare", "In the population")):
+            assert "of the privacy budget" in pages.send(act, {"first": "age > 20", "second": "age > 80"}).text
+            assert said in pages.do(act, {"first": "age > 20", "second": "age > 80"}).text
+        assert "About the largest of 2" in pages.do("best_of", {"questions": "age > 20\r\nage > 80"}).text
 
 
 def test_each_name_has_a_limit_and_the_others_can_go_on(tmp_path, study):
@@ -108,3 +133,70 @@ def _config(folder, text):
     path = folder / "everhold.toml"
     path.write_text(text)
     return path
+
+
+def seen_of(folder, rows):
+    """All that people see of a private study behind a server: answers, refusals, pages, logs, numbers for operators."""
+    folder.mkdir()
+    public = people(4_000, 0.2, 2)
+    made = eh.Holdout.create(
+        folder / "patients.everhold",
+        save(folder / "rows.csv", rows),
+        prior=eh.Reference(public),
+        schema=eh.Schema.propose(public),
+        privacy=eh.Privacy(epsilon=3.0, surprises=6),
+        register=False,
+        seed=7,
+    )
+    made.release()
+    seen = []
+    with site(folder, folder / "patients.everhold") as here:
+        at = "/v1/studies/patients"
+        for route, body in (
+            ("ask", {"question": "smoker"}),
+            ("ask", {"question": "age > 50"}),
+            ("ask", {"question": "smokr"}),
+            ("mean", {"question": "age", "low": 0, "high": 100}),
+            ("ask_many", {"questions": ["tall", "age / 0 > 1"]}),
+            ("read", {"question": "tall AND smoker"}),
+            ("read_many", {"questions": ["age > 30", "age > 31"]}),
+            ("best_of", {"questions": ["smoker", "tall"]}),
+            ("is_better", {"first": "smoker", "second": "tall", "by": 0.1}),
+            ("compare", {"first": "smoker", "second": "tall"}),
+            ("compare", {"first": "age", "second": "age / 2", "low": 0, "high": 100}),
+            ("certify", {"round": 1}),
+            ("close", {"questions": ["smoker"]}),
+            ("try_out", {"question": "age > 33", "both": True}),
+            *(("ask", {"question": f"age > {40 + number}"}) for number in range(8)),
+        ):
+            told = here.post(f"{at}/{route}", body, "cus")
+            seen.append((route, told.status_code, sorted(told.headers.raw), told.content))
+        paths = ("", "/status", "/log", "/audit", "/certificate", "/file")
+        seen += [(path, here.get(f"{at}{path}", "cus").content) for path in paths]
+        seen.append(("metrics", here.get("/metrics", "cus").content))
+        here.sign_in("cus")
+        pages = ("", "/history", "/certificate/page")
+        seen += [(path, here.http.get(f"/studies/patients{path}").content) for path in pages]
+    return seen
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_with_the_same_noisy_outcomes_nothing_else_differs(tmp_path, monkeypatch, frozen, quiet):
+    """Tables that have nothing in common but their size: only noisy outcomes may depend on rows, and these are made equal.
+
+    The control lets one released number depend on the rows: it is seen.
+    """
+    monkeypatch.setattr(SecretNoise, "quiet", lambda *_: quiet)
+    monkeypatch.setattr(SecretNoise, "choose", lambda *_: 1)
+    monkeypatch.setattr(PrivateInputs, "noisy", lambda *_: 0)
+    monkeypatch.setattr(PrivateEverhold, "noisy_rows", lambda *_: Fraction(900))
+    found = []
+    for number, share in enumerate((0.1, 0.9)):
+        frozen()
+        found.append(seen_of(tmp_path / f"same{number}", people(4_000, share, 10 + number)))
+    assert len(found[0]) > 30
+    for one, other in zip(*found, strict=True):
+        assert one == other
+    monkeypatch.setattr(PrivateInputs, "noisy", lambda self, total: total)
+    frozen()
+    assert seen_of(tmp_path / "other", people(4_000, 0.9, 10)) != found[0]

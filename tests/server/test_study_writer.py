@@ -11,7 +11,7 @@ import pytest
 
 import everhold as eh
 from everhold.ledger.store import Store
-from everhold.queries.request import Request
+from everhold.queries.request import AskedBy, Request
 from everhold.server.study_writer import Caller
 from tests.server.serving import make_study, people, study_writer
 
@@ -27,7 +27,7 @@ def test_each_is_answered_as_if_it_were_asked_alone(tmp_path):
     table, prior = people(4_000, 0.3, 1), people(3_000, 0.2, 2)
     together, alone = (eh.Holdout(table, prior=eh.Reference(prior), seed=5) for _ in range(2))
     texts = ["age > 40", "smoker", "nonsense >", "age > 40", "city = 'York' AND smoker", "bmi > 30", "NOT smoker"]
-    found = together.ask_each([Request(text, f"id {n}", "ann") for n, text in enumerate(texts)])
+    found = together.ask_each([Request(text, AskedBy("", "ann", f"id {n}")) for n, text in enumerate(texts)])
     for n, (text, answer) in enumerate(zip(texts, found, strict=True)):
         if text == "nonsense >":
             assert isinstance(answer, eh.QuestionError)
@@ -40,7 +40,7 @@ def test_each_is_answered_as_if_it_were_asked_alone(tmp_path):
 
 def test_a_conflict_is_told_to_the_one_who_made_it():
     holdout = eh.Holdout(people(4_000, 0.3, 1), prior=eh.Reference(people(3_000, 0.2, 2)), seed=5)
-    asked = [Request("age > 40", "a"), Request("age > 41", "a"), Request("age > 42", "b")]
+    asked = [Request(f"age > {40 + n}", AskedBy(request_id=one)) for n, one in enumerate("aab")]
     first, second, third = holdout.ask_each(asked)
     assert isinstance(second, eh.RequestConflict)
     assert (first.round, third.round, holdout.rounds) == (1, 2, 2)
@@ -78,7 +78,7 @@ def test_a_forecast_of_ones_own_travels_with_its_request(tmp_path):
 
 
 def test_in_the_order_of_arrival_and_durable_when_told(desk):
-    futures = [desk.put(Request(f"age > {20 + n}", None, "ann")) for n in range(50)]
+    futures = [desk.put(Request(f"age > {20 + n}", AskedBy(who="ann"))) for n in range(50)]
     for number, future in enumerate(futures, 1):
         assert future.result(600).round == number
         assert len(desk.file().rounds) >= number
@@ -101,7 +101,7 @@ def test_readers_never_see_what_is_not_durable(desk, monkeypatch):
         append(self, records)
 
     monkeypatch.setattr(Store, "append", slow)
-    future = desk.put(Request("smoker", None, "ann"))
+    future = desk.put(Request("smoker", AskedBy(who="ann")))
     assert writing.wait(600)
     assert desk.progress.rounds == len(desk.file().rounds) == 0
     assert not future.done()
@@ -135,14 +135,14 @@ def test_what_cannot_be_written_is_told_to_nobody(desk, monkeypatch):
 def test_reopened_it_shows_the_same_record(tmp_path):
     place = make_study(tmp_path)
     first = study_writer(place)
-    first.put(Request("smoker", "a", "ann")).result(600)
-    asyncio.run(first.ask(Caller("bob", "bob", "b"), eh.Mean("bmi", given="smoker")))
+    first.put(Request("smoker", AskedBy("", "ann", "a"))).result(600)
+    asyncio.run(first.ask(Caller("bob", AskedBy("", "bob", "b")), eh.Mean("bmi", given="smoker")))
     told, standing = list(first.file().rounds), first.progress
     first.close()
     second = study_writer(place)
     assert list(second.file().rounds) == told
     assert second.progress == standing
-    assert second.put(Request("smoker", "a", "ann")).result(600) == told[0].answer
+    assert second.put(Request("smoker", AskedBy("", "ann", "a"))).result(600) == told[0].answer
     second.close()
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
 import everhold as eh
+from everhold.clock import running_on
 from everhold.data.sample import Sample
 from tests.server.serving import as_csv, people, save, site
 from tests.server.test_act_pages import step_of
@@ -69,11 +70,7 @@ def _rows(twin: bool) -> dict[str, np.ndarray]:
 def frozen(monkeypatch):
     """Clock, keys, request ids and tokens alike on both sides; what is left can only come from the rows."""
     monkeypatch.setattr(Sample, "fingerprint", lambda self, key: "f" * 64)
-    for place in ("session.session", "session.study"):
-        monkeypatch.setattr(f"everhold.{place}.now", lambda: "2026-01-01T00:00:00.000+00:00")
-    monkeypatch.setattr("everhold.server.middleware._now", lambda: "2026-01-01T00:00:00.000+00:00")
     monkeypatch.setattr("everhold.contest.contest.fresh_seed", lambda: 1)
-    monkeypatch.setattr("everhold.server.tokens.datetime", _Stopped)
 
     def again():
         """From the beginning, for the other side."""
@@ -81,15 +78,8 @@ def frozen(monkeypatch):
         monkeypatch.setattr("everhold.server.tokens.secrets.token_urlsafe", lambda n: f"{next(counted):043d}")
         monkeypatch.setattr("everhold.server.tokens.secrets.token_hex", lambda n: f"{next(counted):0{2 * n}d}")
 
-    return again
-
-
-class _Stopped(datetime):
-    """A clock that stands still."""
-
-    @classmethod
-    def now(cls, tz=None):
-        return datetime(2026, 1, 1, tzinfo=tz)
+    with running_on(lambda: datetime(2026, 1, 1, tzinfo=UTC)):
+        yield again
 
 
 def _everything(folder, twin):
@@ -97,7 +87,7 @@ def _everything(folder, twin):
     folder.mkdir()
     data = save(folder / "patients.csv", _rows(twin))
     prior = eh.Reference(people(3_000, 0.2, 2))
-    eh.Holdout.create(folder / "patients.everhold", data, prior=prior, seed=7).close()
+    eh.Holdout.create(folder / "patients.everhold", data, prior=prior, seed=7).release()
     labels = np.random.default_rng(3).integers(0, 2, 300)
     if twin:
         labels = labels[::-1].copy()

@@ -20,7 +20,7 @@ PRIVATE, PUBLIC = people(4_000, 0), people(3_000, 1, 0.2)
 @pytest.fixture
 def path(tmp_path):
     place = tmp_path / "s.everhold"
-    eh.Holdout.create(place, PRIVATE, prior=eh.Reference(PUBLIC), seed=1).close()
+    eh.Holdout.create(place, PRIVATE, prior=eh.Reference(PUBLIC), seed=1).release()
     return place
 
 
@@ -47,8 +47,8 @@ def test_two_take_turns_and_agree_with_one_alone(path):
     assert (alone.spent, alone.transcript) == (first.spent, first.transcript)
     assert first.audit().ok
     assert first.surprises >= 1
-    first.close()
-    second.close()
+    first.release()
+    second.release()
 
 
 def test_a_paused_study_does_not_answer_and_says_so(path):
@@ -59,7 +59,7 @@ def test_a_paused_study_does_not_answer_and_says_so(path):
             ask()
     held.resume()
     assert held.ask("smoker").round == 1
-    held.close()
+    held.release()
 
 
 def test_one_at_a_time(path):
@@ -68,10 +68,10 @@ def test_one_at_a_time(path):
     second = eh.Holdout.open(path, data=PRIVATE)
     with pytest.raises(eh.LedgerBusy):
         first.resume()
-    second.close()
+    second.release()
     first.resume()
     assert first.ask("smoker").round == 1
-    first.close()
+    first.release()
 
 
 def test_an_older_copy_in_its_place_is_refused(path, tmp_path):
@@ -82,7 +82,7 @@ def test_an_older_copy_in_its_place_is_refused(path, tmp_path):
     shutil.copy(tmp_path / "copy", path)  # the same file, with less in it
     with pytest.raises(eh.LedgerError, match="changed by somebody else"):
         held.resume()
-    held.close()
+    held.release()
 
 
 def test_only_new_records_are_read(path, monkeypatch):
@@ -103,4 +103,4 @@ def test_only_new_records_are_read(path, monkeypatch):
     held.resume()
     assert len(read) == 3
     assert held.rounds == 43
-    held.close()
+    held.release()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ from everhold.ledger.reader import read_study
 from everhold.ledger.registry import HOME
 from everhold.ledger.store import Store
 from everhold.mechanism.everhold import Everhold
+from everhold.mechanism.measures.private import PrivateTolerance
 from everhold.report.certificate import certificate_html
 
 RNG = np.random.default_rng(11)
@@ -129,8 +131,9 @@ def test_every_cell_is_the_same_in_every_reading_of_the_record(path):
 
 
 def test_noise_is_drawn_anew_although_the_seed_is_the_same(tmp_path):
+    """All 30 fall into one cell, the likeliest of which has 0.4, with probability below 1e-10: the false-alarm rate."""
     seen = set()
-    for number in range(4):
+    for number in range(30):
         with made(tmp_path / f"{number}.everhold", register=False) as held:
             seen.add(held.read("age > 50").value)
     assert len(seen) > 1
@@ -159,6 +162,22 @@ def test_a_holdout_in_memory_has_no_budget_to_promise_from():
         eh.Holdout(PRIVATE, prior=eh.Reference(PUBLIC), privacy=PROMISE)  # type: ignore[call-arg]
 
 
+def test_what_cannot_promise_privacy_says_why_before_a_row_is_read(tmp_path):
+    class Rows:
+        def __getattribute__(self, name):
+            raise AssertionError("a row was read")
+
+    rows, place = Rows(), tmp_path / "made.everhold"
+    for make, why in (
+        (lambda: eh.TestSet(rows, rows, privacy=PROMISE), "all test rows at once"),
+        (lambda: eh.Contest.create(place, rows, privacy=PROMISE), "nearly every good submission is a surprise"),
+        (lambda: eh.Gate.create(place, rows, privacy=PROMISE), "hands over its outcome"),
+    ):
+        with pytest.raises(eh.PrivacyError, match=why):
+            make()
+    assert not place.exists()
+
+
 @pytest.mark.parametrize("units", [[1.0, np.nan], ["a", None], [1, None]])
 def test_rows_that_belong_to_nobody_are_refused(path, units):
     data = {**PRIVATE, "person": np.array([units[0]] * (ROWS - 1) + [units[1]], dtype=object)}
@@ -173,13 +192,15 @@ def refusals(held):
         "a callable in a batch": lambda: held.ask_many(["smoker", lambda rows: rows["smoker"]]),
         "a reading of a callable": lambda: held.read(lambda rows: rows["smoker"]),
         "an exact reading": lambda: held.close(["smoker"]),
-        "a bit": lambda: held.is_better("smoker", "age > 50"),
-        "a verdict": lambda: held.compare("smoker", "age > 50"),
+        "a bit of statistics": lambda: held.is_better(eh.Mean("bmi"), eh.Mean("age")),
+        "a bit of callables": lambda: held.is_better("smoker", lambda rows: rows["smoker"]),
+        "a verdict of callables": lambda: held.compare("smoker", lambda rows: rows["smoker"]),
+        "a verdict of given values": lambda: held.acts.compare_difference(
+            eh.Values(sample=np.zeros(ROWS), reference=np.zeros(ROWS)), None
+        ),
         "a choice by statistics": lambda: held.best_of([eh.Mean("bmi"), eh.Mean("age")]),
         "a choice by a criterion": lambda: held.acts.choose(["a", "b"], lambda index: 1.0, [], by="AUC"),
-        "another act": lambda: held.session.perform(
-            eh.ledger.rounds.ActStart("rank", (), {}), lambda: 0, request_id=None, who=None
-        ),
+        "another act": lambda: held.session.perform(eh.ledger.rounds.ActStart("rank", (), {}), lambda: 0, eh.AskedBy()),
     }
 
 
@@ -223,7 +244,7 @@ def test_random_acts_never_exceed_the_allowance(path):
     held, rng = made(path), np.random.default_rng(2)
     refused = 0
     for number in range(80):
-        kind, cut = rng.integers(4), 18 + 0.5 * number
+        kind, cut = rng.integers(6), 18 + 0.5 * number
         try:
             if kind == 0:
                 held.ask(f"smoker AND age > {cut}")
@@ -231,6 +252,10 @@ def test_random_acts_never_exceed_the_allowance(path):
                 held.read(f"bmi > {cut / 2}")
             elif kind == 2:
                 held.read_many([f"age > {cut}", f"age < {cut + 1}"])
+            elif kind == 3:
+                held.is_better(f"age > {cut}", "age > 60")
+            elif kind == 4:
+                held.compare(f"age > {cut}", "smoker")
             else:
                 held.best_of([f"age > {cut}", f"age > {cut + 3}"])
         except eh.PrivacyUsedUp:
@@ -336,6 +361,71 @@ def test_a_study_that_is_set_back_with_its_guard_is_known_to_the_registry(path, 
         eh.Holdout.open(path, data=PRIVATE)
 
 
+class Watched:
+    """Noise that notes that it was drawn."""
+
+    def __init__(self, drawn):
+        self._drawn = drawn
+
+    def __getattr__(self, name):
+        self._drawn.append(name)
+        raise AssertionError("noise was drawn")
+
+
+def test_two_copies_that_draw_at_the_same_moment_are_one_study_in_the_end(path, tmp_path):
+    """Both have passed the check when the first is recorded: the second returns nothing, and is charged in its record."""
+    made(path).release()
+    other = tmp_path / "other" / path.name
+    other.parent.mkdir()
+    for name in (path, Guard.path_of(path), path.with_name(path.name + ".key")):
+        shutil.copy(name, other.parent / name.name)
+    first, second = eh.Holdout.open(path, data=PRIVATE), eh.Holdout.open(other, data=PRIVATE)
+    second.session.recorder._require_newest = lambda: None
+    assert first.ask("smoker").surprise
+    with pytest.raises(eh.LedgerError, match="another copy"):
+        second.ask("smoker")
+    with pytest.raises(eh.LedgerError):
+        second.ask("age > 40")
+    assert Guard.open(other).charges == 1
+
+
+def test_the_file_of_a_private_study_says_nothing_about_its_rows(tmp_path):
+    """Two studies of different rows with the same answers: their files differ by random numbers and times alone."""
+    files, others = [], people(ROWS, 0.7)
+    for number, rows in enumerate((PRIVATE, others)):
+        with made(tmp_path / f"{number}.everhold", data=rows, register=False) as held:
+            held.session.mechanism._source = Chosen(0)
+            held.session.mechanism._source.quiet = lambda x: True
+            held.ask("age > 40")
+        file = read_study(tmp_path / f"{number}.everhold")
+        files.append((file.study, [one.answer for one in file.rounds]))
+        key = (tmp_path / f"{number}.everhold.key").read_text()
+        assert file.study.fingerprint not in key  # it is no function of the rows or the key
+    (one, answers), (other, same) = files
+    assert answers == same
+    assert one.fingerprint != other.fingerprint
+    one, other = ({**vars_of(study), "fingerprint": "", "created": ""} for study in (one, other))
+    assert one == other
+    with pytest.raises(eh.LedgerError, match="not the rows"):
+        eh.Holdout.open(tmp_path / "0.everhold", data=others)
+
+
+def vars_of(study):
+    record = study.record()
+    return json.loads(record.body) | {"blob": record.blob}
+
+
+def test_an_error_of_the_decision_itself_is_charged_too(path, monkeypatch):
+    held = made(path)
+    monkeypatch.setattr(PrivateTolerance, "decide", lambda *_: 1 / 0)
+    with pytest.raises(eh.LedgerError, match="could not be read"):
+        held.ask("smoker")
+    held.release()
+    monkeypatch.undo()
+    with eh.Holdout.open(path, data=PRIVATE) as again:
+        assert again.privacy.surprises == 1
+
+
 def test_of_two_copies_that_are_asked_at_once_one_is_refused(path, tmp_path):
     """Study, key and guard are copied together, and both are asked: the registry lets one go on."""
     made(path).release()
@@ -345,11 +435,21 @@ def test_of_two_copies_that_are_asked_at_once_one_is_refused(path, tmp_path):
         shutil.copy(name, other.parent / name.name)
     first, second = eh.Holdout.open(path, data=PRIVATE), eh.Holdout.open(other, data=PRIVATE)
     assert first.ask("smoker").surprise
-    with pytest.raises(eh.LedgerError, match="another copy"):
-        second.ask("smoker")
-    with pytest.raises(eh.LedgerError):
-        second.ask("age > 40")
+    drawn = []
+    second.session.mechanism._source = Watched(drawn)
+    for do in (
+        lambda: second.ask("smoker"),
+        lambda: second.ask_many(["age > 40", "smoker"]),
+        lambda: second.read("smoker"),
+        lambda: second.is_better("smoker", "age > 80"),
+        lambda: second.compare("smoker", "age > 80"),
+        lambda: second.best_of(["smoker", "age > 80"]),
+    ):
+        with pytest.raises(eh.LedgerError, match="another copy"):
+            do()
+    assert not drawn  # an overtaken copy draws nothing: its refusals say nothing about the rows
     assert first.ask("age > 40").round == 2
+    second.release()
     with pytest.raises(eh.LedgerError, match=r"does not contain|ends before"):
         eh.Holdout.open(other, data=PRIVATE)
 

@@ -330,7 +330,7 @@ FORGERIES = {
     ),
     "bit that is none": lambda kept: act_of(kept, "is_better")[1].update(outcome=2),
     "verdict": result("compare", "verdict", "yes"),
-    "judgement": result("compare", "outcome", "first"),
+    "outcome of a verdict": result("compare", "outcome", "first"),
     "parts": both(option("compare", "parts", 1), shifted("compare", "spent", -np.log(2.0))),
     "share of a verdict": option("compare", "share", "1/2"),
     "spent of a verdict": shifted("compare", "spent", -0.5),

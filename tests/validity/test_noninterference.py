@@ -19,9 +19,10 @@ import pytest
 
 import everhold as eh
 import everhold.acts
-from everhold.ledger.codec import AskedBy, act_end_record, act_start_record, finding_record, round_record
+from everhold.ledger.codec import act_end_record, act_start_record, finding_record, round_record
 from everhold.ledger.rounds import RecordedAct
 from everhold.mechanism.everhold import Everhold
+from everhold.queries.request import AskedBy
 from tests.validity.records import told
 
 N = 120

@@ -17,7 +17,7 @@ from everhold.baselines.mechanism import (
     public_mean,
     refuse,
 )
-from everhold.bounds.baselines import Noise, Transfer, gaussian_noise
+from everhold.bounds.baselines import NoiseSetting, Transfer, gaussian_noise
 from everhold.errors import SettingError, require_whole
 from everhold.queries.rng import stream_rng
 
@@ -63,10 +63,10 @@ class GaussianNoise:
         by = "Jung et al. 2020" if self.transfer == "jung" else "Rogers et al. 2020"
         return f"differential privacy, transferred ({by})"
 
-    def setting(self, context: BaselineContext) -> Noise:
+    def setting(self, context: BaselineContext) -> NoiseSetting:
         """The noise, and its guaranteed half-width."""
         if self.deviation is not None:
-            return Noise(self.deviation, inf)
+            return NoiseSetting(self.deviation, inf)
         return _noise(
             context.rows, rounds=self.rounds, failure_probability=context.failure_probability, transfer=self.transfer
         )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Accounting",
-    "Noise",
+    "NoiseSetting",
     "Transfer",
     "WeightsSetting",
     "gaussian_noise",
@@ -90,7 +90,7 @@ def splitting_rows(half_width: float, *, rounds: float, failure_probability: flo
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class NoiseSetting:
     """The setting of a noisy mechanism and its guarantee, both on the [-1, 1] scale.
 
     Attributes:
@@ -102,7 +102,9 @@ class Noise:
     width: float
 
 
-def gaussian_noise(rows: float, *, rounds: float, failure_probability: float = 0.05, transfer: Transfer = "jung") -> Noise:
+def gaussian_noise(
+    rows: float, *, rounds: float, failure_probability: float = 0.05, transfer: Transfer = "jung"
+) -> NoiseSetting:
     """Gaussian noise on every answer, with the size of the narrowest guarantee by a transfer theorem.
 
     jung: Jung, Ligett, Neel, Roth, Sharifi-Malvajerdi and Shenfeld (ITCS 2020). A mechanism that is (ε, δ)-private and
@@ -123,7 +125,7 @@ def gaussian_noise(rows: float, *, rounds: float, failure_probability: float = 0
         deviation, width = _jung(rows, rounds, failure_probability)
     else:
         deviation, width = _rogers(rows, rounds, failure_probability, 0.5 if transfer == "rogers code" else 1.0)
-    return Noise(2.0 * deviation, min(2.0 * width, inf))
+    return NoiseSetting(2.0 * deviation, min(2.0 * width, inf))
 
 
 def gaussian_width(rows: float, *, rounds: float, failure_probability: float = 0.05, transfer: Transfer = "jung") -> float:

@@ -86,9 +86,13 @@ class Budget:
         """After a reading whose outcome costs so much."""
         return self.disclosed(nats).released()
 
-    def released(self) -> Budget:
-        """After something was released with noise, where privacy is promised."""
-        return self if self.privacy is None else replace(self, privacy=self.privacy.released())
+    def released(self, times: int = 1) -> Budget:
+        """After so many numbers or choices were released with noise, where privacy is promised."""
+        return self if self.privacy is None else replace(self, privacy=self.privacy.released(times))
+
+    def said_yes(self) -> Budget:
+        """After a noisy test said yes, where privacy is promised."""
+        return self if self.privacy is None else replace(self, privacy=self.privacy.said_yes())
 
     def disclosed(self, nats: float) -> Budget:
         """After any other outcome that costs so much."""
@@ -98,9 +102,13 @@ class Budget:
         """After a claim, whether or not anybody looks at it."""
         return replace(self, spending=self.spending.spend(share))
 
-    def interrupted(self) -> Budget:
-        """After an act that ended without a value."""
-        return self.disclosed(NOTHING_NATS).released()
+    def interrupted(self, releases: int = 1) -> Budget:
+        """After an act that ended without a value, and may have released so many."""
+        return self.disclosed(NOTHING_NATS).released(releases)
+
+    def interrupted_bit(self) -> Budget:
+        """After a bit that nobody saw. It may have been a yes."""
+        return self.disclosed(NOTHING_NATS).said_yes()
 
     def chosen(self, weight: Fraction) -> Budget:
         """After a selection of the candidate that was foreseen with this weight."""
@@ -112,7 +120,8 @@ class Budget:
 
     def answered(self, yes: bool) -> Budget:
         """After one bit."""
-        return replace(self, code=self.code.disclosed(ANSWERED_NATS).bit(yes))
+        after = replace(self, code=self.code.disclosed(ANSWERED_NATS).bit(yes))
+        return after.said_yes() if yes else after
 
     def ranking_price(self, share: Fraction | None, *, sealed: bool) -> float:
         """C of all one-sided verdicts of a ranking together; of sealed rows only what was disclosed of them counts."""
@@ -136,6 +145,6 @@ class Budget:
         after = replace(self, code=self.code.checked(outcome, candidates))
         return after.claimed() if certified and outcome == "promoted" else after
 
-    def judged(self, verdict: Literal["first", "second", "neither"], share: Fraction | None) -> Budget:
-        """After a verdict. Its part of δ is spent, given or not."""
-        return self.disclosed(ANSWERED_NATS + verdict_nats(verdict)).claimed(share)
+    def judged(self, verdict: Literal["first", "second", "neither"], share: Fraction | None, parts: int = 1) -> Budget:
+        """After a verdict of so many parts. Its part of δ is spent, given or not; with privacy, each part was released."""
+        return self.disclosed(ANSWERED_NATS + verdict_nats(verdict)).claimed(share).released(parts)

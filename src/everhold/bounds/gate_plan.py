@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, floor
-from typing import Literal
+from typing import Any, Literal
 
 from everhold.bounds.budget import Budget
 from everhold.bounds.code import Code
 from everhold.bounds.gate_power import POWER, Changes, bets_power
-from everhold.bounds.gate_world import World
+from everhold.bounds.gate_world import GateWorld
 from everhold.errors import SettingError, require_number, require_whole
+from everhold.results import PlainResult
 
 __all__ = ["GateContract", "GatePlan", "plan_gate"]
 
@@ -69,7 +70,7 @@ class GateContract:
 
 
 @dataclass(frozen=True, slots=True)
-class GatePlan:
+class GatePlan(PlainResult):
     """Every contract for one set of numbers; print it, or use `contracts` and `recommended`.
 
     Attributes:
@@ -126,6 +127,11 @@ class GatePlan:
         return "\n".join([*lines, self._advice()])
 
     __repr__ = __str__
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A line for each contract."""
+        found: list[dict[str, Any]] = self.to_dict()["contracts"]
+        return found
 
     def _advice(self) -> str:
         best = self.recommended
@@ -186,13 +192,13 @@ def plan_gate(
     if not 0.0 <= by < step:
         raise SettingError(f"by is {by!r}. Expected a margin of at least 0 that is smaller than the step, {step!r}.")
     Changes.of(step=step, changed=changed)
-    world = World(rows, looks, step, changed, better, by, 1.0 - confidence, power, accuracy, accuracy)
+    world = GateWorld(rows, looks, step, changed, better, by, 1.0 - confidence, power, accuracy, accuracy)
     sizes = [1] if generation == 1 or generation > looks else [1, generation]
     contracts = [make(world, size) for size in sizes for make in (_each, _final)]
     return GatePlan(rows, looks, step, changed, better, accuracy, by, confidence, power, tuple(contracts))
 
 
-def _each(world: World, generation: int) -> GateContract:
+def _each(world: GateWorld, generation: int) -> GateContract:
     """Every promotion is certified."""
     start, checks = Budget(world.failure_probability), world.looks // generation
     every = max(round(1.0 / world.better), 1) if generation == 1 else 1
@@ -213,7 +219,7 @@ def _each(world: World, generation: int) -> GateContract:
     return GateContract(name, "each", generation, promotions, None, world.expected(generation), first, rows, step)
 
 
-def _final(world: World, generation: int) -> GateContract:
+def _final(world: GateWorld, generation: int) -> GateContract:
     """Promotions are choices; the total gain is certified once, at the end."""
     number, last, changes = world.choices(generation)
     nats = world.last_price(generation, number)
@@ -227,7 +233,7 @@ def _final(world: World, generation: int) -> GateContract:
     return GateContract(name, "final", generation, floor(gain / world.step + 1e-9), gain, expected, nats, rows, step)
 
 
-def _final_works(world: World, generation: int) -> bool:
+def _final_works(world: GateWorld, generation: int) -> bool:
     number, _, changes = world.choices(generation)
     nats = world.last_price(generation, number)
     return changes.changed > 0.0 and bets_power(world.cases, changes, nats, 0) >= world.wanted

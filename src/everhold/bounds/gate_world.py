@@ -19,7 +19,7 @@ from everhold.bounds.code import Code
 from everhold.bounds.gain import STEPS
 from everhold.bounds.gate_power import Changes, GateTest, bets_power, leads_power, mcnemar_power, most_price
 
-__all__ = ["LAST_SHARE", "World"]
+__all__ = ["LAST_SHARE", "GateWorld"]
 
 LAST_SHARE = Fraction(7, 8)
 """What the claim about the total gain takes of what is left of δ."""
@@ -28,7 +28,7 @@ _PRICES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class GateWorld:
     """The numbers of a plan, and the incumbent.
 
     Attributes:
@@ -56,7 +56,7 @@ class World:
         """How many steps there are until every case is right; the last may be a part of one."""
         return ceil((1.0 - self.score) / self.step - 1e-9)
 
-    def with_step(self, step: float) -> World:
+    def with_step(self, step: float) -> GateWorld:
         """The same with candidates that are better by so much."""
         return replace(self, step=step, changed=max(self.changed, step))
 
@@ -119,7 +119,7 @@ class World:
             found.append((mass, float((weight * x).sum()) / mass if mass > 0.0 else 0.0))
         return found[0], found[1]
 
-    def after(self, step: float, total: float) -> World:
+    def after(self, step: float, total: float) -> GateWorld:
         """After a promotion of a candidate with this step, whose sum of differences on the cases was `total`."""
         true = self.changes(step)
         score = self.score + true.gained - true.lost
@@ -171,7 +171,7 @@ class World:
         often, total = self.picked(generation, least)[0]
         return (self.better * power if generation == 1 else often), total
 
-    def choices(self, generation: int) -> tuple[int, World, Changes]:
+    def choices(self, generation: int) -> tuple[int, GateWorld, Changes]:
         """Without certificates: how many promotions, what they lead to, the last beside the first on the cases."""
         checks, world = self.looks // generation, self
         right, wrong = 1.0, 0.0  # of cases that the first gets right, and wrong: the share that is right by now

@@ -11,6 +11,8 @@ from everhold.bounds import baselines, paper, sample_size, widths
 from everhold.bounds.privacy import Privacy
 from everhold.bounds.private_plan import PrivatePlan, private_plan
 from everhold.errors import SettingError, require_number, require_whole
+from everhold.plots import widths_figure
+from everhold.results import PlainResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +41,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(PlainResult):
     """All options for one set of numbers; print it, or use `options`, `acts` and `recommended`.
 
     Attributes:
@@ -98,6 +100,20 @@ class Plan:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A line for each option."""
+        found: list[dict[str, Any]] = self.to_dict()["options"]
+        return found
+
+    def plot(self, ax: Any = None) -> Any:
+        """Half-widths of all mechanisms and acts side by side. Needs matplotlib (`everhold[plot]`)."""
+        widths = {one.mechanism: one.half_width for one in self.options if one.half_width is not None}
+        widths |= {way.name: way.half_width for way in self.acts}
+        if not widths:
+            raise SettingError("without rows a plan has no half-widths to draw. Give rows= to eh.plan.")
+        title = f"{self.rounds:,.0f} adaptive questions, confidence {self.confidence:g}"
+        return widths_figure(widths, chosen=self.recommended, title=title, ax=ax)
 
     def _repr_html_(self) -> str:
         body = "".join(

@@ -6,6 +6,7 @@ number of adaptive questions. Neighbouring tables differ in one row (or one unit
 * A *test* is quiet with probability `exp(-e^x)`, `x = (distance beyond the tolerance in rows) / b`. Quiet tests are free.
 * A *surprise* ends a run of quiet tests, and releases the total with discrete Gaussian noise of deviation σ rows.
 * A *reading* is such a release without a test. A *choice* is made by the exponential mechanism with scale σ.
+* A *bit* is a test without a release: "no" is quiet and free, "yes" costs what a surprise costs without its release.
 
 The order α, b and σ are fixed when the study is made; then costs add up (a Rényi filter), whatever the analyst does.
 Theorems and proofs: `docs/theory/privacy.md`.
@@ -13,7 +14,7 @@ Theorems and proofs: `docs/theory/privacy.md`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, floor, inf, sqrt
 
@@ -26,6 +27,7 @@ __all__ = [
     "Privacy",
     "PrivacyLedger",
     "PrivacyTerms",
+    "chance_nats",
     "converted_epsilon",
     "hazard_divergence",
     "release_divergence",
@@ -83,6 +85,18 @@ def converted_epsilon(divergence: float, order: float, delta: float) -> float:
     1.0
     """
     return max(divergence + ln(1.0 - 1.0 / order) - (ln(delta) + ln(order)) / (order - 1.0), 0.0)
+
+
+def chance_nats(ask: int, surprises_left: int) -> float:
+    """-ln of the probability of a surprise by chance that an ask may have: `ln((t + 10) / (0.02 · left))`.
+
+    The tolerance of a private ask follows from it. So chance uses up 2 % of the surprises that are left each time that the
+    number of asks grows e-fold, and the tolerance widens as they become few. A choice: validity does not depend on it.
+
+    >>> [round(chance_nats(t, left), 1) for t, left in ((1, 20), (1000, 20), (1000, 1), (1_000_000, 20))]
+    [3.3, 7.8, 10.8, 14.7]
+    """
+    return ln((ask + 10.0) / (0.02 * max(surprises_left, 1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +192,20 @@ class PrivacyTerms:
         return _up(divergence + release_divergence(self.order, self.deviation))
 
     @property
+    def bit_cost(self) -> int:
+        """Of a test that says yes and releases nothing, in 1/COST_ONE, rounded up."""
+        divergence = hazard_divergence(self.order, self.test_scale)
+        return 2**62 if divergence == inf else _up(divergence)
+
+    @property
     def release_cost(self) -> int:
         """Of a reading of one number, or of a choice, in 1/COST_ONE, rounded up."""
         return _up(release_divergence(self.order, self.deviation))
+
+    @property
+    def most_surprises(self) -> int:
+        """How many surprises the allowance pays for: as many as promised, or more."""
+        return self.allowance // self.surprise_cost
 
     def hidden_parts(self, failure: float) -> int:
         """How far beyond the tolerance a quiet answer may be, in 1/64 of a row: `b ln ln(K/δ_h)`, once for all rounds.
@@ -188,7 +213,7 @@ class PrivacyTerms:
         Args:
             failure: δ of all intervals of the session, of which this takes its part.
         """
-        h = ln(self.promise.surprises / (_QUIET_PART * failure))
+        h = ln(self.most_surprises / (_QUIET_PART * failure))
         return ceil(self.test_parts * max(ln(h), 0.0) * (1.0 + 1e-12)) + 1
 
     def shaken_parts(self, failure: float, release: int) -> int:
@@ -243,12 +268,16 @@ class PrivacyLedger:
     surprises: int = 0
     """Surprises, and rounds that were lost while they may have been one."""
     releases: int = 0
-    """Readings and choices, made or interrupted."""
+    """Readings, choices and the parts of verdicts, made or interrupted."""
+    bits: int = 0
+    """Bits that were yes, and bits that were interrupted."""
 
     @property
     def spent(self) -> int:
         """In 1/COST_ONE."""
-        return self.surprises * self.terms.surprise_cost + self.releases * self.terms.release_cost
+        terms = self.terms
+        tested = self.surprises * terms.surprise_cost + self.bits * terms.bit_cost
+        return tested + self.releases * terms.release_cost
 
     @property
     def left(self) -> int:
@@ -280,6 +309,8 @@ class PrivacyLedger:
         """
         promise = self.terms.promise
         surprises = f"{self.surprises:,} surprise{'' if self.surprises == 1 else 's'}"
+        if self.bits:
+            surprises += f", {self.bits:,} bit{'' if self.bits == 1 else 's'}"
         more = f"{self.surprises_left:,} more surprise{'' if self.surprises_left == 1 else 's'}"
         return (
             f"privacy ε = {promise.epsilon:g}, δ = {promise.delta:g} for everything ever disclosed: {surprises} and "
@@ -290,7 +321,7 @@ class PrivacyLedger:
     @property
     def charges(self) -> int:
         """How many times something was charged."""
-        return self.surprises + self.releases
+        return self.surprises + self.releases + self.bits
 
     def affords(self, cost: int) -> bool:
         """Whether an act that may cost so much is allowed. To be asked before a row is read."""
@@ -298,11 +329,15 @@ class PrivacyLedger:
 
     def surprised(self) -> PrivacyLedger:
         """After one more surprise, or a round that was lost."""
-        return PrivacyLedger(self.terms, self.surprises + 1, self.releases)
+        return replace(self, surprises=self.surprises + 1)
 
     def released(self, times: int = 1) -> PrivacyLedger:
-        """After readings or choices."""
-        return PrivacyLedger(self.terms, self.surprises, self.releases + times)
+        """After readings, choices or the parts of a verdict."""
+        return replace(self, releases=self.releases + times)
+
+    def said_yes(self) -> PrivacyLedger:
+        """After a bit that was yes, or was interrupted. A no is free."""
+        return replace(self, bits=self.bits + 1)
 
 
 def _up(divergence: float) -> int:

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import erfc, exp, inf, log, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from everhold.bounds.binomial import binomial_interval
 from everhold.bounds.budget import Budget
 from everhold.bounds.code import ANSWERED_NATS
-from everhold.bounds.elementary import ln
-from everhold.bounds.privacy import ROW_PARTS
+from everhold.bounds.privacy import ROW_PARTS, chance_nats
 from everhold.bounds.sample_size import SHARE, noise_of
 from everhold.errors import SettingError
+from everhold.results import PlainResult
 
 if TYPE_CHECKING:
     from everhold.bounds.privacy import Privacy, PrivacyTerms
 
 __all__ = ["PrivateCost", "PrivatePlan", "break_even", "gaussian_deviation", "private_plan"]
 
+_PRIVATE_SHARE = 0.3  # as `mechanism.private`
 _CELL_NATS = ANSWERED_NATS + log(8.0)  # of a surprise in the first cell beyond the tolerance
 
 
@@ -46,7 +47,7 @@ class PrivateCost:
 
 
 @dataclass(frozen=True, slots=True)
-class PrivatePlan:
+class PrivatePlan(PlainResult):
     """What a promise costs for so many rows and questions; print it.
 
     Attributes:
@@ -81,6 +82,10 @@ class PrivatePlan:
 
     __repr__ = __str__
 
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A line for each act."""
+        return [{**line, "factor": cost.factor} for line, cost in zip(self.to_dict()["costs"], self.costs, strict=True)]
+
 
 def private_plan(
     *, rows: int, reference: int, asks: int, privacy: Privacy, failure_probability: float = 0.05
@@ -98,11 +103,11 @@ def private_plan(
     >>> found = private_plan(rows=100_000, reference=100_000, asks=1_000_000, privacy=Privacy())
     >>> for cost in found.costs:
     ...     print(f"{cost.name}: ±{cost.plain:.4f} and ±{cost.private:.4f}")
-    ask 1,000,000, no surprise before: ±0.0203 and ±0.0277
-    ask 1,000,000, after 19 surprises: ±0.0321 and ±0.0394
+    ask 1,000,000, no surprise before: ±0.0203 and ±0.0271
+    ask 1,000,000, after 19 surprises: ±0.0321 and ±0.0368
     the first reading: ±0.0042 and ±0.0074
     >>> found.break_even, round(found.gaussian, 2)
-    (294, 0.33)
+    (253, 0.33)
     """
     if rows < 1 or reference < 1 or asks < 1:
         raise SettingError(f"rows, reference and asks are at least 1, not {rows}, {reference} and {asks}")
@@ -129,11 +134,13 @@ def private_plan(
 
 def _asked(rows: int, reference: int, asks: int, budget: Budget, terms: PrivacyTerms | None, failure: float) -> float:
     """The half-width of a quiet ask."""
-    price = budget.ask_price
-    width, noise = SHARE * sqrt(price / (2.0 * rows)), noise_of(asks)
-    tau = max(width, noise * sqrt(0.25 * (1.0 / rows + 1.0 / reference)))
-    if terms is not None:
-        tau += (terms.test_scale * ln(10.0 * asks) + terms.hidden_parts(failure) / ROW_PARTS) / rows
+    price, spread = budget.ask_price, sqrt(0.25 * (1.0 / rows + 1.0 / reference))
+    width = sqrt(price / (2.0 * rows))
+    if budget.privacy is None or terms is None:
+        return _half_width(rows, max(SHARE * width, noise_of(asks) * spread), price)
+    chance = chance_nats(asks, budget.privacy.surprises_left)
+    tau = max(_PRIVATE_SHARE * width, min(max(sqrt(2.0 * chance), 1.0), 4.0) * spread)
+    tau += (terms.test_scale * chance + terms.hidden_parts(failure) / ROW_PARTS) / rows
     return _half_width(rows, tau, price)
 
 
@@ -176,12 +183,12 @@ def gaussian_deviation(privacy: Privacy, questions: int) -> float:
 def break_even(privacy: Privacy, failure_probability: float = 0.05) -> int:
     """From so many questions on, the largest Gaussian noise exceeds what privacy adds to a quiet answer.
 
-    Both are in rows, so it depends neither on the number of rows nor on the forecasts.
+    Both are in rows, so it depends neither on the number of rows nor on the forecasts. Half of the surprises are left.
     """
-    terms = privacy.terms
+    terms, left = privacy.terms, (privacy.surprises + 1) // 2
 
     def better(questions: int) -> bool:
-        mine = terms.test_scale * ln(10.0 * questions) + terms.hidden_parts(failure_probability) / ROW_PARTS
+        mine = terms.test_scale * chance_nats(questions, left) + terms.hidden_parts(failure_probability) / ROW_PARTS
         theirs = gaussian_deviation(privacy, questions) * sqrt(2.0 * log(2.0 * questions / failure_probability))
         return mine < theirs
 

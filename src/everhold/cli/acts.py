@@ -117,7 +117,7 @@ def _show_all(texts: Sequence[str], found: Sequence[Any], as_json: bool) -> None
         show(text, one, as_json, len(texts) > 1)
 
 
-def _show_disclosed(texts: Sequence[str], found: eh.Choice | eh.Decision | eh.Judgement, as_json: bool) -> None:
+def _show_disclosed(texts: Sequence[str], found: eh.Choice | eh.Decision | eh.Verdict, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"questions": list(texts), **found.to_dict()}, ensure_ascii=False))
     elif isinstance(found, eh.Choice):
@@ -267,11 +267,11 @@ def compare(
     if what is None:
         wanted = _texts_compared(first, second, given, share)
     else:
-        wanted = acts.Compare(_question(first, what, given), _question(second, what, given), share=share)
+        wanted = acts.CompareTwo(_question(first, what, given), _question(second, what, given), share=share)
     _show_disclosed(questions, where.do(study, wanted), where.as_json)
 
 
-def _texts_compared(first: str, second: str, given: Mapping[str, str | None], share: float | None) -> acts.Compare:
+def _texts_compared(first: str, second: str, given: Mapping[str, str | None], share: float | None) -> acts.CompareTwo:
     """Two texts with a range and a group, which belong to the comparison."""
     by_name = {one.name: one for one in parameters(STATISTICS["compare"])}
     more = {name: value for name, value in given.items() if value is not None}
@@ -279,7 +279,7 @@ def _texts_compared(first: str, second: str, given: Mapping[str, str | None], sh
         raise eh.QuestionError(f"--{sorted(odd)[0]} belongs to a statistic. Expected --as with its name.")
     read = {name: by_name[name].read(value) for name, value in more.items()}
     plain: Any = What.share  # type: ignore[attr-defined]
-    return acts.Compare(_question(first, plain, {}), _question(second, plain, {}), share=share, **read)
+    return acts.CompareTwo(_question(first, plain, {}), _question(second, plain, {}), share=share, **read)
 
 
 @_command

@@ -47,7 +47,7 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Noise:
+class NoisyRows:
     """Private rows of coin flips, and the analyst's own training rows."""
 
     x: NDArray[np.int8]
@@ -57,7 +57,7 @@ class Noise:
     """How often each feature agrees with the label among the training rows, minus one half."""
 
 
-def make_noise(seed: int) -> Noise:
+def make_noise(seed: int) -> NoisyRows:
     """Features and labels without any connection."""
     rng = np.random.default_rng(seed)
 
@@ -67,10 +67,10 @@ def make_noise(seed: int) -> Noise:
 
     x, y, train_x, train_y = coins(ROWS, FEATURES), coins(ROWS, 1)[:, 0], coins(ROWS, FEATURES), coins(ROWS, 1)[:, 0]
     leans = 0.5 * (train_x.T.astype(np.float32) @ train_y.astype(np.float32)) / ROWS
-    return Noise(x, y, train_x, leans.astype(np.float64))
+    return NoisyRows(x, y, train_x, leans.astype(np.float64))
 
 
-def analyst(noise: Noise) -> Generator[Any, eh.Answer, None]:
+def analyst(noise: NoisyRows) -> Generator[Any, eh.Answer, None]:
     """Asks how often every feature agrees with the label, and every so often how accurate the vote of the features is.
 
     Every feature joins the vote unless its answer contradicts the training rows, as in Freedman's paradox.
@@ -86,7 +86,7 @@ def analyst(noise: Noise) -> Generator[Any, eh.Answer, None]:
             yield lambda rows, now=now, used=used: (rows["x"][:, used] @ now[used] > 0) == (rows["y"] > 0)
 
 
-def run(noise: Noise, ask: Callable[[object], eh.Answer], tick: Callable[[], None]) -> Trace:
+def run(noise: NoisyRows, ask: Callable[[object], eh.Answer], tick: Callable[[], None]) -> Trace:
     """Run the analyst and record every model check."""
     trace, program = Trace(), analyst(noise)
     question = next(program)
@@ -104,7 +104,7 @@ def run(noise: Noise, ask: Callable[[object], eh.Answer], tick: Callable[[], Non
         return trace
 
 
-def last_check(noise: Noise, answers: list[eh.Answer]) -> Any:
+def last_check(noise: NoisyRows, answers: list[eh.Answer]) -> Any:
     """The last model check of a session: the analyst's program, run again on recorded answers."""
     program = analyst(noise)
     question = next(program)
@@ -113,7 +113,7 @@ def last_check(noise: Noise, answers: list[eh.Answer]) -> Any:
     return question
 
 
-def plain_holdout(noise: Noise) -> Callable[[object], eh.Answer]:
+def plain_holdout(noise: NoisyRows) -> Callable[[object], eh.Answer]:
     """The common practice: the mean over the holdout rows with the usual 95 % interval, for every question."""
     rows = {"x": noise.x, "y": noise.y}
 

@@ -31,14 +31,14 @@ gate = typer.Typer(
 )
 
 
-class Certify(StrEnum):
+class CertifyChoice(StrEnum):
     """What is certified."""
 
     each = "each"
     final = "final"
 
 
-class Outcomes(StrEnum):
+class OutcomesChoice(StrEnum):
     """What an outcome is."""
 
     passed = "pass"
@@ -52,11 +52,12 @@ def create(
     incumbent: Annotated[Path, typer.Option(help=f"{_OUTCOMES} Of the present system.")],
     by: Annotated[float, typer.Option(help="What a candidate must be better by, such as 0.01.")] = 0.0,
     certify: Annotated[
-        Certify, typer.Option(help="Certify each promotion, or only the final gain: the latter promotes more often.")
-    ] = Certify.each,
+        CertifyChoice, typer.Option(help="Certify each promotion, or only the final gain: the latter promotes more often.")
+    ] = CertifyChoice.each,
     generation: Annotated[int, typer.Option(help="How many candidates one check chooses from.")] = 1,
     outcomes: Annotated[
-        Outcomes | None, typer.Option(help="Pass or fail, or scores between 0 and 1; found from the incumbent if left out.")
+        OutcomesChoice | None,
+        typer.Option(help="Pass or fail, or scores between 0 and 1; found from the incumbent if left out."),
     ] = None,
     confidence: Annotated[float, typer.Option(help="Probability that all claims are valid at the same time.")] = 0.95,
     show: Annotated[

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from everhold.client import calls
-from everhold.client.calls import Call, CheckOptions, NotScored, predictions_to_csv
+from everhold.client.calls import ApiCall, CheckOptions, NotScored, predictions_to_csv
 from everhold.client.transport import Connection
 from everhold.contest.board import Submission
 from everhold.contest.ranking_preview import RankingPreview
@@ -43,7 +43,7 @@ def connect_async(
     return AsyncServer(url, token, timeout=timeout, patience=patience, verify=verify)
 
 
-def _async_method(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[AsyncStudy, P], Awaitable[T]]:
+def _async_method(build: Callable[Concatenate[str, P], ApiCall[T]]) -> Callable[Concatenate[AsyncStudy, P], Awaitable[T]]:
     """A method that is awaited."""
 
     @wraps(build)
@@ -76,7 +76,7 @@ class AsyncServer(Connection):
         """All that the token may see."""
         return await self.send(calls.studies())
 
-    async def send(self, call: Call[T]) -> T:
+    async def send(self, call: ApiCall[T]) -> T:
         """Send a call, again where it fails on the way, and return what it says."""
         started, tries = time.monotonic(), 0
         while True:

@@ -37,19 +37,19 @@ from everhold.gate.results import CheckResult, GateStatus, TotalGain
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import LoggedAct, LoggedQuestion, logged_from_dict
 from everhold.queries.answer import Answer, Preview
-from everhold.queries.disclosed import Choice, Decision, Judgement
+from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.statistics import is_statistic
 from everhold.statistics.finding import result_from_dict
 from everhold.statistics.statistic import Statistic
 from everhold.trial import Trial
 
-__all__ = ["Call", "NotScored", "failed"]
+__all__ = ["ApiCall", "NotScored", "failed"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
+class ApiCall(Generic[T]):
     """One request, which may be sent again: what asks carries a request id."""
 
     method: str
@@ -82,40 +82,40 @@ def _identified(request_id: str | None) -> str:
 
 def ask(
     study: str, question: str | Statistic[Any], *, expect: float | None = None, request_id: str | None = None
-) -> Call[Any]:
+) -> ApiCall[Any]:
     """As `Holdout.ask`, for a question given as text, or a statistic."""
     body: dict[str, Any] = {"question": as_sent(question), "request_id": _identified(request_id)}
     if expect is not None:
         if is_statistic(question):
             raise QuestionError("expect= is for single questions. Ask a statistic without it.")
         body["expect"] = expect
-    return Call("POST", _at(study, "/ask"), result_from_dict, body)
+    return ApiCall("POST", _at(study, "/ask"), result_from_dict, body)
 
 
-def ask_many(study: str, questions: Iterable[str], *, request_id: str | None = None) -> Call[list[Answer]]:
+def ask_many(study: str, questions: Iterable[str], *, request_id: str | None = None) -> ApiCall[list[Answer]]:
     """As `Holdout.ask_many`."""
     if isinstance(questions, str) or not isinstance(questions, Iterable):
         raise QuestionError("ask_many takes a list of questions; for a single one there is ask.")
     body = {"questions": [_text(one) for one in questions], "request_id": _identified(request_id)}
     if not body["questions"]:
         raise QuestionError("there is no question. Expected a list of them.")
-    return Call("POST", _at(study, "/ask_many"), lambda given: [Answer.from_dict(one) for one in given["answers"]], body)
+    return ApiCall("POST", _at(study, "/ask_many"), lambda given: [Answer.from_dict(one) for one in given["answers"]], body)
 
 
-def try_out(study: str, question: str | Statistic[Any]) -> Call[Any]:
+def try_out(study: str, question: str | Statistic[Any]) -> ApiCall[Any]:
     """As `Holdout.try_out`: the public side alone, for nothing."""
     read = result_from_dict if is_statistic(question) else Preview.from_dict
-    return Call("POST", _at(study, "/try_out"), read, {"question": as_sent(question)})
+    return ApiCall("POST", _at(study, "/try_out"), read, {"question": as_sent(question)})
 
 
-def try_both(study: str, question: str | Statistic[Any]) -> Call[Trial]:
+def try_both(study: str, question: str | Statistic[Any]) -> ApiCall[Trial]:
     """What asking and what reading would show, and what each costs: the public side alone, for nothing."""
-    return Call("POST", _at(study, "/try_out"), Trial.from_dict, {"question": as_sent(question), "both": True})
+    return ApiCall("POST", _at(study, "/try_out"), Trial.from_dict, {"question": as_sent(question), "both": True})
 
 
-def check(study: str, question: str) -> Call[None]:
+def check(study: str, question: str) -> ApiCall[None]:
     """Raise what is wrong with a question, without asking it."""
-    return Call("POST", _at(study, "/try_out"), lambda _: None, {"question": _text(question)})
+    return ApiCall("POST", _at(study, "/try_out"), lambda _: None, {"question": _text(question)})
 
 
 # acts -----------------------------------------------------------------------------------------------------------------
@@ -124,10 +124,10 @@ Question = str | Statistic[Any]
 """A question as text, or a statistic."""
 
 
-def act(study: str, wanted: AnyAct, request_id: str | None) -> Call[Any]:
+def act(study: str, wanted: AnyAct, request_id: str | None) -> ApiCall[Any]:
     """An act."""
     body = {**as_body(wanted), "request_id": _identified(request_id)}
-    return Call("POST", _at(study, f"/{wanted.name}"), result_from, body)
+    return ApiCall("POST", _at(study, f"/{wanted.name}"), result_from, body)
 
 
 def read(
@@ -137,28 +137,28 @@ def read(
     share: float | None = None,
     expect: float | None = None,
     request_id: str | None = None,
-) -> Call[Any]:
+) -> ApiCall[Any]:
     """As `Holdout.read`, for a question given as text, or a statistic."""
     return act(study, acts.Read(question, share=share, expect=expect), request_id)
 
 
 def read_many(
     study: str, questions: Iterable[Question], *, share: float | None = None, request_id: str | None = None
-) -> Call[list[Any]]:
+) -> ApiCall[list[Any]]:
     """As `Holdout.read_many`."""
     return act(study, acts.ReadMany(_listed(questions), share=share), request_id)
 
 
 def best_of(
     study: str, questions: Iterable[Question], *, weights: Sequence[float] | None = None, request_id: str | None = None
-) -> Call[Choice]:
+) -> ApiCall[Choice]:
     """As `Holdout.best_of`."""
     return act(study, acts.BestOf(_listed(questions), weights=weights), request_id)
 
 
 def is_better(
     study: str, first: Question, second: Question, *, by: float = 0.0, request_id: str | None = None
-) -> Call[Decision]:
+) -> ApiCall[Decision]:
     """As `Holdout.is_better`."""
     return act(study, acts.IsBetter(first, second, by=by), request_id)
 
@@ -173,19 +173,21 @@ def compare(
     given: str | None = None,
     share: float | None = None,
     request_id: str | None = None,
-) -> Call[Judgement]:
+) -> ApiCall[Verdict]:
     """As `Holdout.compare`: a certified verdict."""
-    wanted = acts.Compare(first, second, low=low, high=high, given=given, share=share)
+    wanted = acts.CompareTwo(first, second, low=low, high=high, given=given, share=share)
     return act(study, wanted, request_id)
 
 
-def certify(study: str, answer: Answer | int, *, share: float | None = None, request_id: str | None = None) -> Call[Answer]:
+def certify(
+    study: str, answer: Answer | int, *, share: float | None = None, request_id: str | None = None
+) -> ApiCall[Answer]:
     """As `Holdout.certify`."""
     number = answer if isinstance(answer, int) else answer.round
     return act(study, acts.Certify(number, share=share), request_id)
 
 
-def close(study: str, questions: Iterable[Question], *, request_id: str | None = None) -> Call[list[Any]]:
+def close(study: str, questions: Iterable[Question], *, request_id: str | None = None) -> ApiCall[list[Any]]:
     """As `Holdout.close` with questions: the last act. Needs a custodian's token."""
     return act(study, acts.Close(_listed(questions, least=0)), request_id)
 
@@ -201,19 +203,19 @@ def _listed(questions: Iterable[Question], *, least: int = 1) -> list[Question]:
 # reading --------------------------------------------------------------------------------------------------------------
 
 
-def studies() -> Call[list[dict[str, Any]]]:
+def studies() -> ApiCall[list[dict[str, Any]]]:
     """All studies that the token may see."""
-    return Call("GET", "/v1/studies", lambda given: list(given["studies"]))
+    return ApiCall("GET", "/v1/studies", lambda given: list(given["studies"]))
 
 
-def study(study: str) -> Call[dict[str, Any]]:
+def study(study: str) -> ApiCall[dict[str, Any]]:
     """A study, where it stands, its columns."""
-    return Call("GET", _at(study), dict)
+    return ApiCall("GET", _at(study), dict)
 
 
-def status(study: str) -> Call[dict[str, Any]]:
+def status(study: str) -> ApiCall[dict[str, Any]]:
     """Where a study stands."""
-    return Call("GET", _at(study, "/status"), _standing)
+    return ApiCall("GET", _at(study, "/status"), _standing)
 
 
 def _standing(given: dict[str, Any]) -> dict[str, Any]:
@@ -228,7 +230,7 @@ def log_page(
     contains: str | None = None,
     who: str | None = None,
     surprises: bool = False,
-) -> Call[tuple[list[LoggedQuestion | LoggedAct], int | None]]:
+) -> ApiCall[tuple[list[LoggedQuestion | LoggedAct], int | None]]:
     """A page of the record, and where the next one begins."""
     given = {"after": after, "limit": limit, "contains": contains, "who": who, "surprises": surprises or None}
     parameters = {name: value for name, value in given.items() if value is not None}
@@ -236,26 +238,26 @@ def log_page(
     def read(page: dict[str, Any]) -> tuple[list[LoggedQuestion | LoggedAct], int | None]:
         return [logged_from_dict(one) for one in page["questions"]], page["next"]
 
-    return Call("GET", _at(study, "/log"), read, parameters=parameters)
+    return ApiCall("GET", _at(study, "/log"), read, parameters=parameters)
 
 
-def audit(study: str) -> Call[Audit]:
+def audit(study: str) -> ApiCall[Audit]:
     """Have the server replay the record. To check the server as well, download the file and audit that."""
-    return Call(
+    return ApiCall(
         "GET",
         _at(study, "/audit"),
         lambda given: Audit(given["rounds"], given["surprises"], 0, None if given["ok"] else str(given["found"])),
     )
 
 
-def certificate(study: str) -> Call[dict[str, Any]]:
+def certificate(study: str) -> ApiCall[dict[str, Any]]:
     """The certificate with every round."""
-    return Call("GET", _at(study, "/certificate"), dict)
+    return ApiCall("GET", _at(study, "/certificate"), dict)
 
 
-def file(study: str) -> Call[bytes]:
+def file(study: str) -> ApiCall[bytes]:
     """The study's file, as bytes: it holds no private row, and `Holdout.audit_file` checks it."""
-    return Call("GET", _at(study, "/file"), bytes, raw=True)
+    return ApiCall("GET", _at(study, "/file"), bytes, raw=True)
 
 
 class CheckOptions(TypedDict, total=False):
@@ -270,39 +272,39 @@ class CheckOptions(TypedDict, total=False):
 # contests -------------------------------------------------------------------------------------------------------------
 
 
-def contest(name: str) -> Call[dict[str, Any]]:
+def contest(name: str) -> ApiCall[dict[str, Any]]:
     """The rules of a contest, and what its rows are called."""
-    return Call("GET", _at(name, kind="contests"), dict)
+    return ApiCall("GET", _at(name, kind="contests"), dict)
 
 
-def board(name: str) -> Call[dict[str, Any]]:
+def board(name: str) -> ApiCall[dict[str, Any]]:
     """Where everybody stands."""
-    return Call("GET", _at(name, "/board", kind="contests"), dict)
+    return ApiCall("GET", _at(name, "/board", kind="contests"), dict)
 
 
-def submit(name: str, predictions: bytes | str | Path) -> Call[Submission]:
+def submit(name: str, predictions: bytes | str | Path) -> ApiCall[Submission]:
     """Submit a CSV file: a `Path`, its bytes or its text. Sent again, the same predictions get the same score."""
     content = predictions.read_bytes() if isinstance(predictions, Path) else predictions
     content = content.encode() if isinstance(content, str) else content
-    return Call("POST", _at(name, "/submissions", kind="contests"), Submission.from_dict, content=content)
+    return ApiCall("POST", _at(name, "/submissions", kind="contests"), Submission.from_dict, content=content)
 
 
-def duel(name: str, first: str, second: str, request_id: str | None) -> Call[bool]:
+def duel(name: str, first: str, second: str, request_id: str | None) -> ApiCall[bool]:
     """Whether the first entrant is certified better than the second. Sent again under its id, it is not made again."""
     body = {"first": first, "second": second, "request_id": _identified(request_id)}
-    return Call("POST", _at(name, "/duel", kind="contests"), lambda given: bool(given["better"]), body)
+    return ApiCall("POST", _at(name, "/duel", kind="contests"), lambda given: bool(given["better"]), body)
 
 
-def finish(name: str) -> Call[dict[str, Any]]:
+def finish(name: str) -> ApiCall[dict[str, Any]]:
     """End a contest: the final board."""
-    return Call("POST", _at(name, "/finish", kind="contests"), dict)
+    return ApiCall("POST", _at(name, "/finish", kind="contests"), dict)
 
 
-def preview_ranking(name: str, first: str | None, second: str | None) -> Call[RankingPreview]:
+def preview_ranking(name: str, first: str | None, second: str | None) -> ApiCall[RankingPreview]:
     """What a duel, or without names the last ranking, would do and cost."""
     what = "/finish" if first is None and second is None else "/duel"
     parameters = {} if what == "/finish" else {"first": first or "", "second": second or ""}
-    return Call("GET", _at(name, what, kind="contests"), RankingPreview.from_dict, parameters=parameters)
+    return ApiCall("GET", _at(name, what, kind="contests"), RankingPreview.from_dict, parameters=parameters)
 
 
 def predictions_to_csv(rules: dict[str, Any], predictions: Sequence[Any]) -> str:
@@ -363,12 +365,12 @@ class NotScored(ServerError):
 # gates ----------------------------------------------------------------------------------------------------------------
 
 
-def gate(name: str) -> Call[GateStatus]:
+def gate(name: str) -> ApiCall[GateStatus]:
     """Where a gate stands."""
-    return Call("GET", _at(name, kind="gates"), GateStatus.from_dict)
+    return ApiCall("GET", _at(name, kind="gates"), GateStatus.from_dict)
 
 
-def check_candidate(name: str, candidate: object, options: CheckOptions) -> Call[CheckResult]:
+def check_candidate(name: str, candidate: object, options: CheckOptions) -> ApiCall[CheckResult]:
     """Check a candidate's outcomes: `{case: score}` or a file. Sent again under its id, it gets the recorded verdict."""
     found = read_outcomes(candidate, scorer=options.get("scorer"), strict=False)
     artifact = options.get("artifact")
@@ -379,14 +381,16 @@ def check_candidate(name: str, candidate: object, options: CheckOptions) -> Call
         "artifact": None if content is None else hashlib.sha256(content).hexdigest(),
         "request_id": _identified(options.get("request_id")),
     }
-    return Call("POST", _at(name, "/checks", kind="gates"), CheckResult.from_dict, body)
+    return ApiCall("POST", _at(name, "/checks", kind="gates"), CheckResult.from_dict, body)
 
 
-def decide(name: str, request_id: str | None) -> Call[CheckResult]:
+def decide(name: str, request_id: str | None) -> ApiCall[CheckResult]:
     """Check the candidates that wait."""
-    return Call("POST", _at(name, "/decide", kind="gates"), CheckResult.from_dict, {"request_id": _identified(request_id)})
+    return ApiCall(
+        "POST", _at(name, "/decide", kind="gates"), CheckResult.from_dict, {"request_id": _identified(request_id)}
+    )
 
 
-def finish_gate(name: str) -> Call[TotalGain]:
+def finish_gate(name: str) -> ApiCall[TotalGain]:
     """The last act of a gate."""
-    return Call("POST", _at(name, "/finish", kind="gates"), TotalGain.from_dict, {})
+    return ApiCall("POST", _at(name, "/finish", kind="gates"), TotalGain.from_dict, {})

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from everhold.client import calls
-from everhold.client.calls import Call, CheckOptions, NotScored, predictions_to_csv
+from everhold.client.calls import ApiCall, CheckOptions, NotScored, predictions_to_csv
 from everhold.client.transport import Connection
 from everhold.contest.board import Submission
 from everhold.contest.ranking_preview import RankingPreview
 from everhold.data.schema import Schema
 from everhold.errors import EverholdError
 from everhold.gate.results import CheckResult, GateStatus, TotalGain
+from everhold.statistics.groups import By
 from everhold.statistics.means import Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.rehearsal import Rehearsal
@@ -83,7 +84,7 @@ class Server(Connection):
         """All that the token may see, with where it stands."""
         return self.send(calls.studies())
 
-    def send(self, call: Call[T]) -> T:
+    def send(self, call: ApiCall[T]) -> T:
         """Send a call, again where it fails on the way, and return what it says."""
         started, tries = time.monotonic(), 0
         while True:
@@ -123,7 +124,7 @@ def _reconnect(url: str, token: str, options: dict[str, Any]) -> Server:
     return Server(url, token, **options)
 
 
-def _sync_method(build: Callable[Concatenate[str, P], Call[T]]) -> Callable[Concatenate[RemoteStudy, P], T]:
+def _sync_method(build: Callable[Concatenate[str, P], ApiCall[T]]) -> Callable[Concatenate[RemoteStudy, P], T]:
     """A method that sends a call and waits."""
 
     @wraps(build)
@@ -215,6 +216,15 @@ class RemoteStudy:
     correlation = shortcut(Correlation)
     histogram = shortcut(Histogram)
     table = shortcut(Table)
+
+    def by(self, *columns: str, read: bool = False) -> By:
+        """As `Holdout.by`: statistics by groups; a request for each group, or one for all that are read."""
+
+        def answered(wanted: Sequence[Statistic[Any]]) -> list[Any]:
+            return self.read_many(wanted) if read else [self.ask(one) for one in wanted]
+
+        return By(answered, self.schema, columns)
+
     status = _sync_method(calls.status)
     audit = _sync_method(calls.audit)
     certificate = _sync_method(calls.certificate)

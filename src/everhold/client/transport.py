@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from everhold.client.calls import Call, NotScored, failed
+from everhold.client.calls import ApiCall, NotScored, failed
 from everhold.errors import AccessDenied, EverholdError, MissingExtra, QuestionError, ServerError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Connection:
         except self._httpx.InvalidURL as error:
             raise ServerError(f"the server is at {self.url!r}, which is not an address ({error}).") from None
 
-    def _arguments(self, call: Call[Any]) -> dict[str, Any]:
+    def _arguments(self, call: ApiCall[Any]) -> dict[str, Any]:
         given: dict[str, Any] = {"method": call.method, "url": call.path, "params": call.parameters}
         if call.body is not None:
             given |= {"content": _encoded(call.body), "headers": {"Content-Type": "application/json"}}
@@ -74,7 +74,7 @@ class Connection:
             given |= {"content": call.content, "headers": {"Content-Type": "text/csv"}}
         return given
 
-    def _read_response(self, call: Call[T], response: httpx2.Response) -> T:
+    def _read_response(self, call: ApiCall[T], response: httpx2.Response) -> T:
         """What a response says, or the error that it carries."""
         if call.raw and response.status_code == 200:
             return call.read(response.content)

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from everhold.errors import MissingExtra
 from everhold.learn.metrics import METRICS, MetricContext, Task
 from everhold.learn.options import TestSetOptions
 from everhold.learn.score import Score
 from everhold.queries.interval import Interval
-from everhold.queries.result import JsonResult
+from everhold.results import JsonResult, as_frame
 
 if TYPE_CHECKING:
     from everhold.contest.ranks import RankedScore, Standing
@@ -218,12 +217,8 @@ class Board:
         return out.getvalue()
 
     def to_frame(self) -> Any:
-        """The lines of the board as a pandas frame; needs pandas."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingExtra("to_frame", "frames") from None
-        return pd.DataFrame([asdict(place) for place in self.places], columns=[field.name for field in fields(Place)])
+        """The lines of the board as a table of pandas or Polars, whichever is installed."""
+        return as_frame([asdict(place) for place in self.places], [field.name for field in fields(Place)])
 
     def __str__(self) -> str:
         lines = [

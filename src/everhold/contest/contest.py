@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from threading import RLock
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.clock import utc_now
 from everhold.contest.board import Board, Place, Rules, Submission
 from everhold.contest.duels import Duels, duel_method
 from everhold.contest.hidden_labels import HiddenLabels, checked_rows, sealed_digest, sealed_rows
@@ -46,6 +47,7 @@ from everhold.ledger.rounds import ActStart
 from everhold.ledger.sealed_arrays import SealedArrays
 from everhold.queries.rng import fresh_seed
 from everhold.session.acts import checked_delta_share
+from everhold.session.private_setup import refuse_privacy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -134,6 +136,7 @@ class Contest:
         half_width: float | None = None,
         seed: int | None = None,
         sealed: float = 0.5,
+        privacy: object = None,
     ) -> Contest:
         """Start a contest. The features are public: publish them beside it, with the same ids.
 
@@ -152,7 +155,14 @@ class Contest:
             sealed: the part of the rows, drawn at random, that is kept for the last ranking (`finish`). Scores before it
                 are about the other rows. Final ranks then do not pay for what the contest disclosed. 0 seals nothing: then
                 scores are narrower, final ranks wider, and duels are possible before the end.
+            privacy: must be left out: a contest cannot promise privacy (docs/howto/private.md).
         """
+        refuse_privacy(
+            privacy,
+            "a contest",
+            "nothing is known of its labels beforehand, so nearly every good submission is a surprise and the budget ends "
+            "after some twenty of them; final ranks and duels are exact.",
+        )
         chosen_metric = find(metric or ("accuracy" if task == "classification" else "mean_absolute_error"), task)
         if chosen_metric.loss is None or chosen_metric.output == "probabilities":
             raise SettingError(
@@ -263,8 +273,8 @@ class Contest:
                 "second time."
             )
 
-    def close(self) -> None:
-        """Release the study's file."""
+    def release(self) -> None:
+        """Release the study's file, so that another process may use it."""
         with self._lock:
             if self._test is not None:
                 self._test.release()
@@ -311,7 +321,7 @@ class Contest:
         limit = self.rules.max_per_day
         if limit is None:
             return
-        since = (datetime.now(UTC) - timedelta(days=1)).isoformat(timespec="milliseconds")
+        since = (utc_now() - timedelta(days=1)).isoformat(timespec="milliseconds")
         recent = [time for time in self._tally.entrants.get(entrant, Entrant()).times[-limit:] if time >= since]
         if len(recent) >= limit:
             free = datetime.fromisoformat(recent[0]) + timedelta(days=1)
@@ -375,8 +385,20 @@ class Contest:
         with self._turn() as (_, held):
             entries = {one.name: one for one in self._tally.entries()}
             pair = self._pair(first, second, entries)
+            if (made := self._duel_of(held, request_id, pair)) is not None:
+                return made
             result = self._rank(held, [entries[one] for one in pair], share, last=False, request_id=request_id, who=who)
             return bool(result["beaten"][0])
+
+    def _duel_of(self, held: Holdout, request_id: str | None, pair: tuple[str, str]) -> bool | None:
+        """What a duel of these two came to that was made under this request id, also where they have got better since."""
+        act = held.journal.requested_act(request_id)
+        if act is None or act.begun.kind != "rank":
+            return None
+        rounds = RankingPlan.read(act.begun).rounds
+        if tuple(held.journal.asked_by(number).who for number in rounds) != pair:
+            return None
+        return bool(act.done.result["beaten"][0])
 
     def finish(self, *, who: str | None = None) -> Board:
         """End the contest: one last ranking by duels of all entrants, and everybody's score on the rows that are judged.
@@ -453,7 +475,7 @@ class Contest:
             return Duels(plan, self.rules, predictions, shares, plan.price(held.budget)).decide(labels, self.path)
 
         begun = ActStart("rank", plan.asked, plan.options)
-        result = held.session.perform(begun, decide, request_id=request_id, who=who)
+        result = held.session.perform(begun, decide, held.session.asked_by(request_id, who))
         self._count(held)
         return result
 

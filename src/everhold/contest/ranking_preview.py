@@ -9,7 +9,7 @@ import numpy as np
 
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.bounds.elementary import ln
-from everhold.queries.result import JsonResult
+from everhold.results import JsonResult
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

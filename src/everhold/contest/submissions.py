@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from everhold.clock import timestamp
 from everhold.errors import LedgerError
+from everhold.ledger.files import append_line
 
 __all__ = ["SubmissionLog"]
 
@@ -43,28 +44,16 @@ class SubmissionLog:
             if number is None and self._refused.get(entrant, 0) >= _MOST_NOTED:
                 return  # enough is known of it; the file would grow without end
             entry = {
-                "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "time": timestamp(),
                 "entrant": entrant,
                 "state": state,
                 "reason": reason,
                 "round": number,
             }
-            line = (json.dumps(entry, ensure_ascii=False) + "\n").encode("utf-8", "replace")
             try:
-                self._append(line)
+                append_line(self._path, json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace"))
             except OSError as error:
                 raise LedgerError(f"{self._path} cannot be written ({error.strerror}).") from None
-
-    def _append(self, line: bytes) -> None:
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            size = os.fstat(fd).st_size
-            if size and os.pread(fd, 1, size - 1) != b"\n":
-                line = b"\n" + line  # the last line was cut off
-            os.write(fd, line)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
     def read(self) -> list[dict[str, Any]]:
         """Every line so far; only what is new is read."""

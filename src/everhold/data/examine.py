@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from everhold.data.source import as_source
 from everhold.errors import DataError, did_you_mean
 from everhold.queries.expression.columns import EncodedColumn, converted, encode
 from everhold.queries.expression.values import is_nothing
+from everhold.results import Tabular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +45,7 @@ class ColumnReport:
 
 
 @dataclass(frozen=True)
-class Examination(Mapping[str, ColumnReport]):
+class Examination(Tabular, Mapping[str, ColumnReport]):
     """Private counts. Do not show them to anybody who may ask questions."""
 
     rows: int
@@ -57,6 +59,13 @@ class Examination(Mapping[str, ColumnReport]):
 
     def __len__(self) -> int:
         return len(self.columns)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A line for each column."""
+        return [asdict(column) for column in self.columns]
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>"
 
     def __repr__(self) -> str:
         wide = max([6, *(len(column.name) for column in self.columns)])

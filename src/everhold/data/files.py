@@ -13,7 +13,7 @@ import numpy as np
 
 from everhold.data.csv_head import csv_head
 from everhold.data.engines.dialects.duckdb import DUCKDB
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.data.units import Units, units_of
 from everhold.errors import DataError, did_you_mean
 from everhold.queries.expression.columns import EncodedColumn, encode_words, tamed
@@ -227,7 +227,7 @@ class Files:
             raise DataError(f"{self._what} has no column {name!r}.{did_you_mean(name, self.names)}")
         return self.types[name]
 
-    def table(self, kinds: Mapping[str, Kind] | None = None) -> Table:
+    def table(self, kinds: Mapping[str, Kind] | None = None) -> RowTable:
         """All rows in memory as canonical columns; texts as codes into a sorted dictionary."""
         kinds = self.kinds() if kinds is None else kinds
         columns = self.columns_sql(kinds)
@@ -256,7 +256,7 @@ class Files:
         for place, name in enumerate(columns):
             if words.get(name):
                 self._run(f"DROP TYPE words{place}")
-        return Table(
+        return RowTable(
             {name: _encoded(kinds[name], column, words.get(name, [])) for name, column in zip(columns, found, strict=True)},
             what=self._what,
         )

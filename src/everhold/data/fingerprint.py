@@ -17,7 +17,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.data.table import Table
+    from everhold.data.table import RowTable
 
 __all__ = ["fingerprint_files", "fingerprint_rows", "row_hashes"]
 
@@ -25,11 +25,11 @@ _LANES = 4
 _CHUNK = 65_536
 
 
-def fingerprint_rows(table: Table, key: bytes) -> str:
+def fingerprint_rows(table: RowTable, key: bytes) -> str:
     """The fingerprint of a table in memory, independent of the order of its rows.
 
-    >>> from everhold.data.table import Table
-    >>> one, other = Table({"x": [1.0, 2.0]}), Table({"x": [2.0, 1.0]})
+    >>> from everhold.data.table import RowTable
+    >>> one, other = RowTable({"x": [1.0, 2.0]}), RowTable({"x": [2.0, 1.0]})
     >>> fingerprint_rows(one, b"k") == fingerprint_rows(other, b"k")
     True
     >>> fingerprint_rows(one, b"k") == fingerprint_rows(one, b"l")
@@ -47,18 +47,18 @@ def fingerprint_rows(table: Table, key: bytes) -> str:
     return hmac.new(key, message, hashlib.sha256).hexdigest()
 
 
-def row_hashes(table: Table, names: Sequence[str], key: bytes) -> NDArray[np.uint64]:
+def row_hashes(table: RowTable, names: Sequence[str], key: bytes) -> NDArray[np.uint64]:
     """A 64-bit keyed hash of each row, from these columns.
 
-    >>> from everhold.data.table import Table
-    >>> one, other, again = row_hashes(Table({"x": [1.0, 2.0, 1.0]}), ["x"], b"k")
+    >>> from everhold.data.table import RowTable
+    >>> one, other, again = row_hashes(RowTable({"x": [1.0, 2.0, 1.0]}), ["x"], b"k")
     >>> bool(one == again), bool(one == other)
     (True, False)
     """
     return np.concatenate(list(_hashes(table, names, key, 0)))
 
 
-def _hashes(table: Table, names: Sequence[str], key: bytes, lane: int) -> Iterator[NDArray[np.uint64]]:
+def _hashes(table: RowTable, names: Sequence[str], key: bytes, lane: int) -> Iterator[NDArray[np.uint64]]:
     """Hashes of the rows, one chunk at a time."""
     columns = [(name, part) for name in names for part in _parts(table, name, key)]
     keys = [_keys(key, f"{lane} {index} {name}") for index, (name, _) in enumerate(columns)]
@@ -94,7 +94,7 @@ def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
-def _parts(table: Table, name: str, key: bytes) -> list[NDArray[np.uint64]]:
+def _parts(table: RowTable, name: str, key: bytes) -> list[NDArray[np.uint64]]:
     """A column as 64-bit numbers; a matrix as several."""
     kind = table.kind(name)
     if kind is None:

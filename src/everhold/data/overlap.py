@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.data.sample import Sample
-    from everhold.data.table import Table
+    from everhold.data.table import RowTable
 
 __all__ = ["Overlap", "compare", "require_independent"]
 
@@ -117,7 +117,7 @@ def _present(k: int) -> float:
     return 1.0 - 2.0 ** (1 - k)
 
 
-def require_independent(sample: Sample, public: Table) -> None:
+def require_independent(sample: Sample, public: RowTable) -> None:
     """Reject a reference that contains private rows. The error shows only how many, to the owner of both tables.
 
     Columns that number the rows of both tables are ignored, unless there are no others: a row's number does not show

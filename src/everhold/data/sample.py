@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from everhold.data.engines.engine import Engine
     from everhold.data.schema import Schema
-    from everhold.data.table import Table
+    from everhold.data.table import RowTable
     from everhold.queries.expression.tree import Kind
     from everhold.queries.grid import Scale, Sums
     from everhold.queries.query import Query
@@ -71,7 +71,7 @@ class Sample:
         if schema is not None and isinstance(rows, Files) and in_place:
             large = 8 * rows.size * len(schema) > IN_MEMORY
             in_place = engine == "duckdb" or (engine == "auto" and large)
-        self._table: Table | None = None
+        self._table: RowTable | None = None
         self._paths = rows.paths if isinstance(rows, Files) else ()
         self._engine: Engine
         closed = {} if schema is None else {name: one.listed for name, one in schema.words.items() if one.closed}
@@ -165,7 +165,7 @@ class Sample:
         """The column that says which rows belong together."""
         return self._unit
 
-    def digests(self, public: Table, names: Sequence[str], most: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    def digests(self, public: RowTable, names: Sequence[str], most: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Digests of the private and the public draws, from these columns; of a part of both if there are more than `most`
         private rows. Only for `data.overlap`, like `keys`."""
         if not names:
@@ -193,7 +193,7 @@ class Sample:
         return {name for name in names if self._rows.is_key(name)}
 
     @property
-    def _rows(self) -> Table:
+    def _rows(self) -> RowTable:
         if self._table is None:
             raise DataError("the rows are not in memory.")
         return self._table

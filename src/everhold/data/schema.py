@@ -19,18 +19,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from fractions import Fraction
+from html import escape
 from math import ceil, floor, isfinite, log10
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import DataError, SchemaWarning, SettingError, did_you_mean
 from everhold.queries.expression.columns import EncodedColumn, converted, encode, kind_by_type
 from everhold.queries.expression.parser import Words
 from everhold.queries.expression.tree import Kind
 from everhold.queries.expression.values import FIRST_MICROS, LARGEST, LAST_MICROS, date_of, is_nothing, iso
+from everhold.results import Tabular, html_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,7 +130,7 @@ class ColumnSchema:
 
 
 @dataclass(frozen=True)
-class Schema(Mapping[str, ColumnSchema]):
+class Schema(Tabular, Mapping[str, ColumnSchema]):
     """The declared columns of a study.
 
     >>> schema = Schema.propose({"age": [30, 41, 55], "city": ["York", "Leeds", "York"]})
@@ -156,6 +158,14 @@ class Schema(Mapping[str, ColumnSchema]):
     def __len__(self) -> int:
         return len(self._by_name)
 
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A line for each column."""
+        return [{**column.to_dict(), "categories": ", ".join(column.categories)} for column in self.columns]
+
+    def _repr_html_(self) -> str:
+        rows = [(f"<b>{escape(column.name)}</b>", escape(str(column))) for column in self.columns]
+        return html_table(["column", "declared"], rows)
+
     def __repr__(self) -> str:
         return "Schema(\n" + "".join(f"  {column.name}: {column}\n" for column in self.columns) + ")"
 
@@ -182,7 +192,7 @@ class Schema(Mapping[str, ColumnSchema]):
         """
         from everhold.data.source import as_table
 
-        table = reference if isinstance(reference, Table) else as_table(reference, what="the reference")
+        table = reference if isinstance(reference, RowTable) else as_table(reference, what="the reference")
         schema = cls(tuple(_proposed(name, table.column(name)) for name in table if table.kind(name) is not None))
         alone = [name for name in schema if _single(table.column(name))] if warn else []
         if alone:
@@ -264,7 +274,7 @@ class Schema(Mapping[str, ColumnSchema]):
             raise SettingError("the schema declares no columns. Expected a table such as [columns.age] for each column.")
         return cls(tuple(_from_entry(name, entry) for name, entry in declared.items()))
 
-    def conform(self, table: Table, *, what: str = "the table") -> Table:
+    def conform(self, table: RowTable, *, what: str = "the table") -> RowTable:
         """The table with its columns as declared; values that do not fit are missing. Undeclared columns are left out."""
         columns: dict[str, object] = {}
         for declared in self.columns:
@@ -274,10 +284,10 @@ class Schema(Mapping[str, ColumnSchema]):
         for name in table:
             if name not in self and table.kind(name) is None:
                 columns[name] = table[name]  # matrices and similar columns, for callables
-        return Table(columns, size=table.row_count, what=what, copy=False)
+        return RowTable(columns, size=table.row_count, what=what, copy=False)
 
     @staticmethod
-    def _conformed(declared: ColumnSchema, table: Table, what: str) -> object:
+    def _conformed(declared: ColumnSchema, table: RowTable, what: str) -> object:
         name = declared.name
         if table.kind(name) is None:
             raise DataError(

@@ -16,7 +16,7 @@ import numpy as np
 from everhold.data.engines.remote import RemoteTable
 from everhold.data.files import PARQUET, Files
 from everhold.data.remote import Postgres, Spark, at_url, is_url, open_table
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.data.units import Units, has_unnamed, units_of
 from everhold.errors import DataError, did_you_mean
 from everhold.queries.expression.tree import Kind
@@ -38,7 +38,7 @@ class Source(Protocol):
     def size(self) -> int:
         """The number of rows."""
 
-    def table(self, kinds: Mapping[str, Kind] | None = None) -> Table:
+    def table(self, kinds: Mapping[str, Kind] | None = None) -> RowTable:
         """The rows as a table, with the given kinds; without them, with the kinds of the source or inferred ones."""
 
     def units(self, unit: str) -> Units:
@@ -61,18 +61,18 @@ def as_source(given: object, *, what: str, private: bool = False) -> Source:
         given = at_url(given)
     if isinstance(given, Postgres | Spark):
         return open_table(given, what=what, private=private)
-    if isinstance(given, Table):
+    if isinstance(given, RowTable):
         return Frame(given)
     if isinstance(given, bool):
         raise DataError(f"{what} is {given}. Expected a file, a frame, or a mapping of column names to arrays.")
     if isinstance(given, int | np.integer):
-        return Frame(Table({}, size=int(given), what=what))
+        return Frame(RowTable({}, size=int(given), what=what))
     if isinstance(given, str | Path):
         return Files.from_paths(_found(str(given), what), what=what, private=private)
     if isinstance(given, list | tuple) and given and all(isinstance(item, str | Path) for item in given):
         return Files.from_paths([path for item in given for path in _found(str(item), what)], what=what, private=private)
     if isinstance(given, Mapping):
-        return Frame(Table(given, what=what))
+        return Frame(RowTable(given, what=what))
     if type(given).__module__.split(".")[0] == "pandas":
         return Frame(_from_pandas(given, what))
     if hasattr(given, "collect") and hasattr(given, "lazy"):
@@ -81,27 +81,27 @@ def as_source(given: object, *, what: str, private: bool = False) -> Source:
         return Files.from_arrow(given, what=what, private=private)
     names = getattr(given, "columns", None)
     if names is not None and hasattr(given, "__getitem__"):
-        return Frame(Table({name: given[name] for name in names}, what=what))
+        return Frame(RowTable({name: given[name] for name in names}, what=what))
     raise DataError(
         f"{what} is of type {type(given).__name__}. Expected a path to CSV or Parquet files, a pandas or Polars frame, an "
         "Arrow table, or a mapping of column names to arrays."
     )
 
 
-def as_table(given: object, *, what: str = "the table") -> Table:
+def as_table(given: object, *, what: str = "the table") -> RowTable:
     """A table of public rows, from any source."""
-    return given if isinstance(given, Table) else as_source(given, what=what).table()
+    return given if isinstance(given, RowTable) else as_source(given, what=what).table()
 
 
 class Frame:
     """Rows in memory, as a source."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: RowTable) -> None:
         self._table = table
         self.names = tuple(table)
         self.size = table.row_count
 
-    def table(self, kinds: Mapping[str, Kind] | None = None) -> Table:
+    def table(self, kinds: Mapping[str, Kind] | None = None) -> RowTable:
         """The table itself; `Schema.conform` applies the kinds."""
         return self._table
 
@@ -147,7 +147,7 @@ def _require_column(name: str, names: Sequence[str], what: str) -> None:
         )
 
 
-def _from_pandas(frame: Any, what: str) -> Table:
+def _from_pandas(frame: Any, what: str) -> RowTable:
     """A table from a pandas frame; nullable types, categories and zoned times become plain arrays."""
     if not hasattr(frame, "columns"):
         raise DataError(f"{what} is a pandas {type(frame).__name__}. Expected a DataFrame.")
@@ -161,4 +161,4 @@ def _from_pandas(frame: Any, what: str) -> Table:
         columns[name] = column
     if len(columns) < len(frame.columns):
         raise DataError(f"{what} has two columns of the same name. Expected different names: rename one.")
-    return Table(columns, what=what)
+    return RowTable(columns, what=what)

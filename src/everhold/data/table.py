@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from everhold.queries.expression.tree import Kind
 
-__all__ = ["Table"]
+__all__ = ["RowTable"]
 
 _WORDS = {"boolean": "booleans", "number": "numbers", "text": "text", "date": "dates"}
 
 
-class Table(Mapping[str, "NDArray[Any]"]):
+class RowTable(Mapping[str, "NDArray[Any]"]):
     """Columns by name, all with the same number of rows, copied and read-only.
 
     A column is stored raw, as given, or canonical (`EncodedColumn`), and each form is made from the other when first needed:
@@ -32,7 +32,7 @@ class Table(Mapping[str, "NDArray[Any]"]):
         row_count: the number of rows.
         units: rows grouped into draws, or None.
 
-    >>> table = Table({"age": [30, 41], "smoker": [True, False]})
+    >>> table = RowTable({"age": [30, 41], "smoker": [True, False]})
     >>> table.size, list(table), table["age"].tolist()
     (2, ['age', 'smoker'], [30, 41])
     """
@@ -97,7 +97,7 @@ class Table(Mapping[str, "NDArray[Any]"]):
         return len(self._names)
 
     def __repr__(self) -> str:
-        return f"Table({self.row_count:,} rows: {', '.join(self._names) or 'no columns'})"
+        return f"RowTable({self.row_count:,} rows: {', '.join(self._names) or 'no columns'})"
 
     def column(self, name: str) -> EncodedColumn:
         """A column in canonical form, as text questions see it."""
@@ -116,7 +116,7 @@ class Table(Mapping[str, "NDArray[Any]"]):
     def is_key(self, name: str) -> bool:
         """Whether a column identifies every row by a whole number, a text or a date.
 
-        >>> table = Table({"id": [1, 2, 3], "x": [0.5, 1.5, 2.5], "y": [1, 1, 2]})
+        >>> table = RowTable({"id": [1, 2, 3], "x": [0.5, 1.5, 2.5], "y": [1, 1, 2]})
         >>> [table.is_key(name) for name in table]
         [True, False, False]
         """
@@ -151,24 +151,24 @@ class Table(Mapping[str, "NDArray[Any]"]):
         found = names.get(raw.dtype.kind, str(raw.dtype))
         return found + (f" ({raw.shape[1]} wide)" if raw.ndim == 2 else "")
 
-    def take(self, index: NDArray[Any], *, unit: str | None = None) -> Table:
+    def take(self, index: NDArray[Any], *, unit: str | None = None) -> RowTable:
         """A table of the rows in `index`."""
         columns: dict[str, object] = {
             name: _locked(self._raw[name][index]) if name in self._raw else self._encoded[name].take(index)
             for name in self._names
         }
-        return Table(columns, size=len(index), unit=unit, copy=False)
+        return RowTable(columns, size=len(index), unit=unit, copy=False)
 
-    def by_unit(self, unit: str | Units | None, *, what: str = "the table") -> Table:
+    def by_unit(self, unit: str | Units | None, *, what: str = "the table") -> RowTable:
         """The same rows, grouped by a column or by given units."""
         if unit is None:
             return self
         columns = {name: self.raw_or_encoded(name) for name in self._names}
         if isinstance(unit, str):
-            return Table(columns, size=self.row_count, what=what, unit=unit, copy=False)
-        return Table(columns, size=self.row_count, what=what, units=unit, copy=False)
+            return RowTable(columns, size=self.row_count, what=what, unit=unit, copy=False)
+        return RowTable(columns, size=self.row_count, what=what, units=unit, copy=False)
 
-    def check_like(self, other: Table) -> str | None:
+    def check_like(self, other: RowTable) -> str | None:
         """Why questions for `other` cannot be asked of this table, as a phrase for a message; None if they can."""
         missing = [name for name in other if name not in self]
         extra = [name for name in self if name not in other]

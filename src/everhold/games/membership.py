@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import PrecisionExhausted, SettingError, require_whole
 from everhold.games.play import MECHANISMS, GameTerms, MechanismFactory
 from everhold.games.singling_out import Keys
@@ -86,7 +86,7 @@ def most_found(epsilon: float, delta: float, accused: float) -> float:
 
 def ride_with_decoy(
     holdout: Holdout | Session[Any],
-    public: Table,
+    public: RowTable,
     target: int,
     rng: np.random.Generator,
     *,
@@ -166,7 +166,7 @@ def membership(
     for game in range(games):
         drawn = keys.draw(stream_rng(seed, "membership", game, "rows"), rows + 1)[_KEY]
         target, is_member = int(drawn[0]), game % 2 == 0
-        private = Table({_KEY: drawn[:-1] if is_member else drawn[1:]})
+        private = RowTable({_KEY: drawn[:-1] if is_member else drawn[1:]})
         prior = keys.prior(stream_rng(seed, "membership", game, "reference"), reference or rows)
         most = 40 * rows
         holdout = factory(GameTerms(keys, private, prior, most, confidence, seed + game))

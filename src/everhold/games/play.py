@@ -22,7 +22,7 @@ from everhold.errors import PrecisionExhausted, ReplayError, SettingError, requi
 from everhold.games.registry import Register
 from everhold.games.seats import Asked, AskingSeat, HoldoutSeat, Move, RecordSeat, Seat, as_move
 from everhold.games.world import WORLDS, World
-from everhold.queries.disclosed import Judgement
+from everhold.queries.disclosed import Verdict
 from everhold.queries.query import as_query
 from everhold.queries.rng import stream_rng
 from everhold.session.holdout import Holdout
@@ -30,7 +30,7 @@ from everhold.session.holdout import Holdout
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.data.table import Table
+    from everhold.data.table import RowTable
     from everhold.queries.answer import Answer, Preview
     from everhold.queries.protocol import Mechanism
     from everhold.session.session import Session
@@ -52,7 +52,7 @@ class AnalystView:
     """
 
     world: World
-    public: Table
+    public: RowTable
     rng: np.random.Generator
     rows: int
     rounds: int
@@ -68,7 +68,7 @@ class GameTerms:
     """What a mechanism starts with: the world, private rows, the prior, and the terms of the game."""
 
     world: Any
-    private: Table
+    private: RowTable
     prior: Any
     rounds: int
     confidence: float
@@ -300,7 +300,7 @@ def _run(
             score.asked += max(len(move.asked), 1)
             for place, answer in made.answers:
                 score.add(place, answer, move, world, reported=made.reported)
-            if isinstance(made.result, Judgement) and made.result.outcome != "neither":
+            if isinstance(made.result, Verdict) and made.result.outcome != "neither":
                 first, second = (move.truth(place, world) for place in (0, 1))
                 right = first > second if made.result.outcome == "first" else second > first
                 score.wrong_verdicts += not right

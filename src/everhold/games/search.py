@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import PrecisionExhausted, SettingError, require_whole
 from everhold.games.membership import MembershipRisk
 from everhold.games.play import MECHANISMS, GameTerms, MechanismFactory
@@ -38,10 +38,10 @@ class Bits:
     name: str = "bits"
     density: float = 1.0
 
-    def draw(self, rng: np.random.Generator, size: int) -> Table:
+    def draw(self, rng: np.random.Generator, size: int) -> RowTable:
         """Independent rows."""
         drawn = rng.random((size, self.attributes)) < 0.5
-        return Table({f"a{i + 1}": drawn[:, i] for i in range(self.attributes)})
+        return RowTable({f"a{i + 1}": drawn[:, i] for i in range(self.attributes)})
 
     draw_prior = draw
 

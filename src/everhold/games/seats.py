@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from everhold import acts
-from everhold.acts import AnyAct, BestOf, Certify, Close, Compare, IsBetter, Read, ReadMany
+from everhold.acts import AnyAct, BestOf, Certify, Close, CompareTwo, IsBetter, Read, ReadMany
 from everhold.errors import HoldoutClosed, QuestionError, ReplayError
 from everhold.ledger.rounds import RecordedAct
 from everhold.ledger.walk import replay_act, step
-from everhold.queries.disclosed import Choice, Decision, Judgement
+from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.queries.query import as_query
 from everhold.statistics.parameters import parameters
 
@@ -182,8 +182,8 @@ class AskingSeat:
             return Made(Choice(best, len(values), spent), kept)
         if isinstance(act, IsBetter):
             return Made(Decision(values[0] - values[1] > act.by, spent), kept)
-        if isinstance(act, Compare):
-            return Made(Judgement(_by_intervals(answers), spent), kept)
+        if isinstance(act, CompareTwo):
+            return Made(Verdict(_by_intervals(answers), spent), kept)
         return Made(answers[0], kept, reported=isinstance(act, Read))
 
 
@@ -239,4 +239,4 @@ class RecordSeat:
         return found.answer
 
 
-_KINDS = {"best_of": "choice", "is_better": "decision", "compare": "judgement", "certify": "answer"}
+_KINDS = {"best_of": "choice", "is_better": "decision", "compare": "verdict", "certify": "answer"}

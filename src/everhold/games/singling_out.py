@@ -29,7 +29,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import PrecisionExhausted, SettingError, require_whole
 from everhold.games.play import MECHANISMS, GameTerms, MechanismFactory
 from everhold.priors.pool import Prior
@@ -53,9 +53,9 @@ class Keys:
     name: str = "keys"
     density: float = 1.0
 
-    def draw(self, rng: np.random.Generator, size: int) -> Table:
+    def draw(self, rng: np.random.Generator, size: int) -> RowTable:
         """Independent rows."""
-        return Table({_KEY: rng.integers(0, 2**64, size, dtype=np.uint64)})
+        return RowTable({_KEY: rng.integers(0, 2**64, size, dtype=np.uint64)})
 
     draw_prior = draw
 
@@ -98,7 +98,7 @@ class Predicate:
         """The question for the share of rows that satisfy it."""
         return lambda rows: self(rows[_KEY])
 
-    def isolates(self, rows: Table) -> bool:
+    def isolates(self, rows: RowTable) -> bool:
         """Whether exactly one of the rows satisfies it."""
         return int(np.count_nonzero(self(rows[_KEY]))) == 1
 
@@ -147,7 +147,7 @@ def composition(holdout: Holdout | Session[Any], kind: WeightClass, rng: np.rand
     return Predicate(odd, tuple(found))
 
 
-def riding(holdout: Holdout | Session[Any], public: Table, rng: np.random.Generator, most: int) -> Predicate:
+def riding(holdout: Holdout | Session[Any], public: RowTable, rng: np.random.Generator, most: int) -> Predicate:
     """The riding attack: raise a threshold until a surprise. For low weights.
 
     Args:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import SettingError
 from everhold.games.registry import Register
 from everhold.priors.labels import Labels
@@ -41,7 +41,7 @@ class World:
     """
 
     name: str
-    rows: Table
+    rows: RowTable
     weights: NDArray[np.float64] = field(repr=False)
     prior_weights: NDArray[np.float64] = field(repr=False)
     labelled: bool
@@ -57,7 +57,7 @@ class World:
         """The number of atoms; `i` runs from 0 to one less."""
         return int(self.rows["i"].max()) + 1
 
-    def draw(self, rng: np.random.Generator, size: int) -> Table:
+    def draw(self, rng: np.random.Generator, size: int) -> RowTable:
         """`size` atoms, drawn by the population's weights."""
         return self.rows.take(_pick(rng, self.weights, size))
 
@@ -70,21 +70,21 @@ class World:
         drawn = self._features(rng, size)
         return Reference(drawn) if self.labelled else Labels(drawn, label="y", classes=[-1, 1])
 
-    def draw_prior(self, rng: np.random.Generator, size: int) -> Table:
+    def draw_prior(self, rng: np.random.Generator, size: int) -> RowTable:
         """Single rows of the prior, for mechanisms that draw."""
         drawn = self._features(rng, size)
         if not self.labelled:
             drawn["y"] = np.where(rng.random(size) < 0.5, -1, 1).astype(np.int8)
-        return Table(drawn)
+        return RowTable(drawn)
 
     def domain(self) -> Pool:
         """Every point with the prior's weights, for mechanisms that need an explicit domain."""
         rows = dict(self.rows)
         if self.labelled:
-            return Pool(Table(rows), self.prior_weights, float(self.rows.size))
+            return Pool(RowTable(rows), self.prior_weights, float(self.rows.size))
         both: dict[str, object] = {name: np.concatenate([column, column]) for name, column in rows.items()}
         both["y"] = np.repeat(np.array([-1, 1], np.int8), self.rows.size)
-        return Pool(Table(both), np.concatenate([self.prior_weights] * 2) / 2.0, float(self.rows.size))
+        return Pool(RowTable(both), np.concatenate([self.prior_weights] * 2) / 2.0, float(self.rows.size))
 
     def truth(self, question: Question) -> float:
         """The population mean of a question, Σ p φ over the atoms: a share for booleans, a mean for numbers."""
@@ -120,7 +120,7 @@ def atoms_of(
     if x.ndim != 2 or len(x) != len(y) or not set(np.unique(y)) <= {-1, 1}:
         raise SettingError("expected a matrix x, and labels y of -1 and 1, one for each row of x.")
     size = len(x)
-    rows = Table({"x": x.astype(np.float32), "y": y.astype(np.int8), "i": np.arange(size) if index is None else index})
+    rows = RowTable({"x": x.astype(np.float32), "y": y.astype(np.int8), "i": np.arange(size) if index is None else index})
     uniform = np.full(size, 1.0 / size)
     p = uniform if weights is None else weights / weights.sum()
     q = uniform if prior_weights is None else prior_weights / prior_weights.sum()

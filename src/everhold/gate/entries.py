@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from everhold.errors import LedgerError
+from everhold.ledger.files import append_line, settle
 
 if TYPE_CHECKING:
     from everhold.ledger.rounds import RecordedAct
@@ -43,12 +45,19 @@ class WaitingCandidates:
     def add(self, entry: dict[str, Any], request_id: str | None) -> None:
         """Enter a candidate, durably."""
         line = json.dumps({**entry, "request": request_id})  # ASCII: no letter in a name ends the line
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            os.write(fd, f"\n{line}\n".encode("ascii"))
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+            append_line(self._path, line.encode("ascii"), private=True)
+        except OSError as error:
+            raise LedgerError(f"{self._path} cannot be written ({error.strerror}). Nothing was charged.") from None
+
+    def settle(self) -> None:
+        """Make durable what is seen here: whoever entered it may have been killed on the way."""
+        try:
+            settle(self._path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise LedgerError(f"{self._path} cannot be synced ({error.strerror}). Nothing was charged.") from None
 
     def count(self, done: Sequence[RecordedAct]) -> int:
         """How many wait."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from everhold.bounds.gain import STEPS
 from everhold.data.schema import ColumnSchema, Schema
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import InvalidOutcomes, LedgerError
 from everhold.ledger.files import read_json, to_json, write_atomic
 from everhold.priors.pool import Pool
@@ -51,7 +51,7 @@ def beside(path: Path, what: str) -> Path:
 
 def nothing_known(cases: int) -> Pool:
     """The public side: nothing is known of the cases. Gates ask nothing that uses it."""
-    return Pool(Table({"case": np.array([0.0]), "outcome": np.array([0.5])}), None, float(cases))
+    return Pool(RowTable({"case": np.array([0.0]), "outcome": np.array([0.5])}), None, float(cases))
 
 
 def private_table(cases: Sequence[str], steps: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from everhold.data.remote import is_url
 from everhold.errors import InvalidOutcomes
 from everhold.gate.outcomes import Outcomes
 
@@ -46,6 +47,8 @@ def read_outcomes(source: object, *, scorer: str | None = None, strict: bool = T
         if isinstance(source, Mapping) or hasattr(source, "__iter__"):
             return Outcomes.of(source, strict=strict)
         raise InvalidOutcomes(f"outcomes are of type {type(source).__name__}. Expected {{case: score}} or a path to a file.")
+    if is_url(str(source)):  # which may hold a password
+        raise InvalidOutcomes("outcomes are given as a URL. Expected {case: score} or a path to a file.")
     path = Path(source)
     try:
         if path.stat().st_size > _MOST_BYTES:

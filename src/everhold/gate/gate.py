@@ -45,6 +45,7 @@ from everhold.ledger.rounds import ActStart
 from everhold.ledger.sealed_arrays import SealedArrays
 from everhold.ledger.study import Secret
 from everhold.session.holdout import Holdout
+from everhold.session.private_setup import refuse_privacy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -116,6 +117,7 @@ class Gate:
         artifact: bytes | str | Path | None = None,
         scorer: str | None = None,
         new_budget: str | None = None,
+        privacy: object = None,
     ) -> Gate:
         """Make a gate for a set of cases.
 
@@ -140,11 +142,18 @@ class Gate:
             artifact: the file of the incumbent, as a path or bytes: a candidate with the same bytes is never promoted.
             scorer: which score to take, where a log has several.
             new_budget: why these cases get a new budget although they have a gate already. Recorded.
+            privacy: must be left out: a gate cannot promise privacy (docs/howto/private.md).
 
         Raises:
             RowsInUse: these cases, or a tenth of them, belong to another gate.
             InvalidOutcomes: the outcomes cannot be used.
         """
+        refuse_privacy(
+            privacy,
+            "a gate",
+            "whoever checks a candidate hands over its outcome on every case, so nothing is hidden from them, and with a "
+            "few hundred cases the noise would be larger than any gain.",
+        )
         path = Path(path)
         found = read_outcomes(incumbent, scorer=scorer)
         kind: OutcomeKind = outcomes if outcomes is not None else "pass" if found.pass_fail else "score"
@@ -194,6 +203,7 @@ class Gate:
                     held.pause()
 
     def _ready(self) -> Holdout:
+        self._waiting.settle()
         if self._held is not None and self._held.usable:
             try:
                 patiently(self._held.resume)
@@ -228,7 +238,7 @@ class Gate:
             self._advance(before, announced)
             return decide()
 
-        result = held.session.perform(begun, noted, request_id=asked["request_id"], who=asked["who"])
+        result = held.session.perform(begun, noted, held.session.asked_by(asked["request_id"], asked["who"]))
         self._advance(announced, held.head)
         return result
 
@@ -256,8 +266,8 @@ class Gate:
         with self._turn():
             pass
 
-    def close(self) -> None:
-        """Release the study's file."""
+    def release(self) -> None:
+        """Release the study's file, so that another process may use it."""
         with self._lock:
             if self._held is not None:
                 self._held.release()
@@ -267,7 +277,7 @@ class Gate:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self.release()
 
     # checking ------------------------------------------------------------------------------------------------------------
 
@@ -374,7 +384,7 @@ class Gate:
 
     def _require_usable(self, held: Holdout, done: Sequence[RecordedAct]) -> None:
         """By public facts: the price, and the number of cases."""
-        if held.session.recorder.acting_mechanism().closed:
+        if held.closed:
             raise GateUsedUp("the last act was made: this gate checks nothing more. Make a gate with new cases.")
         if self.rules.certify == "each" and used_up(self.rules, held.budget):
             price = promotion_price(self.rules, held.budget)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from everhold.queries.disclosed import width_factor
-from everhold.queries.result import JsonResult
+from everhold.results import JsonResult
 
 __all__ = ["CheckResult", "CheckState", "GateStatus", "TotalGain"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.errors import LedgerError
 from everhold.learn.forecasts import Forecast
 from everhold.ledger.files import write_atomic
-from everhold.queries.result import JsonResult
+from everhold.results import JsonResult
 
 if TYPE_CHECKING:
     from everhold.learn.score import Score

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from everhold.data.source import as_source
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import DataError, EverholdError, QuestionError
 from everhold.priors.pool import Pool
 from everhold.queries.rng import stream_rng
@@ -137,10 +137,10 @@ def columns_of(features: Any, what: str) -> dict[str, NDArray[Any]]:
 def pool_of(columns: dict[str, NDArray[Any]], layout: Layout, label: str) -> Pool:
     """The public side as a prior's rows."""
     if layout.index.ndim == 2:
-        return Pool(Table(paired(columns, layout)), layout.weights, layout.independent)
+        return Pool(RowTable(paired(columns, layout)), layout.weights, layout.independent)
     table: dict[str, object] = {name: column[layout.index] for name, column in columns.items()}
     table[label] = layout.labels
-    return Pool(Table(table), layout.weights, layout.independent)
+    return Pool(RowTable(table), layout.weights, layout.independent)
 
 
 def paired(columns: dict[str, NDArray[Any]], layout: Layout) -> dict[str, object]:

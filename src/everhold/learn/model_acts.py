@@ -15,7 +15,7 @@ from everhold.errors import QuestionError, SettingError
 from everhold.learn.entries import Entries, Entry, SealedEntry, Winner
 from everhold.learn.forecasts import Forecast, choice_weights, held_out_forecast, needed_lead, shrunk
 from everhold.learn.metrics import MetricValue, finished
-from everhold.learn.score import ModelComparison, Score, Verdict
+from everhold.learn.score import ModelVerdict, Score, ScoreDifference
 from everhold.learn.sides import Outputs, Sides, question, share_of
 from everhold.queries.answer import Answer
 
@@ -163,7 +163,7 @@ class ModelActs:
             by=metric.name,
         )
 
-    def compare(self, held: Holdout, metric: Metric, first: Outputs, second: Outputs) -> ModelComparison:
+    def compare(self, held: Holdout, metric: Metric, first: Outputs, second: Outputs) -> ModelVerdict:
         """Whether the first model is better in the population, certified."""
         loss = _loss(metric, self.sides)
         recognised = first.name is not None and second.name is not None
@@ -173,19 +173,19 @@ class ModelActs:
             larger = held.compare(question(*ones, None), question(*others, None), request_id=again)
         else:
             larger = held.acts.compare_difference(self.sides.difference(metric, first, second), again)
-        return ModelComparison.of(larger, metric.name, metric.larger_is_better)
+        return ModelVerdict.of(larger, metric.name, metric.larger_is_better)
 
     def _coins(self) -> bool:
         """Whether McNemar's test is proved: identically distributed rows, or two classes."""
         return not self.sides.transductive or len(self.sides.context.classes) == 2
 
-    def difference(self, held: Holdout, metric: Metric, first: Outputs, second: Outputs) -> Verdict:
+    def difference(self, held: Holdout, metric: Metric, first: Outputs, second: Outputs) -> ScoreDifference:
         """How much better the first model is, read."""
         _loss(metric, self.sides)
         answer = held.read(self.sides.difference(metric, first, second))
         worth = metric.span(self.sides.context)
         value, low, high = (worth * one for one in (answer.value, answer.low, answer.high))
-        return Verdict(
+        return ScoreDifference(
             metric.name,
             value,
             low,

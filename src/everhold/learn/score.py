@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.queries.answer import Answer
-from everhold.queries.result import JsonResult, ends_from, interval_html, number_or_null
+from everhold.results import JsonResult, ends_from, interval_html, number_or_null
 from everhold.statistics.finding import Finding
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from everhold.queries.disclosed import Judgement
+    from everhold.queries.disclosed import Verdict
 
-__all__ = ["ModelComparison", "Score", "Verdict"]
+__all__ = ["ModelVerdict", "Score", "ScoreDifference"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -73,15 +74,13 @@ class Score(Finding):
         return f"{type(self).__name__}({self})"
 
     def _repr_html_(self) -> str:
-        low = self.bottom if self.bottom > -1e300 else max(self.low, self.value - 1.0)
         notes = f"round {self.round:,} · {self.spent:.1f} nats{' · forecast only' if self.is_forecast else ''}"
-        return interval_html(
-            f"{self.metric} ", self.value, self.interval, bottom=low, top=self.top, surprise=self.surprise, notes=notes
-        )
+        said = f"{escape(self.metric)} <b>{self.value:.4g}</b> in {self.interval}"
+        return interval_html(said, self, self.bottom, self.top, notes)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Verdict(Score):
+class ScoreDifference(Score):
     """The difference between two models, and what it says of the first."""
 
     larger_is_better: bool = True
@@ -97,7 +96,7 @@ class Verdict(Score):
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
         more = {"verdict": self.verdict, "larger_is_better": self.larger_is_better}
-        return {**Score.to_dict(self), "kind": "verdict", **more}
+        return {**Score.to_dict(self), "kind": "score difference", **more}
 
     @staticmethod
     def fields_from(given: dict[str, Any]) -> dict[str, Any]:
@@ -109,7 +108,7 @@ class Verdict(Score):
 
 
 @dataclass(frozen=True, slots=True)
-class ModelComparison(JsonResult):
+class ModelVerdict(JsonResult):
     """Which of two models is better in the population, certified. Valid at the same time as every interval.
 
     Attributes:
@@ -123,7 +122,7 @@ class ModelComparison(JsonResult):
     spent: float
 
     @classmethod
-    def of(cls, larger: Judgement, metric: str, larger_is_better: bool) -> ModelComparison:
+    def of(cls, larger: Verdict, metric: str, larger_is_better: bool) -> ModelVerdict:
         """From which value is larger."""
         first: Literal["first", "second"] = "first" if larger_is_better else "second"
         if larger.outcome == "neither":
@@ -139,13 +138,13 @@ class ModelComparison(JsonResult):
         return f"{said} ({self.metric}, judged at {self.spent:.1f} nats)"
 
     def __repr__(self) -> str:
-        return f"ModelComparison({self})"
+        return f"ModelVerdict({self})"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        return {"kind": "comparison", "metric": self.metric, "verdict": self.verdict, "spent": self.spent}
+        return {"kind": "model verdict", "metric": self.metric, "verdict": self.verdict, "spent": self.spent}
 
     @classmethod
-    def from_dict(cls, given: dict[str, Any]) -> ModelComparison:
+    def from_dict(cls, given: dict[str, Any]) -> ModelVerdict:
         """The same again, equal to the bit."""
         return cls(given["metric"], given["verdict"], float(given["spent"]))

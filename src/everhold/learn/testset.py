@@ -17,7 +17,7 @@ import numpy as np
 from everhold.data.overlap import require_independent
 from everhold.data.sample import Sample
 from everhold.data.schema import Schema
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import (
     DataError,
     LedgerBusy,
@@ -45,7 +45,7 @@ from everhold.learn.layout import (
 from everhold.learn.metrics import Metric, Task, find
 from everhold.learn.model_acts import Group, ModelActs, outputs_of
 from everhold.learn.options import TestSetOptions, checked_labels
-from everhold.learn.score import ModelComparison, Score, Verdict
+from everhold.learn.score import ModelVerdict, Score, ScoreDifference
 from everhold.learn.scorer import Scorer, rows_file, save_rows
 from everhold.learn.sides import Sides, question
 from everhold.ledger.patience import patiently
@@ -53,6 +53,7 @@ from everhold.priors.fixed import FixedPrior
 from everhold.queries.expression import expression
 from everhold.queries.expression.program import Columns, CompiledBatch
 from everhold.session.holdout import Holdout
+from everhold.session.private_setup import refuse_privacy
 from everhold.session.settings import OverlapRule
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class TestSet:
             test features are public: a model could be made for the pairs.
         label: the name of the label's column in subgroups (`given=`).
         confidence, half_width, known_rows, seed, overlap: as for `eh.Holdout`.
+        privacy: must be left out: a test set cannot promise privacy (docs/howto/private.md).
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(6000, 3)); y = (X[:, 0] > 0).astype(int)
@@ -137,7 +139,13 @@ class TestSet:
         known_rows: int = 0,
         seed: int | None = None,
         overlap: OverlapRule = "refuse",
+        privacy: object = None,
     ) -> None:
+        refuse_privacy(
+            privacy,
+            "a test set",
+            "a model is given all test rows at once, and what it says of one may depend on all others.",
+        )
         self._set_up(
             X,
             y,
@@ -212,7 +220,7 @@ class TestSet:
         }[self._options.prior or "uniform"]
         return f"{size:,} {what} {labels}{', in pairs' if self._options.pairs else ''}"
 
-    def _sides(self, labels: NDArray[Any]) -> tuple[Table, FixedPrior]:
+    def _sides(self, labels: NDArray[Any]) -> tuple[RowTable, FixedPrior]:
         private_columns, public_columns = columns_of(self.sides.X, "X"), columns_of(self.sides.public, "the reference")
         both = {name: private_columns[name] for name in private_columns if name in public_columns}
         label = self._options.label
@@ -222,13 +230,13 @@ class TestSet:
         if len(both) < len(private_columns) or not both:  # what tells these rows from others, where columns do not
             both[_DIGEST], shared[_DIGEST] = row_digests(self.sides.X), row_digests(self.sides.public)
         if not self.sides.transductive and self._options.overlap == "refuse":
-            require_independent(Sample(Table(both)), Table(shared))
+            require_independent(Sample(RowTable(both)), RowTable(shared))
         uniform = self._options.prior == "uniform" and self.task == "classification"
         density = 1.0 / len(self._context.classes) if uniform else None
         laid = FixedPrior(pool_of(shared, self.sides.public_draws, label), density, self.prior, compared=True)
         if self._options.pairs:
-            return Table(paired(both, self.sides.private_draws), what="the test rows"), laid
-        return Table({**both, label: labels}, what="the test rows"), laid
+            return RowTable(paired(both, self.sides.private_draws), what="the test rows"), laid
+        return RowTable({**both, label: labels}, what="the test rows"), laid
 
     @property
     def path(self) -> Path | None:
@@ -416,7 +424,7 @@ class TestSet:
         candidates = outputs_of(self.sides, chosen_metric, models)
         return self._turned(lambda held: self._acts.best_of(held, chosen_metric, candidates, weights))
 
-    def compare(self, first: Any, second: Any, metric: str | None = None) -> ModelComparison:
+    def compare(self, first: Any, second: Any, metric: str | None = None) -> ModelVerdict:
         """Is the first model better than the second in the population? Certified: 'better', 'worse' or 'cannot tell'.
 
         By the rows on which they differ. For an interval of the difference there is `difference`.
@@ -429,7 +437,7 @@ class TestSet:
         one, other = outputs_of(self.sides, chosen_metric, [first, second])
         return self._turned(lambda held: self._acts.compare(held, chosen_metric, one, other))
 
-    def difference(self, first: Any, second: Any, metric: str | None = None) -> Verdict:
+    def difference(self, first: Any, second: Any, metric: str | None = None) -> ScoreDifference:
         """How much better the first model is than the second: a reading of the difference on the same rows.
 
         Args:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.ledger.gate_check import CheckPlan, GainPlan
 from everhold.ledger.ranking import RankingPlan
-from everhold.queries.disclosed import Choice, Decision, Judgement
+from everhold.queries.disclosed import Choice, Decision, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from everhold.queries.protocol import ActingMechanism
 
 __all__ = ["act_result", "is_last", "narrowed_answer", "price_act"]
+
+_NOISY = ("noisy pair", "noisy intervals")
+"""How a private study compares."""
+_PAIRED = ("mcnemar", "noisy pair")
+"""Two one-sided tests about the rows on which two questions differ."""
 
 
 def is_last(begun: ActStart) -> bool:
@@ -36,9 +41,9 @@ def act_result(
     if begun.kind == "best_of":
         return Choice(outcome, len(begun.asked), price, mechanism.budget.privacy is not None).to_dict()
     if begun.kind == "is_better":
-        return Decision(outcome, price).to_dict()
+        return Decision(outcome, price, mechanism.budget.privacy is not None).to_dict()
     if begun.kind == "compare":
-        return Judgement(outcome, price).to_dict()
+        return Verdict(outcome, price).to_dict()
     if begun.kind == "rank":
         plan = RankingPlan.read(begun)
         if not all(1 <= number <= len(rounds) for number in plan.rounds):
@@ -84,17 +89,20 @@ def price_act(budget: Budget, begun: ActStart, outcome: object, *, interrupted: 
     if begun.kind == "is_better":
         if not interrupted and not isinstance(outcome, bool):
             raise ValueError("an outcome that is not yes or no")
-        after = budget.interrupted() if interrupted else budget.answered(bool(outcome))
+        after = budget.interrupted_bit() if interrupted else budget.answered(bool(outcome))
         return after.nats, after
     if begun.kind == "compare":
-        price = budget.claim_price(share, parts=options["parts"], sides=options["sides"])
+        parts, sides = options["parts"], options["sides"]
+        price = budget.claim_price(share, parts=parts, sides=sides)
         if interrupted:
-            return price, budget.interrupted().claimed(share)
-        if (options["parts"], options["sides"]) != (2, 1) if options["method"] == "mcnemar" else options["sides"] != 2:
+            return price, budget.interrupted(parts).claimed(share)
+        if (parts, sides) != (2, 1) if options["method"] in _PAIRED else sides != 2:
             raise ValueError("a price that does not belong to the method")
+        if (budget.privacy is None) == (options["method"] in _NOISY):
+            raise ValueError("a method that does not belong to the study")
         if outcome not in ("first", "second", "neither"):
             raise ValueError("a verdict that is not known")
-        return price, budget.judged(outcome, share)
+        return price, budget.judged(outcome, share, parts)
     if begun.kind == "rank":
         plan = RankingPlan.read(begun)
         return plan.price(budget), plan.charge(budget, outcome, interrupted=interrupted)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.errors import EverholdError, LedgerError
 from everhold.ledger.rounds import Digest
 from everhold.ledger.walk import RoundMissing, walk
+from everhold.results import PlainResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +20,7 @@ __all__ = ["Audit", "audit"]
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(PlainResult):
     """What an audit found.
 
     Attributes:
@@ -39,6 +40,10 @@ class Audit:
     def ok(self) -> bool:
         """Whether everything that could be checked agreed, bit for bit."""
         return self.deviation is None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {"ok": self.ok, **PlainResult.to_dict(self)}
 
     def __str__(self) -> str:
         if self.deviation is not None:

@@ -39,8 +39,9 @@ from everhold.queries.expression.groups import (
 from everhold.queries.expression.parser import RECORDED
 from everhold.queries.grid import PackedValues
 from everhold.queries.protocol import NOTHING, SketchValue
-from everhold.queries.result import number_or_null
+from everhold.queries.request import AskedBy
 from everhold.queries.round_act import ASK, ActKind, RoundAct
+from everhold.results import number_or_null
 
 if TYPE_CHECKING:
     from everhold.queries.expression.tree import Kind
@@ -50,7 +51,6 @@ __all__ = [
     "ActEndEntry",
     "ActStartEntry",
     "AnyEntry",
-    "AskedBy",
     "FindingEntry",
     "Repeat",
     "RoundEntry",
@@ -62,15 +62,6 @@ __all__ = [
 ]
 
 VERSIONS = {"study": 1, "round": 1, "repeat": 1, "finding": 1, "begun": 1, "done": 1}
-
-
-@dataclass(frozen=True, slots=True)
-class AskedBy:
-    """When a question came, from whom, and under which request id."""
-
-    time: str = ""
-    who: str | None = None
-    request_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

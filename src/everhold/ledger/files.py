@@ -13,7 +13,18 @@ from typing import Any
 
 from everhold.errors import LedgerError
 
-__all__ = ["JSON_FORMAT", "exclusive", "lock", "read_json", "to_json", "unlock", "write_atomic"]
+__all__ = [
+    "JSON_FORMAT",
+    "append_line",
+    "exclusive",
+    "lock",
+    "read_json",
+    "settle",
+    "sync_folder",
+    "to_json",
+    "unlock",
+    "write_atomic",
+]
 
 JSON_FORMAT = 1
 """Of the files beside a study: key, contest, labels, tokens. A change that an older release would misread raises it."""
@@ -73,12 +84,45 @@ def write_atomic(path: Path, content: bytes, *, private: bool = False) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(made, path)
-    if sys.platform != "win32":  # so that the name is there too after a power failure
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    sync_folder(path.parent)
+
+
+def append_line(path: Path, line: bytes, *, private: bool = False) -> None:
+    """Add a line to a file, which is made if need be, durably. A line before it that was cut off stays by itself."""
+    new = not path.exists()
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600 if private else 0o644)
+    try:
+        size = os.fstat(fd).st_size
+        cut_off = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+        left = memoryview((b"\n" if cut_off else b"") + line + b"\n")
+        while left:
+            left = left[os.write(fd, left) :]
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    if new:
+        sync_folder(path.parent)
+
+
+def settle(path: Path) -> None:
+    """Make durable what is seen of a file: who wrote it may have been killed before its sync, and a power cut may follow."""
+    fd = os.open(path, os.O_RDONLY if sys.platform != "win32" else os.O_RDWR)  # Windows syncs only what may be written
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable: a file that was synced can still lose its name in a power failure."""
+    if sys.platform == "win32":  # pragma: no cover - Windows has no such thing
+        return
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def to_json(content: Mapping[str, Any], *, indent: int | None = None) -> bytes:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from everhold.errors import LedgerError
+from everhold.ledger.files import sync_folder
 from everhold.ledger.store import Head
 
 __all__ = ["Guard"]
@@ -73,6 +74,7 @@ class Guard:
                 os.fsync(fd)
             finally:
                 os.close(fd)
+            sync_folder(path.parent)
         except OSError as error:
             raise LedgerError(f"{path} could not be written ({error.strerror}). Expected a folder that can be.") from None
         return cls(path)

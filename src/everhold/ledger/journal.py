@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from everhold.errors import LedgerError, ReplayError
-from everhold.ledger.codec import AskedBy, act_end_record, act_start_record, finding_record, repeat_record, round_record
+from everhold.ledger.codec import act_end_record, act_start_record, finding_record, repeat_record, round_record
 from everhold.ledger.rounds import RecordedAct
+from everhold.queries.request import AskedBy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

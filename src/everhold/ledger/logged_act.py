@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.bounds.gain import STEPS
 from everhold.queries.answer import Answer
-from everhold.queries.disclosed import Judgement
-from everhold.queries.result import JsonResult
+from everhold.queries.disclosed import Verdict
+from everhold.results import JsonResult
 
 if TYPE_CHECKING:
-    from everhold.ledger.codec import AskedBy
     from everhold.ledger.reader import LoggedQuestion
     from everhold.ledger.rounds import RecordedAct
     from everhold.queries.interval import Interval
+    from everhold.queries.request import AskedBy
 
 __all__ = ["LoggedAct", "in_order", "kind_of_act", "kind_word", "logged_act"]
 
@@ -125,7 +125,7 @@ class LoggedAct(JsonResult):
         if self.act == "is_better":
             return "yes" if self.result["yes"] else "no"
         if self.act == "compare":
-            return Judgement.from_dict(self.result).verdict
+            return Verdict.from_dict(self.result).verdict
         if self.act == "rank":
             pairs = len(self.result["rounds"]) * (len(self.result["rounds"]) - 1) // 2
             return f"{sum(map(len, self.result['beaten'])):,} of {pairs:,} duels decided"

@@ -11,14 +11,15 @@ from everhold.bounds.budget import Budget
 from everhold.bounds.singling_out import WeightFloor, weight_floor
 from everhold.errors import LedgerError, SettingError
 from everhold.ledger.act_prices import is_last, price_act
-from everhold.ledger.codec import ActEndEntry, ActStartEntry, AskedBy, FindingEntry, Repeat, read_entry
+from everhold.ledger.codec import ActEndEntry, ActStartEntry, FindingEntry, Repeat, read_entry
 from everhold.ledger.logged_act import LoggedAct, in_order, kind_word, logged_act
 from everhold.ledger.rounds import RecordedAct
 from everhold.ledger.store import Head, Store
 from everhold.ledger.study import Study
 from everhold.queries.answer import Answer
 from everhold.queries.interval import Interval
-from everhold.queries.result import JsonResult, ends_from, number_or_null
+from everhold.queries.request import AskedBy
+from everhold.results import JsonResult, ends_from, number_or_null
 from everhold.statistics.finding import Finding
 
 if TYPE_CHECKING:

@@ -16,14 +16,15 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from everhold.clock import utc_now
 from everhold.data.overlap import compare
 from everhold.errors import LedgerError
+from everhold.ledger.files import sync_folder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -108,7 +109,7 @@ class Registry:
             except FileNotFoundError:
                 if self.exists:
                     raise ValueError("the key of existing studies is gone") from None
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self._make_folder()
             made = path.with_name(f".registry.key.{os.getpid()}.{secrets.token_hex(4)}")
             fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(fd, "w", encoding="ascii") as file:
@@ -125,6 +126,11 @@ class Registry:
                 f"written, with its own registry.key: set {HOME} to another folder, or restore that file."
             ) from None
 
+    def _make_folder(self) -> None:
+        if not self.folder.is_dir():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            sync_folder(self.folder.parent)
+
     def digests(self, rows: Iterable[str]) -> NDArray[np.uint64]:
         """A keyed digest of each text."""
         key = self.key
@@ -137,9 +143,9 @@ class Registry:
     def _open(self) -> Iterator[sqlite3.Connection]:
         path = self.folder / "registry.sqlite"
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self._make_folder()
             with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as db:
-                db.execute("PRAGMA synchronous = FULL")
+                db.execute("PRAGMA synchronous = EXTRA")
                 db.execute("BEGIN IMMEDIATE")
                 for statement in _SCHEMA.split(";"):
                     db.execute(statement)
@@ -216,7 +222,7 @@ class Registry:
             known = [one for one in self._overlapping(db, digests) if one.id != study]
             if known and refuse and reason is None:
                 return known
-            now = datetime.now(UTC).isoformat(timespec="microseconds")
+            now = utc_now().isoformat(timespec="microseconds")
             rows = max((len(one) for one in digests.values()), default=0)
             entry = (study, kind, str(path.absolute()), now, rows, name, reason)
             self._remove(db, study)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.ledger.files import write_atomic
+from everhold.errors import LedgerError
+from everhold.ledger.files import sync_folder, write_atomic
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,11 +38,16 @@ class SealedArrays:
         """Write an array, durably, unless it is there; returns its digest."""
         digest = self.digest_of(values)
         path = self._at(digest)
-        if not path.exists():
-            self.folder.mkdir(mode=0o700, exist_ok=True)
-            out = io.BytesIO()
-            np.save(out, values, allow_pickle=False)
-            write_atomic(path, zlib.compress(out.getvalue(), 6), private=True)
+        try:
+            if path.exists():  # kept by somebody who may have been killed before the name was durable
+                sync_folder(self.folder)
+            else:
+                out = io.BytesIO()
+                np.save(out, values, allow_pickle=False)
+                self.folder.mkdir(mode=0o700, exist_ok=True)
+                write_atomic(path, zlib.compress(out.getvalue(), 6), private=True)
+        except OSError as error:
+            raise LedgerError(f"{path} cannot be written ({error.strerror}). Nothing was charged.") from None
         return digest
 
     def read(self, digest: str) -> NDArray[Any] | None:

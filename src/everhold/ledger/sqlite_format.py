@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from everhold.errors import LedgerError
+from everhold.ledger import open_files
 
 __all__ = ["APPLICATION_ID", "CREATE", "FORMAT", "check_pages", "require_ledger"]
 
@@ -31,8 +32,7 @@ def require_ledger(path: Path) -> None:
     A view, a trigger or an index in its place could make the first query run without end.
     """
     try:
-        with path.open("rb") as file:
-            first = file.read(_PAGE)
+        first = open_files.OPEN_FILES.read(path, _PAGE)
     except OSError as error:
         raise LedgerError(f"{path} cannot be read: {error.strerror}.") from None
     if len(first) < _PAGE or first[:16] != b"SQLite format 3\0" or first[68:72] != APPLICATION_ID.to_bytes(4, "big"):

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from everhold.errors import LedgerBusy, LedgerError
-from everhold.ledger.files import lock, unlock
+from everhold.ledger import open_files
+from everhold.ledger.files import lock, settle, sync_folder, unlock
+from everhold.ledger.open_files import FileId, file_id
 from everhold.ledger.sqlite_format import APPLICATION_ID, CREATE, FORMAT, require_ledger
 
 __all__ = ["Head", "Record", "Store"]
@@ -91,6 +93,21 @@ class Store:
         self._broken = self._closed = self._paused = False
         self._pid = os.getpid()
         mode = "rw" if os.access(path, os.W_OK) else "ro"
+        self._file_id = None if data is not None else _file_id(path)
+        self._held = False
+        if self._file_id is not None:
+            open_files.OPEN_FILES.hold(self._file_id)
+            self._held = True
+        try:
+            self._connect(mode, data)
+        except BaseException:
+            self._let_go()
+            raise
+        self._head = Head(0, _START)
+        self._length = None if data is None else len(data)
+
+    def _connect(self, mode: str, data: bytes | None) -> None:
+        path = self.path
         if data is None:
             require_ledger(path)
         try:
@@ -106,9 +123,12 @@ class Store:
                 raise
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise LedgerError(f"{path} cannot be opened as a study: {error}.") from None
-        self._head = Head(0, _START)
-        self._length = None if data is None else len(data)
-        self._file_id = None if data is not None else _file_id(path)
+
+    def _let_go(self) -> None:
+        """The connection is closed."""
+        if self._held and self._file_id is not None:
+            self._held = False
+            open_files.OPEN_FILES.release(self._file_id)
 
     @classmethod
     def create(cls, path: Path, first: Record, *, before: Callable[[], None] = lambda: None) -> Store:
@@ -135,10 +155,10 @@ class Store:
                 con.execute("COMMIT")
             finally:
                 con.close()
-            _sync(made)
+            settle(made)
             os.link(made, path)  # fails if somebody was faster; the file is complete
             made.unlink()
-            _sync(path.parent)
+            sync_folder(path.parent)
         except (OSError, sqlite3.Error) as error:
             made.unlink(missing_ok=True)
             _unlocked(lock)
@@ -158,10 +178,16 @@ class Store:
             raise LedgerError(f"there is no study {path}. Create it first, or check the name.")
         lock = _locked(path) if write else None
         try:
-            return cls(path, write=write, lock=lock)
+            store = cls(path, write=write, lock=lock)
         except BaseException:
             _unlocked(lock)
             raise
+        try:
+            store._settle()
+        except BaseException:
+            store.close()
+            raise
+        return store
 
     @classmethod
     def snapshot(cls, path: Path) -> tuple[Store, bytes]:
@@ -169,7 +195,7 @@ class Store:
         reader = cls.open(path, write=False)
         try:
             reader.hold_still()
-            data = path.read_bytes()
+            data = open_files.OPEN_FILES.read(path)
         except (OSError, sqlite3.Error, UnicodeDecodeError) as error:
             raise LedgerError(f"{path} is damaged: {error}.") from None
         finally:
@@ -222,6 +248,8 @@ class Store:
             last = self._con.execute("SELECT hash FROM record WHERE seq = ?", (self._head.records,)).fetchone()
             if _file_id(self.path) != self._file_id or last != (self._head.hash,):
                 raise LedgerError(f"{self.path} was changed by somebody else. Open the study again.")
+            if self.last() > self._head.records:
+                self._settle()
         except sqlite3.Error as error:
             _unlocked(taken)
             raise LedgerError(f"{self.path} is damaged: {error}.") from None
@@ -229,6 +257,18 @@ class Store:
             _unlocked(taken)
             raise
         self._lock, self._paused = taken, False
+
+    def _settle(self) -> None:
+        """Make durable what this file shows now.
+
+        A process may have been killed after SQLite removed its journal, which is the commit, and before that was synced.
+        The pages themselves are synced before. (The file is not opened for that: closing it would end SQLite's locks on it.)
+        """
+        try:
+            sync_folder(self.path.parent)
+        except OSError as error:
+            if self._write:
+                raise LedgerError(f"{self.path} cannot be synced ({error.strerror}). No answer was returned.") from None
 
     def fail(self) -> None:
         """Return nothing more: something was interrupted between a decision and its record."""
@@ -329,15 +369,18 @@ class Store:
         self._closed = True
         with suppress(sqlite3.Error):
             self._con.close()
+        self._let_go()
         if os.getpid() == self._pid:
             _unlocked(self._lock)
         self._lock = None
 
 
-def _file_id(path: Path) -> tuple[int, int]:
+def _file_id(path: Path) -> FileId:
     """Which file a path leads to."""
-    found = path.stat()
-    return found.st_dev, found.st_ino
+    try:
+        return file_id(path.stat())
+    except OSError as error:
+        raise LedgerError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def _patiently(con: sqlite3.Connection, statement: str) -> None:
@@ -403,22 +446,13 @@ def _locked(path: Path) -> int:
             "or ask there."
         ) from None
     if sys.platform != "win32":
-        os.ftruncate(fd, 0)
-        os.write(fd, f"{os.getpid()}\n".encode())
+        with suppress(OSError):  # on a full disk nobody is named to those who wait
+            os.ftruncate(fd, 0)
+            os.write(fd, f"{os.getpid()}\n".encode())
     return fd
 
 
 def _unlocked(fd: int | None) -> None:
     if fd is not None:
         unlock(fd)
-        os.close(fd)
-
-
-def _sync(path: Path) -> None:
-    if os.name == "nt" and path.is_dir():  # pragma: no cover - Windows has no such thing
-        return
-    fd = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)  # Windows syncs only what may be written
-    try:
-        os.fsync(fd)
-    finally:
         os.close(fd)

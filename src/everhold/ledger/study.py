@@ -10,14 +10,19 @@ from typing import Any
 from everhold.bounds.budget import Budget
 from everhold.bounds.privacy import PrivacyTerms
 from everhold.data.schema import Schema
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import LedgerError
 from everhold.ledger.codec import VERSIONS, dump, load, require_keys, sqlite_version
 from everhold.ledger.files import read_json, to_json, write_atomic
 from everhold.ledger.store import Record
 from everhold.ledger.table_blob import table_from_bytes, table_to_bytes
 
-__all__ = ["Secret", "Study"]
+__all__ = ["Secret", "Study", "fresh_id"]
+
+
+def fresh_id() -> str:
+    """What a private study is known by: a random number, as long as a fingerprint."""
+    return secrets.token_hex(32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +39,7 @@ class Study:
         weights: one for each, or None,
         draws: how many independent draws they amount to, and
         prior: a line about where they come from.
-        fingerprint: of the private rows, under the owner's key.
+        fingerprint: of the private rows, under the owner's key; of a private study a random number.
         created, version: when, and by which everhold.
         binding: what the fingerprint was made of: 'rows', or 'files' that are read in place.
     """
@@ -44,7 +49,7 @@ class Study:
     rows: int
     unit: str | None
     split: float | None
-    reference: Table
+    reference: RowTable
     weights: Any
     draws: float
     density: float | None
@@ -143,10 +148,14 @@ _KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """What the owner keeps beside a study and shows to nobody: the key of the fingerprint, and where the rows are."""
+    """What the owner keeps beside a study and shows to nobody: the key of the fingerprint, and where the rows are.
+
+    Of a private study also the fingerprint itself, which its file does not show.
+    """
 
     key: str
     data: str | None
+    rows: str | None = None
 
     @classmethod
     def new(cls, data: str | None) -> Secret:
@@ -160,7 +169,8 @@ class Secret:
 
     def save(self, study: Path) -> None:
         """Write it so that only the owner can read it, and so that it is there when the study is."""
-        write_atomic(self.path(study), to_json(asdict(self)), private=True)
+        kept = {name: value for name, value in asdict(self).items() if name != "rows" or value is not None}
+        write_atomic(self.path(study), to_json(kept), private=True)
 
     @classmethod
     def load(cls, study: Path) -> Secret:
@@ -168,9 +178,12 @@ class Secret:
         path = cls.path(study)
         try:
             content = read_json(path)
-            if len(bytes.fromhex(content["key"])) != 32 or not isinstance(content["data"], str | None):
+            rows = content.get("rows")
+            if len(bytes.fromhex(content["key"])) != 32 or not all(
+                isinstance(one, str | None) for one in (content["data"], rows)
+            ):
                 raise ValueError("not a key of 32 bytes")
-            return cls(content["key"], content["data"])
+            return cls(content["key"], content["data"], rows)
         except FileNotFoundError:
             raise LedgerError(
                 f"{path} is missing. It holds the owner's key, without which nobody can tell whether the rows are the "

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import DataError, LedgerError
 from everhold.ledger.codec import dump
 from everhold.queries.expression.columns import EncodedColumn
@@ -26,7 +26,7 @@ _PLAIN, _RATIO = 2**26, 50
 """Tables of more bytes than this that would shrink by more than this factor are kept as they are: no bomb looks like one."""
 
 
-def table_to_bytes(table: Table, weights: np.ndarray[Any, Any] | None) -> bytes:
+def table_to_bytes(table: RowTable, weights: np.ndarray[Any, Any] | None) -> bytes:
     """Rows and their weights as bytes."""
     columns: list[dict[str, Any]] = []
     parts: list[bytes] = []
@@ -62,7 +62,7 @@ def table_to_bytes(table: Table, weights: np.ndarray[Any, Any] | None) -> bytes:
     return zlib.compress(plain, 0) if len(plain) > _PLAIN and len(plain) > _RATIO * len(packed) else packed
 
 
-def table_from_bytes(data: bytes) -> tuple[Table, np.ndarray[Any, Any] | None]:
+def table_from_bytes(data: bytes) -> tuple[RowTable, np.ndarray[Any, Any] | None]:
     """The rows and their weights again, equal bit for bit."""
     try:
         return _table(data)
@@ -80,7 +80,7 @@ def table_from_bytes(data: bytes) -> tuple[Table, np.ndarray[Any, Any] | None]:
         raise LedgerError("the reference rows in the ledger are damaged.") from None
 
 
-def _table(data: bytes) -> tuple[Table, np.ndarray[Any, Any] | None]:
+def _table(data: bytes) -> tuple[RowTable, np.ndarray[Any, Any] | None]:
     unpacker = zlib.decompressobj()
     size = struct.unpack(">I", unpacker.decompress(data, 4))[0]
     if size > _MOST_HEAD:
@@ -113,7 +113,7 @@ def _table(data: bytes) -> tuple[Table, np.ndarray[Any, Any] | None]:
         else:
             columns[entry["name"]] = EncodedColumn(entry["kind"], values, tuple(entry.get("words", ())), present)
     weights = None if head["weights"] is None else take(head["weights"])
-    return Table(columns, size=head["rows"], copy=False), weights
+    return RowTable(columns, size=head["rows"], copy=False), weights
 
 
 def _bytes(entry: Mapping[str, Any], rows: int) -> int:

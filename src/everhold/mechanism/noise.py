@@ -60,7 +60,7 @@ class SecretNoise:
         self._bits = bits
 
     def quiet(self, x: Fraction) -> bool:
-        """True with probability `exp(-e^x)`: nothing of the data decides how long that takes."""
+        """True with probability `exp(-e^x)`: the same operations whatever x is, on numbers of about the same size."""
         coins = self._bits(_BITS)
         return coins < quiet_weight(x)
 

@@ -8,15 +8,15 @@ it refuses before a row is read, by the transcript alone.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from math import ceil, sqrt
+from typing import TYPE_CHECKING, cast
 
-from everhold.bounds.elementary import ln
-from everhold.bounds.privacy import ROW_PARTS, PrivacyLedger
+from everhold.bounds.privacy import ROW_PARTS, PrivacyLedger, chance_nats
 from everhold.errors import PrivacyError, PrivacyUsedUp
 from everhold.mechanism.everhold import REPLAYED, Everhold, EverholdProposal
 from everhold.mechanism.measures.private import PrivateCells, PrivateInputs, PrivateTolerance
-from everhold.mechanism.noise import Noise, SecretNoise
+from everhold.mechanism.noise import ROW, Noise, SecretNoise, lattice_of
 from everhold.mechanism.tolerance import TOLERANCE_ONE, Anytime, Tolerance, ToleranceInputs
 from everhold.queries.round_act import ASK
 
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = ["PrivateEverhold", "require_affordable"]
 
+_SHARE = 0.3
+"""The tolerance as a share of the interval's half-width is half of a plain study's: `benchmarks/private.py` measures it."""
+_EVEN = Fraction(-366513, 1_000_000)
+"""About ln ln 2: a test at this x is quiet as often as not."""
+
 
 def require_affordable(ledger: PrivacyLedger, cost: int, what: str) -> None:
     """Refuse what the privacy budget cannot pay for. A function of the transcript; no row is read.
@@ -43,9 +48,9 @@ def require_affordable(ledger: PrivacyLedger, cost: int, what: str) -> None:
     promise = ledger.terms.promise
     raise PrivacyUsedUp(
         f"the privacy budget cannot pay for {what}: of ε = {promise.epsilon:g} (δ = {promise.delta:g}) "
-        f"{ledger.share_left:.1%} is left, after {ledger.surprises:,} of {promise.surprises:,} surprises and "
-        f"{ledger.releases:,} readings and choices. Nothing was read or charged, and answers so far stay valid. Other rows "
-        "have a budget of their own.",
+        f"{ledger.share_left:.1%} is left, after {ledger.surprises:,} of {promise.surprises:,} surprises, {ledger.bits:,} "
+        f"bits and {ledger.releases:,} readings and choices. Nothing was read or charged, and answers so far stay valid. "
+        "Other rows have a budget of their own.",
         asked=promise.epsilon,
         left=ledger.left / ledger.terms.allowance,
         needed=cost / ledger.terms.allowance,
@@ -59,7 +64,7 @@ class PrivateEverhold(Everhold):
     Args:
         rows, estimator, failure_probability, known_rows, horizon, units: as for `Everhold`.
         terms: the promise, with its order and noise.
-        contract: the tolerance without noise.
+        contract: the tolerance without the test's noise; by default one that is narrower while many surprises are left.
         noise: where noise is drawn from; the operating system's coins. Only tests and games pass another one.
     """
 
@@ -79,13 +84,14 @@ class PrivateEverhold(Everhold):
         super().__init__(
             rows=rows,
             estimator=estimator,
-            contract=contract or Anytime(),
+            contract=contract or Anytime(share=_SHARE),
             failure_probability=terms.sampling_part(failure_probability),
             known_rows=known_rows,
             horizon=horizon,
             units=units,
         )
         self._terms = terms
+        self._plain = contract or Anytime(share=_SHARE)
         self._failure = failure_probability
         self._source = noise or SecretNoise(terms)
         self._grouped = False  # every statistic is made of linear questions, whose sensitivity is one row
@@ -103,6 +109,25 @@ class PrivateEverhold(Everhold):
     def noise(self) -> Noise:
         """Where noise is drawn from."""
         return self._source
+
+    def noisy_rows(self, rows: int) -> Fraction:
+        """A count of rows with released noise."""
+        lattice = lattice_of(self._terms.release_parts)
+        return Fraction((rows * ROW // lattice + self._source.step()) * lattice, ROW)
+
+    def says_yes(self, beyond: Fraction) -> bool:
+        """A noisy test whether a difference of two sums exceeds its margin; `beyond`: by how much it does, in rows.
+
+        A row moves a difference by at most two rows, so the scale is 2b. At the margin both outcomes are equally probable.
+        """
+        return not self._source.quiet(beyond * ROW_PARTS / (2 * self._terms.test_parts) + _EVEN)
+
+    def propose_part(self, query: Query, act: RoundAct, part: int) -> EverholdProposal:
+        """A reading that is one part of a verdict: nothing of it is returned, and noise has a tail bound of its own."""
+        proposal = self.propose(query, act)
+        cells = cast(PrivateCells, proposal.measure)
+        shaken = self._terms.shaken_parts(self._failure, self.ledger.charges + part)
+        return replace(proposal, measure=replace(cells, private=cells.private._replace(shaken=shaken)))
 
     def propose(self, query: Query | SketchValue, act: RoundAct = ASK) -> EverholdProposal:
         """The forecast, and everything else that is fixed before the private rows are read; or a refusal."""
@@ -138,19 +163,25 @@ class PrivateEverhold(Everhold):
         measure = PrivateTolerance(asked, forecast, limits, inputs, private)
         return EverholdProposal(t, query, forecast, values, measure, inputs.nats, act, limits.width)
 
+    def _tolerance_at(self, chance: float) -> Anytime:
+        """The tolerance without the test's noise, for so small a probability of a surprise by chance."""
+        plain = self._plain
+        return plain if plain.noise is not None else replace(plain, noise=min(max(sqrt(2.0 * chance), 1.0), 4.0))
+
     def _noisy_tolerance(self, forecast: SketchValue, inputs: MeasureInputs) -> Tolerance:
-        """The plain tolerance plus b ln(10t) rows, so that chance alone makes about ln(t)/10 surprises in t asks.
+        """As wide as it must be so that chance causes few surprises (`chance_nats`): by sampling, and by the test's noise.
 
         A cell is at least half a deviation of the noise wide: finer ones would show noise.
         """
         code, n = self._state.budget.code, self._n
         shift = 2.0 * self._known_rows / (n - self._known_rows)
-        plain = self._contract.tolerance(
+        chance = chance_nats(code.asks + 1, self.ledger.surprises_left)
+        plain = self._tolerance_at(chance).tolerance(
             ToleranceInputs(
                 forecast.value, inputs.nats, n - self._known_rows, forecast.draws, shift, code.asks + 1, code.horizon
             )
         )
         row = 2.0 * TOLERANCE_ONE / n
-        more = ceil(self._terms.test_parts / ROW_PARTS * ln(10.0 * (code.asks + 1)) * row)
+        more = ceil(self._terms.test_parts / ROW_PARTS * max(chance, 0.0) * row)
         least = ceil(0.5 * self._terms.release_parts / ROW_PARTS * row)
         return Tolerance(min(plain.tau + more, 2 * TOLERANCE_ONE), min(max(plain.cell, least), 2 * TOLERANCE_ONE))

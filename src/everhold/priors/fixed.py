@@ -9,7 +9,7 @@ from everhold.priors.pool import Pool
 if TYPE_CHECKING:
     import numpy as np
 
-    from everhold.data.table import Table
+    from everhold.data.table import RowTable
 
 __all__ = ["FixedPrior"]
 
@@ -33,7 +33,7 @@ class FixedPrior:
         self._description = description
 
     @property
-    def table(self) -> Table:
+    def table(self) -> RowTable:
         """The rows."""
         return self._pool.rows
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import PriorError
 from everhold.priors.pool import MOST_ROWS, Pool, Prior, normalised
 from everhold.priors.reference import Reference
 
 if TYPE_CHECKING:
-    Probabilities = ArrayLike | Callable[[Table], ArrayLike] | None
+    Probabilities = ArrayLike | Callable[[RowTable], ArrayLike] | None
 
 __all__ = ["Labels"]
 
@@ -102,14 +102,14 @@ class Labels:
             raise PriorError(f"{m:,} rows × {k} classes are more than {MOST_ROWS:,}. Use a random part of the rows.")
         columns: dict[str, object] = {name: np.concatenate([column] * k) for name, column in rows.items()}
         columns[self._label] = np.repeat(self._classes, m)
-        crossed = Table(columns, what="features × labels")
+        crossed = RowTable(columns, what="features × labels")
         if self._probabilities is None and features.weights is None:
             return Pool(crossed, None, features.draws)
         chances = self._class_probabilities(rows)
         base = np.full(m, 1.0 / m) if features.weights is None else features.weights
         return Pool(crossed, normalised((chances * base[:, None]).T.reshape(-1), m * k), features.draws)
 
-    def _class_probabilities(self, rows: Table) -> NDArray[np.float64]:
+    def _class_probabilities(self, rows: RowTable) -> NDArray[np.float64]:
         k = len(self._classes)
         if self._probabilities is None:
             return np.full((rows.size, k), 1.0 / k)

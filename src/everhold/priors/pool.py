@@ -13,7 +13,7 @@ from everhold.errors import PriorError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from everhold.data.table import Table
+    from everhold.data.table import RowTable
 
 __all__ = ["Pool", "Prior", "normalised"]
 
@@ -31,7 +31,7 @@ class Pool:
         draws: how many independent draws from the prior these rows are worth; their noise is computed from it.
     """
 
-    rows: Table
+    rows: RowTable
     weights: NDArray[np.float64] | None
     draws: float
 

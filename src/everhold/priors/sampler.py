@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.data.source import as_table
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import DataError, PriorError, SettingError, require_whole
 from everhold.priors.pool import MOST_ROWS, Pool
 
@@ -105,7 +105,7 @@ class BitSampler(Sampler):
         raw = np.frombuffer(rng.bytes(size * width), np.uint8).reshape(size, width)
         return np.unpackbits(raw, axis=1, count=self.bits)
 
-    def rows(self, seeds: NDArray[np.uint8]) -> Table:
+    def rows(self, seeds: NDArray[np.uint8]) -> RowTable:
         """The rows g(seed) of the given seeds."""
         return as_table(self._g(seeds))
 

@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.queries.interval import Interval
-from everhold.queries.result import JsonResult, ends_from, interval_html, number_or_null
+from everhold.results import (
+    JsonResult,
+    axis_around,
+    ends_from,
+    html_table,
+    interval_bar,
+    interval_html,
+    number_or_null,
+)
 
 if TYPE_CHECKING:
     from everhold.queries.grid import Scale
@@ -104,8 +112,9 @@ class Answer(JsonResult):
 
     def _repr_html_(self) -> str:
         bottom = 0.0 if self.scale == "share" else -1.0
-        notes = f"round {self.round:,} · {self.spent:.1f} nats"
-        return interval_html("", self.value, self.interval, bottom=bottom, top=1.0, surprise=self.surprise, notes=notes)
+        notes = f"{self.kind_text} · round {self.round:,} · {self.spent:.1f} nats"
+        value = f"<b>{self.value:.4g}</b> in" if self.value == self.value else "<b>no such rows seen</b>;"
+        return interval_html(f"{value} {self.interval}", self, bottom, 1.0, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,3 +184,15 @@ class Preview(JsonResult):
 
     def __repr__(self) -> str:
         return f"Preview({self})"
+
+    def _repr_html_(self) -> str:
+        left, right = axis_around([(self.low, self.high)], 0.0 if self.scale == "share" else -1.0, 1.0)
+        shown = [
+            ("ask, if quiet", self.sketch, self.interval, f"a surprise costs {self.surprise_costs:.1f} nats more"),
+            ("read, if as foreseen", self.sketch, self.read_interval, f"{self.read_costs:.1f} nats for later intervals"),
+        ]
+        rows = [
+            (name, f"{value:.4g} in {ends}", interval_bar(value, ends.low, ends.high, left, right), costs)
+            for name, value, ends, costs in shown
+        ]
+        return html_table(["preview", "foreseen", f"{left:,.4g} to {right:,.4g}", "costs"], rows)

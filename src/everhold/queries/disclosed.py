@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import erfc, log, sqrt
 from typing import Any, Literal
 
-from everhold.queries.result import JsonResult
+from everhold.results import JsonResult
 
-__all__ = ["Choice", "Decision", "Judgement", "width_factor", "width_text"]
+__all__ = ["Choice", "Decision", "Verdict", "width_factor", "width_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +57,36 @@ class Decision(JsonResult):
     Attributes:
         yes: whether it is.
         spent: the price in nats of everything disclosed so far, this bit included.
+        noisy: whether it was made with noise, in a private study: near the margin it may be either.
     """
 
     yes: bool
     spent: float
+    noisy: bool = False
 
     def __bool__(self) -> bool:
         return self.yes
 
     def __str__(self) -> str:
-        return f"{'yes' if self.yes else 'no'}, on the private rows ({self.spent:.1f} nats disclosed)"
+        where = "on the private rows, up to noise" if self.noisy else "on the private rows"
+        return f"{'yes' if self.yes else 'no'}, {where} ({self.spent:.1f} nats disclosed)"
 
     def __repr__(self) -> str:
         return f"Decision({self})"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        return {"kind": "decision", "yes": self.yes, "spent": self.spent}
+        found = {"kind": "decision", "yes": self.yes, "spent": self.spent}
+        return {**found, "noisy": True} if self.noisy else found
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Decision:
         """The same again, equal to the bit."""
-        return cls(given["yes"], float(given["spent"]))
+        return cls(given["yes"], float(given["spent"]), given.get("noisy", False))
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement(JsonResult):
+class Verdict(JsonResult):
     """A certified verdict about the population: which of two is larger, or that the rows do not show it.
 
     Valid at the same time as every interval and every other verdict of the session.
@@ -110,14 +114,14 @@ class Judgement(JsonResult):
         return f"{said[self.outcome]} (judged at {self.spent:.1f} nats)"
 
     def __repr__(self) -> str:
-        return f"Judgement({self})"
+        return f"Verdict({self})"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        return {"kind": "judgement", "outcome": self.outcome, "verdict": self.verdict, "spent": self.spent}
+        return {"kind": "verdict", "outcome": self.outcome, "verdict": self.verdict, "spent": self.spent}
 
     @classmethod
-    def from_dict(cls, given: dict[str, Any]) -> Judgement:
+    def from_dict(cls, given: dict[str, Any]) -> Verdict:
         """The same again, equal to the bit."""
         return cls(given["outcome"], float(given["spent"]))
 

@@ -22,7 +22,7 @@ from everhold.bounds.looks import (
 from everhold.errors import require_number
 from everhold.queries.disclosed import width_factor
 from everhold.queries.interval import Interval
-from everhold.queries.result import JsonResult
+from everhold.results import JsonResult
 
 __all__ = ["PricedInterval", "ScorePrice", "price"]
 

@@ -1,30 +1,49 @@
-"""One question of a batch, with the caller's name and request id."""
+"""One question of a batch, and who asked it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from everhold.queries.query import Query
 
-__all__ = ["Request"]
+__all__ = ["AskedBy", "Request"]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedBy:
+    """When a question came, from whom, and under which request id.
+
+    Attributes:
+        time: empty: the time of the answer is recorded.
+        who: the name of the caller, for the record.
+        request_id: asking again with the same id returns the recorded answer.
+    """
+
+    time: str = ""
+    who: str | None = None
+    request_id: str | None = None
+
+    def part(self, number: int) -> AskedBy:
+        """The same for one part of a larger request.
+
+        >>> AskedBy(request_id="monday").part(2).request_id
+        'monday/2'
+        """
+        return self if self.request_id is None else replace(self, request_id=f"{self.request_id}/{number}")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A question with its request id and the name of the caller.
+    """A question, who asked it, and what they expect.
 
     Attributes:
         question: text, or a `Query`.
-        request_id: asking again with the same id returns the recorded answer.
-        who: the name of the caller, for the record.
-        time: the time to record; None: the time of the answer.
+        asked_by: for the record.
         expect: a forecast in place of the sketch's, as for `Holdout.ask`.
     """
 
     question: str | Query
-    request_id: str | None = None
-    who: str | None = None
-    time: str | None = None
+    asked_by: AskedBy = AskedBy()
     expect: float | None = None

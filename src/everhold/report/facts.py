@@ -43,6 +43,7 @@ def privacy_facts(ledger: PrivacyLedger) -> dict[str, Any]:
         "surprises": promise.surprises,
         "surprises_charged": ledger.surprises,
         "releases_charged": ledger.releases,
+        "bits_charged": ledger.bits,
         "share_left": ledger.share_left,
         "surprises_left": ledger.surprises_left,
         "readings_left": ledger.readings_left,

@@ -15,7 +15,7 @@ from everhold.acts import ACTS, AnyAct, as_body, as_sent, questions_of, sent_que
 from everhold.errors import EverholdError, QuestionError
 from everhold.ledger.logged_act import kind_of_act
 from everhold.queries.answer import Answer
-from everhold.queries.disclosed import Choice, Decision, Judgement
+from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.server.forms import FIELDS, AnswerCard, FormField, QuestionForm
 from everhold.server.request_schemas import ActBody, act_body
 from everhold.server.tokens import Token
@@ -212,16 +212,16 @@ def _disclosed(act: AnyAct, found: Any, asked: Sequence[object]) -> AnswerCard:
     """A choice, a bit or a verdict; of an act that is new here, what it says of itself."""
     title, value, verdict, sentence, rounds = " or ".join(title_of(one) for one in asked), "", "", "", ""
     if isinstance(found, Choice):
-        title = f"The largest of {found.candidates:,}"
+        title = f"{'About the' if found.noisy else 'The'} largest of {found.candidates:,}"
         value = title_of(asked[found.index])
         sentence = (
             f"Line {found.index + 1:,} of {found.candidates:,} (number {found.index:,} in the record). Nothing else was "
             "disclosed, not even its value."
         )
     elif isinstance(found, Decision):
-        verdict = f"{'Yes' if found.yes else 'No'}, on the private rows."
+        verdict = f"{'Yes' if found.yes else 'No'}, on the private rows{', up to noise' if found.noisy else ''}."
         sentence = "This is one bit about these rows, not a claim about the population."
-    elif isinstance(found, Judgement):
+    elif isinstance(found, Verdict):
         verdict, _, sentence = _said(str(found).rpartition(" (")[0]).partition(": ")
         sentence = f"In the population {sentence}." if found.outcome != "neither" else f"{_said(sentence)}."
         rounds = f"Judged at {found.spent:.1f} nats."
@@ -229,7 +229,7 @@ def _disclosed(act: AnyAct, found: Any, asked: Sequence[object]) -> AnswerCard:
         verdict = str(found)
     if isinstance(found, Choice | Decision):
         rounds = f"{found.spent:.1f} nats disclosed so far."
-    if isinstance(found, Decision | Judgement) and len(asked) == 2:
+    if isinstance(found, Decision | Verdict) and len(asked) == 2:
         by = getattr(act, "by", 0.0)
         title = f"Is {title_of(asked[0])} larger than {title_of(asked[1])}{f' by more than {by:g}' if by else ''}"
         title += f" given {given}?" if (given := getattr(act, "given", None)) else "?"

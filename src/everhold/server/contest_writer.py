@@ -17,7 +17,7 @@ from everhold.ledger.logged_act import logged_act
 from everhold.ledger.reader import LoggedRound, StudyFile, logged_round, read_study
 from everhold.ledger.store import Head
 from everhold.server.study_writer import Caller, Progress
-from everhold.server.writer import Job, ReleasedView, Writer
+from everhold.server.writer import Job, OwnThread, ReleasedView, StartRunner, Writer
 
 if TYPE_CHECKING:
     from everhold.contest.board import Board, Submission
@@ -49,11 +49,12 @@ class ContestWriter:
     Args:
         path: of its study.
         grid: when answers leave.
+        start: makes what runs the writer's turns.
     """
 
     kind: Literal["contest"] = "contest"
 
-    def __init__(self, path: Path, *, grid: Grid) -> None:
+    def __init__(self, path: Path, *, grid: Grid, start: StartRunner = OwnThread) -> None:
         self.path, self.name = path, path.stem
         self._grid = grid
         self.contest = Contest(path)
@@ -64,7 +65,7 @@ class ContestWriter:
         self._scoring = False
         self._lock = Lock()
         self._released = ReleasedView(self._take_view(), grid)
-        self._writer = Writer(self.name, self._handle, grid.clock)
+        self._writer = Writer(self.name, self._handle, grid.clock, start)
 
     async def submit(self, entrant: str, predictions: bytes, *, arrived: float | None = None) -> Submission:
         """Score a submission. It leaves on the grid, whatever becomes of it."""
@@ -76,14 +77,14 @@ class ContestWriter:
     async def duel(self, caller: Caller, first: str, second: str) -> bool:
         """Make a duel. It leaves on the grid, whatever becomes of it."""
         async with self._grid.release(caller.arrived):
-            work = partial(self.contest.duel, first, second, request_id=caller.request_id, who=caller.who)
+            work = partial(self.contest.duel, first, second, request_id=caller.asked_by.request_id, who=caller.asked_by.who)
             found: bool = await asyncio.wrap_future(self._writer.put(work, caller.arrived))
         return found
 
     async def finish(self, caller: Caller) -> Board:
         """End the contest. It leaves on the grid, whatever becomes of it."""
         async with self._grid.release(caller.arrived):
-            work = partial(self.contest.finish, who=caller.who)
+            work = partial(self.contest.finish, who=caller.asked_by.who)
             found: Board = await asyncio.wrap_future(self._writer.put(work, caller.arrived))
         return found
 
@@ -178,4 +179,4 @@ class ContestWriter:
     def close(self) -> None:
         """Score what waits, then stop."""
         self._writer.close()
-        self.contest.close()
+        self.contest.release()

@@ -14,7 +14,7 @@ from everhold.errors import EverholdError, LedgerError, RequestConflict
 from everhold.gate.gate import Gate
 from everhold.ledger.reader import StudyFile, read_study
 from everhold.server.study_writer import Progress
-from everhold.server.writer import Job, ReleasedView, Writer
+from everhold.server.writer import Job, OwnThread, ReleasedView, StartRunner, Writer
 
 if TYPE_CHECKING:
     from everhold.gate.results import CheckResult, GateStatus, TotalGain
@@ -48,11 +48,12 @@ class GateWriter:
     Args:
         path: of its study.
         grid: when verdicts leave.
+        start: makes what runs the writer's turns.
     """
 
     kind: Literal["gate"] = "gate"
 
-    def __init__(self, path: Path, *, grid: Grid) -> None:
+    def __init__(self, path: Path, *, grid: Grid, start: StartRunner = OwnThread) -> None:
         self.path, self.name = path, path.stem
         self._grid = grid
         self.gate = Gate(path)
@@ -62,24 +63,28 @@ class GateWriter:
         self._checking = False
         self._lock = Lock()
         self._released = ReleasedView(self._take_view(), grid)
-        self._writer = Writer(self.name, self._handle, grid.clock)
+        self._writer = Writer(self.name, self._handle, grid.clock, start)
 
     async def check(
         self, outcomes: Mapping[str, Any], caller: Caller, *, name: str | None, artifact: bytes | None
     ) -> CheckResult:
         """Check a candidate. The verdict leaves on the grid, whatever it is."""
         return await self._do(
-            lambda: self.gate.check(outcomes, name=name, artifact=artifact, request_id=caller.request_id, who=caller.who),
+            lambda: self.gate.check(
+                outcomes, name=name, artifact=artifact, request_id=caller.asked_by.request_id, who=caller.asked_by.who
+            ),
             caller,
         )
 
     async def decide(self, caller: Caller) -> CheckResult:
         """Check the candidates that wait."""
-        return await self._do(lambda: self.gate.decide(request_id=caller.request_id, who=caller.who), caller)
+        return await self._do(
+            lambda: self.gate.decide(request_id=caller.asked_by.request_id, who=caller.asked_by.who), caller
+        )
 
     async def finish(self, caller: Caller) -> TotalGain:
         """The last act."""
-        return await self._do(lambda: self.gate.finish(who=caller.who), caller)
+        return await self._do(lambda: self.gate.finish(who=caller.asked_by.who), caller)
 
     async def _do(self, work: Callable[[], T], caller: Caller) -> T:
         async with self._grid.release(caller.arrived):
@@ -156,7 +161,7 @@ class GateWriter:
     def close(self) -> None:
         """Check what waits, then stop."""
         self._writer.close()
-        self.gate.close()
+        self.gate.release()
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -11,13 +11,13 @@ import re
 import secrets
 import traceback
 from collections import Counter
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
+from everhold.clock import timestamp
 from everhold.errors import EverholdError
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.errors import HTTPRefusal, fault
@@ -70,7 +70,7 @@ class RequestMiddleware:
         given = headers.get("x-request-id", "")
         state = scope.setdefault("state", {})
         state["started"] = self.server.clock()
-        state["time"] = _now()
+        state["time"] = timestamp()
         state["request_id"] = given if _ID.fullmatch(given) else secrets.token_hex(8)
         state["token"], state["signin"], state["note"] = None, None, {}
         exchange = _Exchange(self.server, scope, receive, send, _limit(self.server, scope["path"]))
@@ -219,10 +219,6 @@ def _below(path: str, paths: tuple[str, ...]) -> bool:
     [True, True, False, True]
     """
     return any(path == one or (one.endswith("/") and path.startswith(one)) for one in paths)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _bearer(headers: Headers) -> str | None:

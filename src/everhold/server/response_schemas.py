@@ -30,7 +30,6 @@ __all__ = [
     "FindingOut",
     "GateCheckOut",
     "GateStatusOut",
-    "JudgementOut",
     "LogOut",
     "PlaceOut",
     "PreviewOut",
@@ -48,6 +47,7 @@ __all__ = [
     "TokensOut",
     "TotalGainOut",
     "TrialOut",
+    "VerdictOut",
     "act_schema",
     "result_schema",
 ]
@@ -183,12 +183,13 @@ class DecisionOut(BaseModel):
     kind: Literal["decision"]
     yes: bool
     spent: float
+    noisy: bool = Field(default=False, description="Whether noise was used, in a private study: near the margin, either.")
 
 
-class JudgementOut(BaseModel):
+class VerdictOut(BaseModel):
     """A certified verdict."""
 
-    kind: Literal["judgement"]
+    kind: Literal["verdict"]
     outcome: Literal["first", "second", "neither"]
     verdict: Literal["yes", "no", "cannot tell"]
     spent: float
@@ -281,7 +282,8 @@ class PrivacyOut(BaseModel):
     delta: float
     surprises: int = Field(description="How many surprises the whole budget pays for.")
     surprises_charged: int
-    releases_charged: int = Field(description="Readings and choices that were charged.")
+    releases_charged: int = Field(description="Readings, choices and parts of verdicts that were charged.")
+    bits_charged: int = Field(description="Bits that were yes, or were interrupted.")
     share_left: float = Field(description="Of the whole budget.")
     surprises_left: int
     readings_left: int = Field(description="How many readings could be paid for instead of surprises.")
@@ -541,7 +543,7 @@ _RETURNED_BY: dict[str, Any] = {
     "read_many": ResultsOut,
     "best_of": ChoiceOut,
     "is_better": DecisionOut,
-    "compare": JudgementOut,
+    "compare": VerdictOut,
     "certify": AnswerOut,
     "close": ResultsOut,
 }

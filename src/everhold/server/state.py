@@ -7,14 +7,15 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from threading import Lock
 from typing import IO, Any
 
 from everhold.acts import AnyAct, questions_of
+from everhold.clock import timestamp
 from everhold.errors import EverholdError, SettingError, did_you_mean
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import StudyFile
+from everhold.queries.request import AskedBy
 from everhold.report.certificate import guarantee
 from everhold.report.facts import budget_facts, study_facts
 from everhold.server.config import Config, StudyAt
@@ -26,6 +27,7 @@ from everhold.server.limits import Slots, TokenBucket
 from everhold.server.signins import SignIns
 from everhold.server.study_writer import Caller, StudyWriter
 from everhold.server.tokens import Token, Tokens
+from everhold.server.writer import OwnThread, StartRunner
 from everhold.session.study import audit_study
 
 __all__ = ["Served", "ServerState"]
@@ -44,6 +46,7 @@ class ServerState:
         say: is called with what happens while it starts.
         clock: seconds that only rise, for rates and for the grid.
         grid: when answers leave; by the configuration when left out.
+        start: makes what runs the turns of each writer.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class ServerState:
         say: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
         grid: Grid | None = None,
+        start: StartRunner = OwnThread,
     ) -> None:
         if not config.studies:
             raise SettingError("no study was named. Expected one: everhold serve study.everhold, or [[study]] in the file.")
@@ -60,7 +64,7 @@ class ServerState:
         self.tokens = Tokens(config.tokens)
         self.tokens.all()  # a file that cannot be read is reported now
         self.clock = clock
-        self._given_grid = grid
+        self._given_grid, self._start = grid, start
         self.grid = self._grid(config.grid_ms, _GRID_MS)
         self.rate = TokenBucket(per_minute=config.requests_per_minute, burst=config.burst, clock=clock)
         anonymous = config.anonymous_per_minute
@@ -93,9 +97,9 @@ class ServerState:
     def _opened(self, one: StudyAt) -> Served:
         own = self.config.grid_ms if one.grid_ms is None else one.grid_ms
         if one.path.with_name(one.path.name + ".contest.json").exists():
-            return ContestWriter(one.path, grid=self._grid(own, _GRID_MS))
+            return ContestWriter(one.path, grid=self._grid(own, _GRID_MS), start=self._start)
         if one.path.with_name(one.path.name + ".gate.json").exists():
-            return GateWriter(one.path, grid=self._grid(own, _GRID_MS))
+            return GateWriter(one.path, grid=self._grid(own, _GRID_MS), start=self._start)
         return StudyWriter(
             one.path,
             grid=lambda study: self._grid(own, _REMOTE_GRID_MS if study.binding == "table" else _GRID_MS),
@@ -104,6 +108,7 @@ class ServerState:
             most_questions=self.config.most_questions,
             question_seconds=self.config.question_seconds,
             charges_each=one.charges_each,
+            start=self._start,
         )
 
     # who and what --------------------------------------------------------------------------------------------------
@@ -131,7 +136,7 @@ class ServerState:
             self.rate.require(token.id, questions / 10.0)
 
         name = None if request_id is None else f"{token.id}:{kind}:{request_id}"
-        return Caller(token.id, token.name, name, state.time, state.started, permit)
+        return Caller(token.id, AskedBy(state.time, token.name, name), state.started, permit)
 
     def require_few(self, act: AnyAct) -> None:
         """Refuse an act with too many questions."""
@@ -273,7 +278,7 @@ class ServerState:
 
     def note(self, **facts: Any) -> None:
         """A line: who asked what, and what became of it. No answer, no duration."""
-        line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **facts})
+        line = json.dumps({"time": timestamp(), **facts})
         with self._writing:
             out = self._log or sys.stderr
             with suppress(OSError, ValueError):

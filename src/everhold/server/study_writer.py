@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from everhold import acts
 from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, QuestionError, RequestConflict, SettingError
-from everhold.ledger.codec import AskedBy
 from everhold.ledger.logged_act import LoggedAct, logged_act
 from everhold.ledger.reader import LoggedFinding, LoggedRound, StudyFile, logged_finding, logged_round, read_study
 from everhold.ledger.store import Head
 from everhold.mechanism.tolerance import FixedPrecision
 from everhold.queries.expression.question import size_of_query
-from everhold.queries.request import Request
+from everhold.queries.request import AskedBy, Request
 from everhold.queries.round_act import RoundAct
-from everhold.server.writer import Job, ReleasedView, Writer
-from everhold.session.act_preview import ActPreview, how_read, prices_after
+from everhold.server.writer import Job, OwnThread, ReleasedView, StartRunner, Writer
+from everhold.session.act_preview import ActPreview, charge_text, how_read, prices_after
 from everhold.session.acts import checked_delta_share
 from everhold.session.caps import Caps
 from everhold.session.holdout import Holdout
@@ -87,27 +86,21 @@ class Caller:
 
     Attributes:
         key: whose limits count.
-        who: a name.
-        request_id: of the whole question; its parts have `<id>/1`, `<id>/2` ….
-        time: of arrival, for the record.
-        arrived: the same on the grid's clock; None: no grid.
+        asked_by: for the record: the time of arrival, a name, and the request id of the whole question.
+        arrived: when it came, on the grid's clock; None: no grid.
         permit: is called with the number of questions that come next; it may refuse them.
         paid: answers to parts that were recorded, also where a later one was refused.
     """
 
     key: str = ""
-    who: str | None = None
-    request_id: str | None = None
-    time: str | None = None
+    asked_by: AskedBy = field(default_factory=AskedBy)
     arrived: float | None = None
     permit: Callable[[int], None] = lambda _: None
     paid: list[Answer] = field(default_factory=list)
 
     def request(self, question: str | Query, part: int | None = None, expect: float | None = None) -> Request:
         """One question of this caller."""
-        named = self.request_id is not None and part is not None
-        request_id = f"{self.request_id}/{part}" if named else self.request_id
-        return Request(question, request_id, self.who, self.time, expect)
+        return Request(question, self.asked_by if part is None else self.asked_by.part(part), expect)
 
 
 class StudyWriter:
@@ -121,6 +114,7 @@ class StudyWriter:
         most_questions: of one batch or table.
         question_seconds: how long a question may take on the public rows.
         charges_each: of a private study, how many surprises, readings and choices each name may cause; None: any.
+        start: makes what runs the writer's turns.
     """
 
     kind: Literal["study"] = "study"
@@ -135,6 +129,7 @@ class StudyWriter:
         most_questions: int = 1_000,
         question_seconds: float = 20.0,
         charges_each: int | None = None,
+        start: StartRunner = OwnThread,
     ) -> None:
         self.path, self.name = path, path.stem
         self._slots = slots
@@ -156,7 +151,7 @@ class StudyWriter:
         self._acts: list[LoggedAct] = list(file.acts)
         self._released = ReleasedView(self._progress(), grid)
         self._last_head = self._holdout.head
-        self._writer = Writer(self.name, self._handle, grid.clock)
+        self._writer = Writer(self.name, self._handle, grid.clock, start)
 
     # asking --------------------------------------------------------------------------------------------------------
 
@@ -185,10 +180,9 @@ class StudyWriter:
         """Answers in order. All questions are checked before the first is charged."""
         async with self._grid.release(caller.arrived):
             queries = await self._ready(caller, questions)
-            at = AskedBy(caller.time or "", caller.who, caller.request_id)
             answers: list[Answer] = []
             for piece in self._pieces(queries):
-                work = partial(self._holdout.session.ask_parts, piece, at, first=len(answers) + 1)
+                work = partial(self._holdout.session.ask_parts, piece, caller.asked_by, first=len(answers) + 1)
                 try:
                     answers += await self._do(work, caller)
                 except PrecisionExhausted as refusal:
@@ -203,8 +197,7 @@ class StudyWriter:
             async with self._grid.release(caller.arrived):
                 with self._slots.room(caller.key):
                     found = await arun(statistic.steps(self._declared), partial(self._parts, caller))
-                    at = AskedBy(caller.time or "", caller.who, caller.request_id)
-                    await self._do(partial(self._holdout.record_finding, statistic, found, at), caller)
+                    await self._do(partial(self._holdout.record_finding, statistic, found, caller.asked_by), caller)
         finally:
             await self._wait_for_round(max((one.round for one in caller.paid), default=0))
         return found
@@ -222,7 +215,7 @@ class StudyWriter:
         """What an act would show and cost. No private row is read, and nothing is charged."""
         async with self._grid.release(caller.arrived):
             with self._slots.room(caller.key):
-                self._holdout.session.recorder.acting_mechanism().require_open()
+                self._holdout.require_open()
                 parts = await self._check(caller, wanted)
                 if isinstance(wanted, acts.Certify):
                     share = checked_delta_share(wanted.share)
@@ -232,7 +225,8 @@ class StudyWriter:
         if isinstance(wanted, acts.Certify):
             await self._wait_for_round(wanted.round)
         budget = self.progress.budget
-        return ActPreview(tuple(results), budget.claim_price(), prices_after(wanted, budget, nats))
+        charge = charge_text(wanted, budget.privacy, parts)
+        return ActPreview(tuple(results), budget.claim_price(), prices_after(wanted, budget, nats), charge)
 
     async def _as_read(
         self, caller: Caller, questions: Sequence[object], read: RoundAct
@@ -258,7 +252,7 @@ class StudyWriter:
     async def _check(self, caller: Caller, wanted: AnyAct) -> int:
         """Count the parts of an act, and try them on the public side. A closed study returns what is recorded."""
         questions = acts.questions_to_try(wanted)
-        if self._holdout.session.recorder.acting_mechanism().closed:
+        if self._holdout.closed:
             caller.permit(max(1, len(questions)))
             return 0
         parts, work = 0, 0
@@ -288,11 +282,7 @@ class StudyWriter:
     def _perform(self, wanted: AnyAct, caller: Caller) -> tuple[Any, int]:
         """In the writer's thread: the result, and how many records there are with it; 0 where there is no new one."""
         held, before = self._holdout, self._holdout.head
-        held.session.when = caller.time  # the record says when a request came, and not how long it took
-        try:
-            found = acts.do(wanted, held, request_id=caller.request_id, who=caller.who)
-        finally:
-            held.session.when = None
+        found = held.acts.do(wanted, caller.asked_by)
         return found, 0 if held.head == before else Head.parse(held.head).records
 
     @overload
@@ -467,7 +457,7 @@ class StudyWriter:
 
     def _progress(self) -> Progress:
         held = self._holdout
-        journal, closed = held.journal, held.session.recorder.acting_mechanism().closed
+        journal, closed = held.journal, held.closed
         counts = (held.rounds, len(journal.findings), held.surprises)
         return Progress(*counts, held.budget, held.head, len(journal.acts), closed)
 

@@ -14,10 +14,11 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from everhold.clock import utc_now
 from everhold.errors import LedgerError, SettingError
 from everhold.ledger.files import exclusive, read_json, to_json, write_atomic
 
@@ -70,7 +71,7 @@ class Token:
         """In a word."""
         if self.revoked is not None:
             return "revoked"
-        return "live" if self.live(datetime.now(UTC)) else "expired"
+        return "live" if self.live(utc_now()) else "expired"
 
     def shown(self) -> dict[str, Any]:
         """The public fields: everything but the digest."""
@@ -91,7 +92,7 @@ class Tokens:
     True
     """
 
-    def __init__(self, path: str | Path, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, path: str | Path, *, clock: Callable[[], datetime] = utc_now) -> None:
         self.path = Path(path)
         self._clock = clock
         self._kept: tuple[tuple[int, int, int] | None, tuple[Token, ...]] = (None, ())

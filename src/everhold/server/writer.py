@@ -6,18 +6,18 @@ asked for it: looking often does not reveal how long the private rows took.
 
 from __future__ import annotations
 
-import queue
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from everhold.errors import EverholdError, LedgerError
 from everhold.server.grid import Grid
 
-__all__ = ["Busy", "Job", "ReleasedView", "Writer"]
+__all__ = ["Busy", "Job", "OwnThread", "ReleasedView", "Runner", "StartRunner", "Writer"]
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -46,23 +46,66 @@ class Job(Generic[T]):
     future: Future[T] = field(default_factory=Future)
 
 
+class Runner(Protocol):
+    """Runs the turns of a writer, never two at once. `OwnThread` does so in a server."""
+
+    def wake(self) -> None:
+        """Something waits: let a turn begin soon. It may find that an earlier one has done it."""
+
+    def join(self) -> None:
+        """Return when all turns have ended. None is wanted after that."""
+
+
+StartRunner = Callable[[str, Callable[[], None]], Runner]
+"""Makes what runs turns: of a name, for logs, and of a function that is one turn."""
+
+
+class OwnThread:
+    """Runs turns in a thread of their own."""
+
+    def __init__(self, name: str, turn: Callable[[], None]) -> None:
+        self._turn = turn
+        self._wanted: SimpleQueue[bool] = SimpleQueue()
+        self._thread = Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while self._wanted.get():
+            self._turn()
+
+    def wake(self) -> None:
+        """Something waits."""
+        self._wanted.put(True)
+
+    def join(self) -> None:
+        """Return when all turns have ended."""
+        self._wanted.put(False)
+        self._thread.join()
+
+
 class Writer:
-    """A thread that takes jobs in the order of arrival.
+    """Takes jobs in the order of arrival, in turns.
 
     Args:
         name: of the study or contest.
         handle: does some jobs that wait together, and fills their futures.
         clock: seconds that only rise.
+        start: makes what runs the turns.
     """
 
-    def __init__(self, name: str, handle: Callable[[list[Job[Any]]], None], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        name: str,
+        handle: Callable[[list[Job[Any]]], None],
+        clock: Callable[[], float],
+        start: StartRunner = OwnThread,
+    ) -> None:
         self._handle, self._clock = handle, clock
         self._putting = Lock()
-        self._waiting: queue.Queue[Job[Any] | None] = queue.Queue(_MOST_WAITING)
+        self._waiting: deque[Job[Any]] = deque()
         self._closed = False
         self._since: float | None = None  # when it began what it does now
-        self._thread = Thread(target=self._write, name=f"writer of {name}", daemon=True)
-        self._thread.start()
+        self._runner = start(f"writer of {name}", self._turn)
 
     def put(self, work: Any, arrived: float | None = None) -> Future[Any]:
         """A job in the queue."""
@@ -70,16 +113,16 @@ class Writer:
         with self._putting:
             if self._closed:
                 raise LedgerError("the server is stopping. Ask again under the same request id when it is back.")
-            try:
-                self._waiting.put_nowait(job)
-            except queue.Full:
-                raise Busy("too many questions wait. Ask again later, under the same request id.") from None
+            if len(self._waiting) >= _MOST_WAITING:
+                raise Busy("too many questions wait. Ask again later, under the same request id.")
+            self._waiting.append(job)
+            self._runner.wake()
         return job.future
 
     @property
     def waiting(self) -> int:
         """How many jobs wait for their turn."""
-        return self._waiting.qsize()
+        return len(self._waiting)
 
     @property
     def stalled(self) -> bool:
@@ -87,32 +130,24 @@ class Writer:
         since = self._since
         return since is not None and self._clock() - since > _STALLED
 
-    def _write(self) -> None:
-        going = True
-        while going:
-            jobs: list[Job[Any]] = []
-            item = self._waiting.get()
-            while item is not None:
-                if item.future.set_running_or_notify_cancel():
-                    jobs.append(item)
-                if len(jobs) >= _AT_ONCE:
-                    break
-                try:
-                    item = self._waiting.get_nowait()
-                except queue.Empty:
-                    break
-            going = item is not None
-            if not jobs:
-                continue
-            self._since = self._clock()
-            try:
-                self._handle(jobs)
-            except BaseException as error:  # nobody gets an answer that was not recorded
-                for job in jobs:
-                    if not job.future.done():
-                        job.future.set_exception(error)
-            finally:
-                self._since = None
+    def _turn(self) -> None:
+        """Do some of the jobs that wait. Each job has woken the runner once, so none is left over."""
+        jobs: list[Job[Any]] = []
+        while self._waiting and len(jobs) < _AT_ONCE:
+            job = self._waiting.popleft()
+            if job.future.set_running_or_notify_cancel():
+                jobs.append(job)
+        if not jobs:
+            return
+        self._since = self._clock()
+        try:
+            self._handle(jobs)
+        except BaseException as error:  # nobody gets an answer that was not recorded
+            for job in jobs:
+                if not job.future.done():
+                    job.future.set_exception(error)
+        finally:
+            self._since = None
 
     def close(self) -> None:
         """Do what waits, then stop. Where that takes too long, `server.run` ends the process."""
@@ -120,8 +155,7 @@ class Writer:
             if self._closed:
                 return
             self._closed = True
-        self._waiting.put(None)
-        self._thread.join()
+        self._runner.join()
 
 
 class ReleasedView(Generic[V]):

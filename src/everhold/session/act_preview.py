@@ -7,32 +7,36 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from everhold.acts import BestOf, Certify, Close, Compare, IsBetter, Read, ReadMany
+from everhold.acts import BestOf, Certify, Close, CompareTwo, IsBetter, Read, ReadMany
 from everhold.queries.disclosed import width_factor
 from everhold.queries.round_act import RoundAct
+from everhold.results import PlainResult
 from everhold.session.acts import candidate_weights, checked_delta_share
 
 if TYPE_CHECKING:
     from everhold.acts import AnyAct
     from everhold.bounds.budget import Budget
+    from everhold.bounds.privacy import PrivacyLedger
     from everhold.statistics.finding import Result
 
-__all__ = ["ActPreview", "how_read", "prices_after"]
+__all__ = ["ActPreview", "charge_text", "how_read", "prices_after"]
 
 
 @dataclass(frozen=True, slots=True)
-class ActPreview:
+class ActPreview(PlainResult):
     """What an act would show and cost.
 
     Attributes:
         results: what would be read if the private rows agreed with the forecasts; empty where no value is read.
         now: the price in nats of the next reading's interval.
         after: the same after the act, for each outcome that it may have; empty where it is not known, or after the last.
+        charge: what a private study's budget pays for it, in words; empty where nothing is promised.
     """
 
     results: tuple[Result, ...]
     now: float
     after: tuple[float, ...]
+    charge: str = ""
 
     @property
     def cost_text(self) -> str:
@@ -61,13 +65,31 @@ def how_read(act: AnyAct, parts: int) -> RoundAct | None:
     return RoundAct("close", parts=parts, share=Fraction(1)) if isinstance(act, Close) and parts else None
 
 
+def charge_text(act: AnyAct, ledger: PrivacyLedger | None, parts: int) -> str:
+    """What a private study's budget pays for an act of so many parts, in words; empty where nothing is promised.
+
+    >>> from everhold.bounds.privacy import Privacy, PrivacyLedger
+    >>> charge_text(IsBetter("smoker", "age > 80"), PrivacyLedger(Privacy().terms), 2)
+    'a yes costs 4.4 % of the privacy budget, a no nothing; 100 % of it is left'
+    >>> charge_text(Compare("smoker", "age > 80"), PrivacyLedger(Privacy().terms), 2)
+    'it costs 1.2 % of the privacy budget; 100 % of it is left'
+    """
+    if ledger is None or isinstance(act, Certify | Close):
+        return ""
+    terms, left = ledger.terms, f"{100.0 * ledger.share_left:.0f} % of it is left"
+    if isinstance(act, IsBetter):
+        return f"a yes costs {100.0 * terms.bit_cost / terms.allowance:.1f} % of the privacy budget, a no nothing; {left}"
+    releases = 1 if isinstance(act, BestOf) else max(parts, 1)
+    return f"it costs {100.0 * releases * terms.release_cost / terms.allowance:.1f} % of the privacy budget; {left}"
+
+
 def prices_after(act: AnyAct, budget: Budget, read_nats: Sequence[float] = ()) -> tuple[float, ...]:
     """The price of the next reading after an act, for each of its outcomes; none where it is not known.
 
     `read_nats`: what each part of a reading would disclose, if it found the forecast.
 
     >>> from everhold.bounds.budget import Budget
-    >>> [round(price, 1) for price in prices_after(Compare("smoker", "age > 80"), Budget(0.05))]
+    >>> [round(price, 1) for price in prices_after(CompareTwo("smoker", "age > 80"), Budget(0.05))]
     [7.0, 6.3]
     """
     after: list[Budget] = []
@@ -78,7 +100,7 @@ def prices_after(act: AnyAct, budget: Budget, read_nats: Sequence[float] = ()) -
         after = [budget.chosen(weight) for weight in (max(weights), min(weights))]
     elif isinstance(act, IsBetter):
         after = [budget.answered(yes) for yes in (True, False)]
-    elif isinstance(act, Compare):
+    elif isinstance(act, CompareTwo):
         after = [budget.judged(verdict, checked_delta_share(act.share)) for verdict in ("first", "neither")]
     elif isinstance(act, Certify):
         after = [budget.claimed(checked_delta_share(act.share))]

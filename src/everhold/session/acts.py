@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from everhold.acts import ACTS, AnyAct, BestOf, Certify, Close, CompareTwo, IsBetter, Read, ReadMany
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.errors import DataError, EverholdError, QuestionError, SettingError, require_number
 from everhold.ledger.act_prices import narrowed_answer
@@ -17,7 +18,7 @@ from everhold.ledger.rounds import ActStart
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.measures.measure import count_of
 from everhold.queries.answer import Answer
-from everhold.queries.disclosed import Choice, Decision, Judgement
+from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.queries.expression import BoundedMean, Expression, conjunction, question_of
 from everhold.queries.expression.question import without_values
 from everhold.queries.grid import VALUE_ONE
@@ -31,15 +32,15 @@ from everhold.statistics.parameters import arguments
 from everhold.statistics.statistic import run_together
 
 if TYPE_CHECKING:
-    from everhold.ledger.codec import AskedBy
     from everhold.mechanism.everhold import EverholdProposal
     from everhold.queries.expression.tree import Node
     from everhold.queries.query import Query, Rows
+    from everhold.queries.request import AskedBy
     from everhold.session.session import Session
     from everhold.statistics.declared import DeclaredColumns
     from everhold.statistics.statistic import QuestionBatch, Statistic
 
-__all__ = ["Acts", "candidate_weights", "checked_delta_share", "described"]
+__all__ = ["Acts", "candidate_weights", "checked_by", "checked_delta_share", "described", "verdict_of"]
 
 
 def checked_delta_share(share: object) -> Fraction | None:
@@ -92,33 +93,51 @@ class Acts:
         """Results of questions and statistics whose parts are answered together, batch by batch."""
         return run_together([_steps(question, self._declared) for question in questions], answer)
 
+    def do(self, wanted: AnyAct, asked_by: AskedBy) -> Any:
+        """Do an act: `Holdout` and a server come here with the same value."""
+        match wanted:
+            case Read(question, share=share, expect=expect):
+                if expect is not None and is_statistic(question):
+                    raise QuestionError("expect= is for single questions. Read a statistic without it.")
+                return self.read([question], share, asked_by, None if expect is None else [expect])[0]
+            case ReadMany(questions, share=share):
+                return self.read(questions, share, asked_by)
+            case BestOf(questions, weights=weights):
+                return self.best_of(questions, weights, asked_by)
+            case IsBetter(first, second, by=by):
+                return self.is_better(first, second, by, asked_by)
+            case CompareTwo(first, second, low=low, high=high, given=given, share=share):
+                return self.compare(first, second, {"low": low, "high": high, "given": given}, share, asked_by)
+            case Certify(number, share=share):
+                return self.certify(number, share, asked_by)
+            case Close(questions):
+                return self.close(questions, asked_by)
+        raise QuestionError(f"there is no act {wanted!r} here. Expected one of {', '.join(ACTS)}.")
+
     # readings ------------------------------------------------------------------------------------------------------
 
     def read(
         self,
         asked: Iterable[object],
         share: object,
-        request_id: str | None,
-        who: str | None,
+        asked_by: AskedBy,
         expects: Sequence[float | None] | None = None,
     ) -> list[Any]:
         """The private rows' own values, at one price; statistics of several steps at one price a step."""
         delta_share, questions = checked_delta_share(share), self.checked(asked)
-        asked_by = self._session.asked_by(request_id, who)
         results = self._read(questions, "read", delta_share, asked_by, expects)
         self._record_findings(questions, results, asked_by)
         return results
 
-    def close(self, asked: Iterable[object], request_id: str | None, who: str | None) -> list[Any]:
+    def close(self, asked: Iterable[object], asked_by: AskedBy) -> list[Any]:
         """The last readings, with all of the failure probability that is left. What was read then is returned again."""
         questions = self.checked(asked)
-        asked_by = self._session.asked_by(request_id, who)
         if not self._mechanism.closed:
             self.require_one_batch(questions)
         results = self._read(questions, "close", Fraction(1), asked_by, None)
         if not self._mechanism.closed:
             begun = ActStart("close", (), {"share": "1"})
-            self._session.perform(begun, lambda: None, request_id=asked_by.request_id, who=asked_by.who)
+            self._session.perform(begun, lambda: None, asked_by)
         self._record_findings(questions, results, asked_by)
         return results
 
@@ -147,22 +166,20 @@ class Acts:
 
     # selections and bits -------------------------------------------------------------------------------------------
 
-    def best_of(
-        self, asked: Iterable[object], weights: Sequence[float] | None, request_id: str | None, who: str | None
-    ) -> Choice:
+    def best_of(self, asked: Iterable[object], weights: Sequence[float] | None, asked_by: AskedBy) -> Choice:
         """Which of these has the largest value on the private rows."""
         questions = self.checked(asked)
         if not questions:
             raise QuestionError("best_of needs at least one question.")
         checked_weights = candidate_weights(weights, len(questions))
-        self._check(questions, request_id)
+        self._check(questions, asked_by.request_id)
         begun = ActStart("best_of", described(questions), {"weights": [str(weight) for weight in checked_weights]})
 
         def decide() -> int:
             values = self._private_values(questions)
             return max(range(len(values)), key=lambda index: (values[index], -index))
 
-        return Choice.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
+        return Choice.from_dict(self._session.perform(begun, decide, asked_by))
 
     def choose(
         self,
@@ -172,7 +189,7 @@ class Acts:
         *,
         by: str,
         generation: int = 0,
-        who: str | None = None,
+        asked_by: AskedBy | None = None,
     ) -> Choice:
         """Which of several candidates is best on the private rows, by any criterion. Only the index is disclosed.
 
@@ -183,7 +200,7 @@ class Acts:
             weights: public weights of the candidates, without the champion's; they sum to at most 1.
             by: the criterion's name.
             generation: how many choices among other candidates came before, with the same champion.
-            who: as for `Holdout.ask`.
+            asked_by: for the record.
         """
         asked = tuple({"kind": "values", "name": name} for name in names)
         options = {"weights": [str(weight) for weight in weights], "generation": generation, "by": by}
@@ -194,22 +211,21 @@ class Acts:
             stays = bool(generation) and values[best] <= values[-1]  # the champion, unless a candidate is better
             return len(names) - 1 if stays else best
 
-        return Choice.from_dict(self._session.perform(ActStart("best_of", asked, options), decide, request_id=None, who=who))
+        by_whom = asked_by or self._session.asked_by(None, None)
+        return Choice.from_dict(self._session.perform(ActStart("best_of", asked, options), decide, by_whom))
 
-    def is_better(self, first: object, second: object, by: float, request_id: str | None, who: str | None) -> Decision:
+    def is_better(self, first: object, second: object, by: float, asked_by: AskedBy) -> Decision:
         """Whether the first is larger than the second by more than `by`, on the private rows."""
-        require_number(by, "by")
-        if not isfinite(by):
-            raise SettingError(f"by is {by!r}. Expected a finite number.")
+        checked_by(by)
         questions = self.checked([first, second])
-        self._check(questions, request_id)
+        self._check(questions, asked_by.request_id)
         begun = ActStart("is_better", described(questions), {"by": float(by)})
 
         def decide() -> bool:
             one, other = self._private_values(questions)
             return one - other > by if one > -np.inf and other > -np.inf else False
 
-        return Decision.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
+        return Decision.from_dict(self._session.perform(begun, decide, asked_by))
 
     def _check(self, questions: Sequence[Any], request_id: str | None) -> None:
         """Find what is wrong with questions on the public side, before anything is recorded."""
@@ -302,9 +318,8 @@ class Acts:
         second: object,
         wanted: Mapping[str, Any],
         share: object,
-        request_id: str | None,
-        who: str | None,
-    ) -> Judgement:
+        asked_by: AskedBy,
+    ) -> Verdict:
         """Which of two is larger in the population, certified; or that the private rows do not show it.
 
         `wanted`: low, high and given, for two texts.
@@ -321,22 +336,33 @@ class Acts:
             if yes_no and (wanted.get("low") is not None or wanted.get("high") is not None):
                 raise QuestionError("two yes/no questions are compared without a range. Leave low and high out.")
             questions = self.checked([first, second])
-        if (pair := self._pair(questions, given)) is not None:
-            options: dict[str, Any] = {"method": "mcnemar", "parts": 2, "sides": 1}
-            decide = self._mcnemar(pair, delta_share)
-        else:
-            earlier = self._session.journal.requested_act(request_id)
+        parts = 2
+        if (pair := self._pair(questions, given)) is None:
+            earlier = self._session.journal.requested_act(asked_by.request_id)
             if earlier is None:
                 self.require_one_batch(questions)
             parts = self._count(questions) if earlier is None else earlier.begun.options.get("parts", 0)
-            options = {"method": "intervals", "parts": parts, "sides": 2}
-            decide = self._by_intervals(questions, RoundAct("close", parts=parts, share=delta_share))
+        options, decide = self._compared(pair, questions, delta_share, parts)
         options["share"] = None if delta_share is None else str(delta_share)
         options["given"] = wanted.get("given")
         begun = ActStart("compare", described(questions), options)
-        return Judgement.from_dict(self._session.perform(begun, decide, request_id=request_id, who=who))
+        require = self._require_compared(begun, asked_by)
+        return Verdict.from_dict(self._session.perform(begun, decide, asked_by, require))
 
-    def compare_difference(self, difference: Values, request_id: str | None) -> Judgement:
+    def _compared(
+        self, pair: tuple[Query, Query, Query] | None, questions: Sequence[Any], share: Fraction | None, parts: int
+    ) -> tuple[dict[str, Any], Callable[[], str]]:
+        """How two are compared, and what does it."""
+        if pair is not None:
+            return {"method": "mcnemar", "parts": 2, "sides": 1}, self._mcnemar(pair, share)
+        decide = self._by_intervals(questions, RoundAct("close", parts=parts, share=share))
+        return {"method": "intervals", "parts": parts, "sides": 2}, decide
+
+    def _require_compared(self, begun: ActStart, asked_by: AskedBy) -> Callable[[], None]:
+        """Refuses a verdict by what has been disclosed until now; nothing does so here."""
+        return lambda: None
+
+    def compare_difference(self, difference: Values, request_id: str | None) -> Verdict:
         """Whether a difference in [-1, 1], row by row, is above or below 0 in the population, certified."""
         begun = ActStart(
             "compare",
@@ -344,7 +370,7 @@ class Acts:
             {"method": "intervals", "parts": 1, "sides": 2, "share": None, "given": None},
         )
         decide = self._by_intervals([self._session.query(difference)], RoundAct("close"))
-        return Judgement.from_dict(self._session.perform(begun, decide, request_id=request_id, who=None))
+        return Verdict.from_dict(self._session.perform(begun, decide, self._session.asked_by(request_id, None)))
 
     def _pair(self, questions: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
         """Two yes/no questions about the same rows, and both at once; None where rows are not coins."""
@@ -419,17 +445,13 @@ class Acts:
                 raise
             except (ArithmeticError, EverholdError, ValueError):
                 return "neither"
-            if len(results) == 1:
-                low, high = results[0].low, results[0].high
-            else:
-                low, high = results[0].low - results[1].high, results[0].high - results[1].low
-            return "first" if low > 0.0 else "second" if high < 0.0 else "neither"
+            return verdict_of(results)
 
         return decide
 
     # certificates --------------------------------------------------------------------------------------------------
 
-    def certify(self, number: int, share: object, request_id: str | None, who: str | None) -> Answer:
+    def certify(self, number: int, share: object, asked_by: AskedBy) -> Answer:
         """An earlier answer with an interval at the price of a claim now."""
         delta_share = checked_delta_share(share)
         begun = ActStart(
@@ -438,8 +460,7 @@ class Acts:
         done = self._session.perform(
             begun,
             lambda: None,
-            request_id=request_id,
-            who=who,
+            asked_by,
             require=lambda: self.require_narrower(number, delta_share),  # by what everybody has done until now
         )
         return Answer.from_dict(done)
@@ -455,6 +476,22 @@ class Acts:
                 f"the interval of round {number} was computed at {journal[number].answer.spent:.1f} nats, and a "
                 f"claim now costs {nats:.1f}: it would not be narrower. Read the question instead. Nothing was charged."
             )
+
+
+def checked_by(by: object) -> None:
+    """Refuse a margin that is not a finite number."""
+    require_number(by, "by")
+    if not isfinite(cast(float, by)):
+        raise SettingError(f"by is {by!r}. Expected a finite number.")
+
+
+def verdict_of(results: Sequence[Any]) -> str:
+    """What the interval of a difference says, or the intervals of two."""
+    if len(results) == 1:
+        low, high = results[0].low, results[0].high
+    else:
+        low, high = results[0].low - results[1].high, results[0].high - results[1].low
+    return "first" if low > 0.0 else "second" if high < 0.0 else "neither"
 
 
 def candidate_weights(given: Sequence[float] | None, count: int) -> list[Fraction]:

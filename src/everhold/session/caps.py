@@ -10,12 +10,23 @@ from everhold.errors import PrivacyUsedUp
 
 if TYPE_CHECKING:
     from everhold.ledger.journal import Journal
+    from everhold.ledger.rounds import RecordedAct
 
 __all__ = ["Caps"]
 
 
+def _charges(act: RecordedAct) -> int:
+    """How often an act was charged; interrupted ones are charged in full."""
+    begun, done = act.begun, act.done
+    if begun.kind == "is_better":
+        return int(done.interrupted or done.outcome is True)
+    if begun.kind == "compare":
+        return int(begun.options["parts"])
+    return {"best_of": 1, "read": len(begun.asked)}.get(begun.kind, 0)
+
+
 class Caps:
-    """A limit for each name in the record: surprises, readings and choices together.
+    """A limit for each name in the record: surprises, readings, choices, bits that were yes, and parts of verdicts together.
 
     One hostile analyst can use up a whole budget with as many questions as it has surprises. Everybody who asks under one
     name shares one limit.
@@ -39,8 +50,7 @@ class Caps:
             if journal[number].outcome is not None:
                 self._charged[journal.asked_by(number).who] += 1
         for act, asked_by in journal.acts[self._acts :]:
-            if act.begun.kind in ("best_of", "read"):
-                self._charged[asked_by.who] += len(act.begun.asked) if act.begun.kind == "read" else 1
+            self._charged[asked_by.who] += _charges(act)
         self._rounds, self._acts = len(journal), len(journal.acts)
         if self._charged[who] + charges > self._each:
             raise PrivacyUsedUp(

@@ -8,26 +8,30 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
+from everhold.acts import AnyAct, BestOf, Certify, Close, CompareTwo, IsBetter, Read, ReadMany
 from everhold.bounds.privacy import Privacy, PrivacyLedger
 from everhold.bounds.singling_out import WeightFloor, weight_floor
 from everhold.data.sample import EngineName, Sample
 from everhold.errors import LedgerError, PrecisionExhausted, QuestionError, ReferenceWarning, SettingError
 from everhold.ledger.audit import Audit
-from everhold.ledger.codec import AskedBy
+from everhold.ledger.log import Log
 from everhold.ledger.logged_act import in_order, logged_act
 from everhold.ledger.reader import as_asked, logged_finding, logged_round
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.rules import Rule
 from everhold.mechanism.tolerance import Contract
+from everhold.plots import Point, session_figure
 from everhold.priors.pool import Prior
 from everhold.priors.split import Split
 from everhold.queries.answer import Answer
-from everhold.queries.disclosed import Choice, Decision, Judgement, width_text
+from everhold.queries.disclosed import Choice, Decision, Verdict, width_text
 from everhold.queries.protocol import P
 from everhold.queries.rng import fresh_seed
+from everhold.results import html_table
 from everhold.session.acts import Acts
 from everhold.session.outlook import outlook, small_reference
 from everhold.session.private_acts import PrivateActs
@@ -39,6 +43,7 @@ from everhold.session.setup import Setup, new_setup
 from everhold.session.study import audit_study, create_study, open_study, rehearse_study, require_new
 from everhold.statistics import checked_statistic, is_statistic
 from everhold.statistics.declared import DeclaredColumns
+from everhold.statistics.groups import By
 from everhold.statistics.means import Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.rehearsal import Rehearsal, as_answer
@@ -52,11 +57,10 @@ if TYPE_CHECKING:
     from everhold.data.schema import Schema
     from everhold.errors import EverholdError
     from everhold.ledger.journal import Journal
-    from everhold.ledger.reader import LoggedAct, LoggedQuestion
     from everhold.ledger.replay import Analyst
     from everhold.queries.answer import Preview
     from everhold.queries.protocol import Mechanism, Outcome
-    from everhold.queries.request import Request
+    from everhold.queries.request import AskedBy, Request
 
 __all__ = ["Holdout", "holdout_without_rows"]
 
@@ -283,6 +287,15 @@ class Holdout:
         return self.session.recorder.acting_mechanism().budget
 
     @property
+    def closed(self) -> bool:
+        """Whether the last act is done, so that nothing can be asked."""
+        return self.session.recorder.acting_mechanism().closed
+
+    def require_open(self) -> None:
+        """Raise `HoldoutClosed` after the last act."""
+        self.session.recorder.acting_mechanism().require_open()
+
+    @property
     def privacy(self) -> PrivacyLedger | None:
         """What a private study has promised and spent; None where nothing was promised."""
         return self.budget.privacy
@@ -302,12 +315,39 @@ class Holdout:
         """Whether it can be asked: the record can be written, and the study is open."""
         return self.session.usable
 
-    def findings(self) -> list[LoggedQuestion | LoggedAct]:
-        """What was asked and done, as people asked it: statistics with their parts, questions and other acts as they are."""
+    def findings(self) -> Log:
+        """What was asked and done, as people asked it: statistics with their parts, questions and other acts as they are.
+
+        A list that is also a table (`to_frame`), JSON (`to_json`) and a picture (`plot`).
+        """
         journal = self.journal
         rounds = [logged_round(past, journal.asked_by(past.number)) for past in journal]
         asked = as_asked(rounds, [logged_finding(*one) for one in journal.findings])
-        return in_order(asked, [logged_act(*one) for one in journal.acts])
+        return Log(in_order(asked, [logged_act(*one) for one in journal.acts]))
+
+    def by(self, *columns: str, read: bool = False) -> By:
+        """Statistics by groups: `holdout.by("carrier").mean("arr_delay")`, `holdout.by("city", "smoker").median("age")`.
+
+        Groups are declared categories, or yes and no of a yes/no column or question.
+
+        Args:
+            columns: to divide by.
+            read: read all groups at one price, instead of asking for one after the other.
+        """
+
+        def answered(wanted: Sequence[Statistic[Any]]) -> list[Any]:
+            return self.read_many(wanted) if read else [self.ask(one) for one in wanted]
+
+        return By(answered, self.schema, columns)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The session so far: answers with their intervals over rounds, and the price."""
+        points = []
+        for past in self.journal:
+            one = past.answer.as_share()
+            kind = "surprise" if one.surprise else "quiet" if one.act == "ask" else "read"
+            points.append(Point(one.round, one.value, one.low, one.high, one.spent, kind))
+        return session_figure(points, title=f"{self.rounds:,} rounds, {self.surprises:,} surprises", ax=ax)
 
     def weight_floor(self, probability: float = 0.05) -> WeightFloor:
         """How rare a trait must be so that the answers so far do not single out a row by it, but for this probability.
@@ -485,10 +525,7 @@ class Holdout:
             expect: what you foresee, as for `ask`. A good guess makes the reading cheaper for later ones.
             request_id, who: as for `ask`.
         """
-        expects = None if expect is None else [expect]
-        if expect is not None and is_statistic(question):
-            raise QuestionError("expect= is for single questions. Read a statistic without it.")
-        return self.acts.read([question], share, request_id, who, expects)[0]
+        return self._do(Read(cast(Any, question), share=share, expect=expect), request_id, who)
 
     def read_many(
         self,
@@ -502,20 +539,17 @@ class Holdout:
 
         All are fixed before the first is read, so that they cost each other no more than questions fixed in advance.
         """
-        return self.acts.read(questions, share, request_id, who)
+        found: list[Any] = self._do(ReadMany(cast(Any, questions), share=share), request_id, who)
+        return found
 
-    def close(
-        self, questions: Iterable[object] | None = None, *, request_id: str | None = None, who: str | None = None
-    ) -> list[Any]:
+    def close(self, questions: Iterable[object], *, request_id: str | None = None, who: str | None = None) -> list[Any]:
         """The last act: read any number of questions and statistics exactly, and never read the private rows again.
 
         All of the failure probability that is left is spent on these. Afterwards the study can be read, audited and cited,
-        and nothing can be asked. Without questions nothing is read, and the study's file is only released: `release`.
+        and nothing can be asked. To let another process go on with a study, use `release`.
         """
-        if questions is None:
-            self.release()
-            return []
-        return self.acts.close(questions, request_id, who)
+        found: list[Any] = self._do(Close(cast(Any, questions)), request_id, who)
+        return found
 
     def best_of(
         self,
@@ -535,7 +569,8 @@ class Holdout:
             weights: how probable it is, by what is publicly known, that each is best. A likely winner costs less.
             request_id, who: as for `ask`.
         """
-        return self.acts.best_of(questions, weights, request_id, who)
+        found: Choice = self._do(BestOf(cast(Any, questions), weights=weights), request_id, who)
+        return found
 
     def is_better(
         self,
@@ -550,7 +585,8 @@ class Holdout:
 
         It says nothing certain about the population; `compare` does.
         """
-        return self.acts.is_better(first, second, by, request_id, who)
+        found: Decision = self._do(IsBetter(cast(Any, first), cast(Any, second), by=by), request_id, who)
+        return found
 
     def compare(
         self,
@@ -563,7 +599,7 @@ class Holdout:
         share: float | None = None,
         request_id: str | None = None,
         who: str | None = None,
-    ) -> Judgement:
+    ) -> Verdict:
         """Which of two is larger in the population, certified: `.verdict` is 'yes', 'no' or 'cannot tell'.
 
         Two yes/no questions are compared by the rows on which they differ (McNemar's exact test), which finds much smaller
@@ -576,8 +612,9 @@ class Holdout:
             given: only rows for which this is true, for two texts.
             share, request_id, who: as for `read`.
         """
-        wanted = {"low": low, "high": high, "given": given}
-        return self.acts.compare(first, second, wanted, share, request_id, who)
+        one, other = cast(Any, first), cast(Any, second)
+        found: Verdict = self._do(CompareTwo(one, other, low=low, high=high, given=given, share=share), request_id, who)
+        return found
 
     def certify(
         self, answer: Answer | int, *, share: float | None = None, request_id: str | None = None, who: str | None = None
@@ -587,7 +624,11 @@ class Holdout:
         It discloses nothing new: the interval follows from what the earlier answer disclosed.
         """
         number = answer if isinstance(answer, int) else answer.round
-        return self.acts.certify(number, share, request_id, who)
+        found: Answer = self._do(Certify(number, share=share), request_id, who)
+        return found
+
+    def _do(self, wanted: AnyAct, request_id: str | None, who: str | None) -> Any:
+        return self.acts.do(wanted, self.session.asked_by(request_id, who))
 
     @property
     def acts(self) -> Acts:
@@ -676,6 +717,17 @@ class Holdout:
             f"Holdout({self.size:,} private {draws}, rounds: {self.rounds:,}, surprises: {self.surprises:,}; "
             f"{self.price_text})"
         )
+
+    def _repr_html_(self) -> str:
+        draws = "rows" if self._setup.unit is None else "units"
+        facts = [
+            (f"private {draws}", f"{self.size:,}"),
+            ("confidence", f"{self.settings.confidence:g}"),
+            ("rounds", f"{self.rounds:,}, of which {self.surprises:,} surprises"),
+            ("from here on", self.price_text),
+            ("state", "closed" if self.closed else "open"),
+        ]
+        return html_table(["everhold holdout", ""], [(escape(name), escape(value)) for name, value in facts])
 
 
 def _checked_setup(data: object, prior: Prior | Split | None, settings: Settings, rows: dict[str, Any]) -> Setup:

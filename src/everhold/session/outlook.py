@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from everhold.bounds.binomial import binomial_interval
-from everhold.bounds.elementary import ln
-from everhold.bounds.privacy import ROW_PARTS
+from everhold.bounds.privacy import ROW_PARTS, chance_nats
 from everhold.errors import EverholdError
 from everhold.mechanism.tolerance import Anytime, share_radius
 from everhold.statistics.means import Mean
@@ -39,7 +38,7 @@ def _noise(holdout: Holdout) -> tuple[float, float]:
     if (ledger := holdout.privacy) is None:
         return 0.0, 0.0
     terms, n, failure = ledger.terms, holdout.size, 1.0 - holdout.settings.confidence
-    margin = terms.test_scale * ln(10.0 * (holdout.budget.code.asks + 1))
+    margin = terms.test_scale * chance_nats(holdout.budget.code.asks + 1, ledger.surprises_left)
     hidden = terms.hidden_parts(failure) / ROW_PARTS
     return (margin + hidden) / n, terms.shaken_parts(failure, ledger.charges + 1) / ROW_PARTS / n
 
@@ -53,6 +52,8 @@ def outlook(holdout: Holdout) -> str:
     said = []
     if isinstance(contract, Anytime):
         noise = contract.noise_at(budget.code.asks + 1, budget.code.horizon)
+        if (ledger := holdout.privacy) is not None and contract.noise is None:
+            noise = min(max((2.0 * chance_nats(budget.code.asks + 1, ledger.surprises_left)) ** 0.5, 1.0), 4.0)
         off = share_radius(0.1, 0.5 * noise * noise * (1.0 / n + 1.0 / draws))
         hidden, shaken = _noise(holdout)
         off += hidden

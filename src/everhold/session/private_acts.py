@@ -1,20 +1,31 @@
-"""The acts of a private study: readings and choices with noise; what would read the rows exactly is refused."""
+"""The acts of a private study: readings, choices, bits and verdicts with noise; what would read rows exactly is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from everhold.errors import PrivacyError, QuestionError
+from everhold.bounds.privacy import ROW_PARTS
+from everhold.bounds.private_verdict import favours_first, verdict_rate
+from everhold.errors import DataError, EverholdError, PrivacyError, QuestionError
 from everhold.ledger.rounds import ActStart
+from everhold.mechanism.measures.measure import count_of
+from everhold.mechanism.noise import ROW
 from everhold.mechanism.private import PrivateEverhold, require_affordable
-from everhold.queries.disclosed import Choice, Decision, Judgement
+from everhold.queries.disclosed import Choice, Decision
 from everhold.queries.expression import BoundedMean, Expression
-from everhold.session.acts import Acts, candidate_weights, described
+from everhold.queries.round_act import RoundAct
+from everhold.session.acts import Acts, candidate_weights, checked_by, described, verdict_of
+from everhold.statistics.rehearsal import as_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from everhold.queries.answer import Answer
+    from everhold.queries.query import Query, Values
+    from everhold.queries.request import AskedBy
+    from everhold.statistics.statistic import QuestionBatch
 
 __all__ = ["PrivateActs"]
 
@@ -26,25 +37,103 @@ class PrivateActs(Acts):
     def _private(self) -> PrivateEverhold:
         return cast(PrivateEverhold, self._mechanism)
 
-    def close(self, asked: Iterable[object], request_id: str | None, who: str | None) -> NoReturn:
+    def close(self, asked: Iterable[object], asked_by: AskedBy) -> NoReturn:
         """Never: the last act reads exactly."""
         _refuse("close with questions", "holdout.read(...)")
 
-    def is_better(self, first: object, second: object, by: float, request_id: str | None, who: str | None) -> Decision:
-        """Never: the bit is exact. A choice of two has noise."""
-        _refuse("is_better", "holdout.best_of([first, second])")
+    def is_better(self, first: object, second: object, by: float, asked_by: AskedBy) -> Decision:
+        """Whether the first is larger by more than `by`, up to noise of 2b rows. A no is free, a yes is charged."""
+        checked_by(by)
+        questions = self.checked([first, second])
+        _require_alike(questions)
+        mechanism, n = self._private, self._session.size
+        margin = Fraction(by) * n / _width(questions[0])
 
-    def compare(
-        self,
-        first: object,
-        second: object,
-        wanted: Mapping[str, Any],
-        share: object,
-        request_id: str | None,
-        who: str | None,
-    ) -> Judgement:
-        """Never: the verdict is an exact test of the rows."""
-        _refuse("compare", "holdout.best_of([first, second]), or read both")
+        def decide() -> bool:
+            one, other = (sums.first for sums in self._session.scanner.sums(questions, "mean"))
+            return mechanism.says_yes(Fraction(one - other, ROW) - margin)
+
+        begun = ActStart("is_better", described(questions), {"by": float(by)})
+        require = self._affordable(asked_by, mechanism.ledger.terms.bit_cost, "a bit, which may be a yes")
+        return Decision.from_dict(self._session.perform(begun, decide, asked_by, require))
+
+    def compare_difference(self, difference: Values, request_id: str | None) -> NoReturn:
+        """Never: given values may depend on all rows."""
+        _refuse("comparison of given values", 'holdout.compare("…", "…") of questions given as text')
+
+    def _paired(self, pair: tuple[Query, Query, Query], share: Fraction | None) -> Callable[[], str]:
+        """Who is favoured by the rows on which two yes/no questions differ: both counts are released with noise.
+
+        `docs/theory/privacy.md#verdicts` has the test. Its rate λ is fixed by public facts; the noise is integrated.
+        """
+        mechanism, n = self._private, self._session.size
+
+        def decide() -> str:
+            nats = mechanism.budget.claim_price(share, parts=2, sides=1)
+            deviation = Fraction(mechanism.ledger.terms.release_parts, ROW_PARTS)
+            a, b, both = (0.5 * (1.0 + mechanism.prior(one)) for one in pair)
+            rate = verdict_rate(nats, n, a + b - 2.0 * both, float(deviation))
+            counts = [count_of(one, n) for one in self._session.scanner.sums(pair, "share")]
+            only_a, only_b = (mechanism.noisy_rows(count - counts[2]) for count in counts[:2])
+            known = mechanism.known_rows
+            if favours_first(only_a, only_b, rate=rate, deviation=deviation, known_rows=known, nats=nats):
+                return "first"
+            second = favours_first(only_b, only_a, rate=rate, deviation=deviation, known_rows=known, nats=nats)
+            return "second" if second else "neither"
+
+        return decide
+
+    def _by_intervals(self, questions: Sequence[Any], act: RoundAct) -> Callable[[], str]:
+        """Certain where the intervals of noisy readings do not meet. The readings themselves are not disclosed."""
+        mechanism = self._private
+
+        def decide() -> str:
+            part = 0
+
+            def private(batch: QuestionBatch) -> list[Answer]:
+                nonlocal part
+                proposals = [mechanism.propose_part(query, act, part + place) for place, query in enumerate(batch, start=1)]
+                part += len(batch)
+                found = []
+                for query, proposal, sums in zip(batch, proposals, self._sums(proposals), strict=True):
+                    answer = mechanism.answer(proposal, mechanism.decide(proposal, sums))
+                    found.append(answer.as_share() if query.yes_no else answer)
+                return found
+
+            try:
+                return verdict_of(self._together(questions, private))
+            except DataError:
+                raise
+            except (ArithmeticError, EverholdError, ValueError):
+                return "neither"
+
+        return decide
+
+    def _compared(
+        self, pair: tuple[Query, Query, Query] | None, questions: Sequence[Any], share: Fraction | None, parts: int
+    ) -> tuple[dict[str, Any], Callable[[], str]]:
+        if pair is not None:
+            return {"method": "noisy pair", "parts": 2, "sides": 1}, self._paired(pair, share)
+        decide = self._by_intervals(questions, RoundAct("read", parts=parts, share=share))
+        return {"method": "noisy intervals", "parts": parts, "sides": 2}, decide
+
+    def _require_compared(self, begun: ActStart, asked_by: AskedBy) -> Callable[[], None]:
+        parts = begun.options["parts"]
+        cost = parts * self._private.ledger.terms.release_cost
+        return self._affordable(asked_by, cost, f"a verdict, which reads {parts:,} numbers", parts)
+
+    def _as_foreseen(self, query: Any) -> Answer:
+        """What the public side says, also when nothing can be asked any more."""
+        return as_answer(self._session.try_out(query))
+
+    def _affordable(self, asked_by: AskedBy, cost: int, what: str, charges: int = 1) -> Callable[[], None]:
+        """Refuses, in the act's own turn, what the name or the budget cannot pay for."""
+
+        def require() -> None:
+            self._session.require_under_cap(asked_by.who, charges)
+            require_affordable(self._private.ledger, cost, what)
+
+        return require
 
     def choose(
         self,
@@ -54,14 +143,12 @@ class PrivateActs(Acts):
         *,
         by: str,
         generation: int = 0,
-        who: str | None = None,
+        asked_by: AskedBy | None = None,
     ) -> Choice:
         """Never: a criterion of the caller's has no known sensitivity (AUC and F1 have none that is useful)."""
         _refuse("a choice by a criterion of your own", "holdout.best_of([...]) of questions given as text")
 
-    def best_of(
-        self, asked: Iterable[object], weights: Sequence[float] | None, request_id: str | None, who: str | None
-    ) -> Choice:
+    def best_of(self, asked: Iterable[object], weights: Sequence[float] | None, asked_by: AskedBy) -> Choice:
         """Which of these is about the largest, by the exponential mechanism: within σ·ln(candidates/β) rows of the largest
         with probability 1 - β."""
         questions = self.checked(asked)
@@ -72,16 +159,13 @@ class PrivateActs(Acts):
         options = {"weights": [str(weight) for weight in prior_weights]}
         mechanism = self._private
 
-        def affordable() -> None:
-            self._session.require_under_cap(self._session.asked_by(request_id, who).who)
-            require_affordable(mechanism.ledger, mechanism.ledger.terms.release_cost, "a choice")
-
         def decide() -> int:
             totals = [sums.first for sums in self._session.scanner.sums(questions, "mean")]
             return mechanism.noise.choose(totals, prior_weights)
 
         begun = ActStart("best_of", described(questions), options)
-        found = self._session.perform(begun, decide, request_id=request_id, who=who, require=affordable)
+        require = self._affordable(asked_by, mechanism.ledger.terms.release_cost, "a choice")
+        found = self._session.perform(begun, decide, asked_by, require)
         return Choice.from_dict(found)
 
 
@@ -93,9 +177,15 @@ def _require_alike(questions: Sequence[Any]) -> None:
     if len(means) == len(questions) and len({(one.low, one.high, one.reverse) for one in means}) == 1:
         return
     raise PrivacyError(
-        "a private study chooses among yes/no questions given as text. Statistics, and questions of different kinds or "
-        "ranges, cannot be compared under noise of one scale. Nothing was charged."
+        "this act of a private study takes yes/no questions given as text. Statistics, and questions of different kinds or "
+        "ranges, cannot be compared under noise of one scale. Expected texts, or holdout.compare(...) of two statistics. "
+        "Nothing was charged."
     )
+
+
+def _width(question: Any) -> Fraction:
+    """The range of a question's value, on the scale of its answer."""
+    return Fraction(question.high) - Fraction(question.low) if isinstance(question, BoundedMean) else Fraction(1)
 
 
 def _refuse(what: str, instead: str) -> NoReturn:

@@ -19,7 +19,7 @@ from everhold.queries.rng import stream_rng
 from everhold.statistics.declared import DeclaredColumns
 
 if TYPE_CHECKING:
-    from everhold.data.table import Table
+    from everhold.data.table import RowTable
     from everhold.session.settings import Settings
 
 __all__ = ["PublicSide", "build_mechanism", "declared_columns"]
@@ -36,7 +36,7 @@ class PublicSide:
         self.unit = unit
         self.density = prior.density
         self.pool: Pool | None = None if prior.fresh else self._conformed(prior.pool(stream_rng(seed, "pool")))
-        self.columns: Table = (self.pool or self.draw_pool(stream_rng(seed, "columns"), _LOOK_AT)).rows
+        self.columns: RowTable = (self.pool or self.draw_pool(stream_rng(seed, "columns"), _LOOK_AT)).rows
         self.schema = schema if schema is not None else Schema.propose(self.columns)
         if unit is not None:
             self.pool = self._by_unit(unit)
@@ -77,12 +77,11 @@ def build_mechanism(rows: int, public: PublicSide, settings: Settings) -> Everho
     else:
         estimator = FreshEstimator(public.draw, rule, seed=settings.seed, accuracy=2.0 / sqrt(rows))
     if settings.privacy is not None:
-        contract = settings.contract()
         return PrivateEverhold(
             rows=rows,
             estimator=estimator,
             terms=settings.privacy,
-            contract=contract if isinstance(contract, Anytime) else None,
+            contract=settings.tolerance if isinstance(settings.tolerance, Anytime) else None,
             failure_probability=1.0 - settings.confidence,
             known_rows=settings.known_rows,
             horizon=settings.rounds,

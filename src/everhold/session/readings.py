@@ -8,11 +8,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from everhold.errors import LedgerError, RequestConflict
-from everhold.ledger.codec import AskedBy, question_to_dict
+from everhold.ledger.codec import question_to_dict
 from everhold.ledger.rounds import ActStart
 from everhold.queries.expression.question import without_values
+from everhold.queries.request import AskedBy
 from everhold.queries.round_act import RoundAct
-from everhold.session.names import part_ids, require_batch, require_expect, require_same
+from everhold.session.names import require_batch, require_expect, require_same
 from everhold.session.recorder import PlannedReading
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def read_parts(
     """
     queries = [session.query(question) for question in questions]
     guesses = [None] * len(queries) if expects is None else [require_expect(one) for one in expects]
-    ids = part_ids(asked_by.request_id, first, len(queries))
-    parts_asked_by = [AskedBy(asked_by.time, asked_by.who, one) for one in ids]
+    parts_asked_by = [asked_by.part(number) for number in range(first, first + len(queries))]
+    ids = [one.request_id for one in parts_asked_by]
     with session.recorder.turn():
         journal = session.recorder.journal
         session.recorder.acting_mechanism()

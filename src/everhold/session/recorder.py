@@ -11,18 +11,17 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from fractions import Fraction
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from weakref import ref
 
+from everhold.clock import timestamp
 from everhold.errors import DataError, EverholdError, LedgerError, PrivacyError, QuestionError, RequestConflict
 from everhold.ledger.act_prices import act_result, is_last, price_act
 from everhold.ledger.codec import (
     ActEndEntry,
     ActStartEntry,
-    AskedBy,
     FindingEntry,
     Repeat,
     question_from_dict,
@@ -31,6 +30,7 @@ from everhold.ledger.codec import (
 from everhold.ledger.rounds import ActEnd, ActStart, RecordedAct, RecordedFinding, Round, to_record
 from everhold.ledger.walk import walk
 from everhold.queries.protocol import NOTHING, QUIET, ActingMechanism, P
+from everhold.queries.request import AskedBy
 from everhold.queries.round_act import RoundAct
 from everhold.session.names import identity
 
@@ -99,6 +99,7 @@ class Recorder(Generic[P]):
         self._decided: DecidedRound[P] | None = None
         self._readings: list[PlannedReading] = []
         self._guard: Guard | None = None
+        self._require_newest: Callable[[], None] = lambda: None
 
     @property
     def in_own_process(self) -> bool:
@@ -180,9 +181,11 @@ class Recorder(Generic[P]):
         """Read the private sums that a proposal needs, and end the round."""
         mechanism = self.mechanism
         named = identity(mechanism, query, proposal)
+        if act.kind == "ask":
+            self._require_newest()
         needs, rows_read = mechanism.needs(proposal), mechanism.rows_read(proposal)
         sums = self.shielded(lambda: self._scanner.sums(needs, proposal.forecast.scale, rows_read, scanned))
-        outcome = mechanism.decide(proposal, sums)
+        outcome = self.shielded(lambda: mechanism.decide(proposal, sums))
         if self._guard is not None and act.kind == "ask" and outcome is not QUIET:
             with self._marked(self._guard):
                 answer = self._end_round(query, proposal, outcome, named, asked_by, act)
@@ -233,6 +236,7 @@ class Recorder(Generic[P]):
     ) -> None:
         """Announce readings, make them, and make all of them durable together. Within a turn."""
         self._scanner.sample.require_ready()  # a database that does not answer costs nothing
+        self._require_newest()
         self.journal.begin(begun, asked_by)
         self.journal.flush()
         self._readings = list(readings)
@@ -290,10 +294,11 @@ class Recorder(Generic[P]):
                 )
             mechanism = self.acting_mechanism()
             mechanism.require_open()
-            if self._guard is not None and begun.kind not in ("best_of", "certify"):
+            if self._guard is not None and begun.kind not in ("best_of", "is_better", "compare", "certify"):
                 raise PrivacyError(f"a private study has no act {begun.kind!r}: it would disclose something exact.")
             require()
             self._scanner.sample.require_ready()
+            self._require_newest()
             self.journal.begin(begun, asked_by)
             self.journal.flush()
             with self._under_way(begun, asked_by):
@@ -375,12 +380,18 @@ class Recorder(Generic[P]):
         """What a private study has spent; None where nothing is promised."""
         return self.mechanism.budget.privacy if isinstance(self.mechanism, ActingMechanism) else None
 
-    def guard_with(self, guard: Guard, note: Callable[[Store], None] = lambda _: None) -> None:
+    def guard_with(
+        self,
+        guard: Guard,
+        note: Callable[[Store], None] = lambda _: None,
+        newest: Callable[[Store], None] = lambda _: None,
+    ) -> None:
         """Remember every charge of a private study in its guard from now on, and settle what was interrupted.
 
         Args:
             guard: of this study.
             note: is called when something was charged, and is durable.
+            newest: refuses a copy that another one has overtaken; it is called before rows are read.
 
         Raises:
             LedgerError: the record shows less than was charged: it is an older copy.
@@ -393,7 +404,11 @@ class Recorder(Generic[P]):
             if guard.charges != before:
                 note(store)
 
-        self.journal.on_durable = durable
+        def require_newest() -> None:
+            if (store := self.journal.store) is not None:
+                newest(store)
+
+        self.journal.on_durable, self._require_newest = durable, require_newest
         self._settle()
 
     @property
@@ -413,7 +428,7 @@ class Recorder(Generic[P]):
                 "is an older copy. Expected the newest one. Nothing may be asked of this copy."
             )
         if guard.marked and self._charges == guard.charges:
-            asked_by, mechanism = AskedBy(datetime.now(UTC).isoformat(timespec="milliseconds")), self.acting_mechanism()
+            asked_by, mechanism = AskedBy(timestamp()), self.acting_mechanism()
             begun = ActStart("void", (), {})
             self.journal.begin(begun, asked_by)
             mechanism.pay(price_act(mechanism.budget, begun, None, interrupted=True)[1])

@@ -17,7 +17,7 @@ from everhold.ledger.store import Head, Store
 if TYPE_CHECKING:
     from everhold.data.sample import Sample
 
-__all__ = ["known_head", "note_head", "register_rows", "require_unused_rows", "warn_of_studies"]
+__all__ = ["known_head", "note_head", "register_rows", "require_newest", "require_unused_rows", "warn_of_studies"]
 
 
 def warn_of_studies(sample: Sample) -> None:
@@ -63,6 +63,20 @@ def known_head(study: str) -> str | None:
         return Registry().newest_head(study)
     except LedgerError:
         return None
+
+
+def require_newest(study: str, store: Store) -> None:
+    """Refuse to go on from a copy whose study has gone on elsewhere, before anything is drawn.
+
+    Raises:
+        LedgerError: the registry knows a head that this copy does not hold.
+    """
+    newest = known_head(study)
+    if newest and not store.holds(Head.parse(newest)):
+        raise LedgerError(
+            f"another copy of {store.path} has gone on, and what both disclose adds up. Nothing was read. Go on with the "
+            "newest copy alone."
+        )
 
 
 def note_head(study: str, store: Store) -> None:

@@ -14,7 +14,7 @@ from everhold.queries.expression.question import Evaluated, size_of_query
 
 if TYPE_CHECKING:
     from everhold.data.sample import Sample
-    from everhold.data.table import Table
+    from everhold.data.table import RowTable
     from everhold.queries.grid import Scale, Sums
     from everhold.queries.query import Query
 
@@ -34,7 +34,7 @@ class Scanner:
         public_rows: fixed public rows that the mechanism works on; None where they are drawn anew.
     """
 
-    def __init__(self, sample: Sample, public_rows: Table | None) -> None:
+    def __init__(self, sample: Sample, public_rows: RowTable | None) -> None:
         self.sample, self.public_rows = sample, public_rows
 
     def scan(self, new: Mapping[str | None, Query]) -> tuple[dict[str | None, Query], SumsByName]:

@@ -7,14 +7,11 @@ mechanism was built on, or whether the journal is a file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
+from everhold.clock import timestamp
 from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, QuestionError, RequestConflict, SettingError
 from everhold.ledger.audit import Audit, audit
-from everhold.ledger.codec import (
-    AskedBy,
-)
 from everhold.ledger.journal import Journal
 from everhold.ledger.replay import Analyst, replay
 from everhold.ledger.rounds import ActStart, RecordedFinding
@@ -23,10 +20,10 @@ from everhold.queries.expression import expression
 from everhold.queries.expression.groups import GROUPED
 from everhold.queries.protocol import P
 from everhold.queries.query import as_query
+from everhold.queries.request import AskedBy, Request
 from everhold.queries.round_act import ASK, READ, RoundAct
 from everhold.session.caps import Caps
 from everhold.session.names import (
-    part_ids,
     require_batch,
     require_expect,
     require_name,
@@ -41,29 +38,23 @@ from everhold.statistics import is_statistic
 
 if TYPE_CHECKING:
     from everhold.data.sample import Sample
-    from everhold.data.table import Table
+    from everhold.data.table import RowTable
     from everhold.ledger.store import Store
     from everhold.queries.answer import Preview
     from everhold.queries.expression.parser import Words
     from everhold.queries.expression.tree import Kind
     from everhold.queries.protocol import Mechanism, Outcome
     from everhold.queries.query import Query
-    from everhold.queries.request import Request
     from everhold.session.scan import SumsByName
     from everhold.statistics.statistic import Statistic
 
-__all__ = ["Session", "now"]
+__all__ = ["Session"]
 
 _AT_ONCE = 1024  # questions of a batch that are scanned for together
 
 
-def now() -> str:
-    """The moment for a record."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-class _Asked(NamedTuple):
-    """One ask of a turn."""
+class _Ask(NamedTuple):
+    """One ask of a turn: a request that was checked."""
 
     query: Query
     asked_by: AskedBy
@@ -103,7 +94,7 @@ class Session(Generic[P]):
         *,
         kinds: Mapping[str, Kind] | None = None,
         words: Mapping[str, Words] | None = None,
-        public_rows: Table | None = None,
+        public_rows: RowTable | None = None,
         journal: Journal | None = None,
         texts_only: bool = False,
     ) -> None:
@@ -113,7 +104,6 @@ class Session(Generic[P]):
         self.mechanism: Mechanism[P] = build()
         self.public_rows = public_rows
         self.who: str | None = None
-        self.when: str | None = None
         self.caps: Caps | None = None
         self._kinds = dict(sample.kinds if kinds is None else kinds)
         self._words = dict(words or {})
@@ -203,10 +193,9 @@ class Session(Generic[P]):
         self.sample.check(query)
         return query
 
-    def asked_by(self, request_id: str | None, who: str | None) -> AskedBy:
-        """Who asks now, for the record."""
-        time = self.when or now()
-        return AskedBy(time, require_text(who or self.who, "who"), require_text(request_id, "request_id"))
+    def asked_by(self, request_id: str | None, who: str | None, time: str = "") -> AskedBy:
+        """Who asks, for the record; without a time, now."""
+        return AskedBy(time or timestamp(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
 
     def ask(
         self,
@@ -219,8 +208,7 @@ class Session(Generic[P]):
     ) -> Answer:
         """Answer one question: text, a callable over columns, or `eh.Values`. `Holdout.ask` says more."""
         query = self.query(question, name)
-        asked_by = self.asked_by(request_id, who)
-        asked = _Asked(query, asked_by, _ask_expecting(expect))
+        asked = _Ask(query, self.asked_by(request_id, who), _ask_expecting(expect))
         with self.recorder.turn():
             found = self._answers([asked])[0]
             if isinstance(found, EverholdError):
@@ -232,26 +220,18 @@ class Session(Generic[P]):
         self, questions: Iterable[object], *, request_id: str | None = None, who: str | None = None
     ) -> list[Answer]:
         """Answer several questions in order. `Holdout.ask_many` says more."""
-        return self._ask_in_order(questions, None, who, request_id, 1)
+        return self.ask_parts(questions, self.asked_by(request_id, who))
 
     def ask_parts(self, questions: Iterable[object], asked_by: AskedBy, *, first: int = 1) -> list[Answer]:
         """Answer a part of a larger request, which is recorded as of one time. Its request ids count from `first`."""
-        return self._ask_in_order(questions, asked_by.time, asked_by.who, asked_by.request_id, first)
-
-    def _ask_in_order(
-        self, questions: Iterable[object], time: str | None, who: str | None, request_id: str | None, first: int
-    ) -> list[Answer]:
-        who = require_text(who or self.who, "who")
-        require_text(request_id, "request_id")
         if callable(questions) or not isinstance(questions, Iterable) or isinstance(questions, str):
             raise QuestionError("ask_many takes a list of questions; for a single one there is ask.")
         queries = [self.query(question) for question in questions]
-        requests = part_ids(request_id, first, len(queries))
+        parts = [asked_by.part(number) for number in range(first, first + len(queries))]
         with self.recorder.turn():
             queries = [self._checked(query) for query in queries]
-            require_batch(self.mechanism, self._journal, queries, requests)
-            asked = [_Asked(query, AskedBy(time or now(), who, one)) for query, one in zip(queries, requests, strict=True)]
-            found = self._answers(asked, stop=True)
+            require_batch(self.mechanism, self._journal, queries, [one.request_id for one in parts])
+            found = self._answers([_Ask(query, one) for query, one in zip(queries, parts, strict=True)], stop=True)
             self._journal.flush()
             answers = [one for one in found if not isinstance(one, EverholdError)]
             if found and isinstance(refusal := found[-1], EverholdError):
@@ -284,15 +264,15 @@ class Session(Generic[P]):
         following = iter(answers)
         return [one if isinstance(one, EverholdError) else next(following) for one in asked]
 
-    def _requested(self, request: Request) -> _Asked | EverholdError:
+    def _requested(self, request: Request) -> _Ask | EverholdError:
         try:
-            who, request_id = require_text(request.who, "who"), require_text(request.request_id, "request_id")
-            asked_by = AskedBy(request.time or now(), who, request_id)
-            return _Asked(self.query(request.question), asked_by, _ask_expecting(request.expect))
+            by = request.asked_by
+            asked_by = self.asked_by(by.request_id, by.who, by.time)
+            return _Ask(self.query(request.question), asked_by, _ask_expecting(request.expect))
         except (QuestionError, SettingError) as error:
             return error
 
-    def _answers(self, asked: Sequence[_Asked], *, stop: bool = False) -> list[Answer | EverholdError]:
+    def _answers(self, asked: Sequence[_Ask], *, stop: bool = False) -> list[Answer | EverholdError]:
         """Answers in order, for a turn, without flushing; a refusal stands in its place, and may be the last."""
         found: list[Answer | EverholdError] = []
         for start in range(0, len(asked), _AT_ONCE):
@@ -344,13 +324,11 @@ class Session(Generic[P]):
         self,
         begun: ActStart,
         decide: Callable[[], int | bool | str | None],
-        *,
-        request_id: str | None,
-        who: str | None,
+        asked_by: AskedBy,
         require: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
         """Do an act, and return what it discloses when that is recorded. `Recorder.perform` says more."""
-        return self.recorder.perform(begun, self.asked_by(request_id, who), decide, require)
+        return self.recorder.perform(begun, asked_by, decide, require)
 
     def record_finding(self, wanted: Statistic[Any], found: Any, asked_by: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""

@@ -12,7 +12,7 @@ from everhold.data.overlap import require_independent
 from everhold.data.sample import EngineName, Sample
 from everhold.data.schema import Schema
 from everhold.data.source import Frame, as_source
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.errors import PriorError
 from everhold.ledger.journal import Journal
 from everhold.priors.pool import Prior
@@ -113,14 +113,14 @@ def new_setup(
     return Setup.start(sample, public, settings, prior, unit, split)
 
 
-def _require_same_columns(rows: Any, public: Table) -> None:
+def _require_same_columns(rows: Any, public: RowTable) -> None:
     """Every question must make sense on both sides. Names and kinds only; both are public."""
     difference: str | None
     if isinstance(rows, Frame):
         difference = public.check_like(rows.table())
     else:
-        shape = Table({name: np.zeros(1) for name in rows.usable}) if rows.usable else public
-        names = Table({name: np.zeros(1) for name in public}) if len(public) else shape
+        shape = RowTable({name: np.zeros(1) for name in rows.usable}) if rows.usable else public
+        names = RowTable({name: np.zeros(1) for name in public}) if len(public) else shape
         difference = names.check_like(shape)
     if difference is not None:
         raise PriorError(

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from everhold.clock import timestamp
 from everhold.data.remote import Postgres, Spark, at_url, is_url
 from everhold.data.sample import EngineName, Sample
 from everhold.data.source import as_source
@@ -19,15 +20,14 @@ from everhold.ledger.journal import Journal
 from everhold.ledger.rounds import ActStart, RecordedAct, RecordedFinding, Round
 from everhold.ledger.sqlite_format import check_pages
 from everhold.ledger.store import Head, Record, Store
-from everhold.ledger.study import Secret, Study
+from everhold.ledger.study import Secret, Study, fresh_id
 from everhold.priors.fixed import FixedPrior
 from everhold.priors.pool import Pool, Prior
 from everhold.priors.split import Split
 from everhold.queries.answer import Answer
 from everhold.queries.rng import stream_rng
 from everhold.session.public import PublicSide, build_mechanism, declared_columns
-from everhold.session.registered import known_head, note_head
-from everhold.session.session import now
+from everhold.session.registered import known_head, note_head, require_newest
 from everhold.session.settings import Settings
 from everhold.session.setup import Setup
 from everhold.statistics import statistic
@@ -50,6 +50,9 @@ def create_study(path: Path, setup: Setup, data: object) -> str:
     if public.pool is None:
         raise LedgerError("a durable study keeps its public rows: use a prior with fixed rows, such as Sampler(size=...).")
     secret = Secret.new(_location(data))
+    fingerprint = sample.fingerprint(bytes.fromhex(secret.key))
+    if setup.settings.privacy is not None:  # no function of the rows leaves without noise, not even under a key
+        secret, fingerprint = replace(secret, rows=fingerprint), fresh_id()
     study = Study(
         settings=setup.settings.to_dict(),
         schema=public.schema,
@@ -61,15 +64,15 @@ def create_study(path: Path, setup: Setup, data: object) -> str:
         draws=public.pool.draws,
         density=public.density,
         prior=setup.prior.describe(),
-        fingerprint=sample.fingerprint(bytes.fromhex(secret.key)),
-        created=now(),
+        fingerprint=fingerprint,
+        created=timestamp(),
         version=VERSION,
         binding=sample.binding,
     )
     store = Store.create(path, study.record(), before=lambda: secret.save(path))
     setup.session.recorder.make_durable(Journal(store))
     if setup.settings.privacy is not None:
-        setup.session.recorder.guard_with(Guard.create(path, store.head), partial(note_head, study.fingerprint))
+        _guard(setup, study, Guard.create(path, store.head))
     return study.fingerprint
 
 
@@ -87,12 +90,18 @@ def open_study(path: Path, data: object, expect_head: str | None, engine: Engine
         sample = _bound_sample(study, settings, Secret.load(store.path), store.path, data, engine, memory_limit)
         setup = _restored(study, settings, sample, records, store, Journal(store))
         if guard is not None:
-            setup.session.recorder.guard_with(guard, partial(note_head, study.fingerprint))
+            _guard(setup, study, guard)
         setup.session.recorder.finish_pending()
         return setup
     except BaseException:
         store.close()
         raise
+
+
+def _guard(setup: Setup, study: Study, guard: Guard) -> None:
+    """Remember every charge in the guard and in the registry, and ask the registry before anything is drawn."""
+    known = study.fingerprint
+    setup.session.recorder.guard_with(guard, note=partial(note_head, known), newest=partial(require_newest, known))
 
 
 def rehearse_study(path: Path) -> Setup:
@@ -148,7 +157,8 @@ def _bound_sample(
     if engine == "auto":  # as it was when the study was made
         engine = {"files": "duckdb", "table": "auto"}.get(study.binding, "memory")  # type: ignore[assignment]
     sample = Sample(rows, schema=study.schema, unit=study.unit, engine=engine, memory_limit=memory_limit)
-    if sample.size != study.rows or sample.fingerprint(bytes.fromhex(secret.key)) != study.fingerprint:
+    expected = study.fingerprint if study.privacy is None else secret.rows
+    if sample.size != study.rows or sample.fingerprint(bytes.fromhex(secret.key)) != expected:
         raise LedgerError(
             f"these are not the rows that {path} was made for. Expected the same rows, in any order (in the same "
             "order where a part of them was split off, the same files or the same kind of database where they are read in "
@@ -276,7 +286,7 @@ class _Record:
 
     def _check_parts(self, begun: ActStart) -> None:
         """A verdict by intervals is priced for as many intervals as its questions take."""
-        if begun.kind != "compare" or begun.options.get("method") != "intervals":
+        if begun.kind != "compare" or begun.options.get("method") not in ("intervals", "noisy intervals"):
             return
         try:
             parts = sum(

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from html import escape
-from math import ceil, floor
+from math import ceil, floor, inf
 from typing import TYPE_CHECKING, Any, Literal
 
+from everhold.errors import QuestionError
 from everhold.queries.answer import Answer
 from everhold.queries.interval import Interval
-from everhold.queries.result import JsonResult, ends_from, number_or_null
+from everhold.results import JsonResult, as_frame, ends_from, html_table, interval_html, number_or_null
 
 if TYPE_CHECKING:
     from typing import Self
@@ -118,7 +119,11 @@ class Finding(JsonResult):
         return f"{type(self).__name__}({self})"
 
     def _repr_html_(self) -> str:
-        return f"<span style='font-variant-numeric:tabular-nums'>{escape(str(self))}</span>"
+        many = f"{len(self.parts)} question{'' if len(self.parts) == 1 else 's'}"
+        said = f"<b>{escape(self.value_text)}</b> {'in' if self.seen else 'and'} {escape(self.interval_text)}"
+        if self.unit == "date":
+            return f"<div style='font-family:sans-serif'>{escape(self.what)}: {said} &middot; {many}</div>"
+        return interval_html(f"{escape(self.what)}: {said}", self, -inf, inf, many)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -182,6 +187,44 @@ class Shares(JsonResult):
         return cls(given["what"], labels, cells)
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """What the labels are values of."""
+        named = tuple(self.what.split(" given ", 1)[0].split(" × "))
+        return named if len(named) == len(self.labels[0] if self.labels else ()) else ("label",)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A line for each cell."""
+        numbers = ("value", "low", "high", "surprise", "round")
+        names = self.columns
+        return [
+            {
+                **dict(zip(names, label if len(names) == len(label) else (" × ".join(label),), strict=True)),
+                **{name: getattr(cell, name) for name in numbers},
+            }
+            for label, cell in self
+        ]
+
+    def grid(self, value: str = "value") -> Any:
+        """A table of two columns as a grid: a line for each value of the first, a column for each of the second.
+
+        Args:
+            value: what stands in the cells: 'value', 'low', 'high', or 'text' for share and interval.
+        """
+        if len(self.columns) != 2:
+            raise QuestionError("a grid has two columns. Use to_frame() for a table of one.")
+        rows: dict[str, dict[str, Any]] = {}
+        for (first, second), cell in self:
+            shown = f"{_percent(cell)} {cell.interval}" if value == "text" else getattr(cell, value)
+            rows.setdefault(first, {self.columns[0]: first})[second] = shown
+        return as_frame(list(rows.values()))
+
+    def plot(self, ax: Any = None) -> Any:
+        """A forest plot of the cells. Needs matplotlib (`everhold[plot]`)."""
+        from everhold.plots import forest
+
+        return forest({" × ".join(label): cell for label, cell in self.notable()[0]}, title=self.what, ax=ax)
+
+    @property
     def parts(self) -> tuple[Answer, ...]:
         """The answers that it was made of."""
         found = {}
@@ -207,6 +250,15 @@ class Shares(JsonResult):
             " each" if len(rare) > 1 else ""
         )
 
+    def _grid_html(self) -> str:
+        cells, note = self.notable()
+        seconds = list(dict.fromkeys(label[1] for label, _ in cells))
+        rows: dict[str, dict[str, str]] = {}
+        for (first, second), cell in cells:
+            rows.setdefault(first, {})[second] = f"<b>{_percent(cell)}</b><br><small>{cell.interval}</small>"
+        lines = [[escape(first), *(line.get(second, "") for second in seconds)] for first, line in rows.items()]
+        return html_table([self.what, *seconds], lines, note)
+
     def __repr__(self) -> str:
         cells, note = self.notable()
         rows = [(" × ".join(label), _percent(cell), str(cell.interval)) for label, cell in cells]
@@ -217,6 +269,8 @@ class Shares(JsonResult):
         return "\n".join([*lines, note] if note else lines)
 
     def _repr_html_(self) -> str:
+        if len(self.columns) == 2:
+            return self._grid_html()
         top = max((cell.high for cell in self.cells), default=1.0) or 1.0
         rows = "".join(
             f"<tr><td>{escape(' × '.join(label))}</td><td style='text-align:right'>{_percent(cell)}</td>"

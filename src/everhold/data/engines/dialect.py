@@ -35,6 +35,8 @@ class Dialect:
         whole: the type of whole numbers of 64 bits.
         fence: ends an inner SELECT that the engine must not merge into the outer one.
         most_columns: how many columns a SELECT may have; None: as many as wanted.
+        lateral: whether a column of a SELECT may use those before it, by their names. Then inner columns need no SELECTs
+            within SELECTs, which take a parser's stack.
     """
 
     name: ClassVar[str]
@@ -42,6 +44,7 @@ class Dialect:
     whole: ClassVar[str] = "BIGINT"
     fence: ClassVar[str] = ""
     most_columns: ClassVar[int | None] = None
+    lateral: ClassVar[bool] = False
 
     # names and literals ----------------------------------------------------------------------------------------------
 

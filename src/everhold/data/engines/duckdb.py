@@ -22,7 +22,7 @@ from everhold.queries.expression.values import LONGEST_TEXT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.data.table import Table
+    from everhold.data.table import RowTable
     from everhold.queries.expression.columns import EncodedColumn
     from everhold.queries.expression.question import TextQuestion
     from everhold.queries.expression.tree import Kind
@@ -101,7 +101,7 @@ class DuckDBEngine:
         column = self._run(self._select().rows([question]), lambda con: con.fetchnumpy())["s0"]
         return np.asarray(np.ma.getdata(column), dtype=np.float64)
 
-    def digests(self, public: Table, names: Sequence[str], most: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    def digests(self, public: RowTable, names: Sequence[str], most: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Digests of the private and the public draws (`Sample.digests`)."""
         kinds = [public.column(name).kind for name in names]
         every = -(-self._rows // most)

@@ -13,7 +13,7 @@ from everhold.queries.grid import STEPS, Sums
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.data.table import Table
+    from everhold.data.table import RowTable
     from everhold.queries.expression.question import TextQuestion
 
 __all__ = ["MemoryEngine"]
@@ -28,7 +28,7 @@ class MemoryEngine:
         threads: the number of threads; None: one for each processor. Neither changes a bit of any answer.
     """
 
-    def __init__(self, table: Table, *, chunk: int | None = None, threads: int | None = None) -> None:
+    def __init__(self, table: RowTable, *, chunk: int | None = None, threads: int | None = None) -> None:
         self._table = table
         self.size = table.size
         self._how = {"chunk": chunk, "threads": threads}

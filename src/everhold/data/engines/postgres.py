@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.data.remote import Postgres
-    from everhold.data.table import Table
+    from everhold.data.table import RowTable
     from everhold.queries.expression.tree import Kind
 
 __all__ = ["PostgresTable"]
@@ -38,8 +38,9 @@ _OLDEST = 120_000
 _CHUNK = 20_000  # public rows that are hashed in one statement
 
 # Every change of a row gives it a newer xmin, and vacuum leaves that alone. Of 32 bits only differences mean anything; age()
-# has no difference for the few permanent ones. The sum is taken modulo 2³².
-_XMIN = "coalesce(nullif(age(xmin), 2147483647)::bigint - age('3'::xid), 0)"
+# has no difference for the few permanent ones. The sum is taken modulo 2³². The age that all are compared with stands
+# in a SELECT of its own, so that it is computed once and not for every row.
+_XMIN = "coalesce(nullif(age(xmin), 2147483647)::bigint - (SELECT age('3'::xid)), 0)"
 
 _COLUMNS = """
     WITH RECURSIVE kinds AS (
@@ -203,7 +204,7 @@ class PostgresTable(RemoteTable):
         lanes = [f"('x' || encode(substr(h, {1 + 8 * lane}, 8), 'hex'))::bit(64)::bigint" for lane in range(2)]
         return f"sha256('\\x{key.hex()}'::bytea{parts})", lanes
 
-    def hashed_rows(self, public: Table, names: Sequence[str], key: bytes) -> NDArray[np.uint64]:
+    def hashed_rows(self, public: RowTable, names: Sequence[str], key: bytes) -> NDArray[np.uint64]:
         """PostgreSQL hashes the public rows as well, so that the same rows have the same hash."""
         columns = [public.column(name) for name in names]
         hashed, lanes = self.hashed([(f"v{place}", column.kind) for place, column in enumerate(columns)], key)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.data.engines.sql import Select
-from everhold.data.table import Table
+from everhold.data.table import RowTable
 from everhold.data.units import by_unit
 from everhold.errors import DataError, QuestionError, did_you_mean
 from everhold.queries.expression.columns import EncodedColumn, encode_words
@@ -50,7 +50,7 @@ class RemoteTable(ABC):
         tally: SQL of whole numbers of each row; their sums are the stamp. The first is 1, so that rows are counted.
         what: a name for these rows, for messages.
         private: whether messages must not show anything from the rows.
-        most_depth: how deeply SELECTs may be nested; None: as deeply as wanted.
+        most_depth: how many layers of inner columns there may be; None: as many as wanted.
         size: the number of rows.
     """
 
@@ -89,7 +89,7 @@ class RemoteTable(ABC):
         """
 
     @abstractmethod
-    def hashed_rows(self, public: Table, names: Sequence[str], key: bytes) -> NDArray[np.uint64]:
+    def hashed_rows(self, public: RowTable, names: Sequence[str], key: bytes) -> NDArray[np.uint64]:
         """The first part of the same hash, for rows of a public table."""
 
     def _stamp_of(self, sums: Sequence[int]) -> tuple[int, ...]:
@@ -135,7 +135,7 @@ class RemoteTable(ABC):
             )
         return self.dialect.unit(unit, self.types[unit])
 
-    def table(self, kinds: Mapping[str, Kind] | None = None) -> Table:
+    def table(self, kinds: Mapping[str, Kind] | None = None) -> RowTable:
         """All rows in memory. Only for public rows: private ones stay where they are."""
         if self.private:
             raise DataError(f"{self.what} stays where it is, and cannot be read into memory. Expected engine='auto'.")
@@ -146,7 +146,7 @@ class RemoteTable(ABC):
         listed = ", ".join(f"{sql} AS c{place}" for place, sql in enumerate(columns))
         rows = self.fetch([f"SELECT {listed} FROM {self.relation}"])[0]
         fetched = zip(wanted.items(), zip(*rows, strict=True), strict=True)
-        return Table({name: _encoded(kind, list(values)) for (name, kind), values in fetched}, what=self.what)
+        return RowTable({name: _encoded(kind, list(values)) for (name, kind), values in fetched}, what=self.what)
 
     def units(self, unit: str) -> Units:
         """Not for tables whose rows have no order."""
@@ -260,7 +260,7 @@ class RemoteEngine:
         rows = self._rows.fetch([self._select().rows(questions)])[0]
         return list(np.array(rows, dtype=np.float64).reshape(len(rows), len(questions)).T)
 
-    def digests(self, public: Table, names: Sequence[str], most: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    def digests(self, public: RowTable, names: Sequence[str], most: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Digests of the private and the public draws (`Sample.digests`), under a key of the moment."""
         key, every = secrets.token_bytes(32), -(-self._rows.size // most)
         hashed, lanes = self._rows.hashed([(self._columns[name], self._kinds[name]) for name in names], key)

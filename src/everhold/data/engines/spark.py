@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import warnings
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.data.remote import Spark
-    from everhold.data.table import Table
+    from everhold.data.table import RowTable
     from everhold.queries.expression.tree import Kind
 
 __all__ = ["SparkTable"]
@@ -28,8 +29,12 @@ __all__ = ["SparkTable"]
 _FILE = "everhold_file"
 _RETRIES = 4  # of a request to a server that does not answer, within a second or so
 _ITERATIONS = "spark.sql.analyzer.maxIterations"
+_MOST_ITERATIONS = 1_000  # a question may have some two hundred layers of columns
+_LATERAL = "spark.sql.lateralColumnAlias.enableImplicitResolution"
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark writes the message of an error to these, with the value of the row."""
+_WARNINGS = ("PySpark does not yet fully support pandas", r"\[RETRIES_EXCEEDED\]")
+"""Of PySpark's, beginnings: no frame of pandas is used here, and a server that does not answer has its own error."""
 
 
 class SparkTable(RemoteTable):
@@ -105,15 +110,18 @@ class SparkTable(RemoteTable):
         try:
             yield session
         finally:
-            with suppress(Exception):
-                session.catalog.dropTempView(self.relation)
+            if not self._own:  # in a session of its own the next batch replaces it
+                with suppress(Exception):
+                    session.catalog.dropTempView(self.relation)
 
     def _made_view(self) -> Any:
         described = self._described
         if described.session is None and not self._own:
             self._own.append(_connected(described.remote or ""))
         session = self._own[0] if self._own else described.session
-        self.most_depth = int(session.conf.get(_ITERATIONS, "100")) - 15  # some are for what stands around them
+        iterations = _MOST_ITERATIONS if self._own else self._iterations(session)
+        # Somewhat more than two steps of the analyser for each layer of columns, and some for what stands around them.
+        self.most_depth = (iterations - 15) * 2 // 5
         if described.paths:
             frame = session.read.parquet(*described.paths)
         else:
@@ -121,32 +129,47 @@ class SparkTable(RemoteTable):
             with suppress(Exception):  # views have nothing to refresh
                 session.catalog.refreshTable(name)
             frame = session.table(name)
-        found = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-        if self.types and found != self.types:
+        # Looking at a frame lists the files and reads what columns they have; looking at a view does not.
+        if self._of_files is None:
+            self.types = _types(frame)
+            self._marked(frame).createOrReplaceTempView(self.relation)
+            return session
+        try:
+            self._marked(frame).createOrReplaceTempView(self.relation)
+        except Exception:
+            self._require_types(_types(frame))
+            raise
+        self._require_types(_types(session.table(self.relation)))
+        return session
+
+    def _iterations(self, session: Any) -> int:
+        """How many steps the analyser of a session of the user's may take, after checking what questions need of it."""
+        if session.conf.get(_LATERAL, "true").lower() != "true":
+            raise DataError(f"the Spark session of {self.what} has {_LATERAL}=false. Expected true, Spark's default.")
+        return int(session.conf.get(_ITERATIONS, "100"))
+
+    def _require_types(self, found: dict[str, str]) -> None:
+        if found != self.types:
             raise DataError(
                 f"the columns of {self.what} have changed since the session began. Restore them, and open the study again."
             )
-        self.types = found
-        self._marked(frame).createOrReplaceTempView(self.relation)
-        return session
 
     def _marked(self, frame: Any) -> Any:
         """The rows with what their stamp is made of."""
+        self.tally = ("1", f"`{_FILE}`")
         if self._of_files is None:
-            self._of_files = True
             try:
-                return self._marked(frame)
-            except EverholdError:
-                raise
+                _ = self._with_stamp(frame, "xxhash64(_metadata.file_size)").schema  # the server looks at it now
+                self._of_files = True
             except Exception:  # rows that come from no files have no such column
                 self._of_files = False
-        self.tally = ("1", f"`{_FILE}`")
-        hashed = "xxhash64(_metadata.file_modification_time, _metadata.file_size)"
-        if not self._of_files:
-            hashed = self._hash([SPARK.identifier(name) for name in self.kinds()], self._key)
-        marked = frame.selectExpr("*", f"shiftrightunsigned({hashed}, 40) AS `{_FILE}`")  # 24 bits: sums of any table fit
-        _ = marked.schema  # the server looks at it now
-        return marked
+        if self._of_files:
+            return self._with_stamp(frame, "xxhash64(_metadata.file_modification_time, _metadata.file_size)")
+        return self._with_stamp(frame, self._hash([SPARK.identifier(name) for name in self.kinds()], self._key))
+
+    @staticmethod
+    def _with_stamp(frame: Any, hashed: str) -> Any:
+        return frame.selectExpr("*", f"shiftrightunsigned({hashed}, 40) AS `{_FILE}`")  # 24 bits: sums of any table fit
 
     # hashes ----------------------------------------------------------------------------------------------------------
 
@@ -162,7 +185,7 @@ class SparkTable(RemoteTable):
         values = [_value(sql, kind) for sql, kind in columns]
         return f"array({self._hash(values, key[:16])}, {self._hash(values, key[16:])})", ["get(h, 0)", "get(h, 1)"]
 
-    def hashed_rows(self, public: Table, names: Sequence[str], key: bytes) -> NDArray[np.uint64]:
+    def hashed_rows(self, public: RowTable, names: Sequence[str], key: bytes) -> NDArray[np.uint64]:
         """Spark hashes the public rows as well, so that the same rows have the same hash."""
         columns = [public.column(name) for name in names]
         types = ["place BIGINT", *(f"v{place} {SPARK.types[column.kind]}" for place, column in enumerate(columns))]
@@ -193,6 +216,8 @@ def _value(sql: str, kind: Kind) -> str:
 
 def _connected(url: str) -> Any:
     """A session of its own on a Spark Connect server, which gives up soon if there is none."""
+    for message in _WARNINGS:
+        warnings.filterwarnings("ignore", message)
     try:
         from pyspark.sql.connect.client import DefaultChannelBuilder
         from pyspark.sql.connect.client.retries import DefaultPolicy
@@ -203,8 +228,14 @@ def _connected(url: str) -> Any:
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_reconnect_backoff_ms", 1_000)]
     session = SparkSession(connection=DefaultChannelBuilder(url, options))
     session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES, backoff_multiplier=2.0, jitter=0)])
-    session.conf.set(_ITERATIONS, "1000")  # a question may nest some two hundred SELECTs
+    session.conf.set(_ITERATIONS, str(_MOST_ITERATIONS))
+    session.conf.set(_LATERAL, "true")
     return session
+
+
+def _types(frame: Any) -> dict[str, str]:
+    """The columns and their types, without the stamp."""
+    return {field.name: field.dataType.simpleString() for field in frame.schema.fields if field.name != _FILE}
 
 
 def _require_different(names: Sequence[str], what: str) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Select"]
 
 _FLIPPED = {"<": ">", "<=": ">=", "=": "="}
+_USUAL = 1e-13  # its neighbours are farther away than SMALLEST
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>"}
 
 
@@ -121,7 +122,7 @@ class Select:
 
     @property
     def depth(self) -> int:
-        """How many SELECTs stand within each other so far."""
+        """How many layers of inner columns there are so far, and one."""
         return 1 + max(self._depths.values(), default=0)
 
     def _sums(self, question: TextQuestion) -> Iterator[str]:
@@ -137,15 +138,39 @@ class Select:
         d, number = self._d, self._d.number
         if question.yes_no:
             return f"(CASE WHEN {self.certain(question.tree, True)} THEN {number(STEPS)} ELSE {number(0)} END)"
-        shifted = f"({self.number(question.tree)} - {number(question.low)})"
-        x = self._twice(d.divide(shifted, number(question.high - question.low)))
-        steps = d.rint(f"least(greatest({x}, {number(0)}), {number(1)}) * {number(STEPS)}")
-        if question.reverse:
-            steps = f"({number(STEPS)} - {steps})"
-        steps = f"(CASE WHEN {x} IS NULL THEN {number(0)} ELSE {steps} END)"
+        steps = self._raw_steps(question)
+        if steps is None:
+            shifted = f"({self.number(question.tree)} - {number(question.low)})"
+            x = self._twice(d.divide(shifted, number(question.high - question.low)))
+            steps = d.rint(f"least(greatest({x}, {number(0)}), {number(1)}) * {number(STEPS)}")
+            if question.reverse:
+                steps = f"({number(STEPS)} - {steps})"
+            steps = f"(CASE WHEN {x} IS NULL THEN {number(0)} ELSE {steps} END)"
         if question.given is None:
             return steps
         return f"(CASE WHEN {self.certain(question.given, True)} THEN {steps} ELSE {number(0)} END)"
+
+    def _raw_steps(self, question: TextQuestion) -> str | None:
+        """The steps of a stored floating-point column itself, which need no canonical value.
+
+        Values up to `low` and from `high` on, infinite ones too, are decided by comparing. Numbers below SMALLEST in size
+        give the same steps as 0: if `low` is 0 they are compared as well, and a `low` of a usual size minus them is itself.
+        """
+        column, low, high = question.tree, question.low, question.high
+        if not (isinstance(column, Column) and column.name in self._floats and max(abs(low), abs(high)) <= LARGEST):
+            return None
+        if (low != 0.0 and abs(low) < _USUAL) or high - low < _USUAL:
+            return None
+        d, number, raw = self._d, self._d.number, self._raw(column.name)
+        within = d.rint(f"{d.divide(f'({raw} - {number(low)})', number(high - low))} * {number(STEPS)}")
+        least, most = (STEPS, 0) if question.reverse else (0, STEPS)
+        if question.reverse:
+            within = f"({number(STEPS)} - {within})"
+        below = f"{raw} <= {number(low)}" if low else f"{raw} < {number(SMALLEST)}"
+        return (
+            f"(CASE WHEN {below} THEN {number(least)} WHEN {raw} < {number(high)} THEN {within} "
+            f"WHEN {raw} >= {number(high)} AND NOT {d.is_nan(raw)} THEN {number(most)} ELSE {number(0)} END)"
+        )
 
     def _from(self) -> str:
         """The relation with the canonical columns in use, then the inner columns, layer by layer."""
@@ -153,8 +178,14 @@ class Select:
         deepest = max((depth for _, depth in self._inner.values()), default=0)
         fence = self._d.fence
         sql = f"(SELECT {', '.join(used) or '1 AS nothing'} FROM {self._relation}{fence if deepest else ''}) AS p"
-        for depth in range(1, 1 + deepest):
-            layer = [f"{inner} AS {name}" for inner, (name, at) in self._inner.items() if at == depth]
+        if self._d.lateral:
+            layers = [[f"{inner} AS {name}" for inner, (name, _) in self._inner.items()]] if deepest else []
+        else:
+            layers = [
+                [f"{inner} AS {name}" for inner, (name, at) in self._inner.items() if at == depth]
+                for depth in range(1, 1 + deepest)
+            ]
+        for layer in layers:
             sql = f"(SELECT *, {', '.join(layer)} FROM {sql}{fence}) AS p"
         return sql
 

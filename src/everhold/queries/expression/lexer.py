@@ -8,7 +8,7 @@ from typing import NamedTuple, NoReturn
 from everhold.errors import QuestionError
 from everhold.queries.expression.hints import CHARACTERS
 
-__all__ = ["KEYWORDS", "Token", "complain", "tokens"]
+__all__ = ["KEYWORDS", "Lexeme", "complain", "tokens"]
 
 KEYWORDS = frozenset(
     "AND OR NOT IN BETWEEN IS NULL LIKE TRUE FALSE CASE WHEN THEN ELSE END".split()  # noqa: SIM905
@@ -26,7 +26,7 @@ _PATTERN = re.compile(
 )
 
 
-class Token(NamedTuple):
+class Lexeme(NamedTuple):
     """A piece of the text: its kind, value and position."""
 
     kind: str
@@ -41,7 +41,7 @@ def complain(text: str, at: int, message: str) -> NoReturn:
     raise QuestionError(f"{message}\n  {shown}\n  {' ' * (at - start)}^")
 
 
-def tokens(text: str, most: int) -> list[Token]:
+def tokens(text: str, most: int) -> list[Lexeme]:
     """All tokens of a question of at most `most` characters; the last one marks the end.
 
     >>> [token.value for token in tokens("age >= 40 AND city = 'it''s'", 100)]
@@ -66,11 +66,11 @@ def tokens(text: str, most: int) -> list[Token]:
             kind, value, start = "word", value.replace('""', '"'), start - 1
         elif kind == "text":
             value, start = value.replace("''", "'"), start - 1
-        result.append(Token(kind, value, start))
+        result.append(Lexeme(kind, value, start))
         at = found.end()
     if text[at:].strip():
         start = at + len(text[at:]) - len(text[at:].lstrip())
         what = "the closing quote is missing." if text[start] in "'\"" else f"unexpected character {text[start]!r}."
         complain(text, start, f"{what}{CHARACTERS.get(text[start], '')}")
-    result.append(Token("end", "", len(text)))
+    result.append(Lexeme("end", "", len(text)))
     return result

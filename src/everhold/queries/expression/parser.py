@@ -10,7 +10,7 @@ from typing import Literal, NoReturn
 from everhold.errors import did_you_mean, near_word
 from everhold.queries.expression.extent import out_of_range
 from everhold.queries.expression.hints import FUNCTIONS, OPERATORS
-from everhold.queries.expression.lexer import Token, complain, tokens
+from everhold.queries.expression.lexer import Lexeme, complain, tokens
 from everhold.queries.expression.tree import (
     Call,
     Case,
@@ -158,11 +158,11 @@ class _Parser:
         self.now = self._tokens[0]
         """The next token to read."""
 
-    def fail(self, where: Token | Node, message: str) -> NoReturn:
+    def fail(self, where: Lexeme | Node, message: str) -> NoReturn:
         """Raise a QuestionError that points at a token or a node."""
         complain(self._text, where.at, message)
 
-    def take(self) -> Token:
+    def take(self) -> Lexeme:
         """Read the next token."""
         token = self.now
         if token.kind != "end":
@@ -170,13 +170,13 @@ class _Parser:
             self.now = self._tokens[self._index]
         return token
 
-    def accept(self, *values: str) -> Token | None:
+    def accept(self, *values: str) -> Lexeme | None:
         """Read the next token if it is one of these operators or keywords."""
         if self.now.kind in ("op", "keyword") and self.now.value in values:
             return self.take()
         return None
 
-    def expect(self, value: str) -> Token:
+    def expect(self, value: str) -> Lexeme:
         """Read this operator or keyword, or fail."""
         token = self.accept(value)
         if token is None:
@@ -288,7 +288,7 @@ class _Parser:
             parts.append(self.need(self.expression(level), "boolean"))
         return self.part(Logic("and" if op == "and" else "or", tuple(parts), at=token.at))
 
-    def compare(self, token: Token, left: Node, right: Node) -> Node:
+    def compare(self, token: Lexeme, left: Node, right: Node) -> Node:
         """A comparison, rewritten so that only '<', '<=' and '=' remain."""
         left, right = self.alike(token, left, right)
         if self._strict and (isinstance(left, Null) or isinstance(right, Null)):
@@ -327,8 +327,8 @@ class _Parser:
                 high = self.expression(4)
                 if "date" in (left.kind, low.kind, high.kind):
                     left, low, high = (self.need(one, "date") for one in (left, low, high))
-                first = self.compare(Token("op", "<=", token.at), low, left)
-                node = self.part(Logic("and", (first, self.compare(Token("op", "<=", token.at), left, high)), at=token.at))
+                first = self.compare(Lexeme("op", "<=", token.at), low, left)
+                node = self.part(Logic("and", (first, self.compare(Lexeme("op", "<=", token.at), left, high)), at=token.at))
             elif token.value == "LIKE":
                 pattern = self.take()
                 if (
@@ -343,7 +343,7 @@ class _Parser:
                 self.fail(token, "expected IN, BETWEEN or LIKE after NOT.")
         return self.part(Logic("not", (node,), at=token.at)) if negated else node
 
-    def members(self, token: Token, left: Node) -> Node:
+    def members(self, token: Lexeme, left: Node) -> Node:
         """IN (literal, …)."""
         if isinstance(left, Null):
             self.fail(token, "NULL IN (...) would be no on every row. Write a column before IN.")
@@ -365,13 +365,13 @@ class _Parser:
         self.expect(")")
         return self.part(Test("in", (left, *items), at=token.at))
 
-    def arithmetic(self, token: Token, left: Node, right: Node) -> Node:
+    def arithmetic(self, token: Lexeme, left: Node, right: Node) -> Node:
         """One of + - * / %, on two numbers."""
         node = Call(token.value, (self.need(left, "number"), self.need(right, "number")), "number", token.at)
         self.bounded(node)
         return self.part(node)
 
-    def call(self, name: Token) -> Node:
+    def call(self, name: Lexeme) -> Node:
         """A function call, with its arguments checked."""
         function = _FUNCTIONS.get(name.value.lower())
         if function is None:
@@ -402,7 +402,7 @@ class _Parser:
         self.bounded(node)
         return self.part(node)
 
-    def case(self, token: Token) -> Node:
+    def case(self, token: Lexeme) -> Node:
         """CASE WHEN … THEN … ELSE … END, numbers or yes/no."""
         branches: list[tuple[Node, Node]] = []
         while self.accept("WHEN"):
@@ -422,7 +422,7 @@ class _Parser:
         cases = tuple((condition, self.as_kind(value, kind)) for condition, value in branches)
         return self.part(Case(cases, self.as_kind(otherwise, kind), kind, token.at))
 
-    def column(self, token: Token) -> Node:
+    def column(self, token: Lexeme) -> Node:
         """A column of the public table."""
         kind = self._columns.get(token.value)
         if kind is None:
@@ -456,7 +456,7 @@ class _Parser:
     def as_kind(node: Node, kind: Kind) -> Node:
         return replace(node, kind=kind) if isinstance(node, Null) else node
 
-    def alike(self, token: Token, left: Node, right: Node) -> tuple[Node, Node]:
+    def alike(self, token: Lexeme, left: Node, right: Node) -> tuple[Node, Node]:
         """Two sides of a comparison, of one kind; a text next to a date is read as a date."""
         if left.kind == "date" or right.kind == "date":
             return self.need(left, "date"), self.need(right, "date")

@@ -162,6 +162,8 @@ def _said(study: StudyWriter, wanted: AnyAct, preview: ActPreview) -> tuple[str,
     if cost := preview.cost_text:
         more = ", if the forecasts fit; wider if they are off" if preview.results else ""
         said.append(f"{cost[:1].upper()}{cost[1:]}{more}.")
+    if charge := preview.charge:
+        said.append(f"{charge[:1].upper()}{charge[1:]}.")
     return tuple(said)
 
 

@@ -36,6 +36,7 @@ class SparkDialect(Dialect):
 
     name = "Spark"
     types: ClassVar[dict[Kind, str]] = {"number": "DOUBLE", "date": "DOUBLE", "boolean": "BOOLEAN", "text": "STRING"}
+    lateral = True
 
     def identifier(self, name: str) -> str:
         if "${" in name:

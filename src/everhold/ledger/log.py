@@ -1,0 +1,95 @@
+"""What was asked and done in a session, as people asked it: a list that is also a table, JSON and a picture."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import Any
+
+from everhold.ledger.logged_act import LoggedAct
+from everhold.ledger.reader import LoggedQuestion
+from everhold.results import Tabular, html_table
+
+__all__ = ["Log"]
+
+_MOST_LINES = 200
+
+
+class Log(list[LoggedQuestion | LoggedAct], Tabular):
+    """A list of `LoggedQuestion` and `LoggedAct`, in order."""
+
+    __slots__ = ()
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A line for each question and act; a table has one for each of its cells."""
+        return [row for one in self for row in _rows(one)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {"kind": "log", "questions": [one.to_dict() for one in self]}
+
+    def to_json(self) -> str:
+        """As JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    def _repr_html_(self) -> str:
+        shown = self[-_MOST_LINES:]
+        rows = [
+            [
+                escape(text)
+                for text in (
+                    f"{one.number:,}",
+                    one.kind_word,
+                    one.question,
+                    one.value_text,
+                    one.interval_text,
+                    f"{one.spent:.1f}",
+                    one.who or "",
+                )
+            ]
+            for one in shown
+        ]
+        caption = f"{len(self) - len(shown):,} earlier ones are not shown" if len(self) > len(shown) else ""
+        return html_table(["", "act", "question", "value", "interval", "nats", "who"], rows, caption)
+
+    def plot(self, ax: Any = None) -> Any:
+        """A forest plot of everything that has an interval. Needs matplotlib (`everhold[plot]`)."""
+        from everhold.plots import forest
+
+        shown = [row for row in self.to_rows() if row["low"] is not None]
+        names = [f"{row['question']}{'' if row['cell'] is None else ': ' + row['cell']}" for row in shown]
+        return forest([_Line(row) for row in shown], labels=names, ax=ax)
+
+
+class _Line:
+    """A line of the table as an estimate."""
+
+    def __init__(self, row: dict[str, Any]) -> None:
+        self.value, self.low, self.high = (float(row[name]) for name in ("value", "low", "high"))
+        self.surprise = bool(row["surprise"])
+
+
+def _rows(one: LoggedQuestion | LoggedAct) -> list[dict[str, Any]]:
+    surprise = isinstance(one, LoggedQuestion) and one.surprise
+    ends = (None, None) if one.interval is None else (one.interval.low, one.interval.high)
+    line = {
+        "number": one.number,
+        "act": one.act,
+        "question": one.question,
+        "cell": None,
+        "value": one.value,
+        "low": ends[0],
+        "high": ends[1],
+        "result": one.value_text,
+        "surprise": surprise,
+        "round": one.round,
+        "spent": one.spent,
+        "time": one.time,
+        "who": one.who,
+    }
+    if not isinstance(one, LoggedQuestion) or one.finding is None or not one.finding.cells:
+        return [line]
+    return [
+        {**line, "cell": " × ".join(label), "value": value, "low": low, "high": high, "result": f"{value:.4g}"}
+        for label, value, low, high in one.finding.cells
+    ]

@@ -1,0 +1,166 @@
+"""Pictures of results by matplotlib, in one look. Axes are drawn around the intervals; the full range is context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from math import isfinite
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from everhold.errors import MissingExtra, SettingError
+from everhold.results import axis_around
+
+if TYPE_CHECKING:
+    from everhold.results import Estimate
+
+__all__ = ["Point", "forest", "session_figure", "widths_figure"]
+
+_QUIET, _SURPRISE, _READ, _PRICE, _GREY = "#2563eb", "#c2410c", "#7c3aed", "#047857", "#9ca3af"
+_MOST_LINES = 200
+
+
+class Point(NamedTuple):
+    """One answer of a session, on the scale from 0 to 1.
+
+    Attributes:
+        kind: 'quiet', 'surprise' or 'read'.
+    """
+
+    round: int
+    value: float
+    low: float
+    high: float
+    spent: float
+    kind: str
+
+
+def _axes(ax: Any, wide: float, high: float, rows: int = 1, ratios: Sequence[float] | None = None) -> list[Any]:
+    """New axes, or the given one. No window is opened, and pyplot is used only where the caller already does."""
+    if find_spec("matplotlib") is None:
+        raise MissingExtra("a plot", "plot")
+    if ax is not None:
+        return [ax]
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(
+        rows, 1, figsize=(wide, high), layout="constrained", sharex=rows > 1, height_ratios=ratios, squeeze=False
+    )
+    del figure
+    return [row[0] for row in axes]
+
+
+def _plain(ax: Any) -> None:
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
+    ax.tick_params(length=0)
+
+
+def _label(result: Any, index: int) -> str:
+    for name in ("label", "question", "what", "metric", "name"):
+        if isinstance(found := getattr(result, name, None), str) and found:
+            return found
+    return f"round {result.round}" if getattr(result, "round", 0) else f"{index + 1}"
+
+
+def forest(
+    results: Mapping[str, Estimate] | Iterable[Estimate],
+    *,
+    labels: Sequence[str] | None = None,
+    title: str = "",
+    reference: float | None = None,
+    ax: Any = None,
+) -> Any:
+    """A forest plot: a line for each result, with its value and its interval. Returns the axes.
+
+    Args:
+        results: answers, findings, scores, or results by name; a table by groups is one, too.
+        labels: of the lines; by default what was asked.
+        title: above the picture.
+        reference: a value to compare with, drawn as a line.
+        ax: matplotlib's axes to draw in; by default a new figure.
+    """
+    if isinstance(results, Mapping):
+        shown, names = list(results.values()), [str(name) for name in results]
+    else:
+        shown = [one[1] if isinstance(one, tuple) else one for one in results]
+        names = [" × ".join(one[0]) if isinstance(one, tuple) else _label(one, i) for i, one in enumerate(results)]
+    names = names if labels is None else [str(one) for one in labels]
+    if len(names) != len(shown):
+        raise SettingError(f"there are {len(names)} labels for {len(shown)} results. Expected one for each.")
+    if not shown or not all(hasattr(one, "low") and hasattr(one, "high") for one in shown):
+        raise SettingError("a forest plot needs results with intervals: answers, findings, scores or a table by groups.")
+    if len(shown) > _MOST_LINES:
+        raise SettingError(f"there are {len(shown):,} results; a forest plot has room for {_MOST_LINES}.")
+    (ax,) = _axes(ax, 7.0, 0.9 + 0.32 * len(shown))
+    left, right = axis_around([(one.low, one.high) for one in shown])
+    if reference is not None:
+        left, right = min(left, reference), max(right, reference)
+        ax.axvline(reference, color=_GREY, linewidth=1, zorder=0)
+    for place, one in enumerate(shown):
+        colour = _SURPRISE if getattr(one, "surprise", False) else _QUIET
+        ends = [max(one.low, left), min(one.high, right)]
+        ax.plot(ends, [place, place], color=colour, linewidth=3, alpha=0.5, solid_capstyle="butt")
+        for end, marker in zip((one.low, one.high), ("<", ">"), strict=True):
+            if not isfinite(end):  # open: the arrow says that it goes on
+                ax.plot([left if end < 0 else right], [place], marker=marker, color=colour, markersize=5)
+        if one.value == one.value:
+            ax.plot([one.value], [place], marker="o", color=colour, markersize=6)
+    ax.set_yticks(range(len(shown)), names)
+    ax.set_ylim(len(shown) - 0.5, -0.5)
+    ax.set_xlim(left, right)
+    ax.grid(axis="x", color="#e5e7eb")
+    ax.set_axisbelow(True)
+    if title:
+        ax.set_title(title, loc="left", fontsize="medium", fontweight="bold")
+    _plain(ax)
+    return ax
+
+
+def session_figure(points: Sequence[Point], *, title: str = "", ax: Any = None) -> Any:
+    """Answers with their intervals over rounds, and the price below them. Returns the axes of the answers."""
+    axes = _axes(ax, 9.0, 5.0, 2, (3.0, 1.0))
+    top = axes[0]
+    for kind, colour, words in (
+        ("quiet", _QUIET, "answered from the sketch"),
+        ("surprise", _SURPRISE, "surprise"),
+        ("read", _READ, "private reading"),
+    ):
+        some = [one for one in points if one.kind == kind]
+        if some:
+            rounds = [one.round for one in some]
+            top.vlines(rounds, [one.low for one in some], [one.high for one in some], color=colour, alpha=0.5, linewidth=2)
+            top.plot(rounds, [one.value for one in some], "o", color=colour, markersize=4, label=words)
+    if points:
+        top.set_ylim(*axis_around([(one.low, one.high) for one in points], 0.0, 1.0))
+        top.legend(loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3, frameon=False, fontsize="small")
+    top.set_ylabel("share")
+    top.grid(axis="y", color="#e5e7eb")
+    if title:
+        top.set_title(title, loc="left", fontsize="medium", fontweight="bold")
+    _plain(top)
+    if len(axes) > 1:
+        low = axes[1]
+        low.plot([one.round for one in points], [one.spent for one in points], color=_PRICE, linewidth=2)
+        low.set_ylim(0.0, 1.1 * max([one.spent for one in points], default=1.0))
+        low.set_ylabel("price, nats")
+        low.set_xlabel("round")
+        low.grid(axis="y", color="#e5e7eb")
+        _plain(low)
+    return top
+
+
+def widths_figure(widths: Mapping[str, float], *, chosen: str = "", title: str = "", ax: Any = None) -> Any:
+    """Half-widths side by side, narrowest first; what says nothing is left out. Returns the axes."""
+    shown = sorted(((name, width) for name, width in widths.items() if width < 0.5), key=lambda one: one[1])
+    (ax,) = _axes(ax, 7.0, 0.9 + 0.36 * max(len(shown), 1))
+    for place, (name, width) in enumerate(shown):
+        ax.barh([place], [width], color=_QUIET if name == chosen else _GREY, height=0.6)
+        ax.annotate(f" ±{width:.3g}", (width, place), va="center", fontsize="small")
+    ax.set_yticks(range(len(shown)), [name for name, _ in shown])
+    ax.set_ylim(len(shown) - 0.4, -0.6)
+    ax.set_xlim(0.0, 1.2 * max((width for _, width in shown), default=1.0))
+    ax.set_xlabel("half-width")
+    if title:
+        ax.set_title(title, loc="left", fontsize="medium", fontweight="bold")
+    _plain(ax)
+    return ax

@@ -1,0 +1,1 @@
+"""The whole server in one process, driven by one seed: clock, threads, disk, coins, clients and kills."""
