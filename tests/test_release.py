@@ -1,4 +1,4 @@
-"""What a release is made of: its version everywhere, a README that stands alone, recipe, workflows, the SBOM's lock."""
+"""What a release is made of: its version, a README that stands alone, the recipe, the workflows, what is pinned."""
 
 from __future__ import annotations
 

@@ -120,7 +120,8 @@ def test_control_looking_before_the_announcement_is_caught(tmp_path, kind):
 @pytest.mark.parametrize("kind", ["best_of", "is_better", "compare"])
 def test_control_a_free_look_is_caught(tmp_path, monkeypatch, kind):
     """An interrupted act that costs nothing: every audit would agree, because it computes the same."""
-    monkeypatch.setattr(Budget, "interrupted", lambda budget: budget)
+    for name in ("interrupted", "interrupted_bit"):
+        monkeypatch.setattr(Budget, name, lambda budget, *_: budget)
     with pytest.raises(RecordBroken, match="an interrupted act is charged"):
         check_all(lives(tmp_path, Deed(1, 1, kind)))
 
