@@ -41,6 +41,7 @@ ROOMS = {
     "learn": "Test sets",
     "gate": "Gates",
     "contest": "Contests",
+    "plots": "Pictures",
     "client": "Clients of a server",
     "ledger": "Records and audits",
     "bounds": "Plans, prices and budgets",

@@ -13,7 +13,7 @@ function element(name, properties, ...children) {
 
 const status = element("span", { className: "run-status", role: "status" });
 const begin = element("button", { className: "run-button", textContent: "Run this page in the browser" });
-const note = "Loads Python and numpy (about 15 MB) from jsDelivr, and everhold from this site. Nothing you type leaves the browser.";
+const note = "Loads Python and numpy from jsDelivr, and everhold from this site. Nothing you type leaves the browser.";
 here.append(begin, status, element("p", { className: "run-note", textContent: note }));
 
 function send(message) {
