@@ -16,11 +16,12 @@ EXTRAS_OF_ROOM = {
     "adapters": {"adapters"},
     "cli": {"cli", "demo"},
     "client": {"client"},
-    "contest": {"frames"},
     "data": {"postgres", "spark"},
     "learn": {"learn"},
     "mcp.py": {"mcp"},
+    "plots.py": {"plot"},
     "report": {"plot"},
+    "results.py": {"frames"},
     "server": {"serve"},
 }
 """The other rooms use the dependencies that everybody has."""

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
+from importlib import import_module
 from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -54,9 +55,7 @@ def _pandas(values: dict[str, list[Any]]) -> Any:
 
 
 def _polars(values: dict[str, list[Any]]) -> Any:
-    import polars as pl
-
-    return pl.DataFrame(values)
+    return import_module("polars").DataFrame(values)  # people who use it have it: no extra installs it
 
 
 class Tabular:

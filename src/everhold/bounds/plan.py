@@ -117,7 +117,7 @@ class Plan(PlainResult):
 
     def _repr_html_(self) -> str:
         body = "".join(
-            f"<tr{' style="font-weight:bold"' if o.mechanism == self.recommended else ''}>"
+            f"<tr style='font-weight:{'bold' if o.mechanism == self.recommended else 'normal'}'>"
             f"<td style='text-align:left'>{escape(o.mechanism)}</td><td>{_rows_text(o.rows_needed)}</td>"
             f"<td>{_width_text(o.half_width)}</td><td style='text-align:left'>{escape(o.assumes)}</td></tr>"
             for o in self.options
