@@ -236,7 +236,7 @@ def questions_to_try(act: AnyAct) -> list[Question]:
     """What to try on the public side before an act: its questions, and two texts that are compared as their comparison.
 
     >>> questions_to_try(CompareTwo("bmi", "age"))
-    [CompareTwo(first='bmi', second='age', low=None, high=None, given=None)]
+    [Compare(first='bmi', second='age', low=None, high=None, given=None)]
     """
     if isinstance(act, CompareTwo) and isinstance(act.first, str) and isinstance(act.second, str):
         return [means.Compare(act.first, act.second, low=act.low, high=act.high, given=act.given)]

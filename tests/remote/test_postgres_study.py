@@ -206,7 +206,7 @@ def test_a_question_that_is_under_way(postgres, study, reference, how):
     else:
         postgres.run(f"SELECT pg_terminate_backend({pid})")
     asking.join()
-    holder.release()
+    holder.close()
     assert len(caught) == 1
     assert "Nothing was charged" in caught[0]
     if how == "kill the server":
@@ -221,7 +221,7 @@ def test_a_question_that_takes_too_long_fails_like_any_other(postgres, table, re
     holder = slow_connection(postgres)
     with pytest.raises(DataError, match=r"did not answer: it stopped, the connection was lost, or this took longer"):
         holdout.ask("smoker")
-    holder.release()
+    holder.close()
     same_as_never_failed(holdout, reference)
 
 

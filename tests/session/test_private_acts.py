@@ -201,7 +201,7 @@ def test_what_cannot_be_paid_for_is_refused_before_a_row_is_read(path, monkeypat
     with pytest.raises(eh.PrivacyUsedUp, match="a bit, which may be a yes"):
         held.is_better("age > 30", "b")
     with pytest.raises(eh.PrivacyUsedUp, match="verdict"):
-        held.acts._affordable(None, None, ledger.left + 1, "a verdict")()
+        held.acts._affordable(eh.AskedBy(), ledger.left + 1, "a verdict")()
     while held.privacy.affords(2 * ledger.terms.release_cost):
         monkeypatch.undo()
         held.read(f"age > {20 + held.rounds / 10}")

@@ -272,7 +272,7 @@ class Promises:
             contest.open()
             _, held = contest.standing()
             check_record(path, held.budget.ask_price)
-            contest.close()
+            contest.release()
             names = [one.round.name for one in entries_of(path) if isinstance(one, RoundEntry)]
             require(len(names) == len(set(names)), "a submission is scored once", names)
         store = Store.open(path, write=False)

@@ -107,8 +107,8 @@ def _make_studies(disk: Path) -> None:
         privacy=eh.Privacy(epsilon=6.0, surprises=6),
         seed=5,
     ).release()
-    eh.Gate.create(disk / "gate.everhold", CASES).close()
+    eh.Gate.create(disk / "gate.everhold", CASES).release()
     again = {"new_budget": "it is another test"}
-    eh.Gate.create(disk / "generations.everhold", CASES, generation=2, visible=0.2, certify="final", **again).close()
-    eh.Contest.create(disk / "duels.everhold", LABELS, classes=[0, 1], seed=2, sealed=0.0).close()
-    eh.Contest.create(disk / "ladder.everhold", LABELS, classes=[0, 1], seed=3, sealed=0.5, ladder=True).close()
+    eh.Gate.create(disk / "generations.everhold", CASES, generation=2, visible=0.2, certify="final", **again).release()
+    eh.Contest.create(disk / "duels.everhold", LABELS, classes=[0, 1], seed=2, sealed=0.0).release()
+    eh.Contest.create(disk / "ladder.everhold", LABELS, classes=[0, 1], seed=3, sealed=0.5, ladder=True).release()

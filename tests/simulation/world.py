@@ -487,7 +487,7 @@ class World:
             try:
                 return contest.submit("eve", request.body).to_dict()
             finally:
-                contest.close()
+                contest.release()
         body = request.details["sent"]
         with Gate(path) as gate:
             return gate.check(body["outcomes"], name=body.get("name"), request_id=request.request_id, who="eve").to_dict()

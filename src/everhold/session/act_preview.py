@@ -71,7 +71,7 @@ def charge_text(act: AnyAct, ledger: PrivacyLedger | None, parts: int) -> str:
     >>> from everhold.bounds.privacy import Privacy, PrivacyLedger
     >>> charge_text(IsBetter("smoker", "age > 80"), PrivacyLedger(Privacy().terms), 2)
     'a yes costs 4.4 % of the privacy budget, a no nothing; 100 % of it is left'
-    >>> charge_text(Compare("smoker", "age > 80"), PrivacyLedger(Privacy().terms), 2)
+    >>> charge_text(CompareTwo("smoker", "age > 80"), PrivacyLedger(Privacy().terms), 2)
     'it costs 1.2 % of the privacy budget; 100 % of it is left'
     """
     if ledger is None or isinstance(act, Certify | Close):
