@@ -54,6 +54,8 @@ import pandas as pd, everhold as eh
 frame = pd.DataFrame({"age": range(2000), "smoker": [k % 3 == 0 for k in range(2000)]})
 assert eh.Holdout(frame, prior=eh.Split(0.5), seed=1).ask("smoker").interval.high < 1
 """,
+    "sign": "from pathlib import Path; from everhold.report import signature\n"
+    "signature.create_key(Path('a.key')); assert signature.sign({}, Path('a.key'))['signatures']",
     "client": "import everhold as eh, httpx2; eh.connect; eh.connect_async; eh.Server",
     "serve": "import everhold.server.app, everhold.server.run, uvicorn",
     "mcp": "import everhold.mcp",

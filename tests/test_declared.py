@@ -20,7 +20,7 @@ EXTRAS_OF_ROOM = {
     "learn": {"learn"},
     "mcp.py": {"mcp"},
     "plots.py": {"plot"},
-    "report": {"plot"},
+    "report": {"plot", "sign"},
     "results.py": {"frames"},
     "server": {"serve"},
 }
@@ -117,7 +117,10 @@ def test_nothing_is_declared_that_is_not_imported():
     """But for adapters: their hosts are not part of everhold."""
     paths = [path for path in modules("src/everhold") if room_of(path) != "adapters"]
     used = set().union(*(imported(path.read_text(encoding="utf-8")) for path in paths))
-    assert set(requirements()) | set(requirements("all")) | set(requirements("spark")) == used | NOT_IMPORTED
+    assert (
+        set(requirements()) | set(requirements("all")) | set(requirements("sign")) | set(requirements("spark"))
+        == used | NOT_IMPORTED
+    )
 
 
 def test_the_oldest_allowed_versions_are_the_ones_that_are_tested():

@@ -38,6 +38,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "log": ("records", "What was asked and answered, as it was asked."),
     "audit": ("records", "Check a study without the private rows: every byte, every hash, every answer again."),
     "certificate": ("records", "Audit a study and write its certificate: a page for readers, and JSON for programs."),
+    "verify": ("records", "Check a signed certificate, without the private rows and without a server."),
+    "signing-key": ("records", "Make a key that signs certificates."),
     "plot": ("records", "Draw the session: answers with intervals over rounds, surprises, the price."),
     "score": ("contest", "A drop-in evaluator for a program that tunes itself: predictions in, an honest score out."),
     "price": ("price", "What a reported score is worth after many looks at the same rows, next to a single look."),

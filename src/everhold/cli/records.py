@@ -17,7 +17,8 @@ from everhold.cli.app import AUDIT_FAILED, console, guarded, printable, say
 from everhold.cli.asking import AsJson, ExpectHead, ServerAt, Study, TokenIs, remote
 from everhold.client.sync import RemoteStudy
 from everhold.ledger.reader import LoggedAct, LoggedQuestion, LoggedRound, read_study
-from everhold.report.certificate import certificate_html, certificate_json, cite, guarantee
+from everhold.report import signature
+from everhold.report.certificate import Signing, certificate_html, certificate_json, cite, guarantee
 from everhold.report.facts import budget_facts, study_facts
 from everhold.report.figure import session_svg
 
@@ -172,13 +173,18 @@ def certificate(
         Path | None, typer.Option(help="The page; the JSON is written beside it. <study>.html if left out.")
     ] = None,
     expect_head: ExpectHead = None,
+    title: Annotated[str, typer.Option(help="What the study is called; its file's name if left out.")] = "",
+    custodian: Annotated[str, typer.Option(help="Who holds the private rows.")] = "",
+    contact: Annotated[str, typer.Option(help="How to reach them.")] = "",
+    sign: Annotated[Path | None, typer.Option(help="Sign the JSON with this key, from `everhold signing-key`.")] = None,
 ) -> None:
     """Audit a study and write its certificate: a page for readers, and JSON for programs.
 
     Example:
 
-        everhold certificate study.everhold --out certificate.html
+        everhold certificate study.everhold --out certificate.html --sign custodian.key
     """
+    said = Signing(title, custodian, contact)
     found = _audited(study, expect_head)
     file = read_study(study)
     page = out or study.with_suffix(".html")
@@ -187,11 +193,64 @@ def certificate(
         raise eh.SettingError(f"{page} ends in .json, where the data goes. Expected a page, such as certificate.html.")
     for path in (page, data):
         _require_free(path, study)
-    page.write_text(certificate_html(file, found), encoding="utf-8")
-    data.write_text(json.dumps(certificate_json(file, found), ensure_ascii=False, indent=1), encoding="utf-8")
-    say(f"{found}\nWrote {page} and {data}")
+    content = certificate_json(file, found, said)
+    if sign is not None:
+        content = signature.sign(content, sign)
+    page.write_text(certificate_html(file, found, said), encoding="utf-8")
+    data.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
+    say(
+        f"{found}\nWrote {page} and {data}"
+        + ("" if sign is None else f", signed by {content['signatures'][0]['keyid'][:16]}…")
+    )
     if not found.ok:
         raise typer.Exit(AUDIT_FAILED)
+
+
+@guarded
+def signing_key(path: Annotated[Path, typer.Argument(help="The new key; its public half is <path>.pub.")]) -> None:
+    """Make a key that signs certificates. Publish the .pub file, and keep the other one to yourself.
+
+    Example:
+
+        everhold signing-key custodian.key
+    """
+    made = signature.create_key(path)
+    say(f"Wrote {path}, for you alone, and {path}.pub, for your readers.\nKey id: {made}")
+
+
+@guarded
+def verify(
+    file: Annotated[Path, typer.Argument(help="The signed JSON of a certificate.", metavar="CERTIFICATE")],
+    key: Annotated[Path | None, typer.Option(help="The custodian's public key, a .pub file.")] = None,
+    study: Annotated[Path | None, typer.Option(help="The study's file: audit it, and compare its head.")] = None,
+) -> None:
+    """Check a signed certificate, without the private rows and without a server.
+
+    Example:
+
+        everhold verify certificate.json --key custodian.key.pub
+    """
+    try:
+        envelope = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise eh.LedgerError(f"{file} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        raise eh.LedgerError(f"{file} is not JSON. Expected what `everhold certificate --sign KEY` writes.") from None
+    found = signature.verify(envelope, key)
+    one = found.certificate
+    say(f"The signature is right: nothing was changed since {one['date'][:10]}. Key id: {found.key}")
+    if not found.known:
+        say("Whose key that is, is not shown: compare the id with the custodian's, or give --key custodian.key.pub.")
+    by = f", by {one['custodian']}" if one["custodian"] else ""
+    say(f"\n{one['title']}{by}. {one['guarantee']}\n\nTo cite: {one['cite']}")
+    if not one["audit"]["ok"]:
+        say(f"But its own audit failed: {one['audit']['found']}", style="red")
+        raise typer.Exit(AUDIT_FAILED)
+    if study is not None:
+        checked = _audited(study, one["head"])
+        say(str(checked), style=None if checked.ok else "red")
+        if not checked.ok:
+            raise typer.Exit(AUDIT_FAILED)
 
 
 @guarded
@@ -224,5 +283,6 @@ def _require_free(path: Path, study: Path) -> None:
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (status, log, audit, certificate, plot):
+    for command in (status, log, audit, certificate, verify, plot):
         app.command()(command)
+    app.command("signing-key")(signing_key)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from everhold.clock import timestamp
+from everhold.ledger.table_blob import table_to_bytes
 from everhold.report.facts import budget_facts
 from everhold.report.figure import session_svg
 
@@ -13,7 +17,7 @@ if TYPE_CHECKING:
     from everhold.ledger.reader import LoggedAct, LoggedQuestion, StudyFile
     from everhold.ledger.study import Study
 
-__all__ = ["certificate_html", "certificate_json", "cite", "guarantee"]
+__all__ = ["Signing", "assumptions", "certificate_html", "certificate_json", "cite", "digests", "guarantee"]
 
 _SHOWN = 500  # rounds listed in the page; JSON has all
 
@@ -52,10 +56,46 @@ def cite(file: StudyFile) -> str:
     )
 
 
-def certificate_json(file: StudyFile, audit: Audit) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Signing:
+    """What the custodian says of a certificate: its title, who they are, and how to reach them; empty where not said."""
+
+    title: str = ""
+    custodian: str = ""
+    contact: str = ""
+
+
+def assumptions(study: Study) -> list[str]:
+    """What the guarantee rests on, in plain words."""
+    draws = "rows" if study.unit is None else f"units ({study.unit})"
+    said = [
+        f"The {study.rows:,} private {draws} were drawn independently from the population that the answers are about.",
+        "The prior and every question depend on public facts and on earlier answers alone, never on the private rows.",
+        "The private rows and the program that read them were not tampered with. Nobody can see that in a certificate.",
+    ]
+    if study.settings.get("known_rows"):
+        said.append(f"At most {study.settings['known_rows']:,} private {draws} were known to people who asked.")
+    return said
+
+
+def digests(study: Study) -> dict[str, str]:
+    """SHA-256 of the schema and of the public rows, and the keyed fingerprint of the private ones."""
+    schema = hashlib.sha256(study.schema.to_toml().encode()).hexdigest()
+    reference = hashlib.sha256(table_to_bytes(study.reference, study.weights)).hexdigest()
+    return {"schema_sha256": schema, "reference_sha256": reference, "rows_fingerprint": study.fingerprint}
+
+
+def certificate_json(file: StudyFile, audit: Audit, signing: Signing | None = None) -> dict[str, Any]:
     """The content of the page and every round, as JSON values."""
+    said = signing or Signing()
     return {
         "certificate": 1,
+        "title": said.title or file.path.stem,
+        "custodian": said.custodian,
+        "contact": said.contact,
+        "date": timestamp(),
+        "assumptions": assumptions(file.study),
+        **digests(file.study),
         "audit": {"ok": audit.ok, "found": str(audit), "unchecked_readings": audit.unchecked},
         "guarantee": guarantee(file.study),
         "cite": cite(file),
@@ -97,11 +137,16 @@ def _row(one: LoggedQuestion | LoggedAct) -> str:
     )
 
 
-def certificate_html(file: StudyFile, audit: Audit) -> str:
+def certificate_html(file: StudyFile, audit: Audit, signing: Signing | None = None) -> str:
     """The certificate as one self-contained page, without scripts or other files."""
+    named = signing or Signing()
+    title = named.title or file.path.stem
     verdict = "Every round replays bit for bit" if audit.ok else "The audit failed"
     said = budget_facts(file.budget, acts=len(file.acts), closed=file.closed)
     facts = [
+        ("Date", timestamp()[:10]),
+        *([("Custodian", named.custodian)] if named.custodian else []),
+        *([("Contact", named.contact)] if named.contact else []),
         ("Rounds", f"{len(file.rounds):,}"),
         ("Surprises", f"{file.surprises:,}"),
         ("Private " + ("rows" if file.study.unit is None else "units"), f"{file.study.rows:,}"),
@@ -113,14 +158,19 @@ def certificate_html(file: StudyFile, audit: Audit) -> str:
         ("Prior", file.study.prior),
         ("Created", file.study.created),
         ("Ledger head", str(file.head)),
+        *(
+            (name.replace("_", " ").replace("sha256", "(SHA-256)").capitalize(), one)
+            for name, one in digests(file.study).items()
+        ),
     ]
+    rests_on = "".join(f"<li>{escape(one)}</li>" for one in assumptions(file.study))
     asked = file.log
     rows = "".join(_row(one) for one in asked[-_SHOWN:])
     left = f"<p>The last {_SHOWN:,} of {len(asked):,} questions.</p>" if len(asked) > _SHOWN else ""
     table = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>everhold certificate: {escape(file.path.stem)}</title>
+<title>everhold certificate: {escape(title)}</title>
 <style>
 :root {{ color-scheme: light dark; }}
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
@@ -134,13 +184,15 @@ th, td {{ text-align: left; padding: .25rem .5rem; border-bottom: 1px solid #e5e
 td {{ overflow-wrap: anywhere; }}
 tr.s td {{ color: #9a3412; }}
 svg {{ width: 100%; height: auto; }}
+@media print {{ body {{ margin: 0; max-width: none; font-size: 11px; }} tr, dl, svg {{ break-inside: avoid; }} }}
 @media (prefers-color-scheme: dark) {{ body {{ color: #e5e7eb; background: #111827; }} dt {{ color: #9ca3af; }}
 th, td {{ border-color: #374151; }} .ok {{ color: #34d399; }} .bad {{ color: #f87171; }} tr.s td {{ color: #fdba74; }} }}
 </style></head><body>
-<h1>Certificate of {escape(file.path.stem)}</h1>
+<h1>Certificate of {escape(title)}</h1>
 <p class="{"ok" if audit.ok else "bad"}"><strong>{verdict}.</strong> {escape(str(audit))}.</p>
 <p>{escape(guarantee(file.study))}</p>
 {session_svg(file.rounds, title="Answers with their intervals")}
+<h2>What this rests on</h2><ul>{rests_on}</ul>
 <h2>The study</h2><dl>{table}</dl>
 <h2>How to cite it</h2><p>{escape(cite(file))}</p>
 <h2>How to check it</h2><p>With the study's file and no private rows:

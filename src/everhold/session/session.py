@@ -82,7 +82,9 @@ class Session(Generic[P]):
         mechanism: as it stands now.
         who: a name that is recorded with the following questions, unless they carry one of their own.
         caps: how much of a private study's budget each name may use; None: all of it.
-        when: the time that is recorded with the following acts; the moment itself where it is None.
+        texts_only: whether only questions given as text are answered, as in a private study.
+        first_state: makes the mechanism as it was before the first question, for replays.
+        public_rows: of the prior.
         scanner: evaluates questions on both sides.
         recorder: turns, charges and the record; also a study's life: pausing, resuming, restoring.
     """
