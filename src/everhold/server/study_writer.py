@@ -172,7 +172,7 @@ class StudyWriter:
             return await self._ask_statistic(caller, question)
         async with self._grid.release(caller.arrived):
             query = (await self._ready(caller, [question]))[0]
-            answer: Answer = await self._do(caller.request(query, expect=expect), caller)
+            answer: Answer = await self._queued(caller.request(query, expect=expect), caller)
         await self._wait_for_round(answer.round)
         return answer
 
@@ -184,7 +184,7 @@ class StudyWriter:
             for piece in self._pieces(queries):
                 work = partial(self._holdout.session.ask_parts, piece, caller.asked_by, first=len(answers) + 1)
                 try:
-                    answers += await self._do(work, caller)
+                    answers += await self._queued(work, caller)
                 except PrecisionExhausted as refusal:
                     refusal.answers = [*answers, *refusal.answers]
                     raise
@@ -197,7 +197,7 @@ class StudyWriter:
             async with self._grid.release(caller.arrived):
                 with self._slots.room(caller.key):
                     found = await arun(statistic.steps(self._declared), partial(self._parts, caller))
-                    await self._do(partial(self._holdout.record_finding, statistic, found, caller.asked_by), caller)
+                    await self._queued(partial(self._holdout.record_finding, statistic, found, caller.asked_by), caller)
         finally:
             await self._wait_for_round(max((one.round for one in caller.paid), default=0))
         return found
@@ -207,7 +207,7 @@ class StudyWriter:
         async with self._grid.release(caller.arrived):
             with self._slots.room(caller.key):
                 await self._check(caller, wanted)
-                found, records = await self._do(partial(self._perform, wanted, caller), caller)
+                found, records = await self._queued(partial(self._perform, wanted, caller), caller)
         await self._wait_until(lambda: self.progress.records >= records)
         return found
 
@@ -219,7 +219,7 @@ class StudyWriter:
                 parts = await self._check(caller, wanted)
                 if isinstance(wanted, acts.Certify):
                     share = checked_delta_share(wanted.share)
-                    await self._do(partial(self._holdout.acts.require_narrower, wanted.round, share), caller)
+                    await self._queued(partial(self._holdout.acts.require_narrower, wanted.round, share), caller)
                 read = how_read(wanted, parts)
                 results, nats = ([], []) if read is None else await self._as_read(caller, acts.questions_of(wanted), read)
         if isinstance(wanted, acts.Certify):
@@ -238,7 +238,7 @@ class StudyWriter:
             found: list[Preview] = []
             for start in range(0, len(batch), _PREVIEWS):
                 some = await self._prepared(caller, batch[start : start + _PREVIEWS])
-                found += await self._do(partial(_tried, self._holdout, some, read), caller)
+                found += await self._queued(partial(_tried, self._holdout, some, read), caller)
             nats.extend(one.read_costs for one in found)
             return [as_reading(one) for one in found]
 
@@ -299,7 +299,7 @@ class StudyWriter:
         async with self._grid.release(caller.arrived):
             if isinstance(question, str):
                 query = (await self._ready(caller, [question]))[0]
-                return await self._do(partial(self._holdout.try_out, query), caller)
+                return await self._queued(partial(self._holdout.try_out, query), caller)
             with self._slots.room(caller.key):
                 return await arun(question.steps(self._declared), partial(self._previews, caller))
 
@@ -313,7 +313,7 @@ class StudyWriter:
             for start in range(0, len(new), _PREVIEWS):
                 some = await self._prepared(caller, new[start : start + _PREVIEWS])
                 work = partial(_tried, self._holdout, some, RoundAct("read", parts=len(batch)))
-                found = await self._do(work, caller)
+                found = await self._queued(work, caller)
                 previews.by_name |= {query.name: one for query, one in zip(some, found, strict=True)}
             return answers(batch)
 
@@ -333,7 +333,7 @@ class StudyWriter:
         else:
             for piece in self._pieces(queries):
                 some = requests[len(found) : len(found) + len(piece)]
-                found += await self._do(partial(self._holdout.ask_each, some), caller)
+                found += await self._queued(partial(self._holdout.ask_each, some), caller)
         answers = [one for one in found if not isinstance(one, EverholdError)]
         caller.paid.extend(answers)
         if refused := [one for one in found if isinstance(one, EverholdError)]:
@@ -342,7 +342,7 @@ class StudyWriter:
 
     async def _or_error(self, request: Request, caller: Caller) -> Answer | EverholdError:
         try:
-            answer: Answer = await self._do(request, caller)
+            answer: Answer = await self._queued(request, caller)
             return answer
         except EverholdError as error:
             if isinstance(error, LedgerError) and not isinstance(error, RequestConflict):
@@ -354,14 +354,14 @@ class StudyWriter:
         found: list[Answer] = []
         for start in range(0, len(batch), _PREVIEWS):
             some = await self._prepared(caller, batch[start : start + _PREVIEWS])
-            found += await self._do(partial(_previewed, self._holdout, some), caller)
+            found += await self._queued(partial(_previewed, self._holdout, some), caller)
         return found
 
     def put(self, work: Request | Callable[[], T], arrived: float | None = None) -> Future[Any]:
         """A question, or something else to do with the study, in the queue; off the grid, for this process alone."""
         return self._writer.put(work, arrived)
 
-    async def _do(self, work: Request | Callable[[], Any], caller: Caller) -> Any:
+    async def _queued(self, work: Request | Callable[[], Any], caller: Caller) -> Any:
         return await asyncio.wrap_future(self.put(work, caller.arrived))
 
     async def _ready(self, caller: Caller, questions: Sequence[str]) -> list[Query]:

@@ -267,8 +267,8 @@ class Recorder(Generic[P]):
     def perform(
         self,
         begun: ActStart,
-        asked_by: AskedBy,
         decide: Callable[[], int | bool | str | None],
+        asked_by: AskedBy,
         require: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
         """Do an act: record that it begins, read the private rows, charge, record how it ended, and only then return.

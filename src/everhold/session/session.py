@@ -330,7 +330,7 @@ class Session(Generic[P]):
         require: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
         """Do an act, and return what it discloses when that is recorded. `Recorder.perform` says more."""
-        return self.recorder.perform(begun, asked_by, decide, require)
+        return self.recorder.perform(begun, decide, asked_by, require)
 
     def record_finding(self, wanted: Statistic[Any], found: Any, asked_by: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
