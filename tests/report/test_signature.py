@@ -65,12 +65,14 @@ def test_the_certificate_says_what_a_reviewer_needs(signed):
 
 def test_another_verifier_can_be_written_from_the_documentation(signed):
     """As docs/reference/certificate.md says, without everhold."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     envelope = json.loads((signed / "c.json").read_text())
     payload = base64.b64decode(envelope["payload"])
     kind = envelope["payloadType"].encode()
     key = load_pem_public_key((signed / "custodian.key.pub").read_bytes())
+    assert isinstance(key, Ed25519PublicKey)
     wanted = b" ".join([b"DSSEv1", str(len(kind)).encode(), kind, str(len(payload)).encode(), payload])
     key.verify(base64.b64decode(envelope["signatures"][0]["sig"]), wanted)
 
