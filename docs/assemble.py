@@ -58,6 +58,7 @@ START = (
     "start/custodians",
     "Tutorial <tutorial/tutorial>",
     "tutorial/overfit_me",
+    "notebooks/flights",
     "glossary",
 )
 

@@ -86,10 +86,14 @@ def test_the_jobs_of_continuous_integration(tmp_path):
     assert load("ci_gate").main(tmp_path) == {"new comments": 1, "faster parser": 1, "more training": 0}
 
 
-@pytest.mark.parametrize(("name", "least"), [("tutorial", 9), ("overfit_me", 3)])
+@pytest.mark.parametrize(("name", "least"), [("tutorial/tutorial", 9), ("tutorial/overfit_me", 3), ("notebooks/flights", 9)])
 def test_notebooks_say_what_comes_out(name, least):
     """Every cell runs in order, and what the notebook shows is what it gives."""
-    notebook = json.loads((EXAMPLES.parent / "docs" / "tutorial" / f"{name}.ipynb").read_text(encoding="utf-8"))
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    notebook = json.loads((EXAMPLES.parent / "docs" / f"{name}.ipynb").read_text(encoding="utf-8"))
     names: dict = {}
     checked = 0
     for cell in notebook["cells"]:
@@ -102,7 +106,10 @@ def test_notebooks_say_what_comes_out(name, least):
             value = None if last is None else eval(compile(ast.Expression(last.value), "<cell>", "eval"), names)
         for shown in cell["outputs"]:
             checked += 1
-            if shown["output_type"] == "stream":
+            if shown["output_type"] == "display_data":
+                assert "image/png" in shown["data"]
+                pyplot.close(pyplot.get_fignums()[-1])  # the cell drew one, too
+            elif shown["output_type"] == "stream":
                 assert "".join(shown["text"]) == printed.getvalue()
             else:
                 assert "".join(shown["data"]["text/plain"]) == repr(value)

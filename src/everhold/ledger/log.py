@@ -32,6 +32,14 @@ class Log(list[LoggedQuestion | LoggedAct], Tabular):
         """As JSON text."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
 
+    def __repr__(self) -> str:
+        shown = self[-_MOST_LINES:]
+        lines = [
+            f"{one.number:>4,}  {one.kind_word:<9} {one.question}: {one.value_text} {one.interval_text}".rstrip()
+            for one in shown
+        ]
+        return "\n".join([f"{len(self):,} questions and acts", *lines])
+
     def _repr_html_(self) -> str:
         shown = self[-_MOST_LINES:]
         rows = [
