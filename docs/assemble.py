@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -134,14 +134,17 @@ def elsewhere(path: Path) -> str:
     return f"{REPOSITORY}/{kind}/main/{path.relative_to(ROOT).as_posix()}"
 
 
-def rewritten(text: str, page: Path, target: Callable[[Path], str]) -> str:
-    """A page with other links: `target` gives the address of each file that is linked. Code stays as it is."""
+def rewritten(text: str, page: Path, target: Callable[[Path], str], made: Collection[str] = ()) -> str:
+    """A page with other links: `target` gives the address of each file that is linked. Code stays as it is.
+
+    `made`: pictures that are written beside the page.
+    """
 
     def link(found: re.Match[str]) -> str:
         address, sharp, anchor = found[1].partition("#")
         if sharp and not address and f'<a id="{anchor}">' in text:
             address = page.name  # MyST finds such a place by the name of its page
-        if not address or re.match(r"[a-z]+:", address):
+        if not address or address in made or re.match(r"[a-z]+:", address):
             return found[0]
         path = (page.parent / address).resolve()
         if not path.exists():
@@ -170,7 +173,7 @@ def within(here: str) -> Callable[[Path], str]:
     return target
 
 
-def notebook(text: str) -> tuple[str, dict[str, bytes]]:
+def notebook(text: str, *, runs: bool = True) -> tuple[str, dict[str, bytes]]:
     """A notebook as Markdown with the outputs that it has, and the pictures among them by their names."""
     parts: list[str] = []
     pictures: dict[str, bytes] = {}
@@ -192,7 +195,7 @@ def notebook(text: str) -> tuple[str, dict[str, bytes]]:
                 plain = "".join(shown.get("text") or data.get("text/plain", "")).rstrip()
                 parts.append(f"```{{code-block}} text\n:class: output\n\n{plain}\n```")
     title, _, rest = "\n\n".join(parts).partition("\n")
-    return f"{title}\n\n{RUNS}\n{rest}\n", pictures
+    return f"{title}\n\n{RUNS if runs else ''}\n{rest}\n", pictures
 
 
 def reference() -> dict[str, str]:
@@ -307,11 +310,12 @@ def written() -> dict[str, str | bytes]:
         if here is None:
             raise ValueError(f"{path} has no place in the site. Expected a page in docs/, or a line in MOVED.")
         text = path.read_text(encoding="utf-8")
+        pictures: dict[str, bytes] = {}
         if path.suffix == ".ipynb":
-            text, pictures = notebook(text)
+            text, pictures = notebook(text, runs=path.parent.name == "tutorial")
             text = text.replace("WHEEL", f"everhold-{version()}-py3-none-any.whl")
             files |= {str(PurePosixPath(here).parent / name): content for name, content in pictures.items()}
-        pages[here] = rewritten(text, path, within(here))
+        pages[here] = rewritten(text, path, within(here), pictures)
     for path in sorted((ROOT / "docs").rglob("*.*")):
         here = place(path)
         if here is not None and path.suffix in PICTURES:
