@@ -39,6 +39,12 @@ TEXTS = (
 )  # fmt: skip
 
 
+def converted(rows):
+    """With the types that pandas finds; pandas 2.2 casts infinite numbers on its way, and numpy warns of it."""
+    with np.errstate(invalid="ignore"):
+        return pd.DataFrame(rows).convert_dtypes()
+
+
 def mean(text, low, high, given=None, reverse=False):
     tree = parse(text, SCHEMA.kinds, "number", SCHEMA.words)
     group = None if given is None else parse(given, SCHEMA.kinds, "boolean", SCHEMA.words)
@@ -83,7 +89,7 @@ FORMS = {
     "lists": lambda rows, _: rows,
     "objects": lambda rows, _: {name: np.array(values, dtype=object) for name, values in rows.items()},
     "pandas": lambda rows, _: pd.DataFrame(rows),
-    "pandas, converted": lambda rows, _: pd.DataFrame(rows).convert_dtypes(),
+    "pandas, converted": lambda rows, _: converted(rows),
     "arrow": as_arrow,
     "CSV": as_csv,
     "Parquet": as_parquet,
