@@ -78,7 +78,7 @@ $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 	@touch $@
 
 test-oldest: $(OLDEST)/.ready  ## all but the slow tests, with the oldest allowed version of every dependency
-	@$(OLDEST)/bin/python -m pytest -n $(JOBS) -m "not slow and not browser" $(OLDEST_WARNINGS)
+	@$(OLDEST)/bin/python -m pytest -n $(JOBS) -m "not slow and not browser" --ignore tests/simulation $(OLDEST_WARNINGS)
 
 $(ADAPTERS)/.ready: pyproject.toml constraints-adapters.txt | $(UV)
 	@echo "Setting up $(ADAPTERS) (once; half a minute)"
