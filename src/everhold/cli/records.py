@@ -16,6 +16,7 @@ import everhold as eh
 from everhold.cli.app import AUDIT_FAILED, console, guarded, printable, say
 from everhold.cli.asking import AsJson, ExpectHead, ServerAt, Study, TokenIs, remote
 from everhold.client.sync import RemoteStudy
+from everhold.clock import timestamp
 from everhold.ledger.reader import LoggedAct, LoggedQuestion, LoggedRound, read_study
 from everhold.report import signature
 from everhold.report.certificate import Signing, certificate_html, certificate_json, cite, guarantee
@@ -184,7 +185,7 @@ def certificate(
 
         everhold certificate study.everhold --out certificate.html --sign custodian.key
     """
-    said = Signing(title, custodian, contact)
+    said = Signing(title, custodian, contact, timestamp())
     found = _audited(study, expect_head)
     file = read_study(study)
     page = out or study.with_suffix(".html")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from everhold.clock import timestamp
 from everhold.ledger.table_blob import table_to_bytes
 from everhold.report.facts import budget_facts
 from everhold.report.figure import session_svg
@@ -58,11 +57,12 @@ def cite(file: StudyFile) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Signing:
-    """What the custodian says of a certificate: its title, who they are, and how to reach them; empty where not said."""
+    """What the custodian says of a certificate: title, who they are, how to reach them, when; empty where not said."""
 
     title: str = ""
     custodian: str = ""
     contact: str = ""
+    date: str = ""
 
 
 def assumptions(study: Study) -> list[str]:
@@ -93,7 +93,7 @@ def certificate_json(file: StudyFile, audit: Audit, signing: Signing | None = No
         "title": said.title or file.path.stem,
         "custodian": said.custodian,
         "contact": said.contact,
-        "date": timestamp(),
+        "date": said.date,
         "assumptions": assumptions(file.study),
         **digests(file.study),
         "audit": {"ok": audit.ok, "found": str(audit), "unchecked_readings": audit.unchecked},
@@ -144,7 +144,7 @@ def certificate_html(file: StudyFile, audit: Audit, signing: Signing | None = No
     verdict = "Every round replays bit for bit" if audit.ok else "The audit failed"
     said = budget_facts(file.budget, acts=len(file.acts), closed=file.closed)
     facts = [
-        ("Date", timestamp()[:10]),
+        *([("Date", named.date[:10])] if named.date else []),
         *([("Custodian", named.custodian)] if named.custodian else []),
         *([("Contact", named.contact)] if named.contact else []),
         ("Rounds", f"{len(file.rounds):,}"),
