@@ -209,7 +209,9 @@ def certificate(
 
 @guarded
 def signing_key(path: Annotated[Path, typer.Argument(help="The new key; its public half is <path>.pub.")]) -> None:
-    """Make a key that signs certificates. Publish the .pub file, and keep the other one to yourself.
+    """Make a key that signs certificates.
+
+    Publish the .pub file, and keep the other one to yourself.
 
     Example:
 
