@@ -52,10 +52,10 @@ def log_score(score: Scored, name: str | None = None, *, step: int | None = None
 
 def log_check(result: CheckResult, *, step: int | None = None) -> None:
     """Log the verdict of a gate to the active run: metrics `gate.promoted`, `gate.nats` …, tags with name and reason."""
-    told: dict[str, Any] = result.to_dict()
-    numbers = {name: float(told[name]) for name in ("promoted", "certified", "by", "checks", "promotions")}
+    shown: dict[str, Any] = result.to_dict()
+    numbers = {name: float(shown[name]) for name in ("promoted", "certified", "by", "checks", "promotions")}
     mlflow.log_metrics({f"gate.{name}": number for name, number in (numbers | {"nats": result.spent}).items()}, step=step)
-    mlflow.set_tags({f"gate.{name}": str(told[name]) for name in ("name", "verdict", "state", "reason")})
+    mlflow.set_tags({f"gate.{name}": str(shown[name]) for name in ("name", "verdict", "state", "reason")})
 
 
 def _key(name: str) -> str:

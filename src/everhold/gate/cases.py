@@ -38,6 +38,6 @@ def in_use(others: Sequence[KnownStudy]) -> str:
     return (
         f"{part} belong to the gate {where}, made on {one.created[:10]}. A second gate would start with a full budget, as "
         "if nothing had been disclosed about them. Use that gate, or new cases. If both gates say what is expected of each "
-        "case (expected=..., --expected), sets with the same ids can be told apart. If there is another reason for a new "
+        "case (expected=..., --expected), sets with the same ids can be distinguished. If there is another reason for a new "
         'budget, say it (new_budget="...", --new-budget): it is recorded.'
     )

@@ -51,7 +51,7 @@ class WaitingCandidates:
             raise LedgerError(f"{self._path} cannot be written ({error.strerror}). Nothing was charged.") from None
 
     def settle(self) -> None:
-        """Make durable what is seen here: whoever entered it may have been killed on the way."""
+        """Make durable what is seen here: the process that entered it may have been killed on the way."""
         try:
             settle(self._path)
         except FileNotFoundError:

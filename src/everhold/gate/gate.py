@@ -1,6 +1,6 @@
 """A gate: candidates against an incumbent on the same sealed cases, with a budget that belongs to the cases.
 
-Whoever improves a system step by step asks the same question again and again: is the new version better than the old one?
+People who improve a system step by step ask the same question again and again: is the new version better than the old one?
 A gate answers with one bit. With `certify='each'` every promotion is a claim about the population that the cases come
 from, and all claims are valid at the same time, however candidates were found. `docs/theory/gate.md` has the proof.
 """
@@ -151,8 +151,8 @@ class Gate:
         refuse_privacy(
             privacy,
             "a gate",
-            "whoever checks a candidate hands over its outcome on every case, so nothing is hidden from them, and with a "
-            "few hundred cases the noise would be larger than any gain.",
+            "somebody who checks a candidate hands over its outcome on every case, so nothing is hidden from them, and with "
+            "a few hundred cases the noise would be larger than any gain.",
         )
         path = Path(path)
         found = read_outcomes(incumbent, scorer=scorer)

@@ -17,7 +17,7 @@ from everhold.results import JsonResult, as_frame, ends_from, html_table, interv
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["Comparison", "Finding", "Result", "Shares", "result_from_dict"]
+__all__ = ["Comparison", "Finding", "LabelledCells", "Result", "Shares", "result_from_dict"]
 
 _REST = {"(missing)", "(other)"}
 
@@ -145,21 +145,23 @@ class Comparison(Finding):
         return f"{self.verdict}; {Finding.__str__(self)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Shares(JsonResult):
-    """Shares by one or two columns.
+class LabelledCells(JsonResult):
+    """What tables of shares and of groups have in common: results by labels, which are values of `columns`."""
 
-    >>> from everhold.queries.answer import Answer
-    >>> cell = Answer(0.25, 0.2, 0.3, False, 1, 5.0, "share")
-    >>> Shares("city", (("York",), ("Leeds",)), (cell, cell))
-    city  |  share | interval
-    York  | 25.0 % | [0.2, 0.3]
-    Leeds | 25.0 % | [0.2, 0.3]
-    """
-
-    what: str
+    __slots__ = ()
     labels: tuple[tuple[str, ...], ...]
     cells: tuple[Answer | Finding, ...]
+
+    if TYPE_CHECKING:
+
+        @property
+        def columns(self) -> tuple[str, ...]:
+            """What the labels are values of: a field of one, derived by the other."""
+
+    @staticmethod
+    def cell_text(cell: Answer | Finding) -> str:
+        """The value of a cell for people."""
+        raise NotImplementedError
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -174,6 +176,37 @@ class Shares(JsonResult):
                 return cell
         raise KeyError(f"{label!r}; there are {', '.join(' × '.join(one) for one in self.labels)}")
 
+    def grid(self, value: str = "value") -> Any:
+        """Two columns as a grid: a line for each value of the first, a column for each of the second.
+
+        Args:
+            value: what stands in the cells: 'value', 'low', 'high', or 'text' for value and interval.
+        """
+        if len(self.columns) != 2:
+            raise QuestionError(f"a grid has two columns, and this is by {len(self.columns)}. Use to_frame().")
+        rows: dict[str, dict[str, Any]] = {}
+        for (first, second), cell in self:
+            shown = f"{self.cell_text(cell)} {cell.interval}" if value == "text" else getattr(cell, value)
+            rows.setdefault(first, {self.columns[0]: first})[second] = shown
+        return as_frame(list(rows.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Shares(LabelledCells):
+    """Shares by one or two columns.
+
+    >>> from everhold.queries.answer import Answer
+    >>> cell = Answer(0.25, 0.2, 0.3, False, 1, 5.0, "share")
+    >>> Shares("city", (("York",), ("Leeds",)), (cell, cell))
+    city  |  share | interval
+    York  | 25.0 % | [0.2, 0.3]
+    Leeds | 25.0 % | [0.2, 0.3]
+    """
+
+    what: str
+    labels: tuple[tuple[str, ...], ...]
+    cells: tuple[Answer | Finding, ...]
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
         cells = [{"label": list(label), **cell.to_dict()} for label, cell in self]
@@ -185,6 +218,11 @@ class Shares(JsonResult):
         labels = tuple(tuple(cell["label"]) for cell in given["cells"])
         cells = tuple((Answer if cell["kind"] == "answer" else Finding).from_dict(cell) for cell in given["cells"])
         return cls(given["what"], labels, cells)
+
+    @staticmethod
+    def cell_text(cell: Answer | Finding) -> str:
+        """The share for people, in per cent."""
+        return _percent(cell)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -203,20 +241,6 @@ class Shares(JsonResult):
             }
             for label, cell in self
         ]
-
-    def grid(self, value: str = "value") -> Any:
-        """A table of two columns as a grid: a line for each value of the first, a column for each of the second.
-
-        Args:
-            value: what stands in the cells: 'value', 'low', 'high', or 'text' for share and interval.
-        """
-        if len(self.columns) != 2:
-            raise QuestionError("a grid has two columns. Use to_frame() for a table of one.")
-        rows: dict[str, dict[str, Any]] = {}
-        for (first, second), cell in self:
-            shown = f"{_percent(cell)} {cell.interval}" if value == "text" else getattr(cell, value)
-            rows.setdefault(first, {self.columns[0]: first})[second] = shown
-        return as_frame(list(rows.values()))
 
     def plot(self, ax: Any = None) -> Any:
         """A forest plot of the cells. Needs matplotlib (`everhold[plot]`)."""

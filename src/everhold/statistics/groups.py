@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from html import escape
 from itertools import product
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from everhold.errors import QuestionError
 from everhold.queries.answer import Answer
-from everhold.results import JsonResult, as_frame, axis_around, html_table, interval_bar
-from everhold.statistics.finding import Finding, result_from_dict
+from everhold.results import axis_around, html_table, interval_bar
+from everhold.statistics.finding import Finding, LabelledCells, result_from_dict
 from everhold.statistics.means import Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.shortcuts import shortcut
@@ -29,7 +29,7 @@ _Group = tuple[str, str]  # its label, and the yes/no question that says who bel
 
 
 @dataclass(frozen=True, slots=True)
-class GroupTable(JsonResult):
+class GroupTable(LabelledCells):
     """A statistic by the values of one or more columns.
 
     >>> cell = Answer(0.25, 0.2, 0.3, False, 1, 5.0, "share")
@@ -51,18 +51,12 @@ class GroupTable(JsonResult):
     labels: tuple[tuple[str, ...], ...]
     cells: tuple[Answer | Finding, ...]
 
-    def __len__(self) -> int:
-        return len(self.cells)
-
-    def __iter__(self) -> Iterator[tuple[tuple[str, ...], Answer | Finding]]:
-        return iter(zip(self.labels, self.cells, strict=True))
-
-    def __getitem__(self, label: str | tuple[str, ...]) -> Answer | Finding:
-        key = (label,) if isinstance(label, str) else tuple(label)
-        for one, cell in self:
-            if one == key:
-                return cell
-        raise KeyError(f"{label!r}; there are {', '.join(' × '.join(one) for one in self.labels)}")
+    @staticmethod
+    def cell_text(cell: Answer | Finding) -> str:
+        """The value for people, in its own units."""
+        if isinstance(cell, Finding):
+            return cell.value_text
+        return f"{cell.value:.4g}" if cell.value == cell.value else "none seen"
 
     @property
     def title(self) -> str:
@@ -100,22 +94,8 @@ class GroupTable(JsonResult):
             for label, cell in self
         ]
 
-    def grid(self, value: str = "value") -> Any:
-        """Two columns as a grid: a line for each value of the first, a column for each of the second.
-
-        Args:
-            value: what stands in the cells: 'value', 'low', 'high', or 'text' for both.
-        """
-        if len(self.columns) != 2:
-            raise QuestionError(f"a grid has two columns, and this is by {len(self.columns)}. Use to_frame().")
-        rows: dict[str, dict[str, Any]] = {}
-        for (first, second), cell in self:
-            shown = f"{_text(cell)} {cell.interval}" if value == "text" else getattr(cell, value)
-            rows.setdefault(first, {self.columns[0]: first})[second] = shown
-        return as_frame(list(rows.values()))
-
     def __repr__(self) -> str:
-        rows = [(" × ".join(label), _text(cell), str(cell.interval)) for label, cell in self]
+        rows = [(" × ".join(label), self.cell_text(cell), str(cell.interval)) for label, cell in self]
         head = " × ".join(self.columns)
         wide = max([len(head), *(len(row[0]) for row in rows)])
         value = max([5, *(len(row[1]) for row in rows)])
@@ -129,7 +109,7 @@ class GroupTable(JsonResult):
         rows = [
             (
                 *(escape(one) for one in label),
-                f"<b>{escape(_text(cell))}</b>",
+                f"<b>{escape(self.cell_text(cell))}</b>",
                 escape(str(cell.interval)),
                 interval_bar(cell.value, cell.low, cell.high, left, right, "#c2410c" if cell.surprise else "#1d4ed8"),
             )
@@ -142,12 +122,6 @@ class GroupTable(JsonResult):
         from everhold.plots import forest
 
         return forest({" × ".join(label): cell for label, cell in self}, title=self.title, ax=ax)
-
-
-def _text(cell: Answer | Finding) -> str:
-    if isinstance(cell, Finding):
-        return cell.value_text
-    return f"{cell.value:.4g}" if cell.value == cell.value else "none seen"
 
 
 class By:
