@@ -421,7 +421,7 @@ def numbers() -> Line:
     world = in_part(flights(), 1, 10_000, 10_000)
     found = world.holdout(1).read(eh.Mean("arr_delay"))
     low, high = RANGES["arr_delay"]
-    nats, centre = found.parts[0].spent, 2.0 * (found.value - low) / (high - low) - 1.0
+    nats, centre = found.parts[0].price, 2.0 * (found.value - low) / (high - low) - 1.0
     ends = interval_ends(centre, 0.0, nats=nats, rows=len(world.private), known_rows=0, scale="mean")
     before = (ends[1] - ends[0]) * (high - low) / 2.0
     narrower = before / (found.high - found.low)
@@ -447,7 +447,7 @@ def comparison() -> list[Line]:
         columns = _pairs(rows, 0.03, 0.02)
         held = eh.Holdout(columns, prior=eh.Reference(_pairs(rows, 0.03, 0.02)), seed=1, overlap="allow")
         found = held.close([eh.Compare("a", "b")])[0]
-        nats = found.parts[0].spent
+        nats = found.parts[0].price
         rates = bet_rate(0.03, 0.02, rows, nats), bet_rate(0.02, 0.03, rows, nats)
         low, high = paired_interval(round(0.03 * rows), round(0.02 * rows), rows, rates, nats)
         wider = (found.high - found.low) / (high - low)
@@ -477,7 +477,7 @@ def after_quiet_asks() -> Line:
     return Line(
         f"the first reading after {held.rounds - 1:,} asks with {held.surprises} surprises, over Clopper and Pearson's "
         "interval of a single question",
-        f"{wider:.3f}; ±{(found.high - found.low) / 2:.4f} at {found.spent:.1f} nats",
+        f"{wider:.3f}; ±{(found.high - found.low) / 2:.4f} at {found.price:.1f} nats",
         "at most 1.6",
         wider <= 1.6 and held.surprises == 0,
     )

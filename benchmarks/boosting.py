@@ -77,7 +77,7 @@ def session(
         answer = held.ask(eh.Values(sample=right, reference=np.concatenate([positive, ~positive])))
     if answer is None:
         raise ValueError("no stage was played")
-    return held.surprises, hoeffding_width(held.spent, rows), answer.value, float(np.mean(right))
+    return held.surprises, hoeffding_width(held.price, rows), answer.value, float(np.mean(right))
 
 
 def run() -> list[Line]:

@@ -147,7 +147,7 @@ def _found(data: Data, rows: Split, tried: Sequence[Candidate], told: eh.Winner,
         float(np.mean(both)),
         same.score(rows.fresh),
         (plainly or same).score(rows.fresh),
-        score.parts[0].spent,
+        score.parts[0].price,
     )
 
 

@@ -147,7 +147,7 @@ def test_groups_are_the_statistics_themselves(holdout):
 def test_groups_that_are_read_cost_one_price(holdout):
     read = holdout.by("smoker", "city", read=True).share('"body mass" > 30')
     assert len(read) == 6
-    assert {cell.spent for _, cell in read} == {read[("yes", "York")].spent}
+    assert {cell.price for _, cell in read} == {read[("yes", "York")].price}
     assert list(read.grid("text").columns) == ["smoker", "Leeds", "O'Hull", "York"]
     assert read.to_frame()["low"].le(read.to_frame()["value"]).all()
 

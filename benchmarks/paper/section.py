@@ -59,7 +59,7 @@ def game_row(game: Any, **more: Any) -> Row:
         "half_width": round(game.half_width, 6),
         "missed": game.missed,
         "surprises": game.surprises,
-        "spent": round(game.spent, 3),
+        "price": round(game.price, 3),
         "refused": game.refused is not None,
         "seconds": round(game.seconds, 3),
         **more,

@@ -21,7 +21,7 @@ def session(mechanism: str, density: float, rounds: int, rows: int, seed: int) -
     surprised = np.cumsum([answer.surprise for answer in game.answers])
     marks = sorted({min(rounds, round(10 ** (k / 4))) for k in range(4, 25)})
     by_round = {str(t): int(surprised[t - 1]) for t in marks if t <= len(surprised)}
-    prices = {str(t): round(game.answers[t - 1].spent, 2) for t in marks if t <= len(surprised)}
+    prices = {str(t): round(game.answers[t - 1].price, 2) for t in marks if t <= len(surprised)}
     row = game_row(game, density=density, chi_square=chi_square_at_most(density), rounds=rounds, seed=seed)
     return [{**row, "by_round": by_round, "prices": prices}]
 
@@ -41,7 +41,7 @@ def text(rows: list[Row]) -> str:
         [
             rule,
             *(
-                f"{by[rule, d]['surprises']:,} ({by[rule, d]['spent']:.0f} nats, ±{by[rule, d]['half_width']:.3f})"
+                f"{by[rule, d]['surprises']:,} ({by[rule, d]['price']:.0f} nats, ±{by[rule, d]['half_width']:.3f})"
                 for d in densities
             ),
         ]

@@ -78,7 +78,7 @@ def text(rows: list[Row]) -> str:
     body = [
         [
             part, setting, len(group), sum(row["missed"] > 0 for row in group), f"{_mean(group, 'surprises'):.1f}",
-            f"{_mean(group, 'spent'):.0f}", f"±{_mean(group, 'half_width'):.3f}",
+            f"{_mean(group, 'price'):.0f}", f"±{_mean(group, 'half_width'):.3f}",
         ]
         for (part, setting), group in _groups(rows).items()
     ]  # fmt: skip
@@ -94,7 +94,7 @@ def draw(rows: list[Row], axes: Any) -> None:
     """Price for each kind of wrong."""
     groups = _groups(rows)
     names = [f"{part}: {setting}" for part, setting in groups]
-    axes.barh(range(len(names)), [_mean(group, "spent") for group in groups.values()], color="#1d4ed8")
+    axes.barh(range(len(names)), [_mean(group, "price") for group in groups.values()], color="#1d4ed8")
     axes.set_yticks(range(len(names)), names, fontsize=6)
     axes.invert_yaxis()
     axes.set(xlabel="price at the end, nats", title="A wrong prior costs; it does not mislead")
@@ -104,8 +104,8 @@ def claims(rows: list[Row]) -> list[Claim]:
     """No session misses; the price rises with the shift."""
     missed = sum(row["missed"] > 0 for row in rows)
     groups = _groups(rows)
-    right = _mean(groups["reference shifted", "shift 0"], "spent")
-    worst = _mean(groups["reference shifted", f"shift {SHIFTS[-1]:g}"], "spent")
+    right = _mean(groups["reference shifted", "shift 0"], "price")
+    worst = _mean(groups["reference shifted", f"shift {SHIFTS[-1]:g}"], "price")
     return [
         Claim(
             "wrong-prior-valid",

@@ -46,7 +46,7 @@ Question = object
 """A question as text, or a statistic."""
 
 
-_Share = Annotated[
+_Spend = Annotated[
     float | None,
     Role(
         "real",
@@ -94,10 +94,10 @@ class Read:
     costs: ClassVar[str] = (
         "It discloses the value to a small cell, so every later interval is wider; try_out says by how much."
     )
-    example: ClassVar[Mapping[str, Any]] = {"question": "smoker", "share": 0.25}
+    example: ClassVar[Mapping[str, Any]] = {"question": "smoker", "spend": 0.25}
     question: _Question
     _: KW_ONLY
-    share: _Share = None
+    spend: _Spend = None
     expect: _Expect = None
 
 
@@ -115,7 +115,7 @@ class ReadMany:
     }
     questions: _Questions
     _: KW_ONLY
-    share: _Share = None
+    spend: _Spend = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class CompareTwo:
     low: Annotated[float | None, Role("real", about="Lower end of the range of two numbers given as text.")] = None
     high: Annotated[float | None, Role("real", about="Upper end of that range.")] = None
     given: Annotated[str | None, Role("expression", about="Only rows for which this is true, for two texts.")] = None
-    share: _Share = None
+    spend: _Spend = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class Certify:
     example: ClassVar[Mapping[str, Any]] = {"round": 1}
     round: Annotated[int, Role("round", about="The round of the earlier answer, as the log shows it.")]
     _: KW_ONLY
-    share: _Share = None
+    spend: _Spend = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,8 +300,8 @@ def sent_question(given: object) -> Question:
 def as_body(act: AnyAct) -> dict[str, Any]:
     """An act as JSON, without what was left out.
 
-    >>> as_body(Read("smoker", share=0.5))
-    {'question': 'smoker', 'share': 0.5}
+    >>> as_body(Read("smoker", spend=0.5))
+    {'question': 'smoker', 'spend': 0.5}
     """
     body: dict[str, Any] = {}
     for one in parameters(type(act)):

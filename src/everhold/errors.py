@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,6 +63,7 @@ __all__ = [
     "SearchWarning",
     "ServerError",
     "SettingError",
+    "after_charge",
     "did_you_mean",
     "near_word",
     "require_number",
@@ -72,6 +73,21 @@ __all__ = [
 
 class EverholdError(Exception):
     """The base class of all errors that everhold raises."""
+
+
+_NOTHING = "Nothing was charged."
+
+E = TypeVar("E", bound=EverholdError)
+
+
+def after_charge(error: E, charge: str) -> E:
+    """The same error, where something was charged after all: it says what.
+
+    >>> print(after_charge(DataError("the database does not answer. Nothing was charged. Ask again."), "It was charged."))
+    the database does not answer. It was charged. Ask again.
+    """
+    said = str(error)
+    return type(error)(said.replace(_NOTHING, charge) if _NOTHING in said else f"{said} {charge}")
 
 
 class SettingError(EverholdError, ValueError):

@@ -180,7 +180,7 @@ def _act_tool(study: AnyStudy, kind: type[AnyAct]) -> Callable[..., dict[str, An
         return _guarded(lambda: _returned(act_from(kind.name, given), study))
 
     def read(question: str, what: str = "share", **given: Any) -> dict[str, Any]:
-        options = {name: given.pop(name) for name in ("share", "expect") if name in given}
+        options = {name: given.pop(name) for name in ("spend", "expect") if name in given}
         plain = what == "share" and not given
         return _guarded(lambda: _returned(Read(question if plain else _statistic(question, what, given), **options), study))
 
@@ -230,7 +230,7 @@ def _standing(study: AnyStudy) -> dict[str, Any]:
     return {
         "rounds": study.rounds,
         "surprises": study.surprises,
-        "spent": study.spent,
+        "price": study.price,
         "private_rows": study.size,
         **more,
     }

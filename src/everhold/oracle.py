@@ -204,7 +204,7 @@ class SQOracle:
             high=min(1.0, mean([answer.high for answer in answers]) + slack),
             surprise=any(answer.surprise for answer in answers),
             round=self._asked + 1,
-            spent=answers[-1].spent,
+            price=answers[-1].price,
             scale="mean",
         )
 

@@ -30,7 +30,7 @@ class Point(NamedTuple):
     value: float
     low: float
     high: float
-    spent: float
+    price: float
     kind: str
 
 
@@ -140,8 +140,8 @@ def session_figure(points: Sequence[Point], *, title: str = "", ax: Any = None) 
     _plain(top)
     if len(axes) > 1:
         low = axes[1]
-        low.plot([one.round for one in points], [one.spent for one in points], color=_PRICE, linewidth=2)
-        low.set_ylim(0.0, 1.1 * max([one.spent for one in points], default=1.0))
+        low.plot([one.round for one in points], [one.price for one in points], color=_PRICE, linewidth=2)
+        low.set_ylim(0.0, 1.1 * max([one.price for one in points], default=1.0))
         low.set_ylabel("price, nats")
         low.set_xlabel("round")
         low.grid(axis="y", color="#e5e7eb")

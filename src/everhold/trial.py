@@ -26,7 +26,7 @@ __all__ = ["Previews", "Trial", "as_reading", "as_statistic", "try_both"]
 
 def as_reading(preview: Preview) -> Answer:
     """What a reading would return if it found the forecast."""
-    return Answer(preview.sketch, preview.read_low, preview.read_high, False, 0, preview.read_spent, preview.scale, "read")
+    return Answer(preview.sketch, preview.read_low, preview.read_high, False, 0, preview.read_price, preview.scale, "read")
 
 
 def as_statistic(question: object) -> Statistic[Any]:
@@ -41,14 +41,14 @@ class Trial(JsonResult):
     Attributes:
         ask: the answer if nothing surprised.
         read: the reading if it found the forecast.
-        spent: the price in nats of an ask's interval.
+        price: the price in nats of an ask's interval.
         surprise_costs: how many nats more than a quiet answer a surprise would add to all later prices, at least.
         read_costs: how many nats a reading would add to all later prices, if it found the forecast.
     """
 
     ask: Result
     read: Result
-    spent: float
+    price: float
     surprise_costs: float
     read_costs: float
 
@@ -63,7 +63,7 @@ class Trial(JsonResult):
     @property
     def read_text(self) -> str:
         """What reading would show and cost, in words."""
-        now, then = width_factor(self.spent), width_factor(self.spent + self.read_costs)
+        now, then = width_factor(self.price), width_factor(self.price + self.read_costs)
         return (
             f"read: about {_shown(self.read)}; later asks are then {then:.2f} times as wide as a plain 95 % interval, "
             f"now {now:.2f} times ({self.read_costs:.1f} nats)"
@@ -81,7 +81,7 @@ class Trial(JsonResult):
             "kind": "trial",
             "ask": self.ask.to_dict(),
             "read": self.read.to_dict(),
-            "spent": self.spent,
+            "price": self.price,
             "surprise_costs": self.surprise_costs,
             "read_costs": self.read_costs,
         }
@@ -89,7 +89,7 @@ class Trial(JsonResult):
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Trial:
         """The same again, equal to the bit."""
-        prices = (float(given[name]) for name in ("spent", "surprise_costs", "read_costs"))
+        prices = (float(given[name]) for name in ("price", "surprise_costs", "read_costs"))
         return cls(result_from_dict(given["ask"]), result_from_dict(given["read"]), *prices)
 
 
@@ -126,7 +126,7 @@ class Previews:
         return Trial(
             ask,
             read,
-            max((one.spent for one in some), default=0.0),
+            max((one.price for one in some), default=0.0),
             min((one.surprise_costs for one in some), default=0.0),
             sum(one.read_costs for one in some),
         )

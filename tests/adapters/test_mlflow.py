@@ -34,7 +34,7 @@ def test_a_score_with_interval_and_price(run):
         "accuracy": score.value,
         "accuracy.low": score.low,
         "accuracy.high": score.high,
-        "accuracy.nats": score.spent,
+        "accuracy.nats": score.price,
     }
 
 
@@ -60,7 +60,7 @@ def test_a_verdict(run, tmp_path):
     log_check(found)
     data = run()
     assert data.metrics["gate.promoted"] == data.metrics["gate.certified"] == data.metrics["gate.checks"] == 1.0
-    assert data.metrics["gate.nats"] == found.spent
+    assert data.metrics["gate.nats"] == found.price
     tags = {name: text for name, text in data.tags.items() if name.startswith("gate.")}
     assert tags == {
         "gate.name": "prompt 2",

@@ -46,14 +46,14 @@ class TestExact:
     def test_every_answer_costs_the_logarithm_of_its_values(self):
         mine = held(Empirical())
         first, second = mine.ask(yes), mine.ask(yes)
-        assert second.spent - first.spent == pytest.approx(math.log(4001) + math.log(3), abs=1e-6)
+        assert second.price - first.price == pytest.approx(math.log(4001) + math.log(3), abs=1e-6)
         assert second.interval.half_width > first.interval.half_width
 
     def test_rounded_answers_cost_less_and_say_less(self):
         mine = held(Empirical(step=0.25))
         first, second = mine.ask(yes), mine.ask(yes)
         assert first.value == 0.25
-        assert second.spent - first.spent == pytest.approx(math.log(5) + math.log(3), abs=1e-6)
+        assert second.price - first.price == pytest.approx(math.log(5) + math.log(3), abs=1e-6)
 
     def test_numbers_too(self):
         answer = held(Empirical()).ask(lambda rows: np.where(rows["x"], 0.5, -0.25))

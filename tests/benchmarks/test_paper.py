@@ -68,7 +68,7 @@ def test_the_report(tmp_path, capsys):
     claims = json.loads((tmp_path / "claims.json").read_text())
     assert len(rows) == 8
     for row in rows:
-        assert f"{int(row['surprises']):,} ({float(row['spent']):.0f} nats" in text
+        assert f"{int(row['surprises']):,} ({float(row['price']):.0f} nats" in text
     for claim in claims:
         assert f'<a id="{claim["name"]}"></a>' in text
         assert f"<a id='{claim['name']}'></a>" in page
@@ -90,7 +90,7 @@ def test_claims_fail_when_rows_say_otherwise():
     from benchmarks.paper import questions, wrong_prior
 
     missed = [
-        {"missed": 1, "part": "reference shifted", "setting": f"shift {shift:g}, χ² = 1", "spent": 5.0}
+        {"missed": 1, "part": "reference shifted", "setting": f"shift {shift:g}, χ² = 1", "price": 5.0}
         for shift in wrong_prior.SHIFTS
     ]
     assert not any(claim.kept for claim in wrong_prior.claims(missed))

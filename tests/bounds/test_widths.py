@@ -33,8 +33,8 @@ def test_asks_and_readings_are_as_wide_as_in_a_session():
     found = numbers()
     assert preview.interval.half_width == pytest.approx(found["one ask"].half_width, abs=1e-9)
     assert preview.read_interval.half_width == pytest.approx(found["reading number 1, one by one"].half_width, abs=1e-9)
-    assert preview.spent == found["one ask"].nats
-    assert preview.read_spent == found["reading number 1, one by one"].nats
+    assert preview.price == found["one ask"].nats
+    assert preview.read_price == found["reading number 1, one by one"].nats
 
 
 def test_a_declared_number_of_asks():
@@ -44,7 +44,7 @@ def test_a_declared_number_of_asks():
     assert holdout.surprises == 0
     preview, found = holdout.try_out("x"), numbers(asks=40)["ask, the last of 40 declared"]
     assert preview.interval.half_width == pytest.approx(found.half_width, abs=1e-9)
-    assert preview.spent == found.nats
+    assert preview.price == found.nats
 
 
 def test_groups():
@@ -61,8 +61,8 @@ def test_batches_and_the_last_act():
     assert read.interval.half_width == pytest.approx(found["a batch of 10, fixed together"].half_width, rel=1e-3)
     last = found["the last act, 10 questions fixed together"]
     assert closed.interval.half_width == pytest.approx(last.half_width, rel=2e-3)
-    assert read.spent == found["a batch of 10, fixed together"].nats
-    assert closed.spent == last.nats
+    assert read.price == found["a batch of 10, fixed together"].nats
+    assert closed.price == last.nats
 
 
 def test_the_best_of_many():
@@ -71,7 +71,7 @@ def test_the_best_of_many():
     assert best.index == 0
     read = holdout.read("x")
     found = numbers(candidates=1000)["the best of 1,000, then read"]
-    assert read.spent == found.nats
+    assert read.price == found.nats
     assert read.interval.half_width == pytest.approx(found.half_width, abs=1e-9)
 
 
@@ -82,7 +82,7 @@ def test_readings_one_by_one_cost_what_they_cost_on_average():
         rng = np.random.default_rng(seed)
         private, public = ({f"c{i}": rng.random(4000) < 0.5 for i in range(10)} for _ in range(2))
         holdout = eh.Holdout(private, prior=eh.Reference(public), seed=seed)
-        prices.append([holdout.read(f"c{i}") for i in range(10)][-1].spent)
+        prices.append([holdout.read(f"c{i}") for i in range(10)][-1].price)
     foreseen = numbers(rows=4000, reference=4000, reads=10)["reading number 10, one by one"].nats
     assert np.mean(prices) == pytest.approx(foreseen, rel=0.2)
 

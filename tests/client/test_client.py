@@ -73,7 +73,7 @@ def test_client_async_client_command_line_and_page_answer_as_the_library(process
         library = {name: getattr(near, name)(*args, **more) for name, (args, more) in QUESTIONS.items()}
         rehearsed = near.rehearsal.mean("bmi", given="smoker")
         previewed = near.try_out("age > 50")
-        facts = (near.rounds, near.surprises, near.spent, near.size)
+        facts = (near.rounds, near.surprises, near.price, near.size)
         log = [near.journal[number].answer for number in range(1, near.rounds + 1)]
         asked = [one.question for one in near.findings()]
     assert facts[1] >= 1
@@ -82,7 +82,7 @@ def test_client_async_client_command_line_and_page_answer_as_the_library(process
     assert {name: getattr(study, name)(*args, **more) for name, (args, more) in QUESTIONS.items()} == library
     assert study.rehearsal.mean("bmi", given="smoker") == rehearsed
     assert study.try_out("age > 50") == previewed
-    assert (study.rounds, study.surprises, study.spent, study.size) == facts
+    assert (study.rounds, study.surprises, study.price, study.size) == facts
     assert _rounds(study.log()) == [one.value for one in log]
     assert [one.question for one in study.log()] == asked
 

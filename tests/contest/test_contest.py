@@ -301,7 +301,7 @@ class TestCommands:
     def test_score_is_a_drop_in_evaluator(self, folder):
         told = self.run("score", "--study", "c.everhold", "good.csv", "--json")
         assert told.exit_code == 0
-        assert set(json.loads(told.output)) >= {"score", "low", "high", "round", "surprise", "spent", "metric", "state"}
+        assert set(json.loads(told.output)) >= {"score", "low", "high", "round", "surprise", "price", "metric", "state"}
         wrong = self.run("score", "--study", "c.everhold", "bad.csv", "--json")
         assert wrong.exit_code == 3
         fault = json.loads(wrong.output)

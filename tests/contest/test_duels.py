@@ -218,7 +218,7 @@ class TestSealed:
         assert (preview.rows, preview.sealed, preview.duels) == (500, True, 1)
         assert "Nothing was disclosed of these rows before" in preview.text
         contest.finish()
-        assert preview.price == pytest.approx(_acts(contest.path)[-1].spent + np.log(8 / 7), abs=1e-9)
+        assert preview.price == pytest.approx(_acts(contest.path)[-1].price + np.log(8 / 7), abs=1e-9)
         with pytest.raises(eh.HoldoutClosed, match="has ended"):
             contest.preview()
 
@@ -262,7 +262,7 @@ class TestSealed:
                 for seed in range(many):
                     contest.submit("ann", right(labels, 0.5 + 0.4 * (seed % 2), seed))
                 contest.finish()
-                prices[sealed, many] = _acts(contest.path)[-1].spent
+                prices[sealed, many] = _acts(contest.path)[-1].price
         assert prices[0.5, 60] == prices[0.5, 2]
         assert prices[0.0, 60] > prices[0.0, 2] + 1.0, "the control: rows that the contest asked about"
 
@@ -316,7 +316,7 @@ class TestKilled:
         control.submit("ann", right(labels, 0.9, 1))
         control.submit("bob", right(labels, 0.5, 2))
         whole = control.finish()
-        paid = ranked.spent - _acts(control.path)[-1].spent
+        paid = ranked.price - _acts(control.path)[-1].price
         assert paid == pytest.approx(np.log(64) + np.log(8), abs=1e-4), "an outcome of 1/64, and 7/8 of what was left"
         assert sets(board) == sets(whole) == {"ann": (1, 1), "bob": (2, 2)}
         assert eh.Holdout.audit_file(contest.path).ok
@@ -422,8 +422,8 @@ def test_a_last_ranking_spends_what_it_was_given(entries):
     """All duels together and both ends of every score fail with probability e^-price, not more and not less."""
     plan = RankingPlan(tuple(range(1, entries + 1)), "mcnemar", 500, Fraction(7, 8), sealed=False, last=True)
     price = plan.price(Budget(0.05))
-    spent = np.exp(-plan.duel_nats(price)) + 2 * entries * np.exp(-plan.score_nats(price))
-    assert spent == pytest.approx(np.exp(-price), rel=1e-9)
+    failing = np.exp(-plan.duel_nats(price)) + 2 * entries * np.exp(-plan.score_nats(price))
+    assert failing == pytest.approx(np.exp(-price), rel=1e-9)
     outcome = plan.outcome([False] * len(plan.pairs), [400] * entries)
     scores = plan.result(outcome, price)["scores"]
     assert scores == [[0.8, *binomial_interval(400, 400, 500, plan.score_nats(price))]] * entries

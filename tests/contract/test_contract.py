@@ -78,9 +78,9 @@ def test_the_records_rounds_are_dense_and_prices_never_fall_by_a_surprise(sessio
     held, _, _, answers = session
     assert [answer.round for answer in answers] == list(range(1, len(answers) + 1))
     for before, after in pairwise(answers):
-        assert after.spent >= before.spent or not before.surprise
+        assert after.price >= before.price or not before.surprise
         if before.surprise and kind in PRICED:
-            assert after.spent > before.spent
+            assert after.price > before.price
     assert held.rounds == len(answers)
     assert held.surprises == sum(answer.surprise for answer in answers) == len(held.transcript)
 
@@ -168,7 +168,7 @@ def test_audit_finds_a_changed_record(session):
     changes = [
         lambda r: replace(r, answer=replace(r.answer, value=r.answer.value + 1e-9)),
         lambda r: replace(r, answer=replace(r.answer, low=np.nextafter(r.answer.low, -1))),
-        lambda r: replace(r, answer=replace(r.answer, spent=r.answer.spent - 2.0**-20)),
+        lambda r: replace(r, answer=replace(r.answer, price=r.answer.price - 2.0**-20)),
         lambda r: replace(r, forecast=replace(r.forecast, numerator=r.forecast.numerator + 1)),
     ]
     for change in changes:

@@ -111,8 +111,8 @@ def _ended_and_charged(entries: list[AnyEntry], price: float) -> dict[str, int]:
             owed += entry.round.nats - ROUNDING
             pending = None if entry.round.act.part == entry.round.act.parts else pending
         elif isinstance(entry, RoundEntry):
-            _require(entry.round.answer.spent >= last + owed, "an interrupted act is charged", entry.round.number)
-            last, owed = entry.round.answer.spent, 0.0
+            _require(entry.round.answer.price >= last + owed, "an interrupted act is charged", entry.round.number)
+            last, owed = entry.round.answer.price, 0.0
     _require(pending is None, "every act that began has ended", pending)
     _require(price >= last + owed, "an interrupted act is charged", "the next ask")
     return dict(counted)

@@ -152,7 +152,7 @@ def test_control_an_act_that_is_not_paid_for_is_caught(tmp_path):
 
 
 def test_control_an_act_that_stays_open_is_caught(tmp_path, monkeypatch):
-    monkeypatch.setattr(recorder.Recorder, "finish_pending", lambda *_: None)
+    monkeypatch.setattr(recorder.Recorder, "end_interrupted_act", lambda *_: None)
     with pytest.raises(RecordBroken, match="every act that began has ended"):
         check_all(lives(tmp_path, Deed(1, 1, "best_of")))
 

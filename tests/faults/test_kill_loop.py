@@ -47,13 +47,13 @@ class TestInterrupts:
         held = eh.Holdout.open(path, data=PRIVATE)
         journal = held.journal
         flush, journal.flush = journal.flush, lambda: None
-        original = held.session.recorder._finish_round
+        original = held.session.recorder._record_round
 
         def interrupted(decided):
-            held.session.recorder._finish_round = original
+            held.session.recorder._record_round = original
             raise KeyboardInterrupt
 
-        held.session.recorder._finish_round = interrupted
+        held.session.recorder._record_round = interrupted
         with pytest.raises(KeyboardInterrupt):
             held.ask("smoker")
         journal.flush = flush

@@ -56,7 +56,7 @@ class TestChecks:
         assert not any(gate.check(shuffled(old, seed=seed)).promoted for seed in range(30))
 
     def test_a_certified_promotion_needs_the_price_of_what_was_disclosed(self, gate, old):
-        prices = [gate.check(shuffled(old, seed=seed)).spent for seed in range(5)]
+        prices = [gate.check(shuffled(old, seed=seed)).price for seed in range(5)]
         assert prices == sorted(prices)
         assert len(set(prices)) == 5
 

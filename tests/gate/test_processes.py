@@ -119,7 +119,7 @@ def test_a_kill_is_charged_and_nothing_is_forgotten(tmp_path, kind, promoted):
         assert gate.check(new, request_id="one").promoted
         status = gate.status()
         assert (status.checks, status.promotions, status.interrupted) == (2, 1, 1)
-        assert gate.check(new, request_id="one").spent > before.spent + 5.0
+        assert gate.check(new, request_id="one").price > before.price + 5.0
     assert gate.audit().ok
 
 
@@ -136,7 +136,7 @@ def test_an_attacker_who_kills_on_purpose_gains_nothing(tmp_path):
     with Gate(path) as gate:  # opening it ends what was interrupted
         gate.check(old)
     assert gate.status().interrupted == 5
-    assert gate.status().spent > honest.status().spent + 20.0
+    assert gate.status().price > honest.status().price + 20.0
 
 
 def test_a_thread_beside_another(tmp_path):

@@ -31,13 +31,13 @@ METRICS = ["accuracy", "f1", "brier", "log_loss", "balanced_accuracy"]
 def test_a_model_that_was_scored_before_costs_nothing(test_set, metric):
     model = LogisticRegression().fit(*rows(1_000, 2))
     first = test_set.score(model, metric)
-    asked, spent = test_set.holdout.rounds, test_set.holdout.spent
+    asked, price = test_set.holdout.rounds, test_set.holdout.price
     test_set.score(DecisionTreeClassifier(max_depth=2, random_state=0).fit(*rows(1_000, 3)), metric)
     after = test_set.holdout.rounds
     assert test_set.score(model, metric) == first
     assert test_set.score(clone(model).fit(*rows(1_000, 2)), metric) == first  # fitted anew, to the same
     assert test_set.holdout.rounds == after > asked
-    assert test_set.holdout.spent >= spent
+    assert test_set.holdout.price >= price
     assert test_set.holdout.audit().ok
 
 

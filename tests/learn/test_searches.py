@@ -107,15 +107,15 @@ def test_generations_keep_or_replace_the_champion():
         test.enter(models[place])
     first = test.winner(read=False)
     assert first.score is None
-    spent = test.holdout.budget.nats
+    before = test.holdout.budget.nats
     test.enter(models[best])
     second = test.winner(read=False)
     assert second.entry.number == 21
-    replaced = test.holdout.budget.nats - spent
+    replaced = test.holdout.budget.nats - before
     for place in worst:
         test.enter(models[place])
     third = test.winner()
-    stayed = test.holdout.budget.nats - spent - replaced
+    stayed = test.holdout.budget.nats - before - replaced
     assert third.entry.number == 21, "the champion stays"
     assert third.generation == 3
     assert third.score is not None

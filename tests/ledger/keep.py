@@ -32,7 +32,7 @@ def main() -> None:
     held.ask(eh.Difference("bmi", "city = 'York'", "city = 'Leeds'", low=10, high=60), request_id="one")
     held.ask(eh.Quantile("bmi", 0.9, low=10, high=60, given="smoker"))
     held.ask(eh.Table("city", "smoker"))
-    held.read("age > 60", share=0.25)
+    held.read("age > 60", spend=0.25)
     held.read_many(["age > 50", eh.Median("age"), eh.Share("smoker", given="city = 'Hull'")])
     held.best_of(["age > 50", "smoker", eh.Share("smoker", given="age > 50")], request_id="two")
     held.is_better(eh.Mean("bmi", low=10, high=60), eh.Mean("age"), by=1.0)

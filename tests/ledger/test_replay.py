@@ -23,7 +23,7 @@ from tests.contract.mechanisms import MECHANISMS, analyst, fresh_prior, holdout,
 def bits(answers):
     """Every field of every answer, to the last bit."""
     packed = b"".join(
-        struct.pack("<dddd?q", a.value, a.low, a.high, a.spent, a.surprise, a.round) + a.scale.encode() for a in answers
+        struct.pack("<dddd?q", a.value, a.low, a.high, a.price, a.surprise, a.round) + a.scale.encode() for a in answers
     )
     return hashlib.sha256(packed).hexdigest()
 

@@ -106,7 +106,7 @@ class TestEveryByte:
         changes = (
             "value",
             "low",
-            "spent",
+            "price",
             "cell",
             "fit",
             "dropped",
@@ -129,7 +129,7 @@ class TestEveryByte:
                 if record.kind == "round" and change in ("request", "extra"):
                     body[change] = [1]
                 if record.kind == "round":
-                    if change in ("value", "low", "spent"):
+                    if change in ("value", "low", "price"):
                         body[change] += 1e-9
                     elif change == "cell" and body["cell"] is not None:
                         body["cell"] = body["cell"] + 1 if isinstance(body["cell"], int) else [body["cell"][0] + 1, 0]

@@ -185,7 +185,7 @@ def test_surprises_stay_below_the_theorem(rule):
         subset = np.random.default_rng(t).random(atoms) < 0.5
         g = np.where(subset, f, np.where(np.random.default_rng([t, 1]).random(atoms) < 0.5, 1.0, -1.0))
         held.ask(eh.Values(sample=(f * g)[picked], reference=np.concatenate([g, -g])))
-    width = np.sqrt(2 * held.spent / n)
+    width = np.sqrt(2 * held.price / n)
     gap = tau - width
     bound = entropic_surprises(0.5, gap) if rule.name == "entropic" else corrective_surprises(chi_square_at_most(0.5), gap)
     assert 1 <= held.surprises <= bound

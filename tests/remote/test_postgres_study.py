@@ -153,7 +153,7 @@ def same_as_never_failed(holdout, reference):
 
 
 def test_a_stopped_server_charges_nothing_and_the_study_goes_on(postgres, study, reference):
-    spent, rounds, head = study.spent, study.rounds, study.head
+    price, rounds, head = study.price, study.rounds, study.head
     postgres.stop()
     for act in (
         lambda: study.ask("smoker"),
@@ -164,7 +164,7 @@ def test_a_stopped_server_charges_nothing_and_the_study_goes_on(postgres, study,
         with pytest.raises(DataError, match=r"did not answer|could not connect") as caught:
             act()
         assert caught.value.__cause__ is None
-    assert (study.spent, study.rounds, study.head) == (spent, rounds, head)
+    assert (study.price, study.rounds, study.head) == (price, rounds, head)
     postgres.start()
     same_as_never_failed(study, reference)
     assert study.audit().ok
@@ -242,10 +242,10 @@ def test_a_failure_in_an_act_that_has_begun_is_recorded_and_the_study_goes_on(po
         lambda: study.compare("smoker", "age > 50"),
         lambda: study.read_many(["age > 30", "age > 35"]),
     ):
-        spent = study.spent
+        price = study.price
         with pytest.raises(DataError, match=r"did not answer. The act had begun, so it was charged. Ask again."):
             act()
-        assert study.spent > spent
+        assert study.price > price
     monkeypatch.undo()
     study.ask("smoker")
     assert study.audit().ok
@@ -263,12 +263,12 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_changed_rows_stop_the_study(postgres, study, reference, tmp_path, change):
-    spent = study.spent
+    price = study.price
     postgres.run(CHANGES[change])
     for act in (lambda: study.ask("smoker"), lambda: study.ask_many(["smoker", "age > 60"])):
         with pytest.raises(DataError, match="has changed since the session began"):
             act()
-    assert study.spent == spent
+    assert study.price == price
     study.release()
     same = change in ("the same value written again", "another row in its place")
     if same:  # the content is the study's: it opens again
@@ -308,10 +308,10 @@ def test_a_column_or_a_right_that_is_gone(postgres, study, what):
         )
     else:
         postgres.run(sql)
-    spent = study.spent
+    price = study.price
     with pytest.raises(DataError, match=message):
         study.ask("smoker AND age > 40")
-    assert study.spent == spent
+    assert study.price == price
     if what == "forbidden":
         postgres.run("GRANT SELECT ON study.patients TO reader")
         study.ask("smoker AND age > 40")

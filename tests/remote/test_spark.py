@@ -283,13 +283,13 @@ def test_failures_charge_nothing_and_changed_files_stop_the_study(spark, referen
     )
     quiet = eh.Holdout(columns, prior=reference, schema=SCHEMA, seed=5)
     assert repr(holdout.ask("age > 40")) == repr(quiet.ask("age > 40"))
-    spent, head = holdout.spent, holdout.head
+    price, head = holdout.price, holdout.head
     spark.stop()
     for act in (lambda: holdout.ask("smoker"), lambda: holdout.read("smoker")):
         with pytest.raises(DataError, match="Spark did not answer") as caught:
             act()
         assert caught.value.__cause__ is None
-    assert (holdout.spent, holdout.head) == (spent, head)
+    assert (holdout.price, holdout.head) == (price, head)
     spark.start()
     assert repr(holdout.ask("smoker")) == repr(quiet.ask("smoker"))  # a new session, and the study goes on
     kept = place.read_bytes()

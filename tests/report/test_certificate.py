@@ -65,7 +65,7 @@ def test_json_has_every_round_and_the_audit(file, audit):
     assert found["questions"] == len(file.questions)
     assert found["surprises"] == sum(one["surprise"] for one in found["rounds"]) > 0
     assert [one["question"] for one in found["asked"]][-1] == "mean of age cut to 10…90"
-    assert found["spent"] == file.spent
+    assert found["price"] == file.price
     assert eh.Schema.from_toml(found["schema"]) == file.study.schema
 
 

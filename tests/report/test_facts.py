@@ -13,7 +13,7 @@ from tests.report.studies import small_study
 
 def test_facts_are_those_of_the_record(tmp_path):
     file = small_study(tmp_path, confidence=0.9)
-    facts = study_facts(file.study, rounds=len(file.rounds), surprises=file.surprises, spent=file.spent, head=str(file.head))
+    facts = study_facts(file.study, rounds=len(file.rounds), surprises=file.surprises, price=file.price, head=str(file.head))
     assert facts["rows"] == 4_000
     assert facts["confidence"] == 0.9
     assert facts["rounds"] == len(file.rounds)
@@ -23,11 +23,11 @@ def test_facts_are_those_of_the_record(tmp_path):
     assert json.loads(json.dumps(facts)) == facts
 
 
-@pytest.mark.parametrize("spent", [1.0, 12.5, 400.0])
-def test_the_sampling_error_is_hoeffding_s_at_the_price(tmp_path, spent):
+@pytest.mark.parametrize("price", [1.0, 12.5, 400.0])
+def test_the_sampling_error_is_hoeffding_s_at_the_price(tmp_path, price):
     """A share of n draws is off by more than sqrt(nats/2n) with probability at most 2 exp(-nats)."""
     study = small_study(tmp_path).study
-    facts = study_facts(study, rounds=5, surprises=1, spent=spent, head="head")
-    assert facts["sampling_half_width"] == pytest.approx(sqrt(spent / 8_000))
-    later = study_facts(study, rounds=5, surprises=1, spent=spent + 1.0, head="head")
+    facts = study_facts(study, rounds=5, surprises=1, price=price, head="head")
+    assert facts["sampling_half_width"] == pytest.approx(sqrt(price / 8_000))
+    later = study_facts(study, rounds=5, surprises=1, price=price + 1.0, head="head")
     assert later["sampling_half_width"] > facts["sampling_half_width"]

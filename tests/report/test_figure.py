@@ -16,8 +16,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 TOP, HIGH = 34, 300  # of the part with answers: 1 is at TOP, 0 at TOP + HIGH
 
 
-def a_round(number, value=0.5, *, surprise=False, spent=10.0, question="smoker", scale="share", act="ask"):
-    answer = Answer(value, value - 0.1, value + 0.1, surprise, number, spent, scale, act)
+def a_round(number, value=0.5, *, surprise=False, price=10.0, question="smoker", scale="share", act="ask"):
+    answer = Answer(value, value - 0.1, value + 0.1, surprise, number, price, scale, act)
     return LoggedRound(answer, question, "2026-01-01T00:00:00", "ann", None)
 
 
@@ -63,7 +63,7 @@ def test_of_many_rounds_every_surprise_is_drawn():
 
 
 def test_the_end_of_a_promised_precision_is_a_line_above_the_price():
-    rounds = [a_round(1, spent=10.0), a_round(2, spent=20.0)]
+    rounds = [a_round(1, price=10.0), a_round(2, price=20.0)]
     assert "used up at" not in session_svg(rounds)
     root = ElementTree.fromstring(session_svg(rounds, budget=80.0))
     (end,) = [one for one in root.iter(f"{SVG}line") if one.get("class") == "s-end"]

@@ -21,10 +21,10 @@ from starlette.testclient import TestClient
 import everhold as eh
 from everhold.server.app import make_app
 from everhold.server.config import Config, StudyAt
-from everhold.server.grid import Grid
 from everhold.server.limits import Slots
 from everhold.server.state import ServerState
 from everhold.server.study_writer import StudyWriter
+from everhold.server.time_grid import TimeGrid
 from everhold.server.tokens import Tokens
 
 FREE = {"requests_per_minute": 10_000_000, "burst": 1_000_000, "anonymous_per_minute": 10_000_000, "grid_ms": 0}
@@ -125,9 +125,9 @@ class Clock:
             await asyncio.sleep(0.001)
 
 
-def study_writer(place: Path, grid: Grid | None = None) -> StudyWriter:
+def study_writer(place: Path, grid: TimeGrid | None = None) -> StudyWriter:
     """A study with its writer, without a server."""
-    return StudyWriter(place, grid=Grid(0.0) if grid is None else grid, slots=Slots(in_all=4, for_one=4))
+    return StudyWriter(place, grid=TimeGrid(0.0) if grid is None else grid, slots=Slots(in_all=4, for_one=4))
 
 
 @contextmanager
@@ -138,7 +138,9 @@ def site(folder: Path, *studies: Path, clock: Clock | None = None, **settings: o
         tokens=folder / "tokens.json",
         log=folder / "access.jsonl",
     )
-    clocked = {} if clock is None else {"clock": clock, "grid": Grid(config.grid_ms / 1000, clock=clock, sleep=clock.sleep)}
+    clocked = (
+        {} if clock is None else {"clock": clock, "grid": TimeGrid(config.grid_ms / 1000, clock=clock, sleep=clock.sleep)}
+    )
     state = ServerState(config, **clocked)
     with TestClient(make_app(state), raise_server_exceptions=False, client=("127.0.0.1", 5)) as http:
         made = Site(state, http)

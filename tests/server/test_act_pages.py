@@ -132,7 +132,7 @@ def test_the_same_record_as_over_http(tmp_path):
         assert made.get("/v1/studies/patients/audit", "aud").json()["ok"]
         noted = [line for line in access_log(tmp_path) if "act" in line]
         for page, program in zip(noted[::2], noted[1::2], strict=True):
-            same = ("act", "question", "questions", "first", "second", "round", "share", "status", "who")
+            same = ("act", "question", "questions", "first", "second", "round", "spend", "status", "who")
             assert {key: page.get(key) for key in same} == {key: program.get(key) for key in same}
 
 
@@ -189,7 +189,7 @@ def test_the_preview_foresees_the_price(tmp_path):
         pages = Pages(made)
         share = float((people(4_000, 0.3, 1)["bmi"] > 27).mean())
         for name, given in (
-            ("read", {"question": "bmi > 27", "share": "0.25", "expect": str(share)}),
+            ("read", {"question": "bmi > 27", "spend": "0.25", "expect": str(share)}),
             ("best_of", {"questions": "age > 40\nage > 50"}),
             ("compare", {"first": "age > 40", "second": "age > 80"}),
         ):
@@ -293,9 +293,9 @@ WRONG = [
     ("read", {"question": ""}),
     ("read", {"question": "smokr"}),
     ("read", {"question": "bmi"}),
-    ("read", {"question": "smoker", "share": "2"}),
-    ("read", {"question": "smoker", "share": "x"}),
-    ("read", {"question": "smoker", "share": "nan"}),
+    ("read", {"question": "smoker", "spend": "2"}),
+    ("read", {"question": "smoker", "spend": "x"}),
+    ("read", {"question": "smoker", "spend": "nan"}),
     ("read", {"question": "smoker", "what": "nonsense"}),
     ("read", {"question": "x" * 4_001}),
     ("read_many", {"questions": " \n "}),

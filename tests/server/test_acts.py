@@ -25,17 +25,17 @@ from tests.server.serving import Clock, Process, access_log, make_study, site, w
 
 NAMES = list(ACTS)
 PLAY = [
-    acts.Certify(1, share=0.25),  # of a question that was asked before, at a higher price
-    acts.Read("smoker", share=0.25),
+    acts.Certify(1, spend=0.25),  # of a question that was asked before, at a higher price
+    acts.Read("smoker", spend=0.25),
     acts.Read("bmi > 30", expect=0.2),
     acts.Read(eh.Mean("bmi", given="smoker")),
-    acts.ReadMany(["age > 40", eh.Quantile("age", 0.9), eh.Histogram("age", bins=4)], share=0.125),
+    acts.ReadMany(["age > 40", eh.Quantile("age", 0.9), eh.Histogram("age", bins=4)], spend=0.125),
     acts.BestOf(["smoker", "age > 60", eh.Share("smoker", given="age > 70")], weights=[1.0, 2.0, 1.0]),
     acts.IsBetter("smoker", "age > 80", by=0.05),
     acts.IsBetter(eh.Mean("bmi"), eh.Mean("bmi", given="smoker")),
     acts.CompareTwo("smoker", "age > 80"),
     acts.CompareTwo("bmi", "age", low=0.0, high=100.0, given="smoker"),
-    acts.CompareTwo(eh.Mean("bmi", given="smoker"), eh.Mean("bmi"), share=0.5),
+    acts.CompareTwo(eh.Mean("bmi", given="smoker"), eh.Mean("bmi"), spend=0.5),
     acts.Close(["smoker", eh.Median("age")]),
 ]
 """A session with every act, as values."""
@@ -428,7 +428,7 @@ def test_what_is_wrong_is_found_before_anything_is_recorded(tmp_path):
     wrong = [
         ("read", {"question": "smokr"}),
         ("read", {"question": "bmi"}),
-        ("read", {"question": "smoker", "share": 2.0}),
+        ("read", {"question": "smoker", "spend": 2.0}),
         ("read", {"question": "smoker", "expect": 7.0}),
         ("read", {"question": {"statistic": "mean", "arguments": {"question": "bmi"}}, "expect": 0.5}),
         ("read", {"question": {"statistic": "mean", "arguments": {"question": "city"}}}),

@@ -412,7 +412,7 @@ def test_health_and_metrics_tell_public_values_only(here):
     asked = here.get("/v1/studies/patients/status").json()["rounds"]
     assert f'everhold_rounds_total{{study="patients"}} {asked}' in text
     names = {line.split("{")[0] for line in text.splitlines() if not line.startswith("#")}
-    counted = {"everhold_rounds_total", "everhold_surprises_total", "everhold_spent_nats"}
+    counted = {"everhold_rounds_total", "everhold_surprises_total", "everhold_price_nats"}
     assert names == counted | {"everhold_http_requests_total"}
     _fault(here.get("/metrics"), 403, "not_allowed")
 
@@ -502,7 +502,7 @@ def test_clients_read_their_own_writes(tmp_path):
 def test_a_promise_that_is_used_up(tmp_path):
     with site(tmp_path, make_study(tmp_path, half_width=0.085)) as made:
         told = made.get("/v1/studies/patients/status").json()
-        assert told["budget"] > told["spent"]
+        assert told["budget"] > told["price"]
         for n in range(400):
             found = made.post(
                 "/v1/studies/patients/ask", {"question": f"smoker AND age > {18 + n % 60} AND bmi > {15 + n / 20}"}
@@ -512,7 +512,7 @@ def test_a_promise_that_is_used_up(tmp_path):
         error = _fault(found, 409, "precision_exhausted")
         assert {"asked", "left", "needed", "more_rows", "answers"} == set(error["details"])
         told = made.get("/v1/studies/patients/status").json()
-        assert told["spent"] >= 0.9 * told["budget"]
+        assert told["price"] >= 0.9 * told["budget"]
 
 
 def test_many_at_once_are_answered_as_one_after_the_other(tmp_path):

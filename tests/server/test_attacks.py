@@ -16,10 +16,10 @@ import everhold as eh
 from everhold.ledger.reader import read_study
 from everhold.queries.request import AskedBy, Request
 from everhold.server.contest_writer import ContestWriter
-from everhold.server.grid import Grid
 from everhold.server.limits import TokenBucket
 from everhold.server.state import ServerState
 from everhold.server.study_writer import Caller
+from everhold.server.time_grid import TimeGrid
 from tests.server.serving import (
     Clock,
     Process,
@@ -264,10 +264,10 @@ def test_a_ladder_tells_entrants_nothing_by_the_way(tmp_path):
         assert hidden["score"] is None
         for path in ("/v1/studies/coins", "/v1/studies/coins/status"):
             told = made.get(path).json()
-            assert told["surprises"] is told["spent"] is told["head"] is told["sampling_half_width"] is None
-            assert made.get(path, "aud").json()["spent"] > 0
+            assert told["surprises"] is told["price"] is told["head"] is told["sampling_half_width"] is None
+            assert made.get(path, "aud").json()["price"] > 0
         board = made.get("/v1/contests/coins/board").json()
-        assert board["head"] is board["spent"] is None
+        assert board["head"] is board["price"] is None
         copied = submit("bob", good).json()
         assert copied["score"] is None
         assert "best so far" not in copied["reason"]
@@ -277,7 +277,7 @@ def test_a_ladder_tells_entrants_nothing_by_the_way(tmp_path):
         assert other.status_code == 429
         assert other.json()["error"]["details"]["state"] == "too soon"
         made.sign_in("ann")
-        assert "nats spent" not in made.http.get("/contests/coins").text
+        assert "price so far" not in made.http.get("/contests/coins").text
 
 
 class _Odd(BaseHTTPRequestHandler):
@@ -319,7 +319,7 @@ def odd():
         (200, b"{}", {}),
         (200, b"null", {}),
         (200, b'{"kind": "answer"}', {}),
-        (200, b'{"kind": "answer", "value": "x", "low": 1, "high": 0, "spent": 1}', {}),
+        (200, b'{"kind": "answer", "value": "x", "low": 1, "high": 0, "price": 1}', {}),
         (500, b"<html>", {}),
         (302, b"", {"Location": "/elsewhere"}),
     ],
@@ -558,7 +558,7 @@ def test_a_board_and_a_file_move_when_answers_leave(tmp_path):
 def test_a_board_moves_on_under_a_stream_of_submissions(tmp_path):
     """Each is shown when its answer leaves, however many come after it."""
     place, labels = make_contest(tmp_path)
-    desk = ContestWriter(place, grid=Grid(0.2))
+    desk = ContestWriter(place, grid=TimeGrid(0.2))
     rng = np.random.default_rng(0)
     stop, seen = threading.Event(), set()
 

@@ -48,12 +48,12 @@ class TestDuel:
         assert (found.entrants, found.rows, found.last) == (("ann", "bob"), 300, False)
         assert 0 < found.needed <= found.differing < 300
         assert _acts(here) == [], "a preview records nothing"
-        before = here.get("/v1/studies/coins/status").json()["spent"]
+        before = here.get("/v1/studies/coins/status").json()["price"]
         body = {**names, "request_id": "once"}
         first, again = (here.post("/v1/contests/coins/duel", body, "cus") for _ in range(2))
         assert first.json() == again.json() == {**names, "better": True}
         assert _acts(here) == [("rank", "cus")], "asked again, it is not made again"
-        after = here.get("/v1/studies/coins/status").json()["spent"]
+        after = here.get("/v1/studies/coins/status").json()["price"]
         assert after - before == pytest.approx(found.cost, abs=1e-9), "the preview names what it costs"
         assert eh.Holdout.audit_file(here.place).ok
 
@@ -105,7 +105,7 @@ class TestFinish:
     def test_the_price_of_the_preview_is_the_price(self, here):
         preview = RankingPreview.from_dict(here.get("/v1/contests/coins/finish", "cus").json())
         here.post("/v1/contests/coins/finish", None, "cus")
-        paid = read_study(here.place).acts[-1].spent  # of all duels and scores together; a duel has 7/8 of it
+        paid = read_study(here.place).acts[-1].price  # of all duels and scores together; a duel has 7/8 of it
         assert preview.price == pytest.approx(paid + np.log(8 / 7), abs=1e-9)
 
     @pytest.mark.parametrize("who", ["ann", "aud"])

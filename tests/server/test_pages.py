@@ -317,7 +317,7 @@ def test_price_left_is_shown_where_a_precision_was_promised(page):
     _ask(here, csrf, "smoker", study="strict")
     told = here.http.get("/studies/strict").text
     status = here.get("/v1/studies/strict/status").json()
-    assert f"about {status['budget'] - status['spent']:.0f} nats" in told
+    assert f"about {status['budget'] - status['price']:.0f} nats" in told
     assert "used up at" in told
 
 

@@ -44,7 +44,7 @@ def test_two_take_turns_and_agree_with_one_alone(path):
     alone = eh.Holdout(PRIVATE, prior=eh.Reference(PUBLIC), seed=1)
     mixed = [text for number, question in enumerate(questions) for text in (question, f"age > {50 + number}")]
     assert [alone.ask(text) for text in mixed] == answers
-    assert (alone.spent, alone.transcript) == (first.spent, first.transcript)
+    assert (alone.price, alone.transcript) == (first.price, first.transcript)
     assert first.audit().ok
     assert first.surprises >= 1
     first.release()

@@ -77,10 +77,10 @@ def test_a_session_from_creation_to_audit(path):
     with eh.Holdout.open(path, data=PRIVATE, expect_head=head) as again:
         assert again.privacy == ledger
         assert again.ask("smoker") == surprise
-        assert again.spent == held.budget.ask_price
+        assert again.price == held.budget.ask_price
     file = read_study(path)
     assert file.budget.privacy == ledger
-    assert file.spent == held.budget.ask_price
+    assert file.price == held.budget.ask_price
     assert eh.Holdout.audit_file(path).ok
 
 
@@ -121,12 +121,12 @@ def test_every_cell_is_the_same_in_every_reading_of_the_record(path):
     assert held.replay(questions) == seen
     held.release()
     file = read_study(path)
-    assert file.spent == held.budget.ask_price
+    assert file.price == held.budget.ask_price
     assert [one.answer for one in file.rounds] == seen
     assert eh.Holdout.audit_file(path).ok
     assert certificate_html(file, eh.Holdout.audit_file(path)).count("surprise") >= 5
     with eh.Holdout.open(path, data=PRIVATE) as again:
-        assert again.spent == file.spent
+        assert again.price == file.price
         assert again.privacy.surprises == 5
 
 

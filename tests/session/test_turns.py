@@ -200,7 +200,7 @@ def test_other_acts_wait_for_a_batch_of_readings(held, monkeypatch, act):
         "close": lambda: held.close(things),
     }
     recorder, middle, results = type(held.session.recorder), Event(), []
-    finish = recorder._finish_round
+    finish = recorder._record_round
 
     def slowly(self, decided):
         found = finish(self, decided)
@@ -214,7 +214,7 @@ def test_other_acts_wait_for_a_batch_of_readings(held, monkeypatch, act):
         return found
 
     threads = []
-    monkeypatch.setattr(recorder, "_finish_round", slowly)
+    monkeypatch.setattr(recorder, "_record_round", slowly)
     assert len(held.read_many(["age > 40", "age > 50", "age > 60"])) == 3
     threads[0].join()
     assert len(results) == 1

@@ -16,8 +16,8 @@ from everhold.errors import EverholdError, LedgerBusy
 from everhold.ledger import files, store
 from everhold.ledger.journal import Journal
 from everhold.ledger.store import Store
-from everhold.server.grid import Grid
 from everhold.server.study_writer import StudyWriter
+from everhold.server.time_grid import TimeGrid
 from everhold.server.writer import Job
 
 __all__ = ["BUGS"]
@@ -114,7 +114,7 @@ def no_folder_sync() -> AbstractContextManager[Any]:
 
 def off_the_grid() -> AbstractContextManager[Any]:
     """Answers leave as soon as they are ready."""
-    return patch.object(Grid, "slot", lambda self, arrived, now: now)
+    return patch.object(TimeGrid, "slot", lambda self, arrived, now: now)
 
 
 def free_interruption() -> AbstractContextManager[Any]:

@@ -66,7 +66,7 @@ def results() -> dict[str, object]:
     held = eh.Holdout(people(20_000, 0), prior=eh.Reference(people(8_000, 1)), seed=0)
     told = [shown(held.ask(STATISTICS[name](*args, **more))) for name, args, more in CALLS]
     again = [shown(getattr(held.rehearsal, name)(*args, **more)) for name, args, more in CALLS]
-    return {"asked": told, "rehearsed": again, "names": [past.name for past in held.journal], "spent": repr(held.spent)}
+    return {"asked": told, "rehearsed": again, "names": [past.name for past in held.journal], "price": repr(held.price)}
 
 
 def main() -> None:

@@ -11,4 +11,4 @@ def test_all_answers_are_as_they_were():
     for asked in ("asked", "rehearsed"):
         for one, other in zip(now[asked], kept[asked], strict=True):
             assert one == other
-    assert now["spent"] == kept["spent"]
+    assert now["price"] == kept["price"]

@@ -2,7 +2,7 @@
 
 The adversary knows the population and says so in its forecasts; the sketch does not learn (any sketch is valid, and a fit
 after every reading would take most of the time). Every question is about fresh fair coins, one for each row, or about a
-vote of earlier ones, so that its population share is exactly one half.
+vote of earlier ones, so that its population spend is exactly one half.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from everhold.queries.answer import Answer
 from everhold.queries.grid import VALUE_ONE, Sums
 from everhold.queries.protocol import SketchValue
 from everhold.queries.round_act import ASK, RoundAct
-from everhold.session.acts import checked_delta_share
+from everhold.session.acts import checked_spend
 
 DRAWS = 4000.0
 HALF = Fraction(1, 2)
@@ -58,8 +58,8 @@ class Bench:
 
     # acts ----------------------------------------------------------------------------------------------------------
 
-    def round(self, sums: Sums, act: RoundAct, forecast: Fraction, scale="share", second: int = 0):
-        u = 2 * forecast - 1 if scale == "share" else forecast
+    def round(self, sums: Sums, act: RoundAct, forecast: Fraction, scale="spend", second: int = 0):
+        u = 2 * forecast - 1 if scale == "spend" else forecast
         proposal = self.held.propose(SketchValue(scale, u.numerator, u.denominator, DRAWS, second), act)
         outcome = self.held.decide(proposal, [sums])
         answer = self.held.answer(proposal, outcome)
@@ -71,14 +71,14 @@ class Bench:
         return answer
 
     def read(self, bits: np.ndarray, *, truth: float = 0.5, **act) -> Answer:
-        """A reading of the share of True, in a batch of `parts` if that is given."""
+        """A reading of the spend of True, in a batch of `parts` if that is given."""
         kind = act.pop("kind", "read")
         count = Sums.yes_no(int(bits.sum()), self.n)
         return self.judge(self.round(count, RoundAct(kind, **act), Fraction(1, 2))[2], truth)
 
     def last(self, bits: np.ndarray) -> Answer:
         """The last act: as exact as can be, with all that is left of δ."""
-        return self.read(bits, kind="close", share=Fraction(1))
+        return self.read(bits, kind="close", spend=Fraction(1))
 
     def ask(self, bits: np.ndarray, forecast: Fraction, *, truth: float = 0.5):
         """An ask with a forecast of the adversary's choice; its interval is a claim too."""
@@ -100,26 +100,26 @@ class Bench:
         self.held.pay(price_act(self.held.budget, ActStart("is_better", (), {"by": 0.0}), yes)[1])
         return yes
 
-    def verdict_price(self, share: Fraction | None) -> float:
-        return self.held.budget.claim_price(share, parts=2, sides=1)
+    def verdict_price(self, spend: Fraction | None) -> float:
+        return self.held.budget.claim_price(spend, parts=2, sides=1)
 
-    def compare(self, first: np.ndarray, second: np.ndarray, truth: str, share: Fraction | None = None) -> str:
+    def compare(self, first: np.ndarray, second: np.ndarray, truth: str, spend: Fraction | None = None) -> str:
         """A verdict by the rows on which they differ."""
-        nats = self.verdict_price(share)
+        nats = self.verdict_price(spend)
         n10, n01 = int((first & ~second).sum()), int((second & ~first).sum())
         verdict = "neither"
         if mcnemar_refutes(n10, n01, nats):
             verdict = "first"
         elif mcnemar_refutes(n01, n10, nats):
             verdict = "second"
-        options = {"method": "mcnemar", "parts": 2, "sides": 1, "share": None if share is None else str(share)}
+        options = {"method": "mcnemar", "parts": 2, "sides": 1, "spend": None if spend is None else str(spend)}
         self.held.pay(price_act(self.held.budget, ActStart("compare", (), options), verdict)[1])
         self.missed |= verdict not in ("neither", truth)
         return verdict
 
     def certify(self, proposal, outcome, truth: float = 0.5) -> tuple[float, float]:
         """An earlier answer at the price of now."""
-        price, budget = price_act(self.held.budget, ActStart("certify", (), {"share": None}), None)
+        price, budget = price_act(self.held.budget, ActStart("certify", (), {"spend": None}), None)
         least, most = self.held.counts(proposal, outcome)
         ends = self.held.count_interval(least, most, price)
         self.held.pay(budget)
@@ -129,7 +129,7 @@ class Bench:
     # programs ------------------------------------------------------------------------------------------------------
 
     def play(self, program: Callable[[Any], Generator[Any, Any, None]]) -> None:
-        """An analyst of `everhold.games`, on labels that are fair coins: every share it asks about is one half."""
+        """An analyst of `everhold.games`, on labels that are fair coins: every spend it asks about is one half."""
         rows = {"i": np.arange(self.n), "y": np.where(self.coins(1)[:, 0], 1, -1)}
         view = SimpleNamespace(
             world=SimpleNamespace(atoms=self.n),
@@ -152,10 +152,10 @@ class Bench:
             asked[answer.round] = proposal, outcome
             return self.judge(answer, 0.5)
         if isinstance(act, Read):
-            return self.read(bits[0], share=checked_delta_share(act.share))
+            return self.read(bits[0], spend=checked_spend(act.spend))
         if isinstance(act, ReadMany):
-            share = checked_delta_share(act.share)
-            return [self.read(one, parts=len(bits), part=part, share=share) for part, one in enumerate(bits, 1)]
+            spend = checked_spend(act.spend)
+            return [self.read(one, parts=len(bits), part=part, spend=spend) for part, one in enumerate(bits, 1)]
         if isinstance(act, BestOf):
             return SimpleNamespace(index=self.best_of(np.stack(bits, axis=1)))
         if isinstance(act, IsBetter):
@@ -168,7 +168,7 @@ class Bench:
     @property
     def tolerance(self) -> float:
         """Of an ask that is foreseen as one half, on the scale of shares."""
-        proposal = self.held.propose(SketchValue("share", 0, 1, DRAWS), ASK)
+        proposal = self.held.propose(SketchValue("spend", 0, 1, DRAWS), ASK)
         return float(Fraction(proposal.tolerance) / 2)
 
     # rows ----------------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class Bench:
         return self.rng.random((self.n, columns)) < 0.5
 
     def vote(self, coins: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Whether a row's coins agree with the weights on the whole; ties by a fair coin: a share of exactly one half."""
+        """Whether a row's coins agree with the weights on the whole; ties by a fair coin: a spend of exactly one half."""
         score = (2.0 * coins - 1.0) @ np.asarray(weights, float)
         return np.where(score == 0.0, self.coins(1)[:, 0], score > 0.0).astype(bool)
 

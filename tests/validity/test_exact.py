@@ -583,8 +583,8 @@ def _private_ends(measure: QuantileCells, rows: np.ndarray, n: int) -> tuple[flo
 # prices -----------------------------------------------------------------------------------------------------------------
 
 
-def test_the_price_in_spent_is_the_price_of_its_node():
-    """Every act in one session: `spent` against ln(2/δ) + ln(1/ω) + ln(1/P), P and ω kept here, in plain logarithms."""
+def test_the_price_is_the_price_of_its_node():
+    """Every act in one session: `price` against ln(2/δ) + ln(1/ω) + ln(1/P), P and ω kept here, in plain logarithms."""
     rng = np.random.default_rng(5)
 
     def people(size):
@@ -598,9 +598,9 @@ def test_the_price_in_spent_is_the_price_of_its_node():
     held = eh.Holdout(people(300), prior=eh.Reference(people(300)), seed=1)
     node = _Node()
 
-    def check(spent, expected):
-        assert spent == pytest.approx(expected, abs=3e-5)
-        assert spent >= expected - 1e-9, "rounded down"
+    def check(price, expected):
+        assert price == pytest.approx(expected, abs=3e-5)
+        assert price >= expected - 1e-9, "rounded down"
 
     for question in (
         "b",
@@ -612,36 +612,36 @@ def test_the_price_in_spent_is_the_price_of_its_node():
         price, before = node.ask_price(), len(held.journal)
         held.ask(question)
         past = held.journal[before + 1]
-        check(past.answer.spent, price)
+        check(past.answer.price, price)
         node.asked(past)
     price = node.price(node.weight(0.25))
-    check(held.certify(2, share=0.25).spent, price)
+    check(held.certify(2, spend=0.25).price, price)
     node.spend(0.25)
     for claim, acts in enumerate([(["k > 3"], None), (["k > 5", "k > 7", eh.Mean("x", low=0, high=100, given="g")], 0.25)]):
         things, part = acts
         weight = node.weight(part)
         price, before = node.price(weight / len(things)), len(held.journal)
-        held.read_many(things, share=part)
+        held.read_many(things, spend=part)
         for past in list(held.journal)[before:]:
-            check(past.answer.spent, price)
+            check(past.answer.price, price)
             node.code += past.nats
         node.spend(part)
         assert node.claims == claim + 2
     choice = held.best_of(["k > 3", "b", "g"], weights=[6, 1, 1])
     node.code += ANSWERED_NATS - log(0.875 * (6 / 8 if choice.index == 0 else 1 / 8) + 1 / 24)
-    check(choice.spent, node.nats)
+    check(choice.disclosed, node.nats)
     decision = held.is_better("b", "g")
     node.code += ANSWERED_NATS
     node.bits = (1, int(decision.yes))
-    check(decision.spent, node.nats)
+    check(decision.disclosed, node.nats)
     price = node.price(node.weight(None))  # one-sided, in two directions
     verdict = held.compare("k > 3", "b")
-    check(verdict.spent, price)
+    check(verdict.price, price)
     node.code += ANSWERED_NATS + log(2 if verdict.outcome == "neither" else 4)
     node.spend(None)
     price = node.price(node.left / 2)
     for answer in held.close(["k > 12", "k > 13"]):
-        check(answer.spent, price)
+        check(answer.price, price)
 
 
 class _Node:
@@ -698,15 +698,15 @@ def test_the_price_test_can_fail(monkeypatch):
     """The control: a code that forgets readings is found by the test above."""
     monkeypatch.setattr(Code, "disclosed", lambda self, nats: self)
     with pytest.raises(AssertionError):
-        test_the_price_in_spent_is_the_price_of_its_node()
+        test_the_price_is_the_price_of_its_node()
 
 
 def test_a_session_with_nothing_left_prints_whole_ranges():
-    """share=1 spends everything: later readings are whole ranges, no exception, and say so."""
+    """spend=1 spends everything: later readings are whole ranges, no exception, and say so."""
     rng = np.random.default_rng(0)
     rows = {"b": rng.random(200) < 0.5, "x": rng.normal(size=200)}
     held = eh.Holdout(rows, prior=eh.Reference({"b": rng.random(200) < 0.5, "x": rng.normal(size=200)}), seed=0)
-    held.read("b", share=1.0)
+    held.read("b", spend=1.0)
     for answer in (
         held.read("x > 0"),
         held.read(eh.Mean("x", low=-5, high=5)),

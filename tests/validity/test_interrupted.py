@@ -39,7 +39,7 @@ def yes(t: int) -> eh.Values:
 
 
 READINGS = {
-    "read": lambda h: [h.read("k > 7", request_id="one", share=0.4, expect=0.5)],
+    "read": lambda h: [h.read("k > 7", request_id="one", spend=0.4, expect=0.5)],
     "read_many": lambda h: h.read_many(
         ["k > 3", eh.Mean("x", **RANGE, given="g"), "k > 3", eh.Median("x", **RANGE), eh.Share("b", given="g")],
         request_id="one",
@@ -52,7 +52,7 @@ OTHERS = {
     "close values": lambda h: h.close([yes(3), "g"], request_id="one"),
     "best_of": lambda h: h.best_of(["k > 3", "b", eh.Mean("x", **RANGE)], request_id="one"),
     "is_better": lambda h: h.is_better("b", "g", request_id="one"),
-    "compare": lambda h: h.compare("b", "g", request_id="one", share=0.3),
+    "compare": lambda h: h.compare("b", "g", request_id="one", spend=0.3),
     "compare means": lambda h: h.compare(eh.Mean("x", **RANGE), eh.Median("x", **RANGE), request_id="one"),
 }
 
@@ -181,7 +181,7 @@ def test_an_error_within_an_act_is_charged_and_loses_nothing(tmp_path, monkeypat
         held.release()
         held = eh.Holdout.open(path, data=PRIVATE)
     first = held.ask("k > 9")
-    assert first.spent > before.ask_price + 0.5, "an interrupted act was not charged"
+    assert first.price > before.ask_price + 0.5, "an interrupted act was not charged"
     assert held.best_of(["b", "g"]).index == 1
     assert act(held) is not None
     assert held.audit().ok
@@ -234,7 +234,7 @@ def test_another_process_that_died_in_an_act_is_charged_on_resuming(tmp_path):
     held.pause()
     killed(path, OTHERS["best_of"], when="wanted")
     held.resume()
-    assert held.ask("k > 9").spent > before.ask_price + 0.5
+    assert held.ask("k > 9").price > before.ask_price + 0.5
     assert held.best_of(["b", "g"]).index == 1
     held.release()
     with eh.Holdout.open(path, data=PRIVATE) as again:
@@ -249,7 +249,7 @@ def study(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("acts") / "study.everhold"
     with eh.Holdout.create(path, PRIVATE, prior=eh.Reference(PUBLIC), seed=4) as held:
         held.ask("b")
-        held.certify(1, share=0.2)
+        held.certify(1, spend=0.2)
         held.read_many(["k > 3", eh.Mean("x", **RANGE, given="g")], request_id="r")
         held.best_of(["k > 5", "b", "g"])
         held.is_better("b", "g")
@@ -293,7 +293,7 @@ def narrower_counts(kept):
     """The counts that a certificate rests on, and its interval with them."""
     past = next(one.body for one in kept if one.kind == "round")
     past["counts"] = [past["counts"][0] + 5, past["counts"][1] - 5]
-    n, nats = len(PRIVATE["b"]), act_of(kept, "certify")[1]["result"]["spent"]
+    n, nats = len(PRIVATE["b"]), act_of(kept, "certify")[1]["result"]["price"]
     low, high = binomial_interval(past["counts"][0], past["counts"][1], n, nats)
     act_of(kept, "certify")[1]["result"].update(low=low, high=high)
 
@@ -318,7 +318,7 @@ FORGERIES = {
     "weights": option("best_of", "weights", ["1/2", "1/4", "1/4"]),
     "weights above one": option("best_of", "weights", ["1/2", "1/2", "1/2"]),
     "weights, cheaper": both(
-        option("best_of", "weights", ["1/1", "1/1000000", "1/1000000"]), shifted("best_of", "spent", -1.0)
+        option("best_of", "weights", ["1/1", "1/1000000", "1/1000000"]), shifted("best_of", "disclosed", -1.0)
     ),
     "index": result("best_of", "index", 1),
     "outcome": lambda kept: act_of(kept, "best_of")[1].update(outcome=1),
@@ -331,18 +331,18 @@ FORGERIES = {
     "bit that is none": lambda kept: act_of(kept, "is_better")[1].update(outcome=2),
     "verdict": result("compare", "verdict", "yes"),
     "outcome of a verdict": result("compare", "outcome", "first"),
-    "parts": both(option("compare", "parts", 1), shifted("compare", "spent", -np.log(2.0))),
-    "share of a verdict": option("compare", "share", "1/2"),
-    "spent of a verdict": shifted("compare", "spent", -0.5),
+    "parts": both(option("compare", "parts", 1), shifted("compare", "price", -np.log(2.0))),
+    "spend of a verdict": option("compare", "spend", "1/2"),
+    "price of a verdict": shifted("compare", "price", -0.5),
     "certificate, narrower": shifted("certify", "low", 0.01),
-    "certificate, spent": shifted("certify", "spent", -0.5),
-    "certificate, share": option("certify", "share", "1/2"),
+    "certificate, price": shifted("certify", "price", -0.5),
+    "certificate, spend": option("certify", "spend", "1/2"),
     "certificate, round": lambda kept: act_of(kept, "certify")[0]["asked"][0].update(round=4),
     "certificate, counts": narrower_counts,
-    "reading, share": both(reading_act("share", "1/2"), option("read", "share", "1/2")),
+    "reading, spend": both(reading_act("spend", "1/2"), option("read", "spend", "1/2")),
     "reading, expect": reading_act("expect", 0.3),
     "reading, parts": reading_act("parts", 1),
-    "announced, share": option("read", "share", "1/2"),
+    "announced, spend": option("read", "spend", "1/2"),
     "announced, expect": option("read", "expect", [0.5, 0.5]),
     "announced, fewer": lambda kept: act_of(kept, "read")[0].update(asked=act_of(kept, "read")[0]["asked"][:1]),
     "announced, another": lambda kept: act_of(kept, "read")[0]["asked"][0].update(text='(7.0 < "k")'),
@@ -451,6 +451,6 @@ def test_a_verdict_with_fewer_parts_than_it_has_is_found(tmp_path):
     path = tmp_path / "study"
     with eh.Holdout.create(path, PRIVATE, prior=eh.Reference(PUBLIC), seed=4) as held:
         cheaper = held.budget.claim_price(parts=1, sides=2)
-        assert held.compare(eh.Mean("x", **RANGE), eh.Median("x", **RANGE)).spent > cheaper
-    change = both(option("compare", "parts", 1), result("compare", "spent", cheaper))
+        assert held.compare(eh.Mean("x", **RANGE), eh.Median("x", **RANGE)).price > cheaper
+    change = both(option("compare", "parts", 1), result("compare", "price", cheaper))
     assert not eh.Holdout.audit_file(forged(path, tmp_path / "forged", change)).ok

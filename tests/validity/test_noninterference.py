@@ -255,7 +255,7 @@ ACTS: dict[str, Script] = {
         lambda: h.read("x > 43", expect=0.6),
     ],
     "read_many": lambda h: [
-        lambda: h.read_many(["k > 3", eh.Mean("x", **RANGE, given="g"), "k > 3", eh.Share("b", given="k = 11")], share=0.3),
+        lambda: h.read_many(["k > 3", eh.Mean("x", **RANGE, given="g"), "k > 3", eh.Share("b", given="k = 11")], spend=0.3),
         lambda: h.read("k > 3"),
     ],
     "callables": lambda h: [
@@ -279,7 +279,7 @@ ACTS: dict[str, Script] = {
     ],
     "compare": lambda h: [
         lambda: h.compare("b", "g"),
-        lambda: h.compare(eh.Mean("x", **RANGE), eh.Mean("y", **RANGE), share=0.5),
+        lambda: h.compare(eh.Mean("x", **RANGE), eh.Mean("y", **RANGE), spend=0.5),
         lambda: h.compare(STATISTICS["group mean"], STATISTICS["empty mean"]),
         lambda: h.compare(STATISTICS["correlation"], STATISTICS["variance"]),
         lambda: h.compare("b", STATISTICS["ratio to nothing"]),
@@ -291,7 +291,7 @@ ACTS: dict[str, Script] = {
         lambda: h.read("k > 3"),
         lambda: h.certify(1),
         lambda: h.certify(2),
-        lambda: h.certify(3, share=0.9),
+        lambda: h.certify(3, spend=0.9),
         lambda: h.certify(7),
     ],
     "hard texts": lambda h: [

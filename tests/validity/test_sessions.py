@@ -67,7 +67,7 @@ def mixed(bench: Bench, acts: int) -> None:
         now = coins[:, j]
         match (j + int(signs.sum() > 0)) % 5:
             case 0:
-                signs[j] = np.sign(bench.read(now, share=Fraction(1, 20)).value - 0.5)
+                signs[j] = np.sign(bench.read(now, spend=Fraction(1, 20)).value - 0.5)
             case 1:
                 edge = max(HALF - Fraction(bench.tolerance), Fraction(0))
                 signs[j] = 1.0 if bench.ask(now, edge)[1] is not None else -1.0
@@ -78,7 +78,7 @@ def mixed(bench: Bench, acts: int) -> None:
                 signs[j] = 1.0 if bench.is_better(now, ~now) else -1.0
             case 4:
                 three = bench.coins(3)
-                values = [bench.read(three[:, i], parts=3, part=i + 1, share=Fraction(1, 20)).value for i in range(3)]
+                values = [bench.read(three[:, i], parts=3, part=i + 1, spend=Fraction(1, 20)).value for i in range(3)]
                 best = int(np.argmax(values))
                 coins[:, j], signs[j] = three[:, best], 1.0 if values[best] > 0.5 else -1.0
     vote = bench.vote(coins, signs)

@@ -32,7 +32,7 @@ class Scored(Protocol):
         ...
 
     @property
-    def spent(self) -> float:
+    def price(self) -> float:
         """The price in nats."""
         ...
 
@@ -46,7 +46,7 @@ def log_score(score: Scored, name: str | None = None, *, step: int | None = None
         step: the training step, as for `mlflow.log_metric`.
     """
     called = _key(name or str(getattr(score, "what", "") or "answer"))
-    numbers = {"": score.value, ".low": score.low, ".high": score.high, ".nats": score.spent}
+    numbers = {"": score.value, ".low": score.low, ".high": score.high, ".nats": score.price}
     mlflow.log_metrics({f"{called}{part}": float(number) for part, number in numbers.items()}, step=step)
 
 
@@ -54,7 +54,7 @@ def log_check(result: CheckResult, *, step: int | None = None) -> None:
     """Log the verdict of a gate to the active run: metrics `gate.promoted`, `gate.nats` …, tags with name and reason."""
     shown: dict[str, Any] = result.to_dict()
     numbers = {name: float(shown[name]) for name in ("promoted", "certified", "by", "checks", "promotions")}
-    mlflow.log_metrics({f"gate.{name}": number for name, number in (numbers | {"nats": result.spent}).items()}, step=step)
+    mlflow.log_metrics({f"gate.{name}": number for name, number in (numbers | {"nats": result.price}).items()}, step=step)
     mlflow.set_tags({f"gate.{name}": str(shown[name]) for name in ("name", "verdict", "state", "reason")})
 
 

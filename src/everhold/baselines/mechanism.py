@@ -211,7 +211,7 @@ class BaselineMechanism:
         return self._state.surprises
 
     @property
-    def spent(self) -> float:
+    def price(self) -> float:
         """The price in nats of the next answer's interval, if the policy has one."""
         return self.policy.nats(self._state.memory, self._state.round + 1, self._context)
 
@@ -228,7 +228,7 @@ class BaselineMechanism:
         require_ask(act)
         state, context, t = self._state, self._context, self._state.round + 1
         self.policy.allow(state.memory, t, context)
-        nats, tolerance = self.spent, self.policy.tolerance(state.memory, context)
+        nats, tolerance = self.price, self.policy.tolerance(state.memory, context)
         if isinstance(query, SketchValue):
             guess = Fraction(query.numerator, query.denominator)
             return BaselineProposal(t, query.scale, guess, state.memory, context, None, None, nats, tolerance)
@@ -288,7 +288,7 @@ class BaselineMechanism:
         t, context = proposal.round + 1, self._context
         costs = self.policy.nats(self.policy.learn(proposal, 1), t, context) - self.policy.nats(proposal.memory, t, context)
         guess = min(max(float(proposal.guess), -1.0), 1.0)
-        shown = Preview(prior, guess, -1.0, 1.0, proposal.tolerance, "mean", self.spent, costs)
+        shown = Preview(prior, guess, -1.0, 1.0, proposal.tolerance, "mean", self.price, costs)
         shown = shown.as_share() if proposal.scale == "share" else shown
         return shown if quiet is None else replace(shown, low=low, high=high)
 

@@ -63,9 +63,9 @@ class Budget:
         """C of the interval that is printed with the next ask."""
         return automatic_price(self.failure_probability, self.code)
 
-    def claim_price(self, share: Fraction | None = None, *, parts: int = 1, sides: Literal[1, 2] = 2) -> float:
+    def claim_price(self, spend: Fraction | None = None, *, parts: int = 1, sides: Literal[1, 2] = 2) -> float:
         """C of the next claim's intervals. Once all of δ is spent it is so large that they are whole ranges."""
-        weight = self.spending.next(share)
+        weight = self.spending.next(spend)
         price = claim_price(self.failure_probability, self.code, weight, parts=parts, sides=sides)
         return min(price, _MOST_NATS)
 
@@ -98,9 +98,9 @@ class Budget:
         """After any other outcome that costs so much."""
         return replace(self, code=self.code.disclosed(nats))
 
-    def claimed(self, share: Fraction | None = None) -> Budget:
+    def claimed(self, spend: Fraction | None = None) -> Budget:
         """After a claim, whether or not anybody looks at it."""
-        return replace(self, spending=self.spending.spend(share))
+        return replace(self, spending=self.spending.spend(spend))
 
     def interrupted(self, releases: int = 1) -> Budget:
         """After an act that ended without a value, and may have released so many."""
@@ -123,17 +123,17 @@ class Budget:
         after = replace(self, code=self.code.disclosed(ANSWERED_NATS).bit(yes))
         return after.said_yes() if yes else after
 
-    def ranking_price(self, share: Fraction | None, *, sealed: bool) -> float:
+    def ranking_price(self, spend: Fraction | None, *, sealed: bool) -> float:
         """C of all one-sided verdicts of a ranking together; of sealed rows only what was disclosed of them counts."""
         code = self.sealed if sealed else self.code
-        price = claim_price(self.failure_probability, code, self.spending.next(share), sides=1)
+        price = claim_price(self.failure_probability, code, self.spending.next(spend), sides=1)
         return min(price, _MOST_NATS)
 
-    def ranked(self, nats: float, share: Fraction | None, *, sealed: bool) -> Budget:
+    def ranked(self, nats: float, spend: Fraction | None, *, sealed: bool) -> Budget:
         """After a ranking whose outcome costs so much. Its part of δ is spent, whatever it shows."""
         if sealed:
-            return replace(self, sealed=self.sealed.disclosed(nats)).claimed(share)
-        return self.disclosed(nats).claimed(share)
+            return replace(self, sealed=self.sealed.disclosed(nats)).claimed(spend)
+        return self.disclosed(nats).claimed(spend)
 
     def promotion_price(self, candidates: int = 1) -> float:
         """C of the claim that a gate's next promotion makes: at the node after it, with that promotion in P."""
@@ -145,6 +145,6 @@ class Budget:
         after = replace(self, code=self.code.checked(outcome, candidates))
         return after.claimed() if certified and outcome == "promoted" else after
 
-    def judged(self, verdict: Literal["first", "second", "neither"], share: Fraction | None, parts: int = 1) -> Budget:
+    def judged(self, verdict: Literal["first", "second", "neither"], spend: Fraction | None, parts: int = 1) -> Budget:
         """After a verdict of so many parts. Its part of δ is spent, given or not; with privacy, each part was released."""
-        return self.disclosed(ANSWERED_NATS + verdict_nats(verdict)).claimed(share).released(parts)
+        return self.disclosed(ANSWERED_NATS + verdict_nats(verdict)).claimed(spend).released(parts)

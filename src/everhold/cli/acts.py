@@ -46,7 +46,7 @@ _Two = Annotated[list[str], typer.Argument(help="The first and the second.")]
 _File = Annotated[Path | None, typer.Option(help="A file with a question a line; # begins a comment.")]
 _As = Annotated[What, typer.Option("--as", help="The statistic of each expression.")]
 _MaybeAs = Annotated[What | None, typer.Option("--as", help="The statistic of each; texts are compared if left out.")]
-_Share = Annotated[
+_Spend = Annotated[
     float | None, typer.Option(help="The part of the remaining failure probability to spend, above 0 and up to 1.")
 ]
 
@@ -131,7 +131,7 @@ def read(
     study: Study,
     question: Annotated[str, typer.Argument(help='A question such as "age > 40 AND smoker".')],
     what: _As = What.share,  # type: ignore[attr-defined]
-    share: _Share = None,
+    spend: _Spend = None,
     expect: Expect = None,
     *,
     where: _Where,
@@ -147,7 +147,7 @@ def read(
 
         everhold read study.everhold bmi --as mean --given smoker
     """
-    wanted = acts.Read(_question(question, what, given), share=share, expect=expect)
+    wanted = acts.Read(_question(question, what, given), spend=spend, expect=expect)
     show(question, where.do(study, wanted), where.as_json, False)
 
 
@@ -157,7 +157,7 @@ def read_many(
     questions: _Texts = None,
     file: _File = None,
     what: _As = What.share,  # type: ignore[attr-defined]
-    share: _Share = None,
+    spend: _Spend = None,
     *,
     where: _Where,
     **given: str | None,
@@ -173,7 +173,7 @@ def read_many(
         everhold read-many study.everhold smoker '{"statistic": "mean", "arguments": {"question": "bmi"}}'
     """
     texts = _some(_texts(questions, file))
-    wanted = acts.ReadMany([_question(text, what, given) for text in texts], share=share)
+    wanted = acts.ReadMany([_question(text, what, given) for text in texts], spend=spend)
     _show_all(texts, where.do(study, wanted), where.as_json)
 
 
@@ -248,7 +248,7 @@ def compare(
     study: Study,
     questions: _Two,
     what: _MaybeAs = None,
-    share: _Share = None,
+    spend: _Spend = None,
     *,
     where: _Where,
     **given: str | None,
@@ -265,13 +265,13 @@ def compare(
     """
     first, second = _two(questions)
     if what is None:
-        wanted = _texts_compared(first, second, given, share)
+        wanted = _texts_compared(first, second, given, spend)
     else:
-        wanted = acts.CompareTwo(_question(first, what, given), _question(second, what, given), share=share)
+        wanted = acts.CompareTwo(_question(first, what, given), _question(second, what, given), spend=spend)
     _show_disclosed(questions, where.do(study, wanted), where.as_json)
 
 
-def _texts_compared(first: str, second: str, given: Mapping[str, str | None], share: float | None) -> acts.CompareTwo:
+def _texts_compared(first: str, second: str, given: Mapping[str, str | None], spend: float | None) -> acts.CompareTwo:
     """Two texts with a range and a group, which belong to the comparison."""
     by_name = {one.name: one for one in parameters(STATISTICS["compare"])}
     more = {name: value for name, value in given.items() if value is not None}
@@ -279,14 +279,14 @@ def _texts_compared(first: str, second: str, given: Mapping[str, str | None], sh
         raise eh.QuestionError(f"--{sorted(odd)[0]} belongs to a statistic. Expected --as with its name.")
     read = {name: by_name[name].read(value) for name, value in more.items()}
     plain: Any = What.share  # type: ignore[attr-defined]
-    return acts.CompareTwo(_question(first, plain, {}), _question(second, plain, {}), share=share, **read)
+    return acts.CompareTwo(_question(first, plain, {}), _question(second, plain, {}), spend=spend, **read)
 
 
 @_command
 def certify(
     study: Study,
     number: Annotated[int, typer.Argument(metavar="ROUND", help="The round of the earlier answer, as `log` shows it.")],
-    share: _Share = None,
+    spend: _Spend = None,
     *,
     where: _Where,
 ) -> None:
@@ -296,7 +296,7 @@ def certify(
 
         everhold certify study.everhold 12
     """
-    found = where.do(study, acts.Certify(number, share=share))
+    found = where.do(study, acts.Certify(number, spend=spend))
     show(f"round {number}", found, where.as_json, False)
 
 

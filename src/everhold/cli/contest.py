@@ -139,7 +139,7 @@ def _flat(found: Submission) -> dict[str, Any]:
     score = shown.pop("score")
     if score is None:
         return shown
-    names = ("low", "high", "round", "surprise", "spent", "metric", "bottom", "top")
+    names = ("low", "high", "round", "surprise", "price", "metric", "bottom", "top")
     return {**shown, "score": score["value"], **{name: score[name] for name in names}}
 
 
@@ -277,7 +277,7 @@ def score(
 ) -> None:
     """A drop-in evaluator for a program that tunes itself: predictions in, an honest score out.
 
-    Prints one JSON object with --json: score, low, high, round, surprise, spent. Exit codes: 0 scored, 3 the file is
+    Prints one JSON object with --json: score, low, high, round, surprise, price. Exit codes: 0 scored, 3 the file is
     wrong (row and column are named, nothing is charged), 6 a promised precision is used up, 8 too many today.
 
     Example:

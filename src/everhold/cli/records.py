@@ -42,7 +42,7 @@ def status(study: Study, as_json: AsJson = False, server: ServerAt = None, token
         return
     file = read_study(study)
     facts = study_facts(
-        file.study, rounds=len(file.rounds), surprises=file.surprises, spent=file.spent, head=str(file.head)
+        file.study, rounds=len(file.rounds), surprises=file.surprises, price=file.price, head=str(file.head)
     ) | budget_facts(file.budget, acts=len(file.acts), closed=file.closed)
     if as_json:
         typer.echo(json.dumps(facts))
@@ -65,7 +65,7 @@ def _say_facts(name: str, facts: dict[str, Any]) -> None:
     draws = "rows" if facts["unit"] is None else "units"
     say(
         f"{name}: {facts['rounds']:,} rounds, {facts['surprises']:,} surprises, {facts['acts']:,} other acts, "
-        f"{facts['spent']:.1f} nats spent\n"
+        f"price so far {facts['price']:.1f} nats\n"
         f"{facts['width_text']}{_behind(facts)}\n"
         f"{_privacy_line(facts)}"
         f"{facts['rows']:,} private {draws}, confidence {facts['confidence']:g}, {facts['prior']}\n"

@@ -130,7 +130,7 @@ class AsyncStudy:
         self,
         question: str,
         *,
-        share: float | None = None,
+        spend: float | None = None,
         expect: float | None = None,
         request_id: str | None = None,
     ) -> Answer: ...
@@ -140,7 +140,7 @@ class AsyncStudy:
         self,
         question: Statistic[R],
         *,
-        share: float | None = None,
+        spend: float | None = None,
         expect: None = None,
         request_id: str | None = None,
     ) -> R: ...
@@ -149,12 +149,12 @@ class AsyncStudy:
         self,
         question: str | Statistic[R],
         *,
-        share: float | None = None,
+        spend: float | None = None,
         expect: float | None = None,
         request_id: str | None = None,
     ) -> Answer | R:
         """As `Holdout.read`: the private rows' own value; it widens later intervals."""
-        call = calls.read(self.name, question, share=share, expect=expect, request_id=request_id)
+        call = calls.read(self.name, question, spend=spend, expect=expect, request_id=request_id)
         found: Answer | R = await self._server.send(call)
         return found
 

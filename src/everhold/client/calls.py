@@ -38,7 +38,7 @@ from everhold.ledger.audit import Audit
 from everhold.ledger.reader import LoggedAct, LoggedQuestion, logged_from_dict
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.disclosed import Choice, Decision, Verdict
-from everhold.statistics import is_statistic
+from everhold.statistics import is_statistic, require_no_expect
 from everhold.statistics.finding import result_from_dict
 from everhold.statistics.statistic import Statistic
 from everhold.trial import Trial
@@ -84,10 +84,9 @@ def ask(
     study: str, question: str | Statistic[Any], *, expect: float | None = None, request_id: str | None = None
 ) -> ApiCall[Any]:
     """As `Holdout.ask`, for a question given as text, or a statistic."""
+    require_no_expect(question, expect)
     body: dict[str, Any] = {"question": as_sent(question), "request_id": _identified(request_id)}
     if expect is not None:
-        if is_statistic(question):
-            raise QuestionError("expect= is for single questions. Ask a statistic without it.")
         body["expect"] = expect
     return ApiCall("POST", _at(study, "/ask"), result_from_dict, body)
 
@@ -134,19 +133,19 @@ def read(
     study: str,
     question: Question,
     *,
-    share: float | None = None,
+    spend: float | None = None,
     expect: float | None = None,
     request_id: str | None = None,
 ) -> ApiCall[Any]:
     """As `Holdout.read`, for a question given as text, or a statistic."""
-    return act(study, acts.Read(question, share=share, expect=expect), request_id)
+    return act(study, acts.Read(question, spend=spend, expect=expect), request_id)
 
 
 def read_many(
-    study: str, questions: Iterable[Question], *, share: float | None = None, request_id: str | None = None
+    study: str, questions: Iterable[Question], *, spend: float | None = None, request_id: str | None = None
 ) -> ApiCall[list[Any]]:
     """As `Holdout.read_many`."""
-    return act(study, acts.ReadMany(_listed(questions), share=share), request_id)
+    return act(study, acts.ReadMany(_listed(questions), spend=spend), request_id)
 
 
 def best_of(
@@ -171,20 +170,20 @@ def compare(
     low: float | None = None,
     high: float | None = None,
     given: str | None = None,
-    share: float | None = None,
+    spend: float | None = None,
     request_id: str | None = None,
 ) -> ApiCall[Verdict]:
     """As `Holdout.compare`: a certified verdict."""
-    wanted = acts.CompareTwo(first, second, low=low, high=high, given=given, share=share)
+    wanted = acts.CompareTwo(first, second, low=low, high=high, given=given, spend=spend)
     return act(study, wanted, request_id)
 
 
 def certify(
-    study: str, answer: Answer | int, *, share: float | None = None, request_id: str | None = None
+    study: str, answer: Answer | int, *, spend: float | None = None, request_id: str | None = None
 ) -> ApiCall[Answer]:
     """As `Holdout.certify`."""
     number = answer if isinstance(answer, int) else answer.round
-    return act(study, acts.Certify(number, share=share), request_id)
+    return act(study, acts.Certify(number, spend=spend), request_id)
 
 
 def close(study: str, questions: Iterable[Question], *, request_id: str | None = None) -> ApiCall[list[Any]]:
@@ -219,7 +218,7 @@ def status(study: str) -> ApiCall[dict[str, Any]]:
 
 
 def _standing(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: given[name] for name in ("rounds", "surprises", "spent", "rows", "head")} | given
+    return {name: given[name] for name in ("rounds", "surprises", "price", "rows", "head")} | given
 
 
 def log_page(

@@ -158,7 +158,7 @@ class RemoteStudy:
         self,
         question: str,
         *,
-        share: float | None = None,
+        spend: float | None = None,
         expect: float | None = None,
         request_id: str | None = None,
     ) -> Answer: ...
@@ -168,7 +168,7 @@ class RemoteStudy:
         self,
         question: Statistic[R],
         *,
-        share: float | None = None,
+        spend: float | None = None,
         expect: None = None,
         request_id: str | None = None,
     ) -> R: ...
@@ -177,12 +177,12 @@ class RemoteStudy:
         self,
         question: str | Statistic[R],
         *,
-        share: float | None = None,
+        spend: float | None = None,
         expect: float | None = None,
         request_id: str | None = None,
     ) -> Answer | R:
         """As `Holdout.read`: the private rows' own value; it widens later intervals."""
-        call = calls.read(self.name, question, share=share, expect=expect, request_id=request_id)
+        call = calls.read(self.name, question, spend=spend, expect=expect, request_id=request_id)
         found: Answer | R = self._server.send(call)
         return found
 
@@ -268,9 +268,9 @@ class RemoteStudy:
         return int(self.status()["surprises"])
 
     @property
-    def spent(self) -> float:
+    def price(self) -> float:
         """The price so far in nats."""
-        return float(self.status()["spent"])
+        return float(self.status()["price"])
 
     @property
     def size(self) -> int:

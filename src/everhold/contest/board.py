@@ -189,7 +189,7 @@ class Board:
     places: tuple[Place, ...]
     unranked: tuple[tuple[str, str], ...]
     head: str
-    spent: float
+    price: float
     final: bool = False
     """Whether the contest has ended with its last ranking."""
 
@@ -204,7 +204,7 @@ class Board:
             "reveals": self.rules.reveals,
             "final": self.final,
             "head": self.head if whole else None,
-            "spent": self.spent if whole else None,
+            "price": self.price if whole else None,
         }
 
     def to_csv(self) -> str:

@@ -57,5 +57,5 @@ def board_html(board: Board) -> str:
         f"{'larger' if board.rules.larger_is_better else 'smaller'} is better. {escape(RANKS_SAY)}</p>"
         f"<div class='wide'>{board_table(board)}</div>"
         f"<p class='note'>{escape(board.rules.reveals)}</p>"
-        f"<p class='note'>Ledger head {escape(board.head)}, {board.spent:.1f} nats spent.</p></body></html>\n"
+        f"<p class='note'>Ledger head {escape(board.head)}, price so far {board.price:.1f} nats.</p></body></html>\n"
     )

@@ -46,7 +46,7 @@ from everhold.ledger.reader import logged_round, read_study
 from everhold.ledger.rounds import ActStart
 from everhold.ledger.sealed_arrays import SealedArrays
 from everhold.queries.rng import fresh_seed
-from everhold.session.acts import checked_delta_share
+from everhold.session.acts import checked_spend
 from everhold.session.private_setup import refuse_privacy
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ __all__ = ["Board", "Contest", "FileStamps", "MalformedPredictions", "Place", "R
 FileStamps = tuple[tuple[int, int], tuple[int, int]]
 """Time of change and size of a contest's study and of its log."""
 
-_DUEL_SHARE = 1 / 16
+_DUEL_SPEND = 1 / 16
 _NOBODY = "nobody is on the board yet, so there is nothing to rank."
 _LAST_SHARE = 7 / 8
 """Of what is left of the failure probability: the rest is for a last ranking that was interrupted and is made again."""
@@ -340,13 +340,13 @@ class Contest:
         first: str | None = None,
         second: str | None = None,
         *,
-        share: float = _DUEL_SHARE,
+        spend: float = _DUEL_SPEND,
         standing: tuple[Board, Budget] | None = None,
     ) -> RankingPreview:
         """What `finish()` would do and cost, or with two names `duel(first, second)`. It records and discloses nothing.
 
         Args:
-            first, second, share: as for `duel`; without names it is about `finish`.
+            first, second, spend: as for `duel`; without names it is about `finish`.
             standing: a board and its budget, where they are known; otherwise the study's file is read.
         """
         board, budget = standing or (self.board(), read_study(self.path).budget)
@@ -358,7 +358,7 @@ class Contest:
                 raise QuestionError(_NOBODY)
             return RankingPreview.of(self._plan(rounds.values(), _LAST_SHARE, last=True), budget, tuple(rounds), [])
         pair = self._pair(first or "", second or "", rounds)
-        plan = self._plan([rounds[one] for one in pair], share, last=False)
+        plan = self._plan([rounds[one] for one in pair], spend, last=False)
         names = {one.round: one.name for one in read_study(self.path).rounds}
         return RankingPreview.of(plan, budget, pair, [self._predictions(names[rounds[one]], one) for one in pair])
 
@@ -367,7 +367,7 @@ class Contest:
         first: str,
         second: str,
         *,
-        share: float = _DUEL_SHARE,
+        spend: float = _DUEL_SPEND,
         request_id: str | None = None,
         who: str | None = None,
     ) -> bool:
@@ -378,7 +378,7 @@ class Contest:
 
         Args:
             first, second: entrants on the board. Choose who is first by public facts.
-            share: of what is left of the failure probability.
+            spend: of what is left of the failure probability.
             request_id: under which the same duel, asked again, is not made again.
             who: asks, for the record.
         """
@@ -387,7 +387,7 @@ class Contest:
             pair = self._pair(first, second, entries)
             if (made := self._duel_of(held, request_id, pair)) is not None:
                 return made
-            result = self._rank(held, [entries[one] for one in pair], share, last=False, request_id=request_id, who=who)
+            result = self._rank(held, [entries[one] for one in pair], spend, last=False, request_id=request_id, who=who)
             return bool(result["beaten"][0])
 
     def _duel_of(self, held: Holdout, request_id: str | None, pair: tuple[str, str]) -> bool | None:
@@ -437,9 +437,9 @@ class Contest:
         """The rows of duels and of the last ranking."""
         return self.sealed_rows if self.rules.sealed else np.ones(len(self.ids), dtype=bool)
 
-    def _plan(self, rounds: Iterable[int], share: float, *, last: bool) -> RankingPlan:
+    def _plan(self, rounds: Iterable[int], spend: float, *, last: bool) -> RankingPlan:
         """Everything that is fixed before labels are read, by public facts."""
-        part = checked_delta_share(share) or Fraction(1, 16)
+        part = checked_spend(spend) or Fraction(1, 16)
         rows = int(self._judged_rows.sum())
         return RankingPlan(tuple(rounds), duel_method(self.rules), rows, part, bool(self.rules.sealed), last)
 
@@ -457,7 +457,7 @@ class Contest:
         self,
         held: Holdout,
         entries: list[RankedScore],
-        share: float,
+        spend: float,
         *,
         last: bool,
         request_id: str | None = None,
@@ -468,7 +468,7 @@ class Contest:
         predictions = [self._predictions(names[one.round], one.name) for one in entries]
         span = self.rules.span
         shares = [one.value / span if self.rules.larger_is_better else 1.0 - one.value / span for one in entries]
-        plan = self._plan([one.round for one in entries], share, last=last)
+        plan = self._plan([one.round for one in entries], spend, last=last)
         labels = self._hidden.read()[self._judged_rows]
 
         def decide() -> str:
@@ -491,7 +491,7 @@ class Contest:
         tally = Tally(self.rules)
         tally.add(file.rounds)
         tally.add_rankings(act.result for act in file.acts if act.act == "rank")
-        return self._board(tally, str(file.head), file.spent)
+        return self._board(tally, str(file.head), file.price)
 
     def standing(self) -> tuple[Board, Holdout]:
         """The board and the study behind it as the last turn left them: nothing is read again. Only between turns."""
@@ -500,13 +500,13 @@ class Contest:
             raise LedgerError(
                 "the contest was not opened yet. Call contest.open() first, or read the file: contest.board()."
             )
-        return self._board(self._tally, held.head, held.spent), held
+        return self._board(self._tally, held.head, held.price), held
 
-    def _board(self, tally: Tally, head: str, spent: float) -> Board:
+    def _board(self, tally: Tally, head: str, price: float) -> Board:
         self._log.read()
         silent = {who: said for who, said in self._log.last_outcome.items() if who not in tally.entrants}
         final = tally.final is not None
-        return Board(self.rules, tuple(tally.places()), tuple(silent.items()), head, spent, final)
+        return Board(self.rules, tuple(tally.places()), tuple(silent.items()), head, price, final)
 
 
 def _digest_of(values: NDArray[Any]) -> str:

@@ -108,7 +108,7 @@ class Game:
     refused: str | None
     seconds: float
     surprises: int
-    spent: float
+    price: float
     reported: tuple[int, ...]
     wrong_verdicts: int
     asked: int
@@ -251,7 +251,7 @@ def play(
         refused,
         score.seconds,
         session.surprises,
-        session.spent,
+        session.price,
         tuple(score.reported),
         score.wrong_verdicts,
         score.asked,

@@ -172,18 +172,18 @@ class AskingSeat:
         answers = [self._ask(one) for one in move.asked]
         self._answers.update({one.round: one for one in answers})
         kept = tuple(enumerate(answers))
-        spent = answers[-1].spent if answers else 0.0
+        price = answers[-1].price if answers else 0.0
         values = [one.value for one in answers]
         if isinstance(act, ReadMany | Close):
             self._closed = isinstance(act, Close)
             return Made(answers, kept, reported=True)
         if isinstance(act, BestOf):
             best = max(range(len(values)), key=lambda index: (values[index], -index))
-            return Made(Choice(best, len(values), spent), kept)
+            return Made(Choice(best, len(values), price), kept)
         if isinstance(act, IsBetter):
-            return Made(Decision(values[0] - values[1] > act.by, spent), kept)
+            return Made(Decision(values[0] - values[1] > act.by, price), kept)
         if isinstance(act, CompareTwo):
-            return Made(Verdict(_by_intervals(answers), spent), kept)
+            return Made(Verdict(_by_intervals(answers), price), kept)
         return Made(answers[0], kept, reported=isinstance(act, Read))
 
 

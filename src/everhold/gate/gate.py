@@ -416,7 +416,7 @@ class Gate:
             who=who,
         )
         act = self._checks(held)[-1]
-        return self._from_record(held, act, mine, result["spent"])
+        return self._from_record(held, act, mine, result["price"])
 
     def _requested(self, held: Holdout, request_id: str, who: str | None) -> CheckResult | None:
         """The recorded verdict of a request that was made before. Only its id counts: outcomes are not compared with it."""
@@ -433,7 +433,7 @@ class Gate:
             )
         return self._from_record(held, earlier, earlier.begun.asked[-1])
 
-    def _from_record(self, held: Holdout, act: RecordedAct, mine: dict[str, Any], spent: float | None = None) -> CheckResult:
+    def _from_record(self, held: Holdout, act: RecordedAct, mine: dict[str, Any], price: float | None = None) -> CheckResult:
         promoted = _promoted(act)
         state: CheckState = "promoted" if promoted is not None and promoted["digest"] == mine["digest"] else "kept"
         return self._result(held, state, mine, act)
@@ -451,7 +451,7 @@ class Gate:
             checks=checks,
             promotions=promotions,
             waiting=self._waiting.count(self._checks(held)),
-            spent=promotion_price(self.rules, held.budget) if act is None else act.done.result["spent"],
+            price=promotion_price(self.rules, held.budget) if act is None else act.done.result["price"],
         )
 
     def decide(self, *, request_id: str | None = None, who: str | None = None) -> CheckResult:
@@ -501,7 +501,7 @@ class Gate:
             return self._total(held, result)
 
     def _total(self, held: Holdout, result: dict[str, Any]) -> TotalGain:
-        return TotalGain(result["gain"], result["low"], held.budget.code.checks[1], result["spent"])
+        return TotalGain(result["gain"], result["low"], held.budget.code.checks[1], result["price"])
 
     def status(self) -> GateStatus:
         """Where the gate stands, from public files. Works beside a process that checks."""

@@ -34,7 +34,7 @@ class CheckResult(JsonResult):
         certified: whether that is a claim about the population of cases.
         checks, promotions: of this gate so far.
         waiting: candidates that wait for the generation to be full.
-        spent: the price in nats that a promotion was judged at.
+        price: the price in nats that a promotion was judged at.
     """
 
     promoted: bool
@@ -46,7 +46,7 @@ class CheckResult(JsonResult):
     checks: int
     promotions: int
     waiting: int
-    spent: float
+    price: float
 
     def __bool__(self) -> bool:
         return self.promoted
@@ -99,7 +99,7 @@ class GateStatus(JsonResult):
         checks, promotions, interrupted: so far.
         waiting: candidates of an unfinished generation.
         incumbent: the name of the present one.
-        spent: what the next promotion is judged at, in nats.
+        price: what the next promotion is judged at, in nats.
         left: how many more promotions of 3 and of 6 points are possible.
         used_up: whether no promotion is possible any more.
         finished: whether the last act was made.
@@ -119,7 +119,7 @@ class GateStatus(JsonResult):
     interrupted: int
     waiting: int
     incumbent: str
-    spent: float
+    price: float
     left: dict[str, int]
     used_up: bool
     finished: bool
@@ -144,7 +144,7 @@ class GateStatus(JsonResult):
         else:
             lines += [_left(points, count) for points, count in self.left.items()]
             lines.append(
-                f"The next promotion is judged at {self.spent:.1f} nats: a lead must be {width_factor(self.spent):.1f} "
+                f"The next promotion is judged at {self.price:.1f} nats: a lead must be {width_factor(self.price):.1f} "
                 "times as large as for a plain 95 % interval."
             )
         if self.new_budget is not None:
@@ -152,7 +152,7 @@ class GateStatus(JsonResult):
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"GateStatus({_counted(self.checks, self.promotions)}, {self.spent:.1f} nats)"
+        return f"GateStatus({_counted(self.checks, self.promotions)}, {self.price:.1f} nats)"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
@@ -172,13 +172,13 @@ class TotalGain(JsonResult):
         gain: the mean difference on the sealed cases.
         low: in the population the gain is larger than this, at the same time as every certified promotion.
         promotions: in between.
-        spent: the price in nats.
+        price: the price in nats.
     """
 
     gain: float
     low: float
     promotions: int
-    spent: float
+    price: float
 
     @property
     def certified(self) -> bool:

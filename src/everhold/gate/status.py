@@ -36,7 +36,7 @@ def gate_status(found: StudyFile, rules: GateRules, waiting: WaitingCandidates) 
         interrupted=interrupted,
         waiting=waiting.count_after(sum(one.result["candidates"] for one in done if one.result)),
         incumbent=promoted[-1] if promoted else rules.incumbent,
-        spent=promotion_price(rules, found.budget),
+        price=promotion_price(rules, found.budget),
         left=_left(rules, found.budget) if rules.certify == "each" else {},
         used_up=rules.certify == "each" and used_up(rules, found.budget),
         finished=found.closed,

@@ -83,7 +83,7 @@ class _SQClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 features=X, sample=(X, labels), tolerance=self.tolerance, confidence=self.confidence, seed=seed
             )
         self._learn(oracle, X)
-        self.n_surprises_, self.nats_ = oracle.holdout.surprises, oracle.holdout.spent
+        self.n_surprises_, self.nats_ = oracle.holdout.surprises, oracle.holdout.price
         return self
 
     def fit_oracle(self, oracle: Oracle, features: Any, *, classes: Any = (-1, 1)) -> Any:

@@ -47,7 +47,7 @@ class History(list[ScoredModel], Tabular):
                 "forecast_only": one.score.is_forecast,
                 "surprise": one.score.surprise,
                 "round": one.score.round,
-                "spent": one.score.spent,
+                "price": one.score.price,
             }
             for number, one in enumerate(self, 1)
         ]

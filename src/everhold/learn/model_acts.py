@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Group", "ModelActs", "model_name", "outputs_of"]
 
-_WINNER_SHARE = 0.75
+_WINNER_SPEND = 0.75
 """What a winner's reading takes of the failure probability for claims if it is the first claim: often it is the only one."""
 
 Way = Callable[[list["Values"]], "list[Answer]"]
@@ -83,15 +83,15 @@ class ModelActs:
         group: Group | None,
         expect: float | None,
         *,
-        share: float | None = None,
+        spend: float | None = None,
     ) -> Score:
         """A score as a reading."""
         guess = self._guess(metric, group, expect)
         if guess is not None:
             return self._score(
-                metric, outputs, None, lambda asked: [held.read(one, expect=guess, share=share) for one in asked]
+                metric, outputs, None, lambda asked: [held.read(one, expect=guess, spend=spend) for one in asked]
             )
-        return self._score(metric, outputs, group, lambda asked: held.read_many(asked, share=share))
+        return self._score(metric, outputs, group, lambda asked: held.read_many(asked, spend=spend))
 
     def close(self, held: Holdout, metric: Metric, models: Sequence[Outputs]) -> list[Score]:
         """All scores in the last act."""
@@ -260,8 +260,8 @@ class ModelActs:
         best = self.entries[champion]  # type: ignore[index]
         score = None
         if read and not (metric.pairs and not self._pairs):
-            share = _WINNER_SHARE if held.budget.spending.claims == 0 else None
-            score = self.read(held, metric, _named(best), None, self._foreseen(metric, best), share=share)
+            spend = _WINNER_SPEND if held.budget.spending.claims == 0 else None
+            score = self.read(held, metric, _named(best), None, self._foreseen(metric, best), spend=spend)
         return Winner(best.entry, len(judged) + len(waiting), generation, score)
 
     def _weights(self, metric: Metric, waiting: Sequence[SealedEntry]) -> list[Fraction]:
@@ -352,7 +352,7 @@ def _mean_within(inside: Answer, rest: Answer) -> Answer:
     whole = inside.value + rest.value
     value = min(max(inside.value / whole if whole > 0.0 else 0.5, low), high)
     surprise = inside.surprise or rest.surprise
-    return Answer(value, low, high, surprise, rest.round, rest.spent, "share", act=rest.act)
+    return Answer(value, low, high, surprise, rest.round, rest.price, "share", act=rest.act)
 
 
 def _loss(metric: Metric, sides: Sides) -> Part:

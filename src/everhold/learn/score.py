@@ -68,13 +68,13 @@ class Score(Finding):
         mark = (
             ", surprise" if self.surprise else ", private reading" if read else ", forecast only" if self.is_forecast else ""
         )
-        return f"{self.metric} {self.value:.4g} in {self.interval} ({asked}round {self.round}{mark}, {self.spent:.1f} nats)"
+        return f"{self.metric} {self.value:.4g} in {self.interval} ({asked}round {self.round}{mark}, {self.price:.1f} nats)"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
 
     def _repr_html_(self) -> str:
-        notes = f"round {self.round:,} · {self.spent:.1f} nats{' · forecast only' if self.is_forecast else ''}"
+        notes = f"round {self.round:,} · {self.price:.1f} nats{' · forecast only' if self.is_forecast else ''}"
         said = f"{escape(self.metric)} <b>{self.value:.4g}</b> in {self.interval}"
         return interval_html(said, self, self.bottom, self.top, notes)
 
@@ -114,20 +114,20 @@ class ModelVerdict(JsonResult):
     Attributes:
         metric: by which.
         verdict: of the first model: 'better', 'worse', or 'cannot tell' where the private rows do not show it.
-        spent: the price in nats that it was judged at.
+        price: the price in nats that it was judged at.
     """
 
     metric: str
     verdict: Literal["better", "worse", "cannot tell"]
-    spent: float
+    price: float
 
     @classmethod
     def of(cls, larger: Verdict, metric: str, larger_is_better: bool) -> ModelVerdict:
         """From which value is larger."""
         first: Literal["first", "second"] = "first" if larger_is_better else "second"
         if larger.outcome == "neither":
-            return cls(metric, "cannot tell", larger.spent)
-        return cls(metric, "better" if larger.outcome == first else "worse", larger.spent)
+            return cls(metric, "cannot tell", larger.price)
+        return cls(metric, "better" if larger.outcome == first else "worse", larger.price)
 
     def __str__(self) -> str:
         said = {
@@ -135,16 +135,16 @@ class ModelVerdict(JsonResult):
             "worse": "the first model is worse",
             "cannot tell": "cannot tell: the private rows do not show which is better",
         }[self.verdict]
-        return f"{said} ({self.metric}, judged at {self.spent:.1f} nats)"
+        return f"{said} ({self.metric}, judged at {self.price:.1f} nats)"
 
     def __repr__(self) -> str:
         return f"ModelVerdict({self})"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        return {"kind": "model verdict", "metric": self.metric, "verdict": self.verdict, "spent": self.spent}
+        return {"kind": "model verdict", "metric": self.metric, "verdict": self.verdict, "price": self.price}
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> ModelVerdict:
         """The same again, equal to the bit."""
-        return cls(given["metric"], given["verdict"], float(given["spent"]))
+        return cls(given["metric"], given["verdict"], float(given["price"]))

@@ -621,7 +621,7 @@ class TestSet:
     def __repr__(self) -> str:
         draws = "pairs" if self._options.pairs else "rows"
         held = self._held
-        asked = "" if held is None else f", rounds: {held.rounds:,}, surprises: {held.surprises:,}, {held.spent:.1f} nats"
+        asked = "" if held is None else f", rounds: {held.rounds:,}, surprises: {held.surprises:,}, {held.price:.1f} nats"
         return f"TestSet({self.task}, {len(self.sides.private_draws.index):,} private {draws}{asked}; prior: {self.prior})"
 
     def _repr_html_(self) -> str:
@@ -633,7 +633,7 @@ class TestSet:
             "confidence": f"{self._options.confidence:g}",
         }
         if held is not None:
-            facts |= {"rounds": f"{held.rounds:,}", "surprises": f"{held.surprises:,}", "nats": f"{held.spent:.1f}"}
+            facts |= {"rounds": f"{held.rounds:,}", "surprises": f"{held.surprises:,}", "nats": f"{held.price:.1f}"}
         rows = "".join(
             f"<tr><th style='text-align:left'>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts.items()
         )

@@ -61,7 +61,7 @@ def act_result(
         if found is None:
             raise ValueError("an interval that cannot be narrowed")
         return found.to_dict()
-    return {"spent": price}
+    return {"price": price}
 
 
 def narrowed_answer(mechanism: ActingMechanism, past: Round, nats: float) -> Answer | None:
@@ -69,17 +69,17 @@ def narrowed_answer(mechanism: ActingMechanism, past: Round, nats: float) -> Ans
     low, high = past.answer.low, past.answer.high
     if past.counts is not None:
         low, high = mechanism.count_interval(*past.counts, nats)
-    elif nats > past.answer.spent:
+    elif nats > past.answer.price:
         return None
     if high - low >= past.answer.high - past.answer.low:
         return None
-    return replace(past.answer, low=low, high=high, spent=nats)
+    return replace(past.answer, low=low, high=high, price=nats)
 
 
 def price_act(budget: Budget, begun: ActStart, outcome: object, *, interrupted: bool = False) -> tuple[float, Budget]:
     """An act that is not made of rounds, paid for: the price of its claim (or all that is disclosed then), the budget."""
     options = begun.options
-    share = None if options.get("share") is None else Fraction(options["share"])
+    spend = None if options.get("spend") is None else Fraction(options["spend"])
     if begun.kind == "best_of":
         weights, generation = [Fraction(weight) for weight in options["weights"]], options.get("generation", 0)
         if len(weights) + bool(generation) != len(begun.asked) or sum(weights) > 1 or min(weights) <= 0:
@@ -93,16 +93,16 @@ def price_act(budget: Budget, begun: ActStart, outcome: object, *, interrupted: 
         return after.nats, after
     if begun.kind == "compare":
         parts, sides = options["parts"], options["sides"]
-        price = budget.claim_price(share, parts=parts, sides=sides)
+        price = budget.claim_price(spend, parts=parts, sides=sides)
         if interrupted:
-            return price, budget.interrupted(parts).claimed(share)
+            return price, budget.interrupted(parts).claimed(spend)
         if (parts, sides) != (2, 1) if options["method"] in _PAIRED else sides != 2:
             raise ValueError("a price that does not belong to the method")
         if (budget.privacy is None) == (options["method"] in _NOISY):
             raise ValueError("a method that does not belong to the study")
         if outcome not in ("first", "second", "neither"):
             raise ValueError("a verdict that is not known")
-        return price, budget.judged(outcome, share, parts)
+        return price, budget.judged(outcome, spend, parts)
     if begun.kind == "rank":
         plan = RankingPlan.read(begun)
         return plan.price(budget), plan.charge(budget, outcome, interrupted=interrupted)
@@ -118,13 +118,13 @@ def price_act(budget: Budget, begun: ActStart, outcome: object, *, interrupted: 
         after = budget.voided()
         return after.nats, after
     if begun.kind == "certify":
-        return budget.claim_price(share), budget.claimed(share)
+        return budget.claim_price(spend), budget.claimed(spend)
     if begun.kind == "close" and not begun.asked:
-        return budget.claim_price(share), budget.claimed(share)
+        return budget.claim_price(spend), budget.claimed(spend)
     if begun.kind in ("read", "close") and interrupted:
         for _ in begun.asked:
             budget = budget.interrupted()
-        return budget.nats, budget.claimed(share)
+        return budget.nats, budget.claimed(spend)
     raise ValueError(f"an act {begun.kind!r} that is not known")
 
 

@@ -150,7 +150,7 @@ def round_record(round: Round, asked_by: AskedBy) -> Record:  # noqa: A002
         "low": answer.low,
         "high": answer.high,
         "surprise": answer.surprise,
-        "spent": answer.spent,
+        "price": answer.price,
         "scale": answer.scale,
         "cell": list(round.outcome) if isinstance(round.outcome, tuple) else round.outcome,
         "act": None if round.act == ASK else _act_to_dict(round.act),
@@ -215,23 +215,23 @@ def question_from_dict(asked: Mapping[str, Any], kinds: Mapping[str, Kind]) -> Q
 
 
 def _act_to_dict(act: RoundAct) -> dict[str, Any]:
-    share = None if act.share is None else str(act.share)
-    return {"kind": act.kind, "parts": act.parts, "part": act.part, "share": share, "expect": act.expect}
+    spend = None if act.spend is None else str(act.spend)
+    return {"kind": act.kind, "parts": act.parts, "part": act.part, "spend": spend, "expect": act.expect}
 
 
 def _act_from_dict(kept: Mapping[str, Any] | None) -> RoundAct:
     if kept is None:
         return ASK
-    require_keys(kept, ("kind", "parts", "part", "share", "expect"), "the act of a round")
+    require_keys(kept, ("kind", "parts", "part", "spend", "expect"), "the act of a round")
     kind, parts, part = kept["kind"], kept["parts"], kept["part"]
-    share = None if kept["share"] is None else Fraction(kept["share"])
+    spend = None if kept["spend"] is None else Fraction(kept["spend"])
     fine = kind in get_args(ActKind) and type(parts) is int and type(part) is int and 1 <= part <= parts
-    fine = fine and (share is None or (0 < share <= 1 and str(share) == kept["share"]))
+    fine = fine and (spend is None or (0 < spend <= 1 and str(spend) == kept["spend"]))
     fine = fine and (kept["expect"] is None or type(kept["expect"]) in (int, float))
     if not fine:
         raise ValueError("an act that is not known")
     expect = None if kept["expect"] is None else float(kept["expect"])
-    found = RoundAct(kind, parts, part, share, expect)
+    found = RoundAct(kind, parts, part, spend, expect)
     if found == ASK:
         raise ValueError("a plain ask that is written as an act")
     return found
@@ -287,7 +287,7 @@ def read_entry(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all
                     body["high"],
                     body["surprise"],
                     body["round"],
-                    body["spent"],
+                    body["price"],
                     body["scale"],
                     "ask" if body["act"] is None else body["act"]["kind"],
                 ),
@@ -347,7 +347,7 @@ _SHAPES: dict[str, dict[str, tuple[type, ...]]] = {
         "low": (float, int),
         "high": (float, int),
         "surprise": (bool,),
-        "spent": (float, int),
+        "price": (float, int),
         "scale": (str,),
         "cell": (int, list, str, type(None)),
         "act": (dict, type(None)),

@@ -104,7 +104,7 @@ class CheckPlan:
             "candidates": len(self.candidates),
             "by": self.by / STEPS,
             "certified": index is not None and self.certify == "each",
-            "spent": price,
+            "price": price,
         }
 
 
@@ -153,4 +153,4 @@ class GainPlan:
         total, low = found
         if abs(total) > STEPS * self.cases or not -STEPS <= low <= STEPS:
             raise ValueError("an outcome that no gate has")
-        return {"kind": "gain", "gain": total / (STEPS * self.cases), "low": low / STEPS, "spent": price}
+        return {"kind": "gain", "gain": total / (STEPS * self.cases), "low": low / STEPS, "price": price}

@@ -51,7 +51,7 @@ class Log(list[LoggedQuestion | LoggedAct], Tabular):
                     one.question,
                     one.value_text,
                     one.interval_text,
-                    f"{one.spent:.1f}",
+                    f"{one.price:.1f}",
                     one.who or "",
                 )
             ]
@@ -91,7 +91,7 @@ def _rows(one: LoggedQuestion | LoggedAct) -> list[dict[str, Any]]:
         "result": one.value_text,
         "surprise": surprise,
         "round": one.round,
-        "spent": one.spent,
+        "price": one.price,
         "time": one.time,
         "who": one.who,
     }

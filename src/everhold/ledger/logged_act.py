@@ -101,9 +101,13 @@ class LoggedAct(JsonResult):
         return self.after
 
     @property
-    def spent(self) -> float:
+    def price(self) -> float:
         """The price in nats that it was made at, or of everything disclosed with it."""
-        return 0.0 if self.result is None else float(self.result["spent"])
+        return (
+            0.0
+            if self.result is None
+            else float(self.result["disclosed" if self.act in ("best_of", "is_better") else "price"])
+        )
 
     @property
     def value(self) -> float | None:
@@ -153,7 +157,7 @@ class LoggedAct(JsonResult):
             "question": self.question,
             "result": self.result,
             "round": self.after,
-            "spent": self.spent,
+            "price": self.price,
             "surprise": False,
             "time": self.time,
             "who": self.who,

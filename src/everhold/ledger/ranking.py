@@ -37,7 +37,7 @@ class RankingPlan:
         rounds: the rounds in which the entries were scored, in their public order.
         method: how two of them are compared.
         rows: how many rows are judged.
-        share: of what is left of the failure probability.
+        spend: of what is left of the failure probability.
         sealed: whether the rows are sealed ones.
         last: whether nothing follows. Then the scores are disclosed too.
     """
@@ -45,7 +45,7 @@ class RankingPlan:
     rounds: tuple[int, ...]
     method: DuelMethod
     rows: int
-    share: Fraction
+    spend: Fraction
     sealed: bool
     last: bool
 
@@ -53,7 +53,7 @@ class RankingPlan:
     def read(cls, begun: ActStart) -> RankingPlan:
         """The plan of a recorded act."""
         options = begun.options
-        if set(options) != {"method", "rows", "share", "sealed", "last"} or options["method"] not in (
+        if set(options) != {"method", "rows", "spend", "sealed", "last"} or options["method"] not in (
             "mcnemar",
             "bet",
             "fan",
@@ -65,8 +65,8 @@ class RankingPlan:
             raise ValueError("a ranking of something else than entries")
         if type(options["sealed"]) is not bool or type(options["last"]) is not bool:
             raise ValueError("a ranking with other options than it can have")
-        share = Fraction(options["share"])
-        return cls(rounds, options["method"], options["rows"], share, options["sealed"], options["last"])
+        spend = Fraction(options["spend"])
+        return cls(rounds, options["method"], options["rows"], spend, options["sealed"], options["last"])
 
     @property
     def asked(self) -> tuple[dict[str, Any], ...]:
@@ -77,7 +77,7 @@ class RankingPlan:
     def options(self) -> dict[str, Any]:
         """Everything else, for the record."""
         names = ("method", "rows", "sealed", "last")
-        return {**{name: getattr(self, name) for name in names}, "share": str(self.share)}
+        return {**{name: getattr(self, name) for name in names}, "spend": str(self.spend)}
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -86,7 +86,7 @@ class RankingPlan:
 
     def price(self, budget: Budget) -> float:
         """What the whole ranking is judged at, in nats."""
-        return budget.ranking_price(self.share, sealed=self.sealed)
+        return budget.ranking_price(self.spend, sealed=self.sealed)
 
     def duel_nats(self, price: float) -> float:
         """What all duels together are judged at."""
@@ -99,10 +99,10 @@ class RankingPlan:
     def charge(self, budget: Budget, outcome: object, *, interrupted: bool) -> Budget:
         """The budget after the ranking: each duel's outcome was foreseen with 1/2. After the last act nothing counts."""
         if interrupted:
-            return budget.ranked(NOTHING_NATS, self.share, sealed=self.sealed)
+            return budget.ranked(NOTHING_NATS, self.spend, sealed=self.sealed)
         self._parse(outcome)
         nats = 0.0 if self.last else ANSWERED_NATS + len(self.pairs) * ln(2.0)
-        return budget.ranked(nats, self.share, sealed=self.sealed)
+        return budget.ranked(nats, self.spend, sealed=self.sealed)
 
     def outcome(self, better: list[bool], sums: list[int] | None) -> str:
         """What is disclosed, as one text."""
@@ -137,7 +137,7 @@ class RankingPlan:
             "rows": self.rows,
             "sealed": self.sealed,
             "last": self.last,
-            "spent": price,
+            "price": price,
         }
 
     def _score(self, total: int, nats: float) -> list[float]:

@@ -224,9 +224,9 @@ class LoggedQuestion(JsonResult):
         return self.parts[0].request_id if self.finding is None else self.finding.request_id
 
     @property
-    def spent(self) -> float:
+    def price(self) -> float:
         """The largest price that any of its parts was computed with."""
-        return max(part.answer.spent for part in self.parts)
+        return max(part.answer.price for part in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON. A statistic has its parts underneath."""
@@ -251,7 +251,7 @@ class LoggedQuestion(JsonResult):
             "cells": cells,
             "surprise": self.surprise,
             "round": self.round,
-            "spent": self.spent,
+            "price": self.price,
             "time": self.time,
             "who": self.who,
             "request_id": self.request_id,
@@ -333,7 +333,7 @@ class StudyFile:
     closed: bool = False
 
     @property
-    def spent(self) -> float:
+    def price(self) -> float:
         """The price in nats that the next ask's interval would be computed with."""
         return self.budget.ask_price
 
@@ -412,7 +412,7 @@ def _after(budget: Budget, past: Round) -> Budget:
     if past.act.kind == "ask":
         return budget.quiet() if past.outcome is None else budget.surprised(past.nats)
     budget = budget.read(past.nats)
-    return budget.claimed(past.act.share) if past.act.part == 1 else budget
+    return budget.claimed(past.act.spend) if past.act.part == 1 else budget
 
 
 def logged_round(past: Round, at: AskedBy) -> LoggedRound:

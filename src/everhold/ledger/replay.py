@@ -64,7 +64,7 @@ def replay(
         found = one_step(mechanism, query, *transcript.get(number, (QUIET, None)))
         if forecasts is not None and found.proposal.forecast != forecasts[number - 1]:
             raise ReplayError(f"the question of round {number} is not the one that was asked then.")
-        answer = found.answer.as_share() if query.yes_no else found.answer
+        answer = found.answer.as_asked(query)
         if query.name is not None:
             named[query.name] = answer
         return answer

@@ -176,7 +176,7 @@ class AqaOgd:
         return self._updates
 
     @property
-    def spent(self) -> float:
+    def price(self) -> float:
         """The price in nats of the next answer's interval."""
         return self._confidence_nats + automatic_weight_nats(self._round + 1, None) + self._code.nats
 
@@ -211,9 +211,9 @@ class AqaOgd:
             )
         tolerance = float(self._accuracy) / 2
         if isinstance(query, SketchValue):
-            return PaperProposal(t, None, query, None, tolerance, self.spent)
+            return PaperProposal(t, None, query, None, tolerance, self.price)
         forecast, values = self._estimate(query, t, "aqa-ogd")
-        return PaperProposal(t, query, forecast, values, tolerance, self.spent)
+        return PaperProposal(t, query, forecast, values, tolerance, self.price)
 
     def rows_read(self, proposal: PaperProposal) -> None:
         """None: the total is over all rows."""
@@ -285,7 +285,7 @@ class AqaOgd:
             high=high,
             surprise=outcome is not QUIET,
             round=proposal.round,
-            spent=proposal.nats,
+            price=proposal.nats,
             scale="share",
         )
 
@@ -293,10 +293,10 @@ class AqaOgd:
         """What the public side alone predicts for a question, free of charge."""
         forecast, values = self._estimate(query, self._round + 1, "preview")
         tolerance = float(self._accuracy) / 2
-        quiet = self.answer(PaperProposal(self._round + 1, query, forecast, values, tolerance, self.spent), QUIET)
+        quiet = self.answer(PaperProposal(self._round + 1, query, forecast, values, tolerance, self.price), QUIET)
         prior = float(np.mean(values.array))
         costs = self._code.surprised(ln(float(self._cells))).nats - self._code.quiet().nats
-        return Preview(prior, quiet.value, quiet.low, quiet.high, tolerance / 2, "share", self.spent, costs)
+        return Preview(prior, quiet.value, quiet.low, quiet.high, tolerance / 2, "share", self.price, costs)
 
     def _size(self, gradients: int) -> int:
         return estimator_draws(

@@ -198,7 +198,7 @@ class Everhold:
         return self._state.budget.code.surprises
 
     @property
-    def spent(self) -> float:
+    def price(self) -> float:
         """C in nats: the price used for the interval of the next ask."""
         return self._state.budget.ask_price
 
@@ -314,12 +314,12 @@ class Everhold:
         if act.kind == "ask":
             if state.batch is not None:
                 raise SettingError("readings of a batch are under way. End them first.")
-            return self.spent, _SURPRISE
+            return self.price, _SURPRISE
         if state.batch is not None:
             return state.batch.nats, state.batch.precision
         if act.part != 1:
             raise ReplayError(f"reading {act.part} of {act.parts} comes without the first.")
-        nats = state.budget.claim_price(act.share, parts=act.parts)
+        nats = state.budget.claim_price(act.spend, parts=act.parts)
         if act.kind == "close":
             return nats, _EXACT
         if act.parts >= _LARGE_BATCH:
@@ -361,7 +361,7 @@ class Everhold:
             if outcome is QUIET:
                 raise ReplayError(f"round {proposal.round} is a reading, and a reading is never quiet.")
             budget = state.budget.read(proposal.measure.nats(outcome))
-            budget = budget if act.part > 1 else budget.claimed(act.share)
+            budget = budget if act.part > 1 else budget.claimed(act.spend)
             left = act.parts - act.part
             _, precision = self._price(act)
             batch = _Batch(proposal.nats, left, precision, state.misfit) if left else None
@@ -430,7 +430,7 @@ class Everhold:
             high=high,
             surprise=proposal.act.kind == "ask" and outcome is not QUIET,
             round=proposal.round,
-            spent=proposal.nats,
+            price=proposal.nats,
             scale=scale,
             act=proposal.act.kind,
         )
@@ -495,11 +495,11 @@ class Everhold:
             high=quiet.high,
             tolerance=proposal.tolerance / 2.0 if share else proposal.tolerance,
             scale=quiet.scale,
-            spent=proposal.nats,
+            price=proposal.nats,
             surprise_costs=min(costs, default=0.0),
             read_low=as_read.low,
             read_high=as_read.high,
-            read_spent=reading.nats,
+            read_price=reading.nats,
             read_costs=code.disclosed(reading.measure.nats(centre)).nats - code.nats,
         )
 

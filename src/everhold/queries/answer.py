@@ -18,6 +18,7 @@ from everhold.results import (
 
 if TYPE_CHECKING:
     from everhold.queries.grid import Scale
+    from everhold.queries.query import Query
     from everhold.queries.round_act import ActKind
 
 __all__ = ["Answer", "Preview"]
@@ -35,7 +36,7 @@ class Answer(JsonResult):
         low, high: ends of the interval for the population value.
         surprise: whether the public sketch was off by more than the tolerance, so that the answer uses the private data.
         round: the number of the question in its session; asking a named question again returns the first number.
-        spent: the price in nats that this interval's width was computed with.
+        price: the price in nats that this interval's width was computed with.
         scale: 'share' or 'mean'.
         act: 'ask' (a forecast that the private rows agree with, unless it is a surprise), 'read' or 'close' (the private
             rows' own value).
@@ -46,7 +47,7 @@ class Answer(JsonResult):
     high: float
     surprise: bool
     round: int
-    spent: float
+    price: float
     scale: Scale
     act: ActKind = "ask"
 
@@ -69,6 +70,10 @@ class Answer(JsonResult):
         low, high = 0.5 * (1.0 + self.low), 0.5 * (1.0 + self.high)
         return replace(self, value=0.5 * (1.0 + self.value), low=low, high=high, scale="share")
 
+    def as_asked(self, query: Query | None) -> Answer:
+        """The same answer as its question is read: a yes/no question has a share."""
+        return self.as_share() if query is not None and query.yes_no else self
+
     def on(self, scale: Scale) -> Answer:
         """The same answer on a scale: as a share, or as it is."""
         return self.as_share() if scale == "share" else self
@@ -79,7 +84,7 @@ class Answer(JsonResult):
     def __str__(self) -> str:
         mark = ", surprise" if self.surprise else "" if self.act == "ask" else ", private reading"
         value = f"{self.value:.4g} in" if self.value == self.value else "no such rows seen;"
-        return f"{value} {self.interval} (round {self.round}{mark}, {self.spent:.1f} nats)"
+        return f"{value} {self.interval} (round {self.round}{mark}, {self.price:.1f} nats)"
 
     def __repr__(self) -> str:
         return f"Answer({self})"
@@ -93,7 +98,7 @@ class Answer(JsonResult):
             "high": self.high,
             "surprise": self.surprise,
             "round": self.round,
-            "spent": self.spent,
+            "price": self.price,
             "scale": self.scale,
             "act": self.act,
         }
@@ -108,11 +113,11 @@ class Answer(JsonResult):
         """
         value, low, high = ends_from(given)
         act = given.get("act", "ask")
-        return cls(value, low, high, given["surprise"], given["round"], float(given["spent"]), given["scale"], act)
+        return cls(value, low, high, given["surprise"], given["round"], float(given["price"]), given["scale"], act)
 
     def _repr_html_(self) -> str:
         bottom = 0.0 if self.scale == "share" else -1.0
-        notes = f"{self.kind_text} · round {self.round:,} · {self.spent:.1f} nats"
+        notes = f"{self.kind_text} · round {self.round:,} · {self.price:.1f} nats"
         value = f"<b>{self.value:.4g}</b> in" if self.value == self.value else "<b>no such rows seen</b>;"
         return interval_html(f"{value} {self.interval}", self, bottom, 1.0, notes)
 
@@ -127,10 +132,10 @@ class Preview(JsonResult):
         low, high: the interval of a quiet answer to the question, asked now.
         tolerance: how far the private mean may be from the sketch before it counts as a surprise.
         scale: 'share' or 'mean'.
-        spent: the price in nats of an ask's interval.
+        price: the price in nats of an ask's interval.
         surprise_costs: how many nats more than a quiet answer a surprise would add to all later prices, at least.
         read_low, read_high: the interval of a reading, asked now, if it finds the forecast.
-        read_spent: the price in nats of a reading's interval.
+        read_price: the price in nats of a reading's interval.
         read_costs: how many nats a reading would add to all later prices, if it finds the forecast.
     """
 
@@ -140,11 +145,11 @@ class Preview(JsonResult):
     high: float
     tolerance: float
     scale: Scale
-    spent: float
+    price: float
     surprise_costs: float
     read_low: float = -1.0
     read_high: float = 1.0
-    read_spent: float = 0.0
+    read_price: float = 0.0
     read_costs: float = 0.0
 
     def as_share(self) -> Preview:
@@ -154,6 +159,10 @@ class Preview(JsonResult):
         names = ("prior", "sketch", "low", "high", "read_low", "read_high")
         moved = {name: 0.5 * (1.0 + getattr(self, name)) for name in names}
         return replace(self, **moved, tolerance=0.5 * self.tolerance, scale="share")
+
+    def as_asked(self, query: Query) -> Preview:
+        """The same preview as its question is read: a yes/no question has a share."""
+        return self.as_share() if query.yes_no else self
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""

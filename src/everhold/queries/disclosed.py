@@ -18,13 +18,13 @@ class Choice(JsonResult):
     Attributes:
         index: its place in the list, the first being 0.
         candidates: how many there were.
-        spent: the price in nats of everything disclosed so far, this choice included.
+        disclosed: everything disclosed so far, in nats, this choice included.
         noisy: whether it was made with noise, in a private study: it is about the largest.
     """
 
     index: int
     candidates: int
-    spent: float
+    disclosed: float
     noisy: bool = False
 
     def __index__(self) -> int:
@@ -32,20 +32,22 @@ class Choice(JsonResult):
 
     def __str__(self) -> str:
         best = "about the best" if self.noisy else "best"
-        return f"number {self.index} of {self.candidates:,} is {best} on the private rows ({self.spent:.1f} nats disclosed)"
+        return (
+            f"number {self.index} of {self.candidates:,} is {best} on the private rows ({self.disclosed:.1f} nats disclosed)"
+        )
 
     def __repr__(self) -> str:
         return f"Choice({self})"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        found = {"kind": "choice", "index": self.index, "candidates": self.candidates, "spent": self.spent}
+        found = {"kind": "choice", "index": self.index, "candidates": self.candidates, "disclosed": self.disclosed}
         return {**found, "noisy": True} if self.noisy else found
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Choice:
         """The same again, equal to the bit."""
-        return cls(given["index"], given["candidates"], float(given["spent"]), given.get("noisy", False))
+        return cls(given["index"], given["candidates"], float(given["disclosed"]), given.get("noisy", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,12 @@ class Decision(JsonResult):
 
     Attributes:
         yes: whether it is.
-        spent: the price in nats of everything disclosed so far, this bit included.
+        disclosed: everything disclosed so far, in nats, this bit included.
         noisy: whether it was made with noise, in a private study: near the margin it may be either.
     """
 
     yes: bool
-    spent: float
+    disclosed: float
     noisy: bool = False
 
     def __bool__(self) -> bool:
@@ -69,20 +71,20 @@ class Decision(JsonResult):
 
     def __str__(self) -> str:
         where = "on the private rows, up to noise" if self.noisy else "on the private rows"
-        return f"{'yes' if self.yes else 'no'}, {where} ({self.spent:.1f} nats disclosed)"
+        return f"{'yes' if self.yes else 'no'}, {where} ({self.disclosed:.1f} nats disclosed)"
 
     def __repr__(self) -> str:
         return f"Decision({self})"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        found = {"kind": "decision", "yes": self.yes, "spent": self.spent}
+        found = {"kind": "decision", "yes": self.yes, "disclosed": self.disclosed}
         return {**found, "noisy": True} if self.noisy else found
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Decision:
         """The same again, equal to the bit."""
-        return cls(given["yes"], float(given["spent"]), given.get("noisy", False))
+        return cls(given["yes"], float(given["disclosed"]), given.get("noisy", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +95,11 @@ class Verdict(JsonResult):
 
     Attributes:
         outcome: 'first', 'second' or 'neither'.
-        spent: the price in nats that it was judged at.
+        price: the price in nats that it was judged at.
     """
 
     outcome: Literal["first", "second", "neither"]
-    spent: float
+    price: float
 
     @property
     def verdict(self) -> Literal["yes", "no", "cannot tell"]:
@@ -111,19 +113,19 @@ class Verdict(JsonResult):
             "second": "no: the second is larger",
             "neither": "cannot tell: the private rows do not show which is larger",
         }
-        return f"{said[self.outcome]} (judged at {self.spent:.1f} nats)"
+        return f"{said[self.outcome]} (judged at {self.price:.1f} nats)"
 
     def __repr__(self) -> str:
         return f"Verdict({self})"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        return {"kind": "verdict", "outcome": self.outcome, "verdict": self.verdict, "spent": self.spent}
+        return {"kind": "verdict", "outcome": self.outcome, "verdict": self.verdict, "price": self.price}
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Verdict:
         """The same again, equal to the bit."""
-        return cls(given["outcome"], float(given["spent"]))
+        return cls(given["outcome"], float(given["price"]))
 
 
 def width_factor(nats: float) -> float:

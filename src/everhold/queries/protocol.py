@@ -102,7 +102,7 @@ class Mechanism(Protocol[P]):
         """How many of them were surprises, that is, used the private data beyond a quiet yes."""
 
     @property
-    def spent(self) -> float:
+    def price(self) -> float:
         """The price in nats used for the interval of the next answer."""
 
     @property

@@ -21,14 +21,14 @@ class RoundAct:
         kind: 'ask' (the sketch answers unless the private rows disagree), 'read' (the private rows' own value), or 'close'
             (a reading in the last act).
         parts, part: how many readings of a batch share a price, and which of them this is, from 1.
-        share: of what is left of δ for readings, the part that the batch spends; None: by the number of claims so far.
+        spend: of what is left of δ for readings, the part that the batch spends; None: by the number of claims so far.
         expect: a forecast in place of the sketch's, on the answer's scale.
     """
 
     kind: ActKind = "ask"
     parts: int = 1
     part: int = 1
-    share: Fraction | None = None
+    spend: Fraction | None = None
     expect: float | None = None
 
 

@@ -51,7 +51,7 @@ def privacy_facts(ledger: PrivacyLedger) -> dict[str, Any]:
     }
 
 
-def study_facts(study: Study, *, rounds: int, surprises: int, spent: float, head: str) -> dict[str, Any]:
+def study_facts(study: Study, *, rounds: int, surprises: int, price: float, head: str) -> dict[str, Any]:
     """The facts that every interface shows of a study.
 
     `sampling_half_width`: the sampling error of a share near one half at this price; the tolerance comes on top.
@@ -62,8 +62,8 @@ def study_facts(study: Study, *, rounds: int, surprises: int, spent: float, head
         "rows": study.rows,
         "unit": study.unit,
         "confidence": float(study.settings["confidence"]),
-        "spent": spent,
-        "sampling_half_width": sqrt(spent / (2.0 * study.rows)),
+        "price": price,
+        "sampling_half_width": sqrt(price / (2.0 * study.rows)),
         "prior": study.prior,
         "created": study.created,
         "head": head,

@@ -33,7 +33,7 @@ def session_svg(
     last = max([one.answer.round for one in rounds], default=1)
     bottom = _TOP + _HIGH
     price_top, price_bottom = bottom + _GAP, bottom + _GAP + _PRICE
-    most = max([*(one.answer.spent for one in rounds), budget or 1.0]) * 1.05
+    most = max([*(one.answer.price for one in rounds), budget or 1.0]) * 1.05
 
     def x(number: float) -> float:
         return _LEFT + (_WIDE - _LEFT - _RIGHT) * (number - 0.5) / last
@@ -76,7 +76,7 @@ def session_svg(
         parts.append(_rule(p(nats)))
         parts.append(f'<text class="s-ink" x="{_LEFT - 8}" y="{p(nats) + 4:.1f}" text-anchor="end">{nats:.0f}</text>')
     if drawn:
-        points = " ".join(f"{x(one.answer.round):.1f},{p(one.answer.spent):.1f}" for one in drawn)
+        points = " ".join(f"{x(one.answer.round):.1f},{p(one.answer.price):.1f}" for one in drawn)
         parts.append(f'<polyline class="s-price" points="{points}" stroke-width="2"/>')
     foot = price_bottom + 22
     parts.append(f'<text class="s-ink" x="{_LEFT}" y="{foot}">round 1</text>')

@@ -224,11 +224,11 @@ def _disclosed(act: AnyAct, found: Any, asked: Sequence[object]) -> AnswerCard:
     elif isinstance(found, Verdict):
         verdict, _, sentence = _said(str(found).rpartition(" (")[0]).partition(": ")
         sentence = f"In the population {sentence}." if found.outcome != "neither" else f"{_said(sentence)}."
-        rounds = f"Judged at {found.spent:.1f} nats."
+        rounds = f"Judged at {found.price:.1f} nats."
     else:
         verdict = str(found)
     if isinstance(found, Choice | Decision):
-        rounds = f"{found.spent:.1f} nats disclosed so far."
+        rounds = f"{found.disclosed:.1f} nats disclosed so far."
     if isinstance(found, Decision | Verdict) and len(asked) == 2:
         by = getattr(act, "by", 0.0)
         title = f"Is {title_of(asked[0])} larger than {title_of(asked[1])}{f' by more than {by:g}' if by else ''}"

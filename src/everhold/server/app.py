@@ -122,7 +122,7 @@ def _metrics(server: ServerState, token: Token) -> str:
     for name, kind, about, key in (
         ("rounds_total", "counter", "Rounds answered.", "rounds"),
         ("surprises_total", "counter", "Surprises among them.", "surprises"),
-        ("spent_nats", "gauge", "The price so far.", "spent"),
+        ("price_nats", "gauge", "The price so far.", "price"),
     ):
         add(name, kind, about, [({"study": study}, status[key]) for study, status in seen.items()])
     counts = sorted(server.counts.items()) if not token.studies else []

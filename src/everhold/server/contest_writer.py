@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from everhold.contest.board import Board, Submission
     from everhold.contest.ranking_preview import RankingPreview
     from everhold.ledger.study import Study
-    from everhold.server.grid import Grid
+    from everhold.server.time_grid import TimeGrid
 
 __all__ = ["ContestWriter"]
 
@@ -54,7 +54,7 @@ class ContestWriter:
 
     kind: Literal["contest"] = "contest"
 
-    def __init__(self, path: Path, *, grid: Grid, start: StartRunner = OwnThread) -> None:
+    def __init__(self, path: Path, *, grid: TimeGrid, start: StartRunner = OwnThread) -> None:
         self.path, self.name = path, path.stem
         self._grid = grid
         self.contest = Contest(path)

@@ -198,7 +198,7 @@ class AnswerCard:
             verdict=verdict,
             what="",
             cells=[],
-            rounds=f"{asked_of}; priced at {found.spent:.1f} nats.",
+            rounds=f"{asked_of}; priced at {found.price:.1f} nats.",
             surprise=found.surprise,
             kind=_kind(found if isinstance(found, Answer) else found.parts[-1]),
         )

@@ -19,8 +19,8 @@ from everhold.server.writer import Job, OwnThread, ReleasedView, StartRunner, Wr
 if TYPE_CHECKING:
     from everhold.gate.results import CheckResult, GateStatus, TotalGain
     from everhold.ledger.study import Study
-    from everhold.server.grid import Grid
     from everhold.server.study_writer import Caller
+    from everhold.server.time_grid import TimeGrid
 
 __all__ = ["GateWriter"]
 
@@ -53,7 +53,7 @@ class GateWriter:
 
     kind: Literal["gate"] = "gate"
 
-    def __init__(self, path: Path, *, grid: Grid, start: StartRunner = OwnThread) -> None:
+    def __init__(self, path: Path, *, grid: TimeGrid, start: StartRunner = OwnThread) -> None:
         self.path, self.name = path, path.stem
         self._grid = grid
         self.gate = Gate(path)

@@ -55,7 +55,7 @@ _HEAD = (
     "low",
     "high",
     "surprise",
-    "spent",
+    "price",
     "time",
     "who",
     "request_id",
@@ -75,7 +75,7 @@ def log_to_csv(asked: Iterable[Logged]) -> str:
         numbers = ("", "", "") if ends is None or one.value is None else (one.value, ends.low, ends.high)
         whom = (one.time, one.who or "", one.request_id or "")
         said = (one.act, one.question, one.value_text)
-        writer.writerow(_line(one.number, "", one.round, said, numbers, one.surprise, one.spent, whom))
+        writer.writerow(_line(one.number, "", one.round, said, numbers, one.surprise, one.price, whom))
         if one.finding is None:
             continue
         for label, *cell in one.finding.cells:
@@ -85,7 +85,7 @@ def log_to_csv(asked: Iterable[Logged]) -> str:
             answer, whom = part.answer, (part.time, part.who or "", part.request_id or "")
             numbers = (answer.value, answer.low, answer.high)
             said = (answer.act, part.question, part.value_text)
-            writer.writerow(_line("", one.number, answer.round, said, numbers, answer.surprise, answer.spent, whom))
+            writer.writerow(_line("", one.number, answer.round, said, numbers, answer.surprise, answer.price, whom))
     return out.getvalue()
 
 
@@ -96,10 +96,10 @@ def _line(
     said: Sequence[str],
     numbers: Sequence[object],
     surprise: object,
-    spent: object,
+    price: object,
     whom: Sequence[str],
 ) -> list[object]:
-    values = [repr(one) if isinstance(one, float) else one for one in (*numbers, surprise, spent)]
+    values = [repr(one) if isinstance(one, float) else one for one in (*numbers, surprise, price)]
     return [number, part_of, round, *(_plain(text) for text in said), *values, *(_plain(text) for text in whom)]
 
 

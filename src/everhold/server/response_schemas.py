@@ -74,7 +74,7 @@ class _ResultOut(BaseModel):
         description="Whether the sketch was off by more than the tolerance: the answer uses private data."
     )
     round: int = Field(description="The number of the question in its study.")
-    spent: float = Field(description="The price in nats that the interval was computed with.")
+    price: float = Field(description="The price in nats that the interval was computed with.")
 
 
 class AnswerOut(_ResultOut):
@@ -142,11 +142,11 @@ class PreviewOut(BaseModel):
     high: float
     tolerance: float
     scale: Literal["share", "mean"]
-    spent: float
+    price: float
     surprise_costs: float
     read_low: float
     read_high: float
-    read_spent: float
+    read_price: float
     read_costs: float = Field(description="Nats that a reading adds to all later prices, if it finds the forecast.")
 
 
@@ -156,7 +156,7 @@ class TrialOut(BaseModel):
     kind: Literal["trial"]
     ask: AnyResult
     read: AnyResult
-    spent: float
+    price: float
     surprise_costs: float
     read_costs: float
 
@@ -173,7 +173,7 @@ class ChoiceOut(BaseModel):
     kind: Literal["choice"]
     index: int = Field(description="Its place in the list, the first being 0.")
     candidates: int
-    spent: float
+    disclosed: float = Field(description="Everything disclosed so far, in nats.")
     noisy: bool = Field(default=False, description="Whether noise was used, in a private study: it is about the largest.")
 
 
@@ -182,7 +182,7 @@ class DecisionOut(BaseModel):
 
     kind: Literal["decision"]
     yes: bool
-    spent: float
+    disclosed: float = Field(description="Everything disclosed so far, in nats.")
     noisy: bool = Field(default=False, description="Whether noise was used, in a private study: near the margin, either.")
 
 
@@ -192,7 +192,7 @@ class VerdictOut(BaseModel):
     kind: Literal["verdict"]
     outcome: Literal["first", "second", "neither"]
     verdict: Literal["yes", "no", "cannot tell"]
-    spent: float
+    price: float
 
 
 class RoundOut(AnswerOut):
@@ -224,7 +224,7 @@ class QuestionOut(BaseModel):
     high: float | None
     surprise: bool
     round: int
-    spent: float
+    price: float
     time: str
     who: str | None
     request_id: str | None
@@ -247,7 +247,7 @@ class ActOut(BaseModel):
     question: str
     result: dict[str, Any] | None = Field(description="What was returned; null where the act was interrupted.")
     round: int = Field(description="The last round before it.")
-    spent: float
+    price: float
     surprise: bool
     time: str
     who: str | None
@@ -301,7 +301,7 @@ class StatusOut(BaseModel):
     unit: str | None
     confidence: float
     half_width: float | None
-    spent: float | None
+    price: float | None
     budget: float | None = Field(description="The price at which a promised precision is used up; null: never.")
     sampling_half_width: float | None
     acts: int = Field(description="Choices, bits, verdicts and certificates.")
@@ -373,7 +373,7 @@ class BoardOut(BaseModel):
     reveals: str
     final: bool = Field(description="Whether the contest has ended with its last ranking.")
     head: str | None = Field(description="Null where a contest keeps it from entrants.")
-    spent: float | None
+    price: float | None
 
 
 class DuelOut(BaseModel):
@@ -461,7 +461,7 @@ class GateCheckOut(BaseModel):
     checks: int
     promotions: int
     waiting: int
-    spent: float
+    price: float
     reason: str
 
 
@@ -481,7 +481,7 @@ class GateStatusOut(BaseModel):
     interrupted: int
     waiting: int
     incumbent: str
-    spent: float
+    price: float
     left: dict[str, int]
     used_up: bool
     finished: bool
@@ -496,7 +496,7 @@ class TotalGainOut(BaseModel):
     gain: float
     low: float
     promotions: int
-    spent: float
+    price: float
     certified: bool
 
 

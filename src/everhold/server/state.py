@@ -22,10 +22,10 @@ from everhold.server.config import Config, StudyAt
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.errors import HTTPRefusal
 from everhold.server.gate_writer import GateWriter
-from everhold.server.grid import Grid
 from everhold.server.limits import Slots, TokenBucket
 from everhold.server.signins import SignIns
 from everhold.server.study_writer import Caller, StudyWriter
+from everhold.server.time_grid import TimeGrid
 from everhold.server.tokens import Token, Tokens
 from everhold.server.writer import OwnThread, StartRunner
 from everhold.session.study import audit_study
@@ -55,7 +55,7 @@ class ServerState:
         *,
         say: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
-        grid: Grid | None = None,
+        grid: TimeGrid | None = None,
         start: StartRunner = OwnThread,
     ) -> None:
         if not config.studies:
@@ -88,11 +88,11 @@ class ServerState:
             self.close()
             raise
 
-    def _grid(self, step_ms: int | None, default: int) -> Grid:
+    def _grid(self, step_ms: int | None, default: int) -> TimeGrid:
         """The grid of a study; a test's own stands for all."""
         if self._given_grid is not None:
             return self._given_grid
-        return Grid((default if step_ms is None else step_ms) / 1000.0, clock=self.clock)
+        return TimeGrid((default if step_ms is None else step_ms) / 1000.0, clock=self.clock)
 
     def _opened(self, one: StudyAt) -> Served:
         own = self.config.grid_ms if one.grid_ms is None else one.grid_ms
@@ -209,14 +209,14 @@ class ServerState:
         facts = {
             "name": served.name,
             "kind": served.kind,
-            **study_facts(study, rounds=at.rounds, surprises=at.surprises, spent=at.spent, head=at.head),
+            **study_facts(study, rounds=at.rounds, surprises=at.surprises, price=at.price, head=at.head),
             **budget_facts(at.budget, acts=at.acts, closed=at.closed),
             "half_width": study.settings["half_width"],
             "budget": served.price_limit if isinstance(served, StudyWriter) else None,
             "guarantee": guarantee(study),
         }
         if not cls.sees_all(served, token):
-            facts |= dict.fromkeys(("surprises", "spent", "sampling_half_width", "head", *_PRICES))
+            facts |= dict.fromkeys(("surprises", "price", "sampling_half_width", "head", *_PRICES))
         return facts
 
     def audited(self, served: Served) -> tuple[StudyFile, Audit]:

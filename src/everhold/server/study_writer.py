@@ -16,7 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from everhold import acts
-from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, QuestionError, RequestConflict, SettingError
+from everhold.errors import (
+    EverholdError,
+    LedgerError,
+    PrecisionExhausted,
+    QuestionError,
+    RequestConflict,
+    SettingError,
+    after_charge,
+)
 from everhold.ledger.logged_act import LoggedAct, logged_act
 from everhold.ledger.reader import LoggedFinding, LoggedRound, StudyFile, logged_finding, logged_round, read_study
 from everhold.ledger.store import Head
@@ -26,10 +34,11 @@ from everhold.queries.request import AskedBy, Request
 from everhold.queries.round_act import RoundAct
 from everhold.server.writer import Job, OwnThread, ReleasedView, StartRunner, Writer
 from everhold.session.act_preview import ActPreview, charge_text, how_read, prices_after
-from everhold.session.acts import checked_delta_share
+from everhold.session.acts import checked_spend
 from everhold.session.caps import Caps
 from everhold.session.holdout import Holdout
 from everhold.session.settings import Settings
+from everhold.statistics import require_no_expect
 from everhold.statistics.declared import DeclaredColumns
 from everhold.statistics.rehearsal import as_answer
 from everhold.statistics.statistic import QuestionBatch, Statistic, arun
@@ -42,8 +51,8 @@ if TYPE_CHECKING:
     from everhold.ledger.study import Study
     from everhold.queries.answer import Answer, Preview
     from everhold.queries.query import Query
-    from everhold.server.grid import Grid
     from everhold.server.limits import Slots
+    from everhold.server.time_grid import TimeGrid
     from everhold.statistics.finding import Result
 
 __all__ = ["Caller", "Progress", "StudyWriter"]
@@ -70,7 +79,7 @@ class Progress:
     closed: bool = False
 
     @property
-    def spent(self) -> float:
+    def price(self) -> float:
         """The price in nats of the next ask's interval."""
         return self.budget.ask_price
 
@@ -123,7 +132,7 @@ class StudyWriter:
         self,
         path: Path,
         *,
-        grid: Grid | Callable[[Study], Grid],
+        grid: TimeGrid | Callable[[Study], TimeGrid],
         slots: Slots,
         data: str | None = None,
         most_questions: int = 1_000,
@@ -167,8 +176,7 @@ class StudyWriter:
     async def ask(self, caller: Caller, question: str | Statistic[R], *, expect: float | None = None) -> Any:
         """The answer to a yes/no question, or a statistic. `Holdout.ask` says more."""
         if not isinstance(question, str):
-            if expect is not None:
-                raise QuestionError("expect is for single questions. Ask a statistic without it.")
+            require_no_expect(question, expect)
             return await self._ask_statistic(caller, question)
         async with self._grid.release(caller.arrived):
             query = (await self._ready(caller, [question]))[0]
@@ -218,8 +226,8 @@ class StudyWriter:
                 self._holdout.require_open()
                 parts = await self._check(caller, wanted)
                 if isinstance(wanted, acts.Certify):
-                    share = checked_delta_share(wanted.share)
-                    await self._queued(partial(self._holdout.acts.require_narrower, wanted.round, share), caller)
+                    spend = checked_spend(wanted.spend)
+                    await self._queued(partial(self._holdout.acts.require_narrower, wanted.round, spend), caller)
                 read = how_read(wanted, parts)
                 results, nats = ([], []) if read is None else await self._as_read(caller, acts.questions_of(wanted), read)
         if isinstance(wanted, acts.Certify):
@@ -539,6 +547,5 @@ def _with_paid_parts(refusal: EverholdError, paid: list[Answer]) -> EverholdErro
     if isinstance(refusal, PrecisionExhausted):
         refusal.answers = list(paid)
     elif isinstance(refusal, RequestConflict) and paid:
-        said = str(refusal).removesuffix(" Nothing was charged.")
-        return RequestConflict(f"{said} {len(paid)} parts of this one were answered, and stay recorded.")
+        return after_charge(refusal, f"{len(paid)} parts of this one were answered, and stay recorded.")
     return refusal

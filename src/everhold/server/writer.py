@@ -15,7 +15,7 @@ from threading import Lock, Thread
 from typing import Any, Generic, Protocol, TypeVar
 
 from everhold.errors import EverholdError, LedgerError
-from everhold.server.grid import Grid
+from everhold.server.time_grid import TimeGrid
 
 __all__ = ["Busy", "Job", "OwnThread", "ReleasedView", "Runner", "StartRunner", "Writer"]
 
@@ -161,7 +161,7 @@ class Writer:
 class ReleasedView(Generic[V]):
     """What readers see: the last view all of whose answers have left."""
 
-    def __init__(self, first: V, grid: Grid) -> None:
+    def __init__(self, first: V, grid: TimeGrid) -> None:
         self._grid = grid
         self._current = first
         self._pending: deque[tuple[float, V]] = deque()

@@ -11,7 +11,7 @@ from everhold.acts import BestOf, Certify, Close, CompareTwo, IsBetter, Read, Re
 from everhold.queries.disclosed import width_factor
 from everhold.queries.round_act import RoundAct
 from everhold.results import PlainResult
-from everhold.session.acts import candidate_weights, checked_delta_share
+from everhold.session.acts import candidate_weights, checked_spend
 
 if TYPE_CHECKING:
     from everhold.acts import AnyAct
@@ -56,13 +56,13 @@ def how_read(act: AnyAct, parts: int) -> RoundAct | None:
     """How an act reads its questions, in so many parts; None where it discloses no values.
 
     >>> how_read(ReadMany(["smoker", "age > 40"]), 2)
-    RoundAct(kind='read', parts=2, part=1, share=None, expect=None)
+    RoundAct(kind='read', parts=2, part=1, spend=None, expect=None)
     """
     if isinstance(act, Read):
-        return RoundAct("read", parts=parts, share=checked_delta_share(act.share), expect=act.expect)
+        return RoundAct("read", parts=parts, spend=checked_spend(act.spend), expect=act.expect)
     if isinstance(act, ReadMany):
-        return RoundAct("read", parts=parts, share=checked_delta_share(act.share))
-    return RoundAct("close", parts=parts, share=Fraction(1)) if isinstance(act, Close) and parts else None
+        return RoundAct("read", parts=parts, spend=checked_spend(act.spend))
+    return RoundAct("close", parts=parts, spend=Fraction(1)) if isinstance(act, Close) and parts else None
 
 
 def charge_text(act: AnyAct, ledger: PrivacyLedger | None, parts: int) -> str:
@@ -94,14 +94,14 @@ def prices_after(act: AnyAct, budget: Budget, read_nats: Sequence[float] = ()) -
     """
     after: list[Budget] = []
     if isinstance(act, Read | ReadMany):
-        after = [budget.disclosed(sum(read_nats)).claimed(checked_delta_share(act.share))]
+        after = [budget.disclosed(sum(read_nats)).claimed(checked_spend(act.spend))]
     elif isinstance(act, BestOf):
         weights = candidate_weights(act.weights, len(act.questions))
         after = [budget.chosen(weight) for weight in (max(weights), min(weights))]
     elif isinstance(act, IsBetter):
         after = [budget.answered(yes) for yes in (True, False)]
     elif isinstance(act, CompareTwo):
-        after = [budget.judged(verdict, checked_delta_share(act.share)) for verdict in ("first", "neither")]
+        after = [budget.judged(verdict, checked_spend(act.spend)) for verdict in ("first", "neither")]
     elif isinstance(act, Certify):
-        after = [budget.claimed(checked_delta_share(act.share))]
+        after = [budget.claimed(checked_spend(act.spend))]
     return tuple(one.claim_price() for one in after)

@@ -25,7 +25,7 @@ from everhold.queries.grid import VALUE_ONE
 from everhold.queries.query import RowFunction, Values
 from everhold.queries.round_act import RoundAct
 from everhold.session.readings import ReadingKind, read_parts
-from everhold.statistics import checked_statistic, is_statistic
+from everhold.statistics import checked_statistic, is_statistic, require_no_expect
 from everhold.statistics.finding import Finding
 from everhold.statistics.means import Compare
 from everhold.statistics.parameters import arguments
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
     from everhold.statistics.declared import DeclaredColumns
     from everhold.statistics.statistic import QuestionBatch, Statistic
 
-__all__ = ["Acts", "candidate_weights", "checked_by", "checked_delta_share", "described", "verdict_of"]
+__all__ = ["Acts", "candidate_weights", "checked_by", "checked_spend", "described", "verdict_of"]
 
 
-def checked_delta_share(share: object) -> Fraction | None:
+def checked_spend(spend: object) -> Fraction | None:
     """Which part of what is left of δ a claim spends: between 0 and 1, or None."""
-    if share is None:
+    if spend is None:
         return None
-    if isinstance(share, bool) or not isinstance(share, int | float | Fraction) or not 0 < share <= 1:
-        raise SettingError(f"share is {share!r}. Expected a number above 0 and up to 1, or None.")
-    return Fraction(share).limit_denominator(2**20) or Fraction(1, 2**20)
+    if isinstance(spend, bool) or not isinstance(spend, int | float | Fraction) or not 0 < spend <= 1:
+        raise SettingError(f"spend is {spend!r}. Expected a number above 0 and up to 1, or None.")
+    return Fraction(spend).limit_denominator(2**20) or Fraction(1, 2**20)
 
 
 def _steps(question: Any, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Any]:
@@ -96,20 +96,19 @@ class Acts:
     def do(self, wanted: AnyAct, asked_by: AskedBy) -> Any:
         """Do an act: `Holdout` and a server come here with the same value."""
         match wanted:
-            case Read(question, share=share, expect=expect):
-                if expect is not None and is_statistic(question):
-                    raise QuestionError("expect= is for single questions. Read a statistic without it.")
-                return self.read([question], share, asked_by, None if expect is None else [expect])[0]
-            case ReadMany(questions, share=share):
-                return self.read(questions, share, asked_by)
+            case Read(question, spend=spend, expect=expect):
+                require_no_expect(question, expect)
+                return self.read([question], spend, asked_by, None if expect is None else [expect])[0]
+            case ReadMany(questions, spend=spend):
+                return self.read(questions, spend, asked_by)
             case BestOf(questions, weights=weights):
                 return self.best_of(questions, weights, asked_by)
             case IsBetter(first, second, by=by):
                 return self.is_better(first, second, by, asked_by)
-            case CompareTwo(first, second, low=low, high=high, given=given, share=share):
-                return self.compare(first, second, {"low": low, "high": high, "given": given}, share, asked_by)
-            case Certify(number, share=share):
-                return self.certify(number, share, asked_by)
+            case CompareTwo(first, second, low=low, high=high, given=given, spend=spend):
+                return self.compare(first, second, {"low": low, "high": high, "given": given}, spend, asked_by)
+            case Certify(number, spend=spend):
+                return self.certify(number, spend, asked_by)
             case Close(questions):
                 return self.close(questions, asked_by)
         raise QuestionError(f"there is no act {wanted!r} here. Expected one of {', '.join(ACTS)}.")
@@ -119,13 +118,13 @@ class Acts:
     def read(
         self,
         asked: Iterable[object],
-        share: object,
+        spend: object,
         asked_by: AskedBy,
         expects: Sequence[float | None] | None = None,
     ) -> list[Any]:
         """The private rows' own values, at one price; statistics of several steps at one price a step."""
-        delta_share, questions = checked_delta_share(share), self.checked(asked)
-        results = self._read(questions, "read", delta_share, asked_by, expects)
+        spend, questions = checked_spend(spend), self.checked(asked)
+        results = self._read(questions, "read", spend, asked_by, expects)
         self._record_findings(questions, results, asked_by)
         return results
 
@@ -136,7 +135,7 @@ class Acts:
             self.require_one_batch(questions)
         results = self._read(questions, "close", Fraction(1), asked_by, None)
         if not self._mechanism.closed:
-            begun = ActStart("close", (), {"share": "1"})
+            begun = ActStart("close", (), {"spend": "1"})
             self._session.perform(begun, lambda: None, asked_by)
         self._record_findings(questions, results, asked_by)
         return results
@@ -145,7 +144,7 @@ class Acts:
         self,
         questions: Sequence[Any],
         kind: ReadingKind,
-        share: Fraction | None,
+        spend: Fraction | None,
         asked_by: AskedBy,
         expects: Sequence[float | None] | None,
     ) -> list[Any]:
@@ -155,7 +154,7 @@ class Acts:
             nonlocal count
             count += len(batch)
             first = count - len(batch) + 1
-            return read_parts(self._session, batch, asked_by, kind=kind, share=share, expects=expects, first=first)
+            return read_parts(self._session, batch, asked_by, kind=kind, spend=spend, expects=expects, first=first)
 
         return self._together(questions, parts)
 
@@ -263,7 +262,7 @@ class Acts:
         mechanism = self._mechanism
         with self._session.recorder.turn():
             answer = mechanism.answer(mechanism.propose(query), None)
-        return answer.as_share() if query.yes_no else answer
+        return answer.as_asked(query)
 
     def _private_values(self, questions: Sequence[Any]) -> list[float]:
         """Values on the private rows; what has none is smaller than all others."""
@@ -292,7 +291,7 @@ class Acts:
         for query, sums in zip(batch, self._session.scanner.sums(batch, "mean"), strict=True):
             value = sums.first / (VALUE_ONE * n)
             answer = Answer(value, value, value, False, 0, 0.0, "mean")
-            found.append(answer.as_share() if query.yes_no else answer)
+            found.append(answer.as_asked(query))
         return found
 
     def _exact(self, proposal: EverholdProposal, sums: Any) -> Answer:
@@ -301,7 +300,7 @@ class Acts:
         value = float("nan") if position is None else float(position) if scale == "share" else float(2 * position - 1)
         low = value if position is not None else (0.0 if scale == "share" else -1.0)
         answer = Answer(value, low, value if position is not None else 1.0, False, 0, 0.0, scale)
-        return answer.as_share() if proposal.query is not None and proposal.query.yes_no else answer
+        return answer.as_asked(proposal.query)
 
     def _sums(self, proposals: Sequence[EverholdProposal]) -> list[Any]:
         scanned = self._session.recorder.sums_needed(proposals)
@@ -317,14 +316,14 @@ class Acts:
         first: object,
         second: object,
         wanted: Mapping[str, Any],
-        share: object,
+        spend: object,
         asked_by: AskedBy,
     ) -> Verdict:
         """Which of two is larger in the population, certified; or that the private rows do not show it.
 
         `wanted`: low, high and given, for two texts.
         """
-        delta_share = checked_delta_share(share)
+        spend = checked_spend(spend)
         texts = isinstance(first, str) and isinstance(second, str)
         if not texts and any(value is not None for value in wanted.values()):
             raise QuestionError("low, high and given are for two questions given as text. Leave them out.")
@@ -342,20 +341,20 @@ class Acts:
             if earlier is None:
                 self.require_one_batch(questions)
             parts = self._count(questions) if earlier is None else earlier.begun.options.get("parts", 0)
-        options, decide = self._compared(pair, questions, delta_share, parts)
-        options["share"] = None if delta_share is None else str(delta_share)
+        options, decide = self._compared(pair, questions, spend, parts)
+        options["spend"] = None if spend is None else str(spend)
         options["given"] = wanted.get("given")
         begun = ActStart("compare", described(questions), options)
         require = self._require_compared(begun, asked_by)
         return Verdict.from_dict(self._session.perform(begun, decide, asked_by, require))
 
     def _compared(
-        self, pair: tuple[Query, Query, Query] | None, questions: Sequence[Any], share: Fraction | None, parts: int
+        self, pair: tuple[Query, Query, Query] | None, questions: Sequence[Any], spend: Fraction | None, parts: int
     ) -> tuple[dict[str, Any], Callable[[], str]]:
         """How two are compared, and what does it."""
         if pair is not None:
-            return {"method": "mcnemar", "parts": 2, "sides": 1}, self._mcnemar(pair, share)
-        decide = self._by_intervals(questions, RoundAct("close", parts=parts, share=share))
+            return {"method": "mcnemar", "parts": 2, "sides": 1}, self._mcnemar(pair, spend)
+        decide = self._by_intervals(questions, RoundAct("close", parts=parts, spend=spend))
         return {"method": "intervals", "parts": parts, "sides": 2}, decide
 
     def _require_compared(self, begun: ActStart, asked_by: AskedBy) -> Callable[[], None]:
@@ -367,7 +366,7 @@ class Acts:
         begun = ActStart(
             "compare",
             described([difference]),
-            {"method": "intervals", "parts": 1, "sides": 2, "share": None, "given": None},
+            {"method": "intervals", "parts": 1, "sides": 2, "spend": None, "given": None},
         )
         decide = self._by_intervals([self._session.query(difference)], RoundAct("close"))
         return Verdict.from_dict(self._session.perform(begun, decide, self._session.asked_by(request_id, None)))
@@ -401,12 +400,12 @@ class Acts:
             return one, other, RowFunction(both_true)
         return None
 
-    def _mcnemar(self, pair: tuple[Query, Query, Query], share: Fraction | None) -> Callable[[], str]:
+    def _mcnemar(self, pair: tuple[Query, Query, Query], spend: Fraction | None) -> Callable[[], str]:
         session, n = self._session, self._session.size
         known_rows = self._mechanism.known_rows
 
         def decide() -> str:
-            nats = self._mechanism.budget.claim_price(share, parts=2, sides=1)
+            nats = self._mechanism.budget.claim_price(spend, parts=2, sides=1)
             a, b, both = (count_of(one, n) for one in session.scanner.sums(pair, "share"))
             if mcnemar_refutes(max(a - both - known_rows, 0), b - both, nats):
                 return "first"
@@ -436,7 +435,7 @@ class Acts:
                 found = []
                 for proposal, sums in zip(proposals, self._sums(proposals), strict=True):
                     answer = self._mechanism.answer(proposal, self._mechanism.decide(proposal, sums))
-                    found.append(answer.as_share() if proposal.query is not None and proposal.query.yes_no else answer)
+                    found.append(answer.as_asked(proposal.query))
                 return found
 
             try:
@@ -451,29 +450,27 @@ class Acts:
 
     # certificates --------------------------------------------------------------------------------------------------
 
-    def certify(self, number: int, share: object, asked_by: AskedBy) -> Answer:
+    def certify(self, number: int, spend: object, asked_by: AskedBy) -> Answer:
         """An earlier answer with an interval at the price of a claim now."""
-        delta_share = checked_delta_share(share)
-        begun = ActStart(
-            "certify", ({"kind": "round", "round": number},), {"share": None if delta_share is None else str(delta_share)}
-        )
+        spend = checked_spend(spend)
+        begun = ActStart("certify", ({"kind": "round", "round": number},), {"spend": None if spend is None else str(spend)})
         done = self._session.perform(
             begun,
             lambda: None,
             asked_by,
-            require=lambda: self.require_narrower(number, delta_share),  # by what everybody has done until now
+            require=lambda: self.require_narrower(number, spend),  # by what everybody has done until now
         )
         return Answer.from_dict(done)
 
-    def require_narrower(self, number: int, share: Fraction | None) -> None:
+    def require_narrower(self, number: int, spend: Fraction | None) -> None:
         """Refuse to certify a round that does not exist, or whose interval would not become narrower."""
         self._mechanism.require_open()
-        journal, nats = self._session.journal, self._mechanism.budget.claim_price(share)
+        journal, nats = self._session.journal, self._mechanism.budget.claim_price(spend)
         if not 1 <= number <= len(journal):
             raise QuestionError(f"there are rounds 1 to {len(journal)}, not {number}.")
         if narrowed_answer(self._mechanism, journal[number], nats) is None:
             raise QuestionError(
-                f"the interval of round {number} was computed at {journal[number].answer.spent:.1f} nats, and a "
+                f"the interval of round {number} was computed at {journal[number].answer.price:.1f} nats, and a "
                 f"claim now costs {nats:.1f}: it would not be narrower. Read the question instead. Nothing was charged."
             )
 

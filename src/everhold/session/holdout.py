@@ -41,7 +41,7 @@ from everhold.session.session import Session
 from everhold.session.settings import HoldoutOptions, OverlapRule, RuleName, Settings
 from everhold.session.setup import Setup, new_setup
 from everhold.session.study import audit_study, create_study, open_study, rehearse_study, require_new
-from everhold.statistics import checked_statistic, is_statistic
+from everhold.statistics import checked_statistic, is_statistic, require_no_expect
 from everhold.statistics.declared import DeclaredColumns
 from everhold.statistics.groups import By
 from everhold.statistics.means import Difference, Mean, Ratio, Share
@@ -277,9 +277,9 @@ class Holdout:
         return self.session.surprises
 
     @property
-    def spent(self) -> float:
+    def price(self) -> float:
         """The price so far in nats: the next answer's interval will be computed with it."""
-        return self.session.spent
+        return self.session.price
 
     @property
     def budget(self) -> Budget:
@@ -346,7 +346,7 @@ class Holdout:
         for past in self.journal:
             one = past.answer.as_share()
             kind = "surprise" if one.surprise else "quiet" if one.act == "ask" else "read"
-            points.append(Point(one.round, one.value, one.low, one.high, one.spent, kind))
+            points.append(Point(one.round, one.value, one.low, one.high, one.price, kind))
         return session_figure(points, title=f"{self.rounds:,} rounds, {self.surprises:,} surprises", ax=ax)
 
     def weight_floor(self, probability: float = 0.05) -> WeightFloor:
@@ -423,8 +423,7 @@ class Holdout:
             return self.session.ask(question, name=name, request_id=request_id, who=who, expect=expect)
         if name is not None:
             raise QuestionError("a statistic is known by its parts, and takes no other name.")
-        if expect is not None:
-            raise QuestionError("expect= is for single questions. Ask a statistic without it.")
+        require_no_expect(question, expect)
         return self._ask_statistic(cast("Statistic[Any]", question), request_id, who)
 
     def _ask_statistic(self, wanted: Statistic[R], request_id: str | None, who: str | None) -> R:
@@ -487,7 +486,7 @@ class Holdout:
         self,
         question: Statistic[R],
         *,
-        share: float | None = None,
+        spend: float | None = None,
         expect: None = None,
         request_id: str | None = None,
         who: str | None = None,
@@ -498,7 +497,7 @@ class Holdout:
         self,
         question: object,
         *,
-        share: float | None = None,
+        spend: float | None = None,
         expect: float | None = None,
         request_id: str | None = None,
         who: str | None = None,
@@ -508,7 +507,7 @@ class Holdout:
         self,
         question: object,
         *,
-        share: float | None = None,
+        spend: float | None = None,
         expect: float | None = None,
         request_id: str | None = None,
         who: str | None = None,
@@ -520,18 +519,18 @@ class Holdout:
 
         Args:
             question: as for `ask`.
-            share: of what is left of the failure probability for readings, the part that this one spends. More makes it
+            spend: of what is left of the failure probability for readings, the part that this one spends. More makes it
                 narrower and later ones wider. Default: a half for the first, a third of the rest for the second, and so on.
             expect: what you foresee, as for `ask`. A good guess makes the reading cheaper for later ones.
             request_id, who: as for `ask`.
         """
-        return self._do(Read(cast(Any, question), share=share, expect=expect), request_id, who)
+        return self._do(Read(cast(Any, question), spend=spend, expect=expect), request_id, who)
 
     def read_many(
         self,
         questions: Iterable[object],
         *,
-        share: float | None = None,
+        spend: float | None = None,
         request_id: str | None = None,
         who: str | None = None,
     ) -> list[Any]:
@@ -539,7 +538,7 @@ class Holdout:
 
         All are fixed before the first is read, so that they cost each other no more than questions fixed in advance.
         """
-        found: list[Any] = self._do(ReadMany(cast(Any, questions), share=share), request_id, who)
+        found: list[Any] = self._do(ReadMany(cast(Any, questions), spend=spend), request_id, who)
         return found
 
     def close(self, questions: Iterable[object], *, request_id: str | None = None, who: str | None = None) -> list[Any]:
@@ -596,7 +595,7 @@ class Holdout:
         low: float | None = None,
         high: float | None = None,
         given: str | None = None,
-        share: float | None = None,
+        spend: float | None = None,
         request_id: str | None = None,
         who: str | None = None,
     ) -> Verdict:
@@ -610,21 +609,21 @@ class Holdout:
             first, second: two texts, two callables, two `eh.Values` or two statistics.
             low, high: the range of two numbers given as text.
             given: only rows for which this is true, for two texts.
-            share, request_id, who: as for `read`.
+            spend, request_id, who: as for `read`.
         """
         one, other = cast(Any, first), cast(Any, second)
-        found: Verdict = self._do(CompareTwo(one, other, low=low, high=high, given=given, share=share), request_id, who)
+        found: Verdict = self._do(CompareTwo(one, other, low=low, high=high, given=given, spend=spend), request_id, who)
         return found
 
     def certify(
-        self, answer: Answer | int, *, share: float | None = None, request_id: str | None = None, who: str | None = None
+        self, answer: Answer | int, *, spend: float | None = None, request_id: str | None = None, who: str | None = None
     ) -> Answer:
         """A narrower interval for an earlier answer, from the part of the failure probability that is kept for claims.
 
         It discloses nothing new: the interval follows from what the earlier answer disclosed.
         """
         number = answer if isinstance(answer, int) else answer.round
-        found: Answer = self._do(Certify(number, share=share), request_id, who)
+        found: Answer = self._do(Certify(number, spend=spend), request_id, who)
         return found
 
     def _do(self, wanted: AnyAct, request_id: str | None, who: str | None) -> Any:

@@ -61,7 +61,7 @@ class PrivateActs(Acts):
         """Never: given values may depend on all rows."""
         _refuse("comparison of given values", 'holdout.compare("…", "…") of questions given as text')
 
-    def _paired(self, pair: tuple[Query, Query, Query], share: Fraction | None) -> Callable[[], str]:
+    def _paired(self, pair: tuple[Query, Query, Query], spend: Fraction | None) -> Callable[[], str]:
         """Who is favoured by the rows on which two yes/no questions differ: both counts are released with noise.
 
         `docs/theory/privacy.md#verdicts` has the test. Its rate λ is fixed by public facts; the noise is integrated.
@@ -69,7 +69,7 @@ class PrivateActs(Acts):
         mechanism, n = self._private, self._session.size
 
         def decide() -> str:
-            nats = mechanism.budget.claim_price(share, parts=2, sides=1)
+            nats = mechanism.budget.claim_price(spend, parts=2, sides=1)
             deviation = Fraction(mechanism.ledger.terms.release_parts, ROW_PARTS)
             a, b, both = (0.5 * (1.0 + mechanism.prior(one)) for one in pair)
             rate = verdict_rate(nats, n, a + b - 2.0 * both, float(deviation))
@@ -97,7 +97,7 @@ class PrivateActs(Acts):
                 found = []
                 for query, proposal, sums in zip(batch, proposals, self._sums(proposals), strict=True):
                     answer = mechanism.answer(proposal, mechanism.decide(proposal, sums))
-                    found.append(answer.as_share() if query.yes_no else answer)
+                    found.append(answer.as_asked(query))
                 return found
 
             try:
@@ -110,11 +110,11 @@ class PrivateActs(Acts):
         return decide
 
     def _compared(
-        self, pair: tuple[Query, Query, Query] | None, questions: Sequence[Any], share: Fraction | None, parts: int
+        self, pair: tuple[Query, Query, Query] | None, questions: Sequence[Any], spend: Fraction | None, parts: int
     ) -> tuple[dict[str, Any], Callable[[], str]]:
         if pair is not None:
-            return {"method": "noisy pair", "parts": 2, "sides": 1}, self._paired(pair, share)
-        decide = self._by_intervals(questions, RoundAct("read", parts=parts, share=share))
+            return {"method": "noisy pair", "parts": 2, "sides": 1}, self._paired(pair, spend)
+        decide = self._by_intervals(questions, RoundAct("read", parts=parts, spend=spend))
         return {"method": "noisy intervals", "parts": parts, "sides": 2}, decide
 
     def _require_compared(self, begun: ActStart, asked_by: AskedBy) -> Callable[[], None]:

@@ -35,7 +35,7 @@ def read_parts(
     asked_by: AskedBy,
     *,
     kind: ReadingKind = "read",
-    share: Fraction | None = None,
+    spend: Fraction | None = None,
     expects: Sequence[float | None] | None = None,
     first: int = 1,
 ) -> list[Answer]:
@@ -61,12 +61,12 @@ def read_parts(
             readings = [
                 PlannedReading(
                     session.mechanism.prepare(queries[index]),
-                    RoundAct(kind, len(unread), part, share, guesses[index]),
+                    RoundAct(kind, len(unread), part, spend, guesses[index]),
                     parts_asked_by[index],
                 )
                 for part, index in enumerate(unread, 1)
             ]
-            _read(session, kind, share, readings, asked_by)
+            _read(session, kind, spend, readings, asked_by)
         answers = [
             _recorded(journal, rounds.get(index), query, one)
             for index, (query, one) in enumerate(zip(queries, parts_asked_by, strict=True))
@@ -105,7 +105,7 @@ def _unread(
 
 
 def _read(
-    session: Session[P], kind: ReadingKind, share: Fraction | None, readings: Sequence[PlannedReading], asked_by: AskedBy
+    session: Session[P], kind: ReadingKind, spend: Fraction | None, readings: Sequence[PlannedReading], asked_by: AskedBy
 ) -> None:
     """Propose all readings, announce them, and make them."""
     proposals = [session.mechanism.propose(one.query, replace(one.act, part=1)) for one in readings]
@@ -113,7 +113,7 @@ def _read(
         if not one.query.text and not one.query.repeatable:  # what is wrong with given values is reported
             session.sample.sums(one.query, proposal.forecast.scale)
     options = {
-        "share": None if share is None else str(share),
+        "spend": None if spend is None else str(spend),
         "expect": [one.act.expect for one in readings],
         "requests": [one.asked_by.request_id for one in readings],
     }

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from weakref import ref
 
 from everhold.clock import timestamp
-from everhold.errors import DataError, EverholdError, LedgerError, PrivacyError, QuestionError, RequestConflict
+from everhold.errors import DataError, EverholdError, LedgerError, PrivacyError, QuestionError, RequestConflict, after_charge
 from everhold.ledger.act_prices import act_result, is_last, price_act
 from everhold.ledger.codec import (
     ActEndEntry,
@@ -134,7 +134,7 @@ class Recorder(Generic[P]):
             turn = _Turn()
             try:
                 self._asking = ref(turn)
-                self._recover()
+                self._end_interrupted()
                 self.journal.flush()
                 yield
             except BaseException as error:
@@ -149,10 +149,10 @@ class Recorder(Generic[P]):
             finally:
                 del turn
 
-    def _recover(self) -> None:
+    def _end_interrupted(self) -> None:
         """End what was interrupted in memory: a decided round, the rest of a batch of readings, another act."""
         if self._decided is not None:
-            self._finish_round(self._decided)
+            self._record_round(self._decided)
             if self._readings and self._readings[0].act.part <= self.journal[len(self.journal)].act.part:
                 self._readings = self._readings[1:]
         if (pending := self.journal.pending) is None:
@@ -161,17 +161,16 @@ class Recorder(Generic[P]):
         begun, asked_by = pending
         if not self._readings or self._readings[0].act.part == 1:
             self._readings = []
-            self._interrupt(begun, asked_by)
+            self._end_without_result(begun, asked_by)
             return
         while self._readings:  # some of the batch was read: the rest ends without a value
             part = self._readings[0]
             proposal = self.mechanism.propose(part.query, part.act)
-            answer = self.mechanism.answer(proposal, NOTHING)
-            answer = answer.as_share() if part.query.yes_no else answer
+            answer = self.mechanism.answer(proposal, NOTHING).as_asked(part.query)
             named = identity(self.mechanism, part.query, proposal)
             learnt = len(self.mechanism.fit)
             self._decided = DecidedRound(part.query, proposal, NOTHING, named, answer, part.asked_by, part.act, learnt)
-            self._finish_round(self._decided)
+            self._record_round(self._decided)
             self._readings = self._readings[1:]
         self.journal.flush()
 
@@ -188,22 +187,21 @@ class Recorder(Generic[P]):
         outcome = self.shielded(lambda: mechanism.decide(proposal, sums))
         if self._guard is not None and act.kind == "ask" and outcome is not QUIET:
             with self._marked(self._guard):
-                answer = self._end_round(query, proposal, outcome, named, asked_by, act)
+                answer = self._answer_round(query, proposal, outcome, named, asked_by, act)
                 self.journal.flush()  # at most one surprise is ever unrecorded
             return answer
-        return self._end_round(query, proposal, outcome, named, asked_by, act)
+        return self._answer_round(query, proposal, outcome, named, asked_by, act)
 
-    def _end_round(
+    def _answer_round(
         self, query: Query, proposal: P, outcome: Outcome, named: str | None, asked_by: AskedBy, act: RoundAct
     ) -> Answer:
         """From here on the round is charged, whatever happens: an interrupted one is ended before the next."""
         mechanism = self.mechanism
-        answer = mechanism.answer(proposal, outcome)
-        answer = answer.as_share() if query.yes_no else answer
+        answer = mechanism.answer(proposal, outcome).as_asked(query)
         self._decided = DecidedRound(query, proposal, outcome, named, answer, asked_by, act, len(mechanism.fit))
-        return self._finish_round(self._decided)
+        return self._record_round(self._decided)
 
-    def _finish_round(self, decided: DecidedRound[P]) -> Answer:
+    def _record_round(self, decided: DecidedRound[P]) -> Answer:
         """End the decided round: learn, record, and only then return. Ends it later if it is interrupted on the way."""
         query, proposal, outcome = decided.query, decided.proposal, decided.outcome
         if self.mechanism.rounds < proposal.round:
@@ -242,9 +240,9 @@ class Recorder(Generic[P]):
         self._readings = list(readings)
         with self._under_way(begun, asked_by):
             scanned = self.shielded(lambda: self.sums_needed(proposals))
-        self._read_rest(scanned)
+        self._read_the_rest(scanned)
 
-    def _read_rest(self, scanned: SumsByName) -> None:
+    def _read_the_rest(self, scanned: SumsByName) -> None:
         """Read the parts of a batch that are left, and make all of them durable together."""
         while self._readings:
             part = self._readings[0]
@@ -320,15 +318,15 @@ class Recorder(Generic[P]):
 
     # an interrupted act, another process, the past -----------------------------------------------------------------------
 
-    def finish_pending(self) -> None:
+    def end_interrupted_act(self) -> None:
         """End an act that was interrupted: what began is read, where its questions are text, and charged in any case."""
         if (pending := self.journal.pending) is None:
             return
         begun, asked_by = pending
         if begun.kind in ("read", "close") and self._guard is None:  # a private one would draw its noise a second time
-            self._finish_reading(begun, asked_by)
+            self._read_what_was_announced(begun, asked_by)
         else:
-            self._interrupt(begun, asked_by)
+            self._end_without_result(begun, asked_by)
 
     @contextmanager
     def _under_way(self, begun: ActStart, asked_by: AskedBy) -> Iterator[None]:
@@ -337,23 +335,22 @@ class Recorder(Generic[P]):
             yield
         except (DataError, QuestionError) as error:
             self._readings = []
-            self._interrupt(begun, asked_by)
-            charged = "The act had begun, so it was charged."
-            raise type(error)(str(error).replace("Nothing was charged.", charged)) from None
+            self._end_without_result(begun, asked_by)
+            raise after_charge(error, "The act had begun, so it was charged.") from None
 
-    def _interrupt(self, begun: ActStart, asked_by: AskedBy) -> None:
+    def _end_without_result(self, begun: ActStart, asked_by: AskedBy) -> None:
         """Charge an act that cannot be ended, and record that nothing came of it."""
         mechanism = self.acting_mechanism()
         mechanism.pay(price_act(mechanism.budget, begun, None, interrupted=True)[1])
         self.journal.end(ActEnd(None, {}, interrupted=True), asked_by)
         self.journal.flush()
 
-    def _finish_reading(self, begun: ActStart, asked_by: AskedBy) -> None:
+    def _read_what_was_announced(self, begun: ActStart, asked_by: AskedBy) -> None:
         """Readings are recorded together, so that none of a pending batch was recorded."""
         questions = [question_from_dict(one, self._kinds) for one in begun.asked]
-        share = None if begun.options["share"] is None else Fraction(begun.options["share"])
+        spend = None if begun.options["spend"] is None else Fraction(begun.options["spend"])
         if any(query is None for query in questions):
-            self._interrupt(begun, asked_by)
+            self._end_without_result(begun, asked_by)
             return
         queries = [query for query in questions if query is not None]
         kind: Literal["read", "close"] = "close" if begun.kind == "close" else "read"
@@ -361,12 +358,12 @@ class Recorder(Generic[P]):
         self._readings = [
             PlannedReading(
                 query,
-                RoundAct(kind, len(queries), index + 1, share, expects[index]),
+                RoundAct(kind, len(queries), index + 1, spend, expects[index]),
                 AskedBy(asked_by.time, asked_by.who, requests[index]),
             )
             for index, query in enumerate(queries)
         ]
-        self._read_rest({})
+        self._read_the_rest({})
 
     # privacy -------------------------------------------------------------------------------------------------------------
 
@@ -409,7 +406,7 @@ class Recorder(Generic[P]):
                 newest(store)
 
         self.journal.on_durable, self._require_newest = durable, require_newest
-        self._settle()
+        self._charge_unrecorded()
 
     @property
     def _charges(self) -> int:
@@ -417,7 +414,7 @@ class Recorder(Generic[P]):
             raise LedgerError("this study promises no privacy, but has a guard.")
         return self.privacy.charges
 
-    def _settle(self) -> None:
+    def _charge_unrecorded(self) -> None:
         """Charge a surprise that was drawn and not recorded. At most one can be."""
         guard, store = self._guard, self.journal.store
         if guard is None or store is None:
@@ -498,8 +495,8 @@ class Recorder(Generic[P]):
                 self.restore(entries, store.path)
                 if self._guard is not None:
                     self._guard.reload()
-                    self._settle()
-                self.finish_pending()
+                    self._charge_unrecorded()
+                self.end_interrupted_act()
             except BaseException:  # half of what was recorded is taken over: nothing may be answered from that
                 store.fail()
                 raise

@@ -132,10 +132,10 @@ class Session(Generic[P]):
         return self.mechanism.surprises
 
     @property
-    def spent(self) -> float:
+    def price(self) -> float:
         """The price so far in nats: the next answer's interval will be computed with it."""
         self._require_sound()
-        return self.mechanism.spent
+        return self.mechanism.price
 
     @property
     def _journal(self) -> Journal:
@@ -348,7 +348,7 @@ class Session(Generic[P]):
             query = self.query(question)
             plain = read == READ
             preview = self.mechanism.preview(query) if plain else self.recorder.acting_mechanism().preview(query, read=read)
-            return preview.as_share() if query.yes_no else preview
+            return preview.as_asked(query)
 
     def audit(self) -> Audit:
         """Replay the record in memory without the private rows, bit for bit."""
@@ -374,5 +374,5 @@ class Session(Generic[P]):
             return f"Session({self.size:,} private rows, interrupted: open the study again)"
         return (
             f"Session({self.size:,} private rows, rounds: {self.rounds:,}, surprises: {self.surprises:,}, "
-            f"{self.spent:.1f} nats spent)"
+            f"{self.price:.1f} nats)"
         )

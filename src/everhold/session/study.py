@@ -91,7 +91,7 @@ def open_study(path: Path, data: object, expect_head: str | None, engine: Engine
         setup = _restored(study, settings, sample, records, store, Journal(store))
         if guard is not None:
             _guard(setup, study, guard)
-        setup.session.recorder.finish_pending()
+        setup.session.recorder.end_interrupted_act()
         return setup
     except BaseException:
         store.close()
@@ -305,15 +305,15 @@ class _Record:
         past, begun = entry.round, self._begun
         if begun is None or begun.kind != past.act.kind or past.act.parts != len(begun.asked):
             raise LedgerError(f"round {past.number} is a reading that was not announced.")
-        share = None if past.act.share is None else str(past.act.share)
+        spend = None if past.act.spend is None else str(past.act.spend)
         index = past.act.part - 1
         asked = question_to_dict(past.question)
         try:
-            options = begun.options["share"], begun.options["expect"][index], begun.options["requests"][index]
+            options = begun.options["spend"], begun.options["expect"][index], begun.options["requests"][index]
         except (KeyError, IndexError, TypeError):
             raise LedgerError("an act in the ledger has other options than it can have.") from None
         named = asked | {"name": past.name} if asked["kind"] == "values" else asked
-        if begun.asked[index] != named or options != (share, past.act.expect, entry.asked_by.request_id):
+        if begun.asked[index] != named or options != (spend, past.act.expect, entry.asked_by.request_id):
             raise LedgerError(f"round {past.number} is another reading than was announced.")
 
     def _check_request(self, entry: RoundEntry | Repeat) -> None:

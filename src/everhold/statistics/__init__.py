@@ -40,6 +40,12 @@ def is_statistic(question: object) -> bool:
     return type(question) is STATISTICS.get(getattr(type(question), "name", ""))
 
 
+def require_no_expect(question: object, expect: float | None) -> None:
+    """Refuse `expect=` for a statistic: it has several parts, and what is foreseen belongs to one."""
+    if expect is not None and is_statistic(question):
+        raise QuestionError("expect= is for single questions. Ask or read a statistic without it. Nothing was charged.")
+
+
 def checked_statistic(wanted: Statistic[R]) -> Statistic[R]:
     """The same statistic with arguments that a record can keep, or what is wrong with them. Before anything is charged."""
     kind: Any = type(wanted)

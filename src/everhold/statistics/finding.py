@@ -82,9 +82,9 @@ class Finding(JsonResult):
         return max((part.round for part in self.parts), default=0)
 
     @property
-    def spent(self) -> float:
+    def price(self) -> float:
         """The largest price that any of its parts was computed with."""
-        return max((part.spent for part in self.parts), default=0.0)
+        return max((part.price for part in self.parts), default=0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
@@ -97,7 +97,7 @@ class Finding(JsonResult):
             "unit": self.unit,
             "surprise": self.surprise,
             "round": self.round,
-            "spent": self.spent,
+            "price": self.price,
             "parts": [part.to_dict() for part in self.parts],
         }
 

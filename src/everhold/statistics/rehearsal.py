@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 def as_answer(preview: Preview) -> Answer:
     """The answer that would be returned if nothing surprised."""
-    return Answer(preview.sketch, preview.low, preview.high, False, 0, preview.spent, preview.scale)
+    return Answer(preview.sketch, preview.low, preview.high, False, 0, preview.price, preview.scale)
 
 
 class Rehearsal:

@@ -29,22 +29,22 @@ __all__ = [
 Program = Generator[Any, Any, None]
 
 
-def votes_of_readings(view: AnalystView, readings: int, share: float | None) -> Program:
+def votes_of_readings(view: AnalystView, readings: int, spend: float | None) -> Program:
     """Reads fresh coins one after the other, keeps the sign of each deviation, and reads the vote."""
     total = np.zeros(view.world.atoms, np.float32)
     for _ in range(readings):
         coins = random_signs(view)
-        answer = yield Read(agrees(coins), share=share)
+        answer = yield Read(agrees(coins), spend=spend)
         total += np.float32(answer.value - 0.5) * coins
     yield Close([agrees(total)])
 
 
-def votes_of_batches(view: AnalystView, batches: int, size: int, share: float | None) -> Program:
+def votes_of_batches(view: AnalystView, batches: int, size: int, spend: float | None) -> Program:
     """Batches of readings at one price each, whose cells are fine; each deviation weighs as much as it is."""
     total = np.zeros(view.world.atoms, np.float32)
     for _ in range(batches):
         coins = [random_signs(view) for _ in range(size)]
-        answers = yield ReadMany([agrees(one) for one in coins], share=share)
+        answers = yield ReadMany([agrees(one) for one in coins], spend=spend)
         for one, answer in zip(coins, answers, strict=True):
             total += np.float32(answer.value - 0.5) * one
     yield Close([agrees(total)])

@@ -36,7 +36,7 @@ from everhold.server.signins import SignIn
 from everhold.server.state import ServerState
 from everhold.server.study_writer import StudyWriter
 from everhold.session.act_preview import ActPreview
-from everhold.session.acts import checked_delta_share
+from everhold.session.acts import checked_spend
 
 __all__ = ["router"]
 
@@ -150,10 +150,10 @@ def _said(study: StudyWriter, wanted: AnyAct, preview: ActPreview) -> tuple[str,
     """A preview in sentences."""
     said = []
     if isinstance(wanted, Certify) and (one := _round(study, wanted)) is not None:
-        price = study.progress.budget.claim_price(checked_delta_share(wanted.share))
+        price = study.progress.budget.claim_price(checked_spend(wanted.spend))
         said.append(
             f"Round {one.round:,}, {one.question}: {one.value_text} in {one.interval_text}, computed at "
-            f"{one.answer.spent:.1f} nats. Certified at {price:.1f} nats, the interval is narrower."
+            f"{one.answer.price:.1f} nats. Certified at {price:.1f} nats, the interval is narrower."
         )
     if is_final(type(wanted)):
         many = len(questions_of(wanted))

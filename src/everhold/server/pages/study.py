@@ -120,7 +120,7 @@ def _previewed(trial: Trial, asked: Statistic[Any], question: str) -> list[str]:
     else:
         first = f"Can be asked. Ask: {ask.value}, {ask.between} if nothing surprises"
         second = f"Read: about {read.between}"
-    now, then = width_factor(trial.spent), width_factor(trial.spent + trial.read_costs)
+    now, then = width_factor(trial.price), width_factor(trial.price + trial.read_costs)
     return [
         f"{first}; almost free (a surprise costs at least {trial.surprise_costs:.1f} nats).",
         f"{second}; later asks are then {then:.2f} instead of {now:.2f} times a plain 95 % interval "

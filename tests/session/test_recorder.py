@@ -32,11 +32,11 @@ class Failing(Corrective):
 
 def test_a_refit_that_fails_is_charged_recorded_and_replayed():
     held = eh.Holdout(2000, prior=eh.Reference(500), rule=Failing(RuntimeError("no")), seed=0)
-    before = held.spent
+    before = held.price
     answers = [held.ask(surprising()) for _ in range(3)]
     assert all(answer.surprise for answer in answers)
     assert held.surprises == 3
-    assert held.spent > before + 10
+    assert held.price > before + 10
     assert held.audit().ok
     assert held.transcript[3][1] == (0, 0, 0, 0), "the sketch stayed as it was, and that is on record"
 

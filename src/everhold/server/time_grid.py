@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from math import ceil
 
-__all__ = ["Grid"]
+__all__ = ["TimeGrid"]
 
 
-class Grid:
+class TimeGrid:
     """Moments at which answers leave.
 
     Args:
@@ -22,7 +22,7 @@ class Grid:
     Attributes:
         waiting: what is ready and has not left yet.
 
-    >>> grid = Grid(0.5)
+    >>> grid = TimeGrid(0.5)
     >>> grid.slot(10.0, 10.25), grid.slot(10.0, 10.75), grid.slot(None, 10.75)
     (10.5, 11.0, 10.75)
     """

@@ -52,10 +52,10 @@ QUESTIONS = {
 @pytest.mark.parametrize("name", list(QUESTIONS))
 def test_a_faulty_question_is_refused_and_not_charged(holdout, name):
     question, says = QUESTIONS[name]
-    before = holdout.spent, holdout.rounds, len(holdout.journal)
+    before = holdout.price, holdout.rounds, len(holdout.journal)
     with pytest.raises(eh.QuestionError, match=says):
         holdout.ask(question)
-    assert (holdout.spent, holdout.rounds, len(holdout.journal)) == before
+    assert (holdout.price, holdout.rounds, len(holdout.journal)) == before
     assert holdout.ask(lambda r: r["smoker"]).round == 1
 
 
