@@ -465,6 +465,18 @@ class GateCheckOut(BaseModel):
     reason: str
 
 
+class GatePrivacyOut(BaseModel):
+    """What a private gate promises about every sealed case, what of it is spent, and what is left."""
+
+    epsilon: float
+    delta: float
+    promotions_charged: int = Field(description="Promotions, and checks that were interrupted.")
+    releases_charged: int = Field(description="The total gain at the end.")
+    share_left: float = Field(description="Of the whole budget.")
+    promotions_left: int
+    text: str = Field(description="The same in words.")
+
+
 class GateStatusOut(BaseModel):
     """Where a gate stands."""
 
@@ -487,6 +499,7 @@ class GateStatusOut(BaseModel):
     finished: bool
     new_budget: str | None
     head: str
+    privacy: GatePrivacyOut | None = Field(description="Null where no privacy is promised.")
 
 
 class TotalGainOut(BaseModel):

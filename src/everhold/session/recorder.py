@@ -18,7 +18,7 @@ from weakref import ref
 
 from everhold.clock import timestamp
 from everhold.errors import DataError, EverholdError, LedgerError, PrivacyError, QuestionError, RequestConflict, after_charge
-from everhold.ledger.act_prices import act_result, is_last, price_act
+from everhold.ledger.act_prices import act_result, is_last, is_private, price_act
 from everhold.ledger.codec import (
     ActEndEntry,
     ActStartEntry,
@@ -292,7 +292,7 @@ class Recorder(Generic[P]):
                 )
             mechanism = self.acting_mechanism()
             mechanism.require_open()
-            if self._guard is not None and begun.kind not in ("best_of", "is_better", "compare", "certify"):
+            if self._guard is not None and not is_private(begun):
                 raise PrivacyError(f"a private study has no act {begun.kind!r}: it would disclose something exact.")
             require()
             self._scanner.sample.require_ready()
