@@ -173,8 +173,8 @@ class ModelActs:
         if metric.loss is None:
             raise PrivacyError(
                 f"a private test set cannot choose by {metric.name}: one label can move it without a useful limit. "
-                "Expected a plain mean: accuracy, error, brier, log_loss, mean_absolute_error or mean_squared_error. Nothing "
-                "was charged."
+                "Expected a plain mean: accuracy, error, brier, log_loss, mean_absolute_error or mean_squared_error. "
+                "Nothing was charged."
             )
         loss = metric.loss(self.sides.context)
         goods = []

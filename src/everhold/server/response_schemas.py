@@ -374,6 +374,7 @@ class BoardOut(BaseModel):
     final: bool = Field(description="Whether the contest has ended with its last ranking.")
     head: str | None = Field(description="Null where a contest keeps it from entrants.")
     price: float | None
+    privacy: str | None = Field(description="Of a private contest: what is promised, spent and left, in words.")
 
 
 class DuelOut(BaseModel):
@@ -419,6 +420,7 @@ class ContestOut(BaseModel):
     half_width: float | None
     sealed: float = Field(description="The part of the rows that only the last ranking uses.")
     sealed_digest: str | None
+    privacy: dict[str, float] | None = Field(description="What is promised about every label: epsilon, delta, surprises.")
     reveals: str
     ids: list[str]
 

@@ -62,7 +62,7 @@ class PrivateActs(Acts):
         return Decision.from_dict(self._session.perform(begun, decide, asked_by, require))
 
     def compare_difference(self, difference: Values, request_id: str | None) -> Verdict:
-        """Whether a difference in [-1, 1] is above or below 0, certified. A test set alone knows its values to be row-wise."""
+        """Whether a difference in [-1, 1] is above or below 0, certified. Only a test set's values are row by row."""
         if self._session.texts_only:
             _refuse("comparison of given values", 'holdout.compare("…", "…") of questions given as text')
         asked_by = self._session.asked_by(request_id, None)
