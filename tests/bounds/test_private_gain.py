@@ -63,7 +63,7 @@ def test_a_candidate_that_is_not_better_is_promoted_with_at_most_the_price(test_
 
 
 def test_the_price_is_nearly_reached_and_controls_exceed_it():
-    """The bound is within a factor of four for cases that all change; without the price, or with half of it, it is broken."""
+    """The bound is within a factor of four for cases that all change; half of it breaks it."""
     nats = 6.0
     bet = NoisyBet.of(cases=40, by=0, test_parts=ROW_PARTS, nats=nats)
     assert promoted(bet, 40, 0.5, 0.5) > exp(-nats) / 4.0

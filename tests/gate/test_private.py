@@ -28,14 +28,14 @@ from everhold.ledger.reader import read_study
 from everhold.ledger.store import Store
 from everhold.mechanism.noise import SecretNoise
 from everhold.session.holdout import Holdout
-from tests.gate.test_gate import cases, improved, shuffled
+from tests.gate.test_gate import cases, improved
 
 PROMISE = eh.Privacy(epsilon=5.0, delta=1e-9, surprises=3)
 TERMS = PROMISE.terms
 FALSE_ALARM = 1e-6
 OLD = cases(2_000)
 NEW = improved(OLD, 0.5)  # 25 points better: promoted all but surely
-WORSE = {case: 0 for case in OLD}
+WORSE = dict.fromkeys(OLD, 0)
 
 
 def made(path, **changes):
@@ -177,7 +177,7 @@ def test_what_cannot_be_paid_for_is_refused_before_an_outcome_is_read(path, monk
 
 @pytest.mark.parametrize("outcomes", ["pass", "score"])
 def test_one_case_moves_the_test_by_one_bth(tmp_path, outcomes):
-    """Neighbouring gates, through the whole of it: all outcomes of one case are others, the incumbent's and both candidates'."""
+    """Neighbouring gates, through the whole of it: all three systems do something else on one case."""
     found = []
     rng = np.random.default_rng(4)
     drawn = (lambda: float(rng.integers(0, 2))) if outcomes == "pass" else (lambda: float(rng.random()))
@@ -225,7 +225,7 @@ def test_a_gate_without_privacy_tells_an_attacker_of_a_case_and_a_private_one_do
         candidate = before.copy()
         candidate[:more] = STEPS
         bits.append(sum(noisily_promoted_index(noisy, before, candidate, 6.0, TERMS, noise) == 0 for _ in range(400)))
-    assert 40 < min(bits)
+    assert min(bits) > 40
     assert max(bits) < 360  # neither is sure
     error = np.sqrt(2 * 400 * 0.25)
     assert abs(bits[0] - bits[1]) < 400 * ROW_PARTS / TERMS.test_parts + 5 * error
@@ -374,7 +374,6 @@ def test_an_older_copy_draws_nothing_whatever_is_restored(path, tmp_path):
         if not one.is_dir():
             shutil.copy(one, tmp_path / one.name)
     with Gate(path) as gate, pytest.raises(LedgerError, match=r"older|ends before|another"):
-        watch(gate, answer=True)
         gate.check(NEW)
     shutil.copytree(kept, tmp_path / "elsewhere")
     with Gate(tmp_path / "elsewhere" / path.name) as gate, pytest.raises(LedgerError):

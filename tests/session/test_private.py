@@ -168,12 +168,13 @@ def test_what_cannot_promise_privacy_says_why_before_a_row_is_read(tmp_path):
             raise AssertionError("a row was read")
 
     rows, place = Rows(), tmp_path / "made.everhold"
-    for make, why in (
-        (lambda: eh.TestSet(rows, rows, privacy=PROMISE), "all test rows at once"),
-        (lambda: eh.Contest.create(place, rows, privacy=PROMISE), "nearly every good submission is a surprise"),
-        (lambda: eh.Gate.create(place, rows, privacy=PROMISE), "hands over its outcome"),
+    for make, error, why in (
+        (lambda: eh.TestSet(rows, rows, reference=rows, privacy=PROMISE), eh.PrivacyError, "all test rows at once"),
+        (lambda: eh.TestSet(rows, rows, privacy=PROMISE), eh.SettingError, "in memory has no budget"),
+        (lambda: eh.Contest.create(place, rows, sealed=0.5, privacy=PROMISE), eh.PrivacyError, "last ranking"),
+        (lambda: eh.Gate.create(place, rows, privacy=PROMISE), eh.SettingError, "what outcomes are"),
     ):
-        with pytest.raises(eh.PrivacyError, match=why):
+        with pytest.raises(error, match=why):
             make()
     assert not place.exists()
 

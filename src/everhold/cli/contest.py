@@ -72,6 +72,9 @@ def create(
     ] = None,
     delta: Annotated[float | None, typer.Option(help="δ of that promise, far below 1/rows; 1e-9 if left out.")] = None,
     surprises: Annotated[int | None, typer.Option(help="How many surprises the budget pays for; 20 if left out.")] = None,
+    no_register: Annotated[
+        bool, typer.Option("--no-register", help="Do not look these labels up among private contests, nor enter them.")
+    ] = False,
 ) -> None:
     """Start a contest.
 
@@ -111,6 +114,7 @@ def create(
         seed=seed,
         sealed=sealed,
         privacy=privacy_promise(epsilon, delta, surprises),
+        register=not no_register,
         **settings,
     )
     say(f"Created {study}: {made.rules.title}, {len(ids):,} rows, scored by {made.rules.metric}.")

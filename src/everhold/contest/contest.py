@@ -36,6 +36,7 @@ from everhold.errors import (
     PrecisionExhausted,
     PrivacyError,
     QuestionError,
+    RowsInUse,
     SettingError,
     did_you_mean,
 )
@@ -45,6 +46,7 @@ from everhold.learn.testset import TestSet
 from everhold.ledger.files import read_json, to_json, write_atomic
 from everhold.ledger.ranking import RankingPlan
 from everhold.ledger.reader import logged_round, read_study
+from everhold.ledger.registry import Registry
 from everhold.ledger.rounds import ActStart
 from everhold.ledger.sealed_arrays import SealedArrays
 from everhold.queries.rng import fresh_seed
@@ -139,6 +141,7 @@ class Contest:
         seed: int | None = None,
         sealed: float | None = None,
         privacy: Privacy | None = None,
+        register: bool = True,
     ) -> Contest:
         """Start a contest. The features are public: publish them beside it, with the same ids.
 
@@ -160,6 +163,8 @@ class Contest:
                 with privacy.
             privacy: what to promise about every hidden label, such as `eh.Privacy(epsilon=1.0)`: scores have noise, and
                 there are neither duels nor a last ranking, which are exact (docs/howto/private.md#contests).
+            register: whether a private contest is entered in the registry of studies, which refuses a second one of exactly
+                these labels.
         """
         sealed = _checked_sealed(sealed, privacy)
         chosen_metric = find(metric or ("accuracy" if task == "classification" else "mean_absolute_error"), task)
@@ -198,6 +203,10 @@ class Contest:
             privacy=None if privacy is None else asdict(privacy),
         )
         checked_labels(labels, len(labels), task, rules.options(path).context(None))  # nothing else checks sealed ones
+        registry = Registry() if privacy is not None and register else None
+        known = None if registry is None else registry.digests([json.dumps(["labels", names, labels.tolist()], default=str)])
+        if registry is not None and known is not None:
+            _require_unused(registry, known)
         try:
             hidden = to_json({"labels": labels.tolist(), "salt": salt})
             shown = to_json({**rules.to_dict(), "ids": names})
@@ -210,6 +219,9 @@ class Contest:
             write_atomic(_beside(path, "contest.json"), shown)
             contest = cls(path)
             contest._test = contest._test_set(labels)
+            if registry is not None and known is not None:
+                study = f"{read_study(path).study.fingerprint}-labels"
+                registry.enter(study=study, kind="contest", path=path, digests={"files": known})
         except BaseException:  # all of it or nothing
             for what in ("labels", "contest.json"):
                 _beside(path, what).unlink(missing_ok=True)
@@ -518,6 +530,16 @@ class Contest:
         final = tally.final is not None
         spent = None if privacy is None else privacy.text
         return Board(self.rules, tuple(tally.places()), tuple(silent.items()), head, price, final, spent)
+
+
+def _require_unused(registry: Registry, known: NDArray[np.uint64]) -> None:
+    """Refuse labels that a private contest has already. Only the very same ones are recognised."""
+    for one in registry.overlapping({"files": known}):
+        raise RowsInUse(
+            f"these labels have a private contest already: {one.path}, made on {one.created[:10]}. What both disclose adds "
+            "up. Go on with that contest. If you count the sum of all epsilons yourself, or that contest never scored "
+            "anything, pass register=False (--no-register)."
+        )
 
 
 def _checked_sealed(sealed: float | None, privacy: object) -> float:

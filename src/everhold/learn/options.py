@@ -56,6 +56,7 @@ class TestSetOptions:
     seed: int | None = None
     overlap: OverlapRule = "refuse"
     privacy: Privacy | None = None
+    register: bool = True
 
     def __post_init__(self) -> None:
         if self.task not in get_args(Task):

@@ -110,6 +110,7 @@ class TestSet:
         privacy: what to promise about every test label, such as `eh.Privacy(epsilon=1.0)`: everything ever disclosed is then
             differentially private. Only where the features are public (no `reference`), with a `path`; metrics of rows and
             `best_of`, `winner`, `compare`, `difference` of plain means work, with noise (docs/howto/private.md#test-sets).
+        register: of a durable one, whether its rows are entered in the registry of studies, as for `eh.Holdout.create`.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(6000, 3)); y = (X[:, 0] > 0).astype(int)
@@ -145,6 +146,7 @@ class TestSet:
         seed: int | None = None,
         overlap: OverlapRule = "refuse",
         privacy: Privacy | None = None,
+        register: bool = True,
     ) -> None:
         self._set_up(
             X,
@@ -167,6 +169,7 @@ class TestSet:
                 seed=seed,
                 overlap=overlap,
                 privacy=privacy,
+                register=register,
             ),
         )
 
@@ -273,7 +276,9 @@ class TestSet:
         if path is None:
             self._held = Holdout(self._rows, **made)
         else:
-            self._held = self._trusted(Holdout.create(path, self._rows, privacy=self._options.privacy, **made))
+            options = self._options
+            held = Holdout.create(path, self._rows, privacy=options.privacy, register=options.register, **made)
+            self._held = self._trusted(held)
 
     @staticmethod
     def _trusted(held: Holdout) -> Holdout:
