@@ -246,7 +246,8 @@ def _table(size: int) -> Iterator[Line]:
         print(
             f"  {count:>9,}   {one.mine.largest:.4f} / {one.mine.population:.4f} ({one.mine.answered:,}, "
             f"±{one.mine.width or 0:.4f})   {one.informed.largest:.4f} / {one.informed.population:.4f} "
-            f"({one.informed.answered:,}, ±{one.informed.width or 0:.4f})   {one.noise.largest:.4f} / {one.noise.population:.4f}   "
+            f"({one.informed.answered:,}, ±{one.informed.width or 0:.4f})   "
+            f"{one.noise.largest:.4f} / {one.noise.population:.4f}   "
             f"{one.weights.largest:.4f} / {one.weights.population:.4f} ({one.weights.answered:,})   "
             f"{ratio:.2f} / {population:.2f}   {informed:.2f}   {one.best:.4f}"
         )
