@@ -62,15 +62,24 @@ def singled(games: int, rows: int, seed: int) -> list[Row]:
 def against_noise(size: int, count: int, seed: int) -> list[Row]:
     """Everhold, Gaussian noise and multiplicative weights on the same questions."""
     one = compared(size, count, seed)
+    shown = {"everhold": one.mine, "read_first": one.informed, "gaussian": one.noise}
     return [
         {
-            "what": "errors", "mechanism": PRIVATE, "rows": size, "questions": count, "seed": seed,
-            "everhold": one.mine.largest, "everhold_population": one.mine.population, "answered": one.mine.answered,
-            "half_width": one.mine.width, "read_first": one.informed.largest,
-            "read_first_population": one.informed.population, "read_first_answered": one.informed.answered, "gaussian": one.noise.largest, "gaussian_population": one.noise.population,
-            "weights": one.weights.largest, "weights_answered": one.weights.answered, "best": one.best,
+            "what": "errors",
+            "mechanism": PRIVATE,
+            "rows": size,
+            "questions": count,
+            "seed": seed,
+            **{name: found.largest for name, found in shown.items()},
+            **{f"{name}_population": found.population for name, found in shown.items()},
+            "answered": one.mine.answered,
+            "read_first_answered": one.informed.answered,
+            "half_width": one.mine.width,
+            "weights": one.weights.largest,
+            "weights_answered": one.weights.answered,
+            "best": one.best,
         }
-    ]  # fmt: skip
+    ]
 
 
 def tasks(quick: bool) -> list[Task]:
@@ -174,9 +183,9 @@ def text(rows: list[Row]) -> str:
             costs,
         )
         + f"\n\n{loses} Noise is a number of rows, whatever n is; sampling error in rows grows with n, and forecasts come "
-        "from public rows. So the larger n is, the more questions it takes. *Read first*: the shares of the twelve attributes are "
-        "read before the first question, for the price of one and a half surprises; the conjunctions follow from them, "
-        "because attributes are independent here. Only everhold has intervals for the population."
+        "from public rows. So the larger n is, the more questions it takes. *Read first*: the shares of the twelve "
+        "attributes are read before the first question, for the price of one and a half surprises; the conjunctions follow "
+        "from them, because attributes are independent here. Only everhold has intervals for the population."
     )
 
 
