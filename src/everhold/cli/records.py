@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.progress import Progress
-from rich.table import Table
-from rich.text import Text
 
 import everhold as eh
-from everhold.cli.app import AUDIT_FAILED, console, guarded, printable, say
+from everhold.cli.app import AUDIT_FAILED, console, guarded, say
 from everhold.cli.asking import AsJson, ExpectHead, ServerAt, Study, TokenIs, remote
 from everhold.client.sync import RemoteStudy
 from everhold.clock import timestamp
@@ -24,6 +23,8 @@ from everhold.report.facts import budget_facts, study_facts
 from everhold.report.figure import session_svg
 
 __all__ = ["register"]
+
+_WIDEST, _LINES = 100, 2  # of the log: letters in a line, lines of a question
 
 
 @guarded
@@ -91,6 +92,7 @@ def log(
     last: Annotated[int, typer.Option(help="How many questions, the latest; 0 for all.")] = 20,
     as_json: AsJson = False,
     parts: Annotated[bool, typer.Option("--parts", help="Also the rounds that statistics were made of.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Whole questions, and every candidate of a choice.")] = False,
     server: ServerAt = None,
     token: TokenIs = None,
 ) -> None:
@@ -102,35 +104,46 @@ def log(
     """
     if server is not None:
         with remote(study, server, token) as found:
-            _show_log(list(found.log()), last, as_json, parts)
+            _show_log(list(found.log()), last, as_json, parts, full)
         return
-    _show_log(read_study(study).log, last, as_json, parts)
+    _show_log(read_study(study).log, last, as_json, parts, full)
 
 
-def _show_log(asked: Sequence[LoggedQuestion | LoggedAct], last: int, as_json: bool, parts: bool) -> None:
+def _show_log(asked: Sequence[LoggedQuestion | LoggedAct], last: int, as_json: bool, parts: bool, full: bool) -> None:
     shown = asked[-last:] if last > 0 else asked
     if as_json:
         for one in shown:
             typer.echo(one.to_json())
         return
-    table = Table(box=None, header_style="bold")
-    for heading in ("round", "answer", "interval", "kind", "question", "asked by", "time"):
-        least = min(16, max((len(one.who or "") for one in shown), default=0)) if heading == "asked by" else None
-        right = heading in ("round", "answer")
-        table.add_column(heading, justify="right" if right else "left", overflow="fold", min_width=least)
     for one in shown:
-        _add_line(table, one, one.question)
+        _say_entry(one, one.question if full else one.short, full=full)
         for part in one.parts if parts and one.finding is not None else ():
-            _add_line(table, part, f"  {part.question}")
-    console.print(table)
+            _say_entry(part, part.question, full=full, indent=4)
+    if any(_cut(one) for one in shown) and not full:
+        console.print("long questions and lists are cut; --full shows them", highlight=False)
     if len(shown) < len(asked):
         console.print(f"the last {len(shown):,} of {len(asked):,} questions; --last 0 shows all", highlight=False)
 
 
-def _add_line(table: Table, one: LoggedQuestion | LoggedAct | LoggedRound, question: str) -> None:
-    cells = (f"{one.round:,}", one.value_text, one.interval_text, one.kind_word)
-    when = one.time[:19].replace("T", " ")
-    table.add_row(*(Text(printable(cell)) for cell in (*cells, question, one.who or "", when)))
+def _say_entry(one: LoggedQuestion | LoggedAct | LoggedRound, question: str, *, full: bool = False, indent: int = 0) -> None:
+    """One entry on two or three lines: what it was and when; what was asked; what was returned."""
+    width, space = min(console.width, _WIDEST), " " * indent
+    head = f"{space}{one.round:>5,}  {one.kind_word}"
+    when = one.time[:16].replace("T", " ") + (f"  {one.who}" if one.who else "")
+    say(f"{head}{when:>{max(width - len(head), len(when) + 2)}}", style="bold")
+    inner = f"{space}       "
+    lines = textwrap.wrap(question, max(width - len(inner), 20), max_lines=None if full else _LINES, placeholder=" …")
+    for line in lines:
+        say(inner + line)
+    said = f"{one.value_text} in {one.interval_text}" if one.interval_text else one.value_text
+    if said:
+        for line in textwrap.wrap(f"= {said}", max(width - len(inner), 20)):
+            say(inner + line)
+
+
+def _cut(one: LoggedQuestion | LoggedAct) -> bool:
+    """Whether what was asked does not fit."""
+    return one.short != one.question or len(one.question) > _LINES * (min(console.width, _WIDEST) - 8)
 
 
 def _audited(study: Path, expect_head: str | None) -> eh.Audit:

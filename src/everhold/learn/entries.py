@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Entries", "Entry", "SealedEntry", "Winner"]
 
-_VERSION = 1  # of what an entry's file has
+_VERSION = 2  # of what an entry's file has
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class Log(list[LoggedQuestion | LoggedAct], Tabular):
     def __repr__(self) -> str:
         shown = self[-_MOST_LINES:]
         lines = [
-            f"{one.number:>4,}  {one.kind_word:<9} {one.question}: {one.value_text} {one.interval_text}".rstrip()
+            f"{one.number:>4,}  {one.kind_word:<9} {one.short}: {one.value_text} {one.interval_text}".rstrip()
             for one in shown
         ]
         return "\n".join([f"{len(self):,} questions and acts", *lines])

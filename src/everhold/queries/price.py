@@ -125,7 +125,7 @@ class ScorePrice(JsonResult):
         kept = "" if self.kept_looks is None else f" with {self.kept_looks:,} kept"
         seen = {"scores": "every score was seen", "kept": "only kept or not was seen"}
         by_line = {line.disclosed: self._shown(line.interval) for line in self.lines}
-        after = ",\n".join(f"{by_line[one]} if {said}" for one, said in seen.items() if one in by_line)  # type: ignore[index]
+        after = ",\n".join(f"{by_line[one]} if {said}" for one, said in seen.items() if one in by_line)
         return f"{self.score:g} reported. One look: {self._shown(self.one_look)}.\nAfter {number}{kept}: {after}."
 
     def _shown(self, interval: Interval) -> str:
@@ -159,7 +159,8 @@ class ScorePrice(JsonResult):
             for line in self.lines
         )
         head = "".join(f"<th>{name}</th>" for name in ("what the search saw", "interval", "times", "nats", "assumes"))
-        return f"<p><b>{escape(self.headline).replace(chr(10), '<br>')}</b></p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        said = escape(self.headline).replace("\n", "<br>")
+        return f"<p><b>{said}</b></p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""

@@ -312,7 +312,7 @@ class _Record:
             options = begun.options["spend"], begun.options["expect"][index], begun.options["requests"][index]
         except (KeyError, IndexError, TypeError):
             raise LedgerError("an act in the ledger has other options than it can have.") from None
-        named = asked | {"name": past.name} if asked["kind"] == "values" else asked
+        named = asked | {"name": past.name, "title": past.title} if asked["kind"] == "values" else asked
         if begun.asked[index] != named or options != (spend, past.act.expect, entry.asked_by.request_id):
             raise LedgerError(f"round {past.number} is another reading than was announced.")
 
