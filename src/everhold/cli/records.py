@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Sequence
+from math import sqrt
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ from everhold.report.figure import session_svg
 
 __all__ = ["register"]
 
+_PLAIN = 0.98  # half-width of a plain 95 % interval for a share of one half, times the root of the rows
 _WIDEST, _LINES = 100, 2  # of the log: letters in a line, lines of a question
 
 
@@ -65,13 +67,11 @@ def _server_status(study: RemoteStudy, server: str, as_json: bool) -> None:
 def _say_facts(name: str, facts: dict[str, Any]) -> None:
     draws = "rows" if facts["unit"] is None else "units"
     say(
-        f"{name}: {facts['rounds']:,} rounds, {facts['surprises']:,} surprises, {facts['acts']:,} other acts, "
-        f"price so far {facts['price']:.1f} nats\n"
-        f"{facts['width_text']}{_behind(facts)}\n"
+        f"{name}: {facts['rounds']:,} rounds, {facts['surprises']:,} surprises, {facts['acts']:,} other acts\n"
+        f"{_next_reading(facts)}\n"
         f"{_privacy_line(facts)}"
         f"{facts['rows']:,} private {draws}, confidence {facts['confidence']:g}, {facts['prior']}\n"
         f"created {facts['created']}\n"
-        f"sampling error of a share near one half: ±{facts['sampling_half_width']:.4f} (the tolerance comes on top)\n"
         f"head {facts['head']}",
     )
 
@@ -81,9 +81,12 @@ def _privacy_line(facts: dict[str, Any]) -> str:
     return "" if privacy is None else f"{privacy['text']}\n"
 
 
-def _behind(facts: dict[str, Any]) -> str:
-    price = facts["claim_price"]
-    return "" if price is None else f" ({price:.1f} nats for the next reading, {facts['disclosed']:.1f} disclosed)"
+def _next_reading(facts: dict[str, Any]) -> str:
+    """How wide the next interval is; --json has the nats behind it."""
+    if facts["width"] is None:
+        return str(facts["width_text"])
+    half = min(facts["width"] * _PLAIN / sqrt(facts["rows"]), 1.0)
+    return f"{facts['width_text']}; near one half that is about ±{half:.3f}"
 
 
 @guarded
@@ -184,7 +187,7 @@ def audit(study: Study, expect_head: ExpectHead = None, as_json: AsJson = False)
 def certificate(
     study: Study,
     out: Annotated[
-        Path | None, typer.Option(help="The page; the JSON is written beside it. <study>.html if left out.")
+        Path | None, typer.Option("--out", "-o", help="The page; the JSON is written beside it. <study>.html if left out.")
     ] = None,
     expect_head: ExpectHead = None,
     title: Annotated[str, typer.Option(help="What the study is called; its file's name if left out.")] = "",
@@ -272,7 +275,7 @@ def verify(
 @guarded
 def plot(
     study: Study,
-    out: Annotated[Path | None, typer.Option(help="An SVG file; <study>.svg if left out.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="An SVG file; <study>.svg if left out.")] = None,
 ) -> None:
     """Draw the session: answers with intervals over rounds, surprises, the price.
 

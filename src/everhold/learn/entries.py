@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Entries", "Entry", "SealedEntry", "Winner"]
 
+_RESTS_ON = "; valid if nobody had looked at these rows before"
 _VERSION = 2  # of what an entry's file has
 
 
@@ -120,7 +121,7 @@ class Winner(JsonResult):
         if self.generation > 1:  # others may be a little better on the private rows, and were not named
             among = f"champion of {self.entries:,} in {self.generation} generations"
         said = "not read" if self.score is None else str(self.score)
-        return f"entry {self.entry.number}, {among}, {self.entry.name}: {said}"
+        return f"entry {self.entry.number}, {among}, {self.entry.name}: {said}{'' if self.score is None else _RESTS_ON}"
 
     def __repr__(self) -> str:
         return f"Winner({self})"
