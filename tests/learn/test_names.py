@@ -108,7 +108,7 @@ def test_an_audit_finds_a_reading_that_was_renamed(study, tmp_path):
 
 
 def test_a_title_cannot_be_taken_for_a_text(tmp_path):
-    held = eh.Holdout({"age": np.arange(300)}, prior=eh.Reference({"age": np.arange(200)}), seed=0)
+    held = eh.Holdout({"age": np.arange(300)}, prior=eh.Reference({"age": np.arange(500, 700)}), seed=0)
     values = {"sample": np.ones(300, bool), "reference": np.ones(200, bool)}
     for title in ('(60.0 < "age")', "TRUE", "", "x" * 1_001):
         with pytest.raises(eh.QuestionError, match="title"):
