@@ -49,10 +49,10 @@ def require_unused_rows(sample: Sample) -> None:
         RowsInUse: with the name of that study.
     """
     registry = Registry()
-    for one in registry.overlapping(_digests(sample, registry)):
+    for study in registry.overlapping(_digests(sample, registry)):
         raise RowsInUse(
-            f"these rows have a study already: {one.path}, made on {one.created[:10]}. What both disclose adds up, and no "
-            "study counts what another spends. Go on with that study: eh.Holdout.open(path). If you count the sum of all "
+            f"these rows have a study already: {study.path}, made on {study.created[:10]}. What both disclose adds up, and "
+            "no study counts what another spends. Go on with that study: eh.Holdout.open(path). If you count the sum of all "
             "epsilons yourself, or that study never answered anything, pass register=False (--no-register)."
         )
 
@@ -109,14 +109,14 @@ def _digests(sample: Sample, registry: Registry) -> RowDigests:
 
 
 def _warn(known: Sequence[KnownStudy]) -> None:
-    for one in known:
-        if one.kind == "gate" or _has_answered(Path(one.path)):
-            said = (
-                f"these rows have a study already: {one.path}, made on {one.created[:10]}. What it disclosed about them is "
-                "not counted here, and intervals are not valid for questions that follow from its answers. Go on with that "
-                "study: eh.Holdout.open(path)."
+    for study in known:
+        if study.kind == "gate" or _has_answered(Path(study.path)):
+            message = (
+                f"these rows have a study already: {study.path}, made on {study.created[:10]}. What it disclosed about them "
+                "is not counted here, and intervals are not valid for questions that follow from its answers. Go on with "
+                "that study: eh.Holdout.open(path)."
             )
-            warnings.warn(RowsInUseWarning(said), stacklevel=4)
+            warnings.warn(RowsInUseWarning(message), stacklevel=4)
             return
 
 
