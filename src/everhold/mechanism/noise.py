@@ -73,7 +73,7 @@ class SecretNoise:
         """An index i with probability proportional to `weight_i · exp(total_i / σ)`, totals in steps."""
         sums = list(accumulate(choice_weights(totals, weights, self._terms.release_parts)))
         coin = self._below(sums[-1])
-        return sum(coin >= one for one in sums)
+        return sum(coin >= cumulative for cumulative in sums)
 
     def _below(self, count: int) -> int:
         """A uniform whole number below `count`, but for one part in 2^512 of any of them."""
@@ -150,11 +150,11 @@ def choice_weights(totals: Sequence[int], weights: Sequence[Fraction], release_p
     """Whole-number weights proportional to `weight · exp(total/σ)`; totals are cut to 100 σ below the largest."""
     most, per = max(totals), Fraction(release_parts * ROW, ROW_PARTS)
     common = 1
-    for one in weights:
-        common = common * one.denominator
-    found = []
+    for weight in weights:
+        common = common * weight.denominator
+    whole_weights = []
     for total, weight in zip(totals, weights, strict=True):
         behind = min((most - total) / per, Fraction(-_LOWEST))
         size = (behind.numerator << _BITS) // behind.denominator
-        found.append(int(weight * common) * exp_minus(size))
-    return found
+        whole_weights.append(int(weight * common) * exp_minus(size))
+    return whole_weights
