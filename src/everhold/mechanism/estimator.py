@@ -43,7 +43,7 @@ __all__ = [
     "second_moment",
 ]
 
-_MOMENT_ROWS = 2**14  # of which a second moment is foreseen, at least
+_MOMENT_ROWS = 2**14  # a second moment is foreseen from at least so many rows
 _PROBES = 2048  # rows for the identity of a question, if every round draws new rows
 
 

@@ -90,7 +90,7 @@ class _Taught:
     constraints: tuple[Constraint, ...] = ()
 
     def most_telling(self, most: int) -> _Taught:
-        """Those that were farthest off, where there are many: a refit takes time with each."""
+        """At most so many of them, those whose forecasts were farthest off: a refit takes time with each."""
         if len(self.queries) <= most:
             return self
         offs = [abs(constraint.target - constraint.sketch) / constraint.slack for constraint in self.constraints]
@@ -160,7 +160,7 @@ class Everhold:
             raise SettingError(
                 f"known_rows is {known_rows!r}. Expected a number from 0 to {rows - 1} (one less than the rows)."
             )
-        confidence_nats(failure_probability)  # refuses what is not one
+        confidence_nats(failure_probability)  # refuses what is no failure probability
         self._n = rows
         self._known_rows = known_rows
         self._estimator = estimator

@@ -1,8 +1,8 @@
 """Secret noise in whole numbers, from the operating system, in a fixed number of operations.
 
-Floating-point noise leaks what it should hide (Mironov 2012), and a sampler that loops until it is content leaks by its
-time. So every probability here is a whole number over a power of two, and every draw takes one uniform whole number and
-the same operations, whatever comes out. Nothing is stored: two draws never use the same coins, also after a fork.
+Floating-point noise leaks what it should hide (Mironov 2012), and a sampler that loops until it accepts leaks by its
+running time. So every probability here is a whole number over a power of two, and every draw takes one uniform whole number
+and the same operations, whatever comes out. Nothing is stored: two draws never use the same coins, also after a fork.
 
 How near these distributions are to the ideal ones, and what that costs: `docs/theory/privacy.md`, "Samplers".
 """
@@ -76,7 +76,7 @@ class SecretNoise:
         return sum(coin >= cumulative for cumulative in sums)
 
     def _below(self, count: int) -> int:
-        """A uniform whole number below `count`, but for one part in 2^512 of any of them."""
+        """A whole number below `count`, each with the same probability up to one part in 2^512."""
         bits = count.bit_length() + _CHOICE_BITS - _BITS
         return (self._bits(bits) * count) >> bits
 

@@ -267,7 +267,7 @@ class Acts:
         return answer.as_asked(query)
 
     def _private_values(self, questions: Sequence[Any]) -> list[float]:
-        """Values on the private rows; what has none is smaller than all others."""
+        """Values on the private rows; a question without a value there counts as smaller than all others."""
 
         def exact(batch: QuestionBatch) -> list[Answer]:
             if (totals := self._linear_values(batch)) is not None:
@@ -277,9 +277,9 @@ class Acts:
 
         try:
             results = self._together(questions, exact)
-        except DataError:  # the rows cannot be read at all, which is no function of them
+        except DataError:  # the rows cannot be read at all: this says nothing about them
             raise
-        except (ArithmeticError, EverholdError, ValueError):  # as a function of private rows: nothing may be raised
+        except (ArithmeticError, EverholdError, ValueError):  # an error may depend on private rows, so it is not raised
             results = [None] * len(questions)
         values = [float("-inf") if result is None else float(result.value) for result in results]
         return [float("-inf") if isnan(value) else value for value in values]
@@ -323,7 +323,7 @@ class Acts:
     ) -> Verdict:
         """Which of two is larger in the population, certified; or that the private rows do not show it.
 
-        `wanted`: low, high and given, for two texts.
+        `optional`: low, high and given, for two texts.
         """
         spend = checked_spend(spend)
         texts = isinstance(first, str) and isinstance(second, str)
@@ -353,14 +353,14 @@ class Acts:
     def _compared(
         self, pair: tuple[Query, Query, Query] | None, questions: Sequence[Any], spend: Fraction | None, parts: int
     ) -> tuple[dict[str, Any], Callable[[], str]]:
-        """How two are compared, and what does it."""
+        """The method of comparison as options for the record, and the function that decides."""
         if pair is not None:
             return {"method": "mcnemar", "parts": 2, "sides": 1}, self._mcnemar(pair, spend)
         decide = self._by_intervals(questions, RoundAct("close", parts=parts, spend=spend))
         return {"method": "intervals", "parts": parts, "sides": 2}, decide
 
     def _require_compared(self, begun: ActStart, asked_by: AskedBy) -> Callable[[], None]:
-        """Refuses a verdict by what has been disclosed until now; nothing does so here."""
+        """A check of the budget before a verdict. A plain study can always pay; a private one may refuse."""
         return lambda: None
 
     def compare_difference(self, difference: Values, request_id: str | None) -> Verdict:
@@ -374,7 +374,7 @@ class Acts:
         return Verdict.from_dict(self._session.perform(begun, decide, self._session.asked_by(request_id, None)))
 
     def _pair(self, questions: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
-        """Two yes/no questions about the same rows, and both at once; None where rows are not coins."""
+        """Two yes/no questions about the same rows, and their conjunction; None where rows do not answer yes or no."""
         if self._session.sample.unit is not None or any(is_statistic(question) for question in questions):
             return None
         a, b = (without_values(question) for question in questions)
@@ -429,7 +429,7 @@ class Acts:
         return count
 
     def _by_intervals(self, questions: Sequence[Any], act: RoundAct) -> Callable[[], str]:
-        """Certain where the private intervals of both, at the price of the claim, do not meet."""
+        """A verdict where the private intervals of both, at the price of the claim, do not overlap."""
 
         def decide() -> str:
             def private(batch: QuestionBatch) -> list[Answer]:
@@ -460,7 +460,7 @@ class Acts:
             begun,
             lambda: None,
             asked_by,
-            require=lambda: self.require_narrower(number, spend),  # by what everybody has done until now
+            require=lambda: self.require_narrower(number, spend),  # at the price that this turn finds, after what others did
         )
         return Answer.from_dict(done)
 
@@ -494,7 +494,7 @@ def verdict_of(results: Sequence[Any]) -> str:
 
 
 def candidate_weights(given: Sequence[float] | None, count: int) -> list[Fraction]:
-    """Public forecasts of which is best, on a grid and with a sum of at most 1; even when left out."""
+    """Public forecasts of which is best, on a grid and with a sum of at most 1; equal weights when left out."""
     if given is None:
         return [Fraction(1, count)] * count
     if len(given) != count or not all(isinstance(weight, int | float) and weight > 0 for weight in given):
@@ -506,7 +506,7 @@ def candidate_weights(given: Sequence[float] | None, count: int) -> list[Fractio
 
 
 def _no_error(criterion: Callable[[int], float], index: int) -> float:
-    """A private value; nothing in the private rows may raise."""
+    """A criterion's value on the private rows; an error could disclose something, so it counts as the worst value."""
     try:
         value = float(criterion(index))
     except Exception:

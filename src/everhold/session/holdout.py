@@ -1,7 +1,7 @@
 """The front door: a holdout's acts, for every interface.
 
-Every question and every act, from wherever it comes, passes one of two methods: a round `Recorder.decide`, any other act
-`Recorder.perform`.
+Every question and every act, from every interface, goes through one of two methods: `Recorder.decide` for a round,
+`Recorder.perform` for any other act.
 """
 
 from __future__ import annotations
@@ -438,7 +438,7 @@ class Holdout:
             first = count - len(batch) + 1
             try:
                 answers = self.session.ask_parts(batch, asked_by, first=first)
-            except PrecisionExhausted as refusal:  # what was answered before it is charged, and returned with it
+            except PrecisionExhausted as refusal:  # answers before the refusal are charged, and returned with it
                 refusal.answers = [*paid, *refusal.answers]
                 raise
             paid.extend(answers)

@@ -18,7 +18,7 @@ __all__ = ["SMALL_REFERENCE", "outlook", "small_reference"]
 SMALL_REFERENCE = 8
 """A reference with so many times fewer rows than the private side is worth a warning."""
 
-_COLUMNS = 2  # whose means are foreseen
+_COLUMNS = 2  # so many columns, at most, have the width of their mean foreseen
 
 
 def small_reference(rows: int, draws: float) -> str | None:

@@ -38,7 +38,7 @@ class PrivateActs(Acts):
         return cast(PrivateEverhold, self._mechanism)
 
     def close(self, asked: Iterable[object], asked_by: AskedBy) -> NoReturn:
-        """Never: the last act reads exactly."""
+        """Refused: the last act would read rows exactly."""
         _refuse("close with questions", "holdout.read(...)")
 
     def is_better(self, first: object, second: object, by: float, asked_by: AskedBy) -> Decision:
@@ -58,7 +58,7 @@ class PrivateActs(Acts):
         return Decision.from_dict(self._session.perform(begun, decide, asked_by, require))
 
     def compare_difference(self, difference: Values, request_id: str | None) -> NoReturn:
-        """Never: given values may depend on all rows."""
+        """Refused: given values may depend on all rows."""
         _refuse("comparison of given values", 'holdout.compare("…", "…") of questions given as text')
 
     def _paired(self, pair: tuple[Query, Query, Query], spend: Fraction | None) -> Callable[[], str]:
@@ -84,7 +84,7 @@ class PrivateActs(Acts):
         return decide
 
     def _by_intervals(self, questions: Sequence[Any], act: RoundAct) -> Callable[[], str]:
-        """Certain where the intervals of noisy readings do not meet. The readings themselves are not disclosed."""
+        """A verdict where the intervals of noisy readings do not overlap. The readings themselves are not disclosed."""
         mechanism = self._private
 
         def decide() -> str:
@@ -145,7 +145,7 @@ class PrivateActs(Acts):
         generation: int = 0,
         asked_by: AskedBy | None = None,
     ) -> Choice:
-        """Never: a criterion of the caller's has no known sensitivity (AUC and F1 have none that is useful)."""
+        """Refused: how much one row moves a caller's criterion is not known (AUC and F1: too much to be useful)."""
         _refuse("a choice by a criterion of your own", "holdout.best_of([...]) of questions given as text")
 
     def best_of(self, asked: Iterable[object], weights: Sequence[float] | None, asked_by: AskedBy) -> Choice:

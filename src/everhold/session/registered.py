@@ -100,7 +100,7 @@ def note_head(study: str, store: Store) -> None:
 
 
 def _digests(sample: Sample, registry: Registry) -> RowDigests:
-    """Of every row; of rows that are read in place, one of all of them, so that only the same files are recognised."""
+    """A digest of every row; of rows read in place a single one of all, so that only the same files are recognised."""
     key = registry.key
     rows = sample.row_digests(key)
     if rows is not None:
@@ -121,7 +121,7 @@ def _warn(known: Sequence[KnownStudy]) -> None:
 
 
 def _has_answered(path: Path) -> bool:
-    """Whether a study has disclosed anything, as far as can be seen: one that is gone may have."""
+    """Whether a study may have disclosed anything: yes, too, where its file is gone or cannot be read."""
     try:
         store = Store.open(path, write=False)
     except LedgerError:

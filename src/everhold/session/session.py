@@ -170,7 +170,7 @@ class Session(Generic[P]):
         return self.recorder.in_own_process and (store is None or not (store.broken or store.closed))
 
     def _require_sound(self) -> None:
-        """A round that was decided and not recorded must not show, not even as a number."""
+        """Raise if a decided round could not be recorded: not even counts may then show that it happened."""
         if self.broken:
             self._journal.require_open()
 

@@ -208,7 +208,7 @@ def audit_study(
 ) -> Audit:
     """Check a study's file: its chain, its bytes, every round and every finding again. `Holdout.audit_file` says more.
 
-    With `records`, only so many of them are replayed: a server shows nothing of those whose answers have not left.
+    With `records`, only so many of them are replayed: a server shows nothing of rounds whose answers were not sent yet.
     """
     try:
         store, data = Store.snapshot(path)

@@ -45,8 +45,8 @@ class Rehearsal:
 
     def ask(self, question: str | Statistic[R]) -> Answer | R:
         """What `holdout.ask` would return if nothing surprised: a yes/no question as text, or a statistic."""
-        found: Answer | R = self._ask(Share(question) if isinstance(question, str) else question)
-        return found
+        result: Answer | R = self._ask(Share(question) if isinstance(question, str) else question)
+        return result
 
     def try_out(self, question: str) -> Preview:
         """What the public side says of a yes/no question, and what a surprise would cost."""
