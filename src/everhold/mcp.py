@@ -326,7 +326,7 @@ def _shown(result: Result) -> dict[str, Any]:
         sentence = f"{result.value:.4g}, for the population in {Interval(result.low, result.high)}"
         kind = result.kind_text
     if isinstance(result, Comparison):
-        sentence = f"{result.verdict}: {sentence}"
+        sentence = f"{result.verdict_text}: {sentence}"
     kind = "a surprise, charged once" if result.surprise else kind
     return {**shown, "in_words": f"{sentence}; {kind}" if kind else sentence}
 
