@@ -44,13 +44,13 @@ def mechanism_for(settings: Settings, rows: int) -> MechanismFactory:
 
     promise = settings.privacy
 
-    def factory(at: GameTerms) -> Holdout | Session[Any]:
+    def factory(terms: GameTerms) -> Holdout | Session[Any]:
         if promise is not None:
-            return private(at, promise.promise)
-        n = at.private.size
+            return private(terms, promise.promise)
+        n = terms.private.size
         width = None if settings.half_width is None else min(settings.half_width * sqrt(max(rows / n, 1.0)), 0.5)
         return everhold(
-            at,
+            terms,
             half_width=width,
             rule=settings.rule,
             density=settings.density,
@@ -62,8 +62,13 @@ def mechanism_for(settings: Settings, rows: int) -> MechanismFactory:
 
 
 def _shown(risk: Risk, against: str, rows: int) -> dict[str, Any]:
-    def rate(one: SuccessRate) -> dict[str, Any]:
-        return {"successes": one.successes, "tries": one.tries, "rate": one.value, "interval": list(one.interval)}
+    def rate(measured: SuccessRate) -> dict[str, Any]:
+        return {
+            "successes": measured.successes,
+            "tries": measured.tries,
+            "rate": measured.value,
+            "interval": list(measured.interval),
+        }
 
     return {
         "against": against,
@@ -103,13 +108,13 @@ def risk(
     """
     file = read_study(study)
     settings = Settings.from_dict(file.study.settings)
-    found: list[dict[str, Any]] = []
+    attacks: list[dict[str, Any]] = []
     with Progress(console=console, disable=as_json or not console.is_terminal, transient=True) as progress:
         for against, attack, kind, times in _PLANS:
             rows = max(16, min(file.study.rows, RIDDEN_ROWS if attack == "riding" else MOST_ROWS))
             reference = max(1, min(int(file.study.draws), 10 * rows))
             bar = progress.add_task(f"{attack}, {kind} weight, {against}", total=games * times)
-            one = single_out(
+            result = single_out(
                 "empirical mean" if against == "exact counts" else mechanism_for(settings, file.study.rows),
                 kind=kind,
                 attack=attack,
@@ -120,15 +125,15 @@ def risk(
                 seed=seed,
                 progress=lambda done, bar=bar: progress.update(bar, completed=done),  # type: ignore[misc]
             )
-            found.append(_shown(one, against, rows))
+            attacks.append(_shown(result, against, rows))
         members = _members(file, settings, progress, games, seed, search)
     floor = file.weight_floor()
     if as_json:
-        shown = {"study": str(file.path), "attacks": found, "membership": members, "weight_floor": floor.to_dict()}
+        shown = {"study": str(file.path), "attacks": attacks, "membership": members, "weight_floor": floor.to_dict()}
         typer.echo(json.dumps(shown))
         return
     table = Table("attack", "weight", "against", "rows", "asked", "main", "control", "baseline", "risk", box=None)
-    for row in found:
+    for row in attacks:
         rates = [str(SuccessRate(row[what]["successes"], row[what]["tries"])) for what in ("main", "control", "baseline")]
         table.add_row(
             _ATTACKS[row["attack"]],
@@ -140,12 +145,12 @@ def risk(
             f"{row['risk']:.0%}" if row["questions"] else "nothing asked",
         )
     console.print(table)
-    if any(row["questions"] == 0 for row in found):
+    if any(row["questions"] == 0 for row in attacks):
         say('\n"nothing asked": the copy refused its first question, so this attack was not tested.')
-    for who in members:
+    for row in members:
         say(
-            f"\nmembership, {who['attack']}: area {who['auc']:.2f} (chance 0.50 ± {2.0 * who['error']:.2f}) with "
-            f"{who['questions']:,.0f} questions a game; {who['found']:.0%} of members found where 10% of others are accused"
+            f"\nmembership, {row['attack']}: area {row['auc']:.2f} (chance 0.50 ± {2.0 * row['error']:.2f}) with "
+            f"{row['questions']:,.0f} questions a game; {row['found']:.0%} of members found where 10% of others are accused"
         )
     say(f"\nSo far {floor.text}.")
     say(
@@ -177,12 +182,12 @@ def _members(
     ridden = membership(
         factory, games=max(2 * games, 4), progress=lambda done: progress.update(bar, completed=done), **common
     )
-    found = [_member_row("riding with a decoy", ridden)]
+    attacks = [_member_row("riding with a decoy", ridden)]
     if search:
         bar = progress.add_task("search for attacks", total=None)
         best = search_attack(factory, progress=lambda done: progress.update(bar, completed=done), **common)
-        found.append({**_member_row("found by a search", best.fresh), "tried": best.tried, "asks": list(best.questions)})
-    return found
+        attacks.append({**_member_row("found by a search", best.fresh), "tried": best.tried, "asks": list(best.questions)})
+    return attacks
 
 
 def _member_row(attack: str, risk: MembershipRisk) -> dict[str, Any]:

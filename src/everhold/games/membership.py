@@ -54,8 +54,8 @@ class MembershipRisk:
     @property
     def auc(self) -> float:
         """The probability that a member has the larger score; ties count half."""
-        one, other = np.array(self.members)[:, None], np.array(self.others)[None, :]
-        return float(np.mean((one > other) + 0.5 * (one == other)))
+        members, others = np.array(self.members)[:, None], np.array(self.others)[None, :]
+        return float(np.mean((members > others) + 0.5 * (members == others)))
 
     @property
     def error(self) -> float:
@@ -171,8 +171,8 @@ def membership(
         most = 40 * rows
         holdout = factory(GameTerms(keys, private, prior, most, confidence, seed + game))
         rng = stream_rng(seed, "membership", game, "attacker")
-        found = ride_with_decoy(holdout, prior.pool(rng).rows, target, rng, rides=rides, most=most)
-        scores[0 if is_member else 1].append(found)
+        score = ride_with_decoy(holdout, prior.pool(rng).rows, target, rng, rides=rides, most=most)
+        scores[0 if is_member else 1].append(score)
         asked += holdout.rounds
         if progress is not None:
             progress(game + 1)

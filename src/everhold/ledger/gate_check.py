@@ -55,10 +55,12 @@ class CheckPlan:
         by = options["by"]
         if type(by) is not int or not 0 <= by < STEPS or (by and options["method"] != "bets"):
             raise ValueError("a check by a margin that it cannot have")
-        if not all(set(one) == _CANDIDATE and one["kind"] == "candidate" for one in begun.asked):
+        if not all(set(candidate) == _CANDIDATE and candidate["kind"] == "candidate" for candidate in begun.asked):
             raise ValueError("a check of something else than candidates")
-        found = tuple((str(one["name"]), str(one["digest"]), one["artifact"]) for one in begun.asked)
-        return cls(found, str(options["incumbent"]), by, options["method"], options["certify"])
+        candidates = tuple(
+            (str(candidate["name"]), str(candidate["digest"]), candidate["artifact"]) for candidate in begun.asked
+        )
+        return cls(candidates, str(options["incumbent"]), by, options["method"], options["certify"])
 
     @property
     def asked(self) -> tuple[dict[str, Any], ...]:
@@ -147,10 +149,10 @@ class GainPlan:
 
     def result(self, outcome: object, price: float) -> dict[str, Any]:
         """What is returned."""
-        found = json.loads(outcome) if isinstance(outcome, str) else None
-        if not isinstance(found, list) or [type(one) for one in found] != [int, int]:
+        parsed = json.loads(outcome) if isinstance(outcome, str) else None
+        if not isinstance(parsed, list) or [type(item) for item in parsed] != [int, int]:
             raise ValueError("an outcome that no gate has")
-        total, low = found
+        total, low = parsed
         if abs(total) > STEPS * self.cases or not -STEPS <= low <= STEPS:
             raise ValueError("an outcome that no gate has")
         return {"kind": "gain", "gain": total / (STEPS * self.cases), "low": low / STEPS, "price": price}

@@ -176,13 +176,15 @@ def logged_act(past: RecordedAct, asked_by: AskedBy) -> LoggedAct:
     """An act as people read it. Its number is given by `in_order`."""
     done = past.done
     result = None if done.interrupted else done.result
-    return LoggedAct(0, past.begun.kind, _said(past), result, past.after, asked_by.time, asked_by.who, asked_by.request_id)
+    return LoggedAct(
+        0, past.begun.kind, _in_words(past), result, past.after, asked_by.time, asked_by.who, asked_by.request_id
+    )
 
 
-def _said(past: RecordedAct) -> str:
+def _in_words(past: RecordedAct) -> str:
     """What an act was about, in words."""
     begun = past.begun
-    asked = [_question(one) for one in begun.asked]
+    asked = [_question(entry) for entry in begun.asked]
     if begun.kind == "best_of":
         return f"the largest of: {'; '.join(asked)}"
     if begun.kind == "rank":
@@ -193,7 +195,7 @@ def _said(past: RecordedAct) -> str:
         return f"a certificate for {asked[0]}"
     if begun.kind == "check":
         margin = begun.options["by"] / STEPS
-        named = " or ".join(f"“{one}”" for one in asked)
+        named = " or ".join(f"“{name}”" for name in asked)
         return f"is {named} better than the incumbent{f' by more than {margin:.4g}' if margin else ''}"
     if begun.kind == "gain":
         return "how much better is the incumbent of now than the first one"
@@ -222,8 +224,9 @@ def _question(asked: dict[str, Any]) -> str:
 def in_order(questions: Sequence[LoggedQuestion], acts: Sequence[LoggedAct]) -> list[LoggedQuestion | LoggedAct]:
     """Questions and acts as they happened, numbered."""
     placed: list[tuple[tuple[int, int, str], LoggedQuestion | LoggedAct]] = [
-        ((one.round, 0, "") if one.finding is None else (one.finding.after, 1, one.time), one) for one in questions
+        ((question.round, 0, "") if question.finding is None else (question.finding.after, 1, question.time), question)
+        for question in questions
     ]
-    placed += [((one.after, 1, one.time), one) for one in acts]
-    placed.sort(key=lambda one: one[0])
-    return [replace(one, number=number) for number, (_, one) in enumerate(placed, 1)]
+    placed += [((act.after, 1, act.time), act) for act in acts]
+    placed.sort(key=lambda pair: pair[0])
+    return [replace(entry, number=number) for number, (_, entry) in enumerate(placed, 1)]

@@ -61,10 +61,10 @@ def replay(
         number = mechanism.rounds + 1
         if forecasts is not None and number > len(forecasts):
             raise ReplayError(f"the record ends after {len(forecasts)} rounds, but there is a further question.")
-        found = one_step(mechanism, query, *transcript.get(number, (QUIET, None)))
-        if forecasts is not None and found.proposal.forecast != forecasts[number - 1]:
+        replayed = one_step(mechanism, query, *transcript.get(number, (QUIET, None)))
+        if forecasts is not None and replayed.proposal.forecast != forecasts[number - 1]:
             raise ReplayError(f"the question of round {number} is not the one that was asked then.")
-        answer = found.answer.as_asked(query)
+        answer = replayed.answer.as_asked(query)
         if query.name is not None:
             named[query.name] = answer
         return answer

@@ -202,13 +202,13 @@ class Recorder(Generic[P]):
             self.mechanism.absorb(proposal, outcome)
         if len(self.journal) < proposal.round:
             fit = self.mechanism.fit if len(self.mechanism.fit) > decided.learnt else None
-            kept = to_record(query, proposal, surprise=outcome is not None, whole=self.mechanism.fresh)
+            recorded = to_record(query, proposal, surprise=outcome is not None, whole=self.mechanism.fresh)
             done = Round(
                 decided.answer,
                 outcome,
                 fit,
                 proposal.forecast,
-                kept,
+                recorded,
                 query.name,
                 decided.identity,
                 decided.act,
@@ -246,7 +246,7 @@ class Recorder(Generic[P]):
 
     def sums_needed(self, proposals: Sequence[P]) -> SumsByName:
         """The private sums of all text questions that several proposals need, in one scan."""
-        return self._scanner.sums_of_texts([need for one in proposals for need in self.mechanism.needs(one)])
+        return self._scanner.sums_of_texts([need for proposal in proposals for need in self.mechanism.needs(proposal)])
 
     # other acts ----------------------------------------------------------------------------------------------------------
 
@@ -340,7 +340,7 @@ class Recorder(Generic[P]):
 
     def _read_what_was_announced(self, begun: ActStart, asked_by: AskedBy) -> None:
         """Readings are recorded together, so that none of a pending batch was recorded."""
-        questions = [question_from_dict(one, self._kinds) for one in begun.asked]
+        questions = [question_from_dict(asked, self._kinds) for asked in begun.asked]
         spend = None if begun.options["spend"] is None else Fraction(begun.options["spend"])
         if any(query is None for query in questions):
             self._end_without_result(begun, asked_by)
@@ -425,6 +425,6 @@ class Recorder(Generic[P]):
                     self.journal.restore(entry.round, entry.asked_by)
                     yield entry.round
 
-        for past, found in walk(self.mechanism, record(), every=False):
-            if found is not None and found.proposal.forecast != past.forecast:
+        for past, step in walk(self.mechanism, record(), every=False):
+            if step is not None and step.proposal.forecast != past.forecast:
                 raise LedgerError(f"round {past.number} of {where} does not replay: audit it.")
