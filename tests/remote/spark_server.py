@@ -78,6 +78,13 @@ class SparkServer:
             self._process.wait()
             self._process = None
 
+    def pause(self) -> None:
+        """It keeps its connections, and answers nothing."""
+        os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.killpg(self._process.pid, signal.SIGCONT)
+
     @property
     def processes(self) -> list[int]:
         """The processes of the server."""
