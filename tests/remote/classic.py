@@ -40,7 +40,7 @@ def whole_study(session: Any, folder: Path) -> None:
     with pytest.raises(DataError, match=r"took longer than 0.2 s. Nothing was charged"):
         remote.ask("smoker")
     assert remote.price == price
-    assert not session.getTags()
+    assert not session.sparkContext.getJobTags()
     while session.sparkContext.statusTracker().getActiveJobsIds():
         pass  # a job that was not ended would stay for ages
     rows._described = described

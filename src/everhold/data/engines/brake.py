@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import Any
@@ -30,11 +30,12 @@ def brake(session: Any, seconds: float, *, hang_up: bool) -> Iterator[None]:
         TimeoutError: it was interrupted.
     """
     tag, over, ended = f"everhold-{secrets.token_hex(8)}", Event(), Event()
+    mark, unmark, stop = _tagging(session)
 
     def interrupt() -> None:
         while not ended.is_set():
             with suppress(Exception):
-                session.interruptTag(tag)
+                stop(tag)
             ended.wait(_AGAIN)
 
     def watch() -> None:
@@ -46,7 +47,7 @@ def brake(session: Any, seconds: float, *, hang_up: bool) -> Iterator[None]:
             with suppress(Exception):
                 session.client.close()
 
-    session.addTag(tag)
+    mark(tag)
     Thread(target=watch, daemon=True).start()
     try:
         yield
@@ -56,4 +57,15 @@ def brake(session: Any, seconds: float, *, hang_up: bool) -> Iterator[None]:
         raise
     finally:
         ended.set()
-        session.removeTag(tag)
+        unmark(tag)
+
+
+def _tagging(session: Any) -> tuple[Callable[[str], object], Callable[[str], object], Callable[[str], object]]:
+    """How to tag operations of this thread, to stop doing so, and to interrupt those with a tag.
+
+    A classic session's own tags carry the name of the thread, so that another thread cannot interrupt by them.
+    """
+    if ".connect." in type(session).__module__:
+        return session.addTag, session.removeTag, session.interruptTag
+    context = session.sparkContext
+    return context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
