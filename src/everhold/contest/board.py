@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -192,6 +192,10 @@ class Board:
     price: float
     final: bool = False
     """Whether the contest has ended with its last ranking."""
+
+    def seen_by(self, entrant: str) -> Board:
+        """The board as one entrant sees it: what was wrong with the submissions of others is theirs to know."""
+        return replace(self, unranked=tuple((who, reason) for who, reason in self.unranked if who == entrant))
 
     def to_dict(self, *, whole: bool = True) -> dict[str, Any]:
         """Everything, ready for JSON; not whole: without what would reveal submissions that the ladder does not show."""

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from everhold.ledger.reader import LoggedQuestion
 from everhold.ledger.table_blob import table_to_bytes
 from everhold.report.facts import budget_facts
 from everhold.report.figure import session_svg
+from everhold.report.percent import shown, shown_cells
 
 if TYPE_CHECKING:
     from everhold.ledger.audit import Audit
-    from everhold.ledger.reader import LoggedAct, LoggedQuestion, StudyFile
+    from everhold.ledger.reader import LoggedAct, StudyFile
     from everhold.ledger.study import Study
 
 __all__ = ["Signing", "assumptions", "certificate_html", "certificate_json", "cite", "digests", "guarantee"]
@@ -57,12 +59,13 @@ def cite(file: StudyFile) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Signing:
-    """What the custodian says of a certificate: title, who they are, how to reach them, when; empty where not said."""
+    """What the custodian says of a study: title, who they are, how to reach them, when, what it is about; or nothing."""
 
     title: str = ""
     custodian: str = ""
     contact: str = ""
     date: str = ""
+    description: str = ""
 
 
 def assumptions(study: Study) -> list[str]:
@@ -94,6 +97,7 @@ def certificate_json(file: StudyFile, audit: Audit, signing: Signing | None = No
         "custodian": said.custodian,
         "contact": said.contact,
         "date": said.date,
+        "description": said.description,
         "assumptions": assumptions(file.study),
         **digests(file.study),
         "audit": {"ok": audit.ok, "found": str(audit), "unchecked_readings": audit.unchecked},
@@ -120,19 +124,18 @@ def certificate_json(file: StudyFile, audit: Audit, signing: Signing | None = No
 def _row(one: LoggedQuestion | LoggedAct) -> str:
     """A question or an act as it was asked; the parts of a statistic unfold."""
     said = f"<code>{escape(one.question)}</code>"
-    if one.finding is not None:
-        lines = [
-            f"<li>{escape(label)}: {value} in {escape(interval)}</li>" for label, value, interval in one.finding.cell_texts
-        ]
+    if isinstance(one, LoggedQuestion) and one.finding is not None:
+        lines = [f"<li>{escape(label)}: {value}, {escape(interval)}</li>" for label, value, interval in shown_cells(one)]
         lines += [
-            f"<li><code>{escape(part.question)}</code>: {part.value_text} in {escape(part.interval_text)} (round "
-            f"{part.round:,}{', surprise' if part.answer.surprise else ''})</li>"
+            f"<li><code>{escape(part.question)}</code>: {escape(', '.join(shown(part)))} (round {part.round:,}"
+            f"{', surprise' if part.answer.surprise else ''})</li>"
             for part in one.parts
         ]
         said = f"<details><summary>{escape(one.question)}</summary><ul>{''.join(lines)}</ul></details>"
+    value, interval = shown(one)
     return (
-        f"<tr{' class=s' if one.surprise else ''}><td>{one.round:,}</td><td>{said}</td><td>{escape(one.value_text)}</td>"
-        f"<td>{escape(one.interval_text)}</td><td>{escape(one.kind_text)}</td>"
+        f"<tr{' class=s' if one.surprise else ''}><td>{one.round:,}</td><td>{said}</td><td>{escape(value)}</td>"
+        f"<td>{escape(interval)}</td><td>{escape(one.kind_text)}</td>"
         f"<td>{escape(one.who or '')}</td></tr>"
     )
 
@@ -163,6 +166,7 @@ def certificate_html(file: StudyFile, audit: Audit, signing: Signing | None = No
             for name, one in digests(file.study).items()
         ),
     ]
+    about = f"\n<p>{escape(named.description)}</p>" if named.description else ""
     rests_on = "".join(f"<li>{escape(one)}</li>" for one in assumptions(file.study))
     asked = file.log
     rows = "".join(_row(one) for one in asked[-_SHOWN:])
@@ -189,7 +193,7 @@ svg {{ width: 100%; height: auto; }}
 th, td {{ border-color: #374151; }} .ok {{ color: #34d399; }} .bad {{ color: #f87171; }} tr.s td {{ color: #fdba74; }} }}
 </style></head><body>
 <h1>Certificate of {escape(title)}</h1>
-<p class="{"ok" if audit.ok else "bad"}"><strong>{verdict}.</strong> {escape(str(audit))}.</p>
+<p class="{"ok" if audit.ok else "bad"}"><strong>{verdict}.</strong> {escape(str(audit))}.</p>{about}
 <p>{escape(guarantee(file.study))}</p>
 {session_svg(file.rounds, title="Answers with their intervals")}
 <h2>What this rests on</h2><ul>{rests_on}</ul>

@@ -11,10 +11,12 @@ from fastapi import Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from everhold.report.percent import shown, shown_cells
 from everhold.server.errors import HTTPRefusal, http_error_of
 from everhold.server.forms import bar
 from everhold.server.middleware import SignInFirst
 from everhold.server.state import ServerState
+from everhold.server.words import GLOSSARY
 from everhold.version import VERSION
 
 __all__ = ["PageFault", "fields_of", "form_of", "page_fault", "render"]
@@ -44,7 +46,7 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.globals.update(version=VERSION, bar=bar)
+_templates.globals.update(version=VERSION, bar=bar, shown=shown, shown_cells=shown_cells, glossary=GLOSSARY)
 
 
 @dataclass(frozen=True, slots=True)
