@@ -11,7 +11,7 @@ from everhold.ledger.reader import LoggedQuestion
 from everhold.ledger.table_blob import table_to_bytes
 from everhold.report.facts import budget_facts
 from everhold.report.figure import session_svg
-from everhold.report.percent import shown, shown_cells
+from everhold.report.percent import shown_cells, value_and_interval
 
 if TYPE_CHECKING:
     from everhold.ledger.audit import Audit
@@ -127,12 +127,12 @@ def _row(one: LoggedQuestion | LoggedAct) -> str:
     if isinstance(one, LoggedQuestion) and one.finding is not None:
         lines = [f"<li>{escape(label)}: {value}, {escape(interval)}</li>" for label, value, interval in shown_cells(one)]
         lines += [
-            f"<li><code>{escape(part.question)}</code>: {escape(', '.join(shown(part)))} (round {part.round:,}"
+            f"<li><code>{escape(part.question)}</code>: {escape(', '.join(value_and_interval(part)))} (round {part.round:,}"
             f"{', surprise' if part.answer.surprise else ''})</li>"
             for part in one.parts
         ]
         said = f"<details><summary>{escape(one.question)}</summary><ul>{''.join(lines)}</ul></details>"
-    value, interval = shown(one)
+    value, interval = value_and_interval(one)
     return (
         f"<tr{' class=s' if one.surprise else ''}><td>{one.round:,}</td><td>{said}</td><td>{escape(value)}</td>"
         f"<td>{escape(interval)}</td><td>{escape(one.kind_text)}</td>"

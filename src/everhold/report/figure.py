@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["session_svg"]
 
-_WIDE, _LEFT, _RIGHT = 900, 60, 20
+_WIDE, _LEFT, _RIGHT = 900, 66, 20
 _TOP, _HIGH, _GAP, _PRICE = 34, 300, 46, 110
 _MOST = 2000  # rounds to draw; of more, every surprise and evenly spaced others
 
@@ -55,7 +55,9 @@ def session_svg(
     ]
     for value in (0.0, 0.25, 0.5, 0.75, 1.0):
         parts.append(_rule(y(value)))
-        parts.append(f'<text class="s-ink" x="{_LEFT - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{value:g}</text>')
+        parts.append(
+            f'<text class="s-ink" x="{_LEFT - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{100 * value:g} %</text>'
+        )
     width = max(0.6, min(4.0, (_WIDE - _LEFT - _RIGHT) / (2.0 * max(len(drawn), 1))))
     for one in drawn:
         answer = one.answer.as_share()
@@ -68,6 +70,9 @@ def session_svg(
             f'y2="{y(answer.high):.1f}" stroke-width="{width:.1f}" opacity="0.55"/>'
             f"{dot if answer.value == answer.value else ''}</g>"
         )
+    if any(one.answer.scale == "mean" for one in rounds):
+        words = "numbers that are no shares: where they lie within their declared range"
+        parts.append(f'<text class="s-ink" x="{_WIDE - _RIGHT}" y="{bottom + 18}" text-anchor="end">{words}</text>')
     parts.append(f'<text class="s-ink" x="{_LEFT}" y="{price_top - 10}">price in nats</text>')
     if budget is not None:
         parts.append(f'<g class="s-surprise" stroke-dasharray="6 4">{_rule(p(budget), "s-end")}</g>')

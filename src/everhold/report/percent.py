@@ -5,7 +5,7 @@ from __future__ import annotations
 from everhold.ledger.reader import LoggedAct, LoggedQuestion, LoggedRound
 from everhold.queries.interval import Interval
 
-__all__ = ["in_percent", "shown", "shown_cells", "with_to"]
+__all__ = ["in_percent", "shown_cells", "value_and_interval", "with_to"]
 
 
 def in_percent(interval: Interval) -> str:
@@ -22,7 +22,7 @@ def with_to(interval: str) -> str:
     return interval.strip("[]").replace(", ", " to ")
 
 
-def shown(one: LoggedQuestion | LoggedAct | LoggedRound) -> tuple[str, str]:
+def value_and_interval(one: LoggedQuestion | LoggedAct | LoggedRound) -> tuple[str, str]:
     """Value and interval of a line of the log: shares in per cent, everything else as the record has it."""
     answer = one.answer if not isinstance(one, LoggedAct) else one.certified
     if answer is not None and answer.scale == "share":

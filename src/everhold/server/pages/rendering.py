@@ -11,7 +11,7 @@ from fastapi import Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from everhold.report.percent import shown, shown_cells
+from everhold.report.percent import shown_cells, value_and_interval
 from everhold.server.errors import HTTPRefusal, http_error_of
 from everhold.server.forms import bar
 from everhold.server.middleware import SignInFirst
@@ -46,7 +46,9 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.globals.update(version=VERSION, bar=bar, shown=shown, shown_cells=shown_cells, glossary=GLOSSARY)
+_templates.globals.update(
+    version=VERSION, bar=bar, shown_cells=shown_cells, value_and_interval=value_and_interval, glossary=GLOSSARY
+)
 
 
 @dataclass(frozen=True, slots=True)
