@@ -221,7 +221,7 @@ def _save(shot: bytes, place: Path, width: int) -> int:
     image = image.crop((0, 0, image.width, min(image.height, TALLEST[width])))
     for colours in (128, 64, 32):
         few = image.quantize(colours, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-        few.convert("RGB").save(place, "WEBP", lossless=True, quality=100, method=6)
+        few.convert("RGB").save(place, "WEBP", lossless=True, quality=80, method=4)
         if place.stat().st_size <= MOST_BYTES:
             break
     return place.stat().st_size

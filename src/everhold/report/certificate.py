@@ -133,11 +133,16 @@ def _row(one: LoggedQuestion | LoggedAct) -> str:
         ]
         said = f"<details><summary>{escape(one.question)}</summary><ul>{''.join(lines)}</ul></details>"
     value, interval = value_and_interval(one)
-    return (
-        f"<tr{' class=s' if one.surprise else ''}><td>{one.round:,}</td><td>{said}</td><td>{escape(value)}</td>"
-        f"<td>{escape(interval)}</td><td>{escape(one.kind_text)}</td>"
-        f"<td>{escape(one.who or '')}</td></tr>"
+    cells = (
+        ("Round", f"{one.round:,}"),
+        ("Question", said),
+        ("Answer", escape(value)),
+        ("Interval", escape(interval)),
+        ("Kind", escape(one.kind_text)),
+        ("Asked by", escape(one.who or "")),
     )
+    row = "".join(f'<td data-label="{label}">{cell}</td>' for label, cell in cells)
+    return f"<tr{' class=s' if one.surprise else ''}>{row}</tr>"
 
 
 def certificate_html(file: StudyFile, audit: Audit, signing: Signing | None = None) -> str:
@@ -178,16 +183,20 @@ def certificate_html(file: StudyFile, audit: Audit, signing: Signing | None = No
 <style>
 :root {{ color-scheme: light dark; }}
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
-body {{ color: #1f2937; background: #fff; }}
+body {{ color: #1f2937; background: #fff; overflow-wrap: anywhere; }}
 h1 {{ font-size: 1.6rem; margin-bottom: .2rem; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
 .ok {{ color: #047857; }} .bad {{ color: #b91c1c; }}
 dl {{ display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.2rem; }} dt {{ color: #4b5563; }}
-dd {{ margin: 0; overflow-wrap: anywhere; }}
+dd {{ margin: 0; overflow-wrap: anywhere; }} code {{ overflow-wrap: anywhere; }}
 table {{ border-collapse: collapse; width: 100%; font-size: .9rem; }}
 th, td {{ text-align: left; padding: .25rem .5rem; border-bottom: 1px solid #e5e7eb; vertical-align: top; }}
 td {{ overflow-wrap: anywhere; }}
 tr.s td {{ color: #9a3412; }}
 svg {{ width: 100%; height: auto; }}
+@media (max-width: 40rem) {{ dl {{ grid-template-columns: minmax(0, 1fr); }} dt {{ margin-top: .4rem; }}
+.stack thead {{ display: none; }} .stack, .stack tbody, .stack tr, .stack td {{ display: block; border: 0; padding: 0; }}
+.stack tr {{ padding: .5rem 0; border-bottom: 1px solid #9ca3af; }} .stack td:empty {{ display: none; }}
+.stack td::before {{ content: attr(data-label); color: #6b7280; display: inline-block; min-width: 6rem; }} }}
 @media print {{ body {{ margin: 0; max-width: none; font-size: 11px; }} tr, dl, svg {{ break-inside: avoid; }} }}
 @media (prefers-color-scheme: dark) {{ body {{ color: #e5e7eb; background: #111827; }} dt {{ color: #9ca3af; }}
 th, td {{ border-color: #374151; }} .ok {{ color: #34d399; }} .bad {{ color: #f87171; }} tr.s td {{ color: #fdba74; }} }}
@@ -202,7 +211,8 @@ th, td {{ border-color: #374151; }} .ok {{ color: #34d399; }} .bad {{ color: #f8
 <h2>How to check it</h2><p>With the study's file and no private rows:
 <code>everhold audit {escape(file.path.name)} --expect-head {escape(str(file.head))}</code></p>
 <h2>Questions and answers</h2>{left}
-<table><thead><tr><th>Round</th><th>Question</th><th>Answer</th><th>Interval</th><th>Kind</th><th>Asked by</th></tr></thead>
+<table class="stack"><thead><tr><th>Round</th><th>Question</th><th>Answer</th><th>Interval</th><th>Kind</th>
+<th>Asked by</th></tr></thead>
 <tbody>{rows}</tbody></table>
 </body></html>
 """
