@@ -31,7 +31,7 @@ def board_table(board: Board) -> str:
     low = min((place.low for place in places), default=0.0)
     high = max((place.high for place in places), default=1.0)
     rows = "".join(
-        f"<tr><td class='n' data-label='rank'>{place.rank_text}</td><td data-label='entrant'>{escape(place.entrant)}</td>"
+        f"<tr><td class='n' data-label='rank'>{place.rank_text}</td><td class='first'>{escape(place.entrant)}</td>"
         f"<td class='n' data-label='score'>{place.value:.4g}</td>"
         f"<td class='nowrap' data-label='interval'>{with_to(str(Interval(place.low, place.high)))}</td>"
         f"<td class='drawn'>{interval_svg(place.value, place.low, place.high, bottom=low, top=high, wide=160.0)}</td>"

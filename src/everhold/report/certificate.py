@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from html import escape
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from everhold.ledger.reader import LoggedQuestion
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Signing", "assumptions", "certificate_html", "certificate_json", "cite", "digests", "guarantee"]
 
 _SHOWN = 500  # rounds listed in the page; JSON has all
+_SLIM = 360  # pixels of a narrow screen's picture
 
 
 def guarantee(study: Study) -> str:
@@ -167,7 +169,7 @@ def certificate_html(file: StudyFile, audit: Audit, signing: Signing | None = No
         ("Created", file.study.created),
         ("Ledger head", str(file.head)),
         *(
-            (name.replace("_", " ").replace("sha256", "(SHA-256)").capitalize(), one)
+            (name.capitalize().replace("_", " ").replace("sha256", "(SHA-256)"), one)
             for name, one in digests(file.study).items()
         ),
     ]
@@ -190,26 +192,31 @@ dl {{ display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.2rem; 
 dd {{ margin: 0; overflow-wrap: anywhere; }} code {{ overflow-wrap: anywhere; }}
 table {{ border-collapse: collapse; width: 100%; font-size: .9rem; }}
 th, td {{ text-align: left; padding: .25rem .5rem; border-bottom: 1px solid #e5e7eb; vertical-align: top; }}
-td {{ overflow-wrap: anywhere; }}
+th, td {{ overflow-wrap: normal; }} td:nth-child(2) {{ overflow-wrap: anywhere; }}
+td:nth-child(1), td:nth-child(3), td:nth-child(4), th {{ white-space: nowrap; }}
 tr.s td {{ color: #9a3412; }}
-svg {{ width: 100%; height: auto; }}
-@media (max-width: 40rem) {{ dl {{ grid-template-columns: minmax(0, 1fr); }} dt {{ margin-top: .4rem; }}
+svg {{ width: 100%; height: auto; }} .slim {{ display: none; }}
+@media screen and (max-width: 40rem) {{ .wide {{ display: none; }} .slim {{ display: block; }}
+dl {{ grid-template-columns: minmax(0, 1fr); }} dt {{ margin-top: .4rem; }}
 .stack thead {{ display: none; }} .stack, .stack tbody, .stack tr, .stack td {{ display: block; border: 0; padding: 0; }}
 .stack tr {{ padding: .5rem 0; border-bottom: 1px solid #9ca3af; }} .stack td:empty {{ display: none; }}
 .stack td::before {{ content: attr(data-label); color: #6b7280; display: inline-block; min-width: 6rem; }} }}
-@media print {{ body {{ margin: 0; max-width: none; font-size: 11px; }} tr, dl, svg {{ break-inside: avoid; }} }}
-@media (prefers-color-scheme: dark) {{ body {{ color: #e5e7eb; background: #111827; }} dt {{ color: #9ca3af; }}
+@media print {{ html {{ font-size: 10.5px; }} body {{ margin: 0; padding: 0; max-width: none; font-size: 1rem; }}
+h2 {{ break-after: avoid; }} tr, svg, dd, li {{ break-inside: avoid; }} .wide {{ max-width: 42rem; }}
+details::details-content {{ content-visibility: visible; }} summary {{ list-style: none; }} }}
+@media screen and (prefers-color-scheme: dark) {{ body {{ color: #e5e7eb; background: #111827; }} dt {{ color: #9ca3af; }}
 th, td {{ border-color: #374151; }} .ok {{ color: #34d399; }} .bad {{ color: #f87171; }} tr.s td {{ color: #fdba74; }} }}
 </style></head><body>
 <h1>Certificate of {escape(title)}</h1>
 <p class="{"ok" if audit.ok else "bad"}"><strong>{verdict}.</strong> {escape(str(audit))}.</p>{about}
 <p>{escape(guarantee(file.study))}</p>
-{session_svg(file.rounds, title="Answers with their intervals")}
+<div class="wide">{session_svg(file.rounds, title="Answers with their intervals")}</div>
+<div class="slim">{session_svg(file.rounds, title="Answers with their intervals", wide=_SLIM)}</div>
 <h2>What this rests on</h2><ul>{rests_on}</ul>
 <h2>The study</h2><dl>{table}</dl>
 <h2>How to cite it</h2><p>{escape(cite(file))}</p>
 <h2>How to check it</h2><p>With the study's file and no private rows:
-<code>everhold audit {escape(file.path.name)} --expect-head {escape(str(file.head))}</code></p>
+<code>everhold audit {escape(quote(file.path.name))} --expect-head {escape(str(file.head))}</code></p>
 <h2>Questions and answers</h2>{left}
 <table class="stack"><thead><tr><th>Round</th><th>Question</th><th>Answer</th><th>Interval</th><th>Kind</th>
 <th>Asked by</th></tr></thead>

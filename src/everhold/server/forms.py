@@ -172,6 +172,7 @@ class AnswerCard:
     kind: str
     heads: tuple[str, ...] = ()
     grid: tuple[GridLine, ...] = ()
+    ends: str = ""
 
     @classmethod
     def of(
@@ -231,6 +232,7 @@ class AnswerCard:
             rounds=f"{asked_of}; priced at {found.price:.1f} nats.",
             surprise=found.surprise,
             kind=_kind(found if isinstance(found, Answer) else found.parts[-1]),
+            ends=f"{low} to {high}{unit}",
         )
 
     @property

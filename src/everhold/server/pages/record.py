@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from urllib.parse import urlencode
 
@@ -95,7 +96,14 @@ async def audited(served: Record, signin: SignedIn, server: Server) -> Response:
     """The result of the audit, as a part of the page."""
 
     def shown(file: StudyFile, found: Audit) -> Response:
-        return render("audited.html", audit=found, cite=cite(file), head=str(file.head), name=served.name)
+        return render(
+            "audited.html",
+            audit=found,
+            cite=cite(file),
+            head=str(file.head),
+            name=served.name,
+            place=shlex.quote(served.path.name),
+        )
 
     return await _replayed(server, served, signin.token, shown)
 

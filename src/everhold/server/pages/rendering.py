@@ -94,7 +94,8 @@ def page_fault(request: Request, error: Exception) -> Response:
     fault = PageFault.of(error)
     headers = error.headers if isinstance(error, HTTPRefusal) else {}
     name = "answer.html" if request.headers.get("hx-request") else "fault.html"
-    found = render(name, code=fault.status, fault=fault, found=None, request_id=request.state.request_id)
+    signin = getattr(request.state, "signin", None)
+    found = render(name, code=fault.status, fault=fault, found=None, request_id=request.state.request_id, session=signin)
     found.headers.update(headers)
     return found
 

@@ -34,6 +34,7 @@ router = APIRouter()
 
 _RECENT = 8
 _DRAWN = 400
+_NARROW = 360  # pixels of a narrow screen's picture
 
 
 def about_study(server: ServerState, study: StudyWriter, signin: SignIn, request: Request) -> dict[str, Any]:
@@ -44,6 +45,7 @@ def about_study(server: ServerState, study: StudyWriter, signin: SignIn, request
         for name, one in ((name, schema[name]) for name in schema)
     ]
     drawn = session_svg(file.rounds, budget=status["budget"], most_drawn=_DRAWN) if file.rounds else ""
+    narrow = session_svg(file.rounds, budget=status["budget"], most_drawn=_DRAWN, wide=_NARROW) if file.rounds else ""
     public = server.config.public_url
     return {
         "session": signin,
@@ -52,6 +54,7 @@ def about_study(server: ServerState, study: StudyWriter, signin: SignIn, request
         "columns": columns,
         "words": vocabulary(schema),
         "figure": Markup(drawn),
+        "narrow_figure": Markup(narrow),
         "recent": list(reversed(file.log[-_RECENT:])),
         "kinds": KINDS,
         "fields": list(FIELDS.values()),
