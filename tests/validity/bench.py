@@ -2,7 +2,7 @@
 
 The adversary knows the population and says so in its forecasts; the sketch does not learn (any sketch is valid, and a fit
 after every reading would take most of the time). Every question is about fresh fair coins, one for each row, or about a
-vote of earlier ones, so that its population spend is exactly one half.
+vote of earlier ones, so that its population share is exactly one half.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Bench:
 
     # acts ----------------------------------------------------------------------------------------------------------
 
-    def round(self, sums: Sums, act: RoundAct, forecast: Fraction, scale="spend", second: int = 0):
-        u = 2 * forecast - 1 if scale == "spend" else forecast
+    def round(self, sums: Sums, act: RoundAct, forecast: Fraction, scale="share", second: int = 0):
+        u = 2 * forecast - 1 if scale == "share" else forecast
         proposal = self.held.propose(SketchValue(scale, u.numerator, u.denominator, DRAWS, second), act)
         outcome = self.held.decide(proposal, [sums])
         answer = self.held.answer(proposal, outcome)
@@ -71,7 +71,7 @@ class Bench:
         return answer
 
     def read(self, bits: np.ndarray, *, truth: float = 0.5, **act) -> Answer:
-        """A reading of the spend of True, in a batch of `parts` if that is given."""
+        """A reading of the share of True, in a batch of `parts` if that is given."""
         kind = act.pop("kind", "read")
         count = Sums.yes_no(int(bits.sum()), self.n)
         return self.judge(self.round(count, RoundAct(kind, **act), Fraction(1, 2))[2], truth)
@@ -129,7 +129,7 @@ class Bench:
     # programs ------------------------------------------------------------------------------------------------------
 
     def play(self, program: Callable[[Any], Generator[Any, Any, None]]) -> None:
-        """An analyst of `everhold.games`, on labels that are fair coins: every spend it asks about is one half."""
+        """An analyst of `everhold.games`, on labels that are fair coins: every share it asks about is one half."""
         rows = {"i": np.arange(self.n), "y": np.where(self.coins(1)[:, 0], 1, -1)}
         view = SimpleNamespace(
             world=SimpleNamespace(atoms=self.n),
@@ -168,7 +168,7 @@ class Bench:
     @property
     def tolerance(self) -> float:
         """Of an ask that is foreseen as one half, on the scale of shares."""
-        proposal = self.held.propose(SketchValue("spend", 0, 1, DRAWS), ASK)
+        proposal = self.held.propose(SketchValue("share", 0, 1, DRAWS), ASK)
         return float(Fraction(proposal.tolerance) / 2)
 
     # rows ----------------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class Bench:
         return self.rng.random((self.n, columns)) < 0.5
 
     def vote(self, coins: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Whether a row's coins agree with the weights on the whole; ties by a fair coin: a spend of exactly one half."""
+        """Whether a row's coins agree with the weights on the whole; ties by a fair coin: a share of exactly one half."""
         score = (2.0 * coins - 1.0) @ np.asarray(weights, float)
         return np.where(score == 0.0, self.coins(1)[:, 0], score > 0.0).astype(bool)
 

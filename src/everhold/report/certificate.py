@@ -202,7 +202,8 @@ dl {{ grid-template-columns: minmax(0, 1fr); }} dt {{ margin-top: .4rem; }}
 .stack tr {{ padding: .5rem 0; border-bottom: 1px solid #9ca3af; }} .stack td:empty {{ display: none; }}
 .stack td::before {{ content: attr(data-label); color: #6b7280; display: inline-block; min-width: 6rem; }} }}
 @media print {{ html {{ font-size: 10.5px; }} body {{ margin: 0; padding: 0; max-width: none; font-size: 1rem; }}
-h2 {{ break-after: avoid; }} tr, svg, dd, li {{ break-inside: avoid; }} .wide {{ max-width: 42rem; }}
+h2 {{ break-after: avoid; }} tr, svg, dd, li {{ break-inside: avoid; }}
+tr:has(details) {{ break-inside: auto; }} .wide {{ max-width: 42rem; }}
 details::details-content {{ content-visibility: visible; }} summary {{ list-style: none; }} }}
 @media screen and (prefers-color-scheme: dark) {{ body {{ color: #e5e7eb; background: #111827; }} dt {{ color: #9ca3af; }}
 th, td {{ border-color: #374151; }} .ok {{ color: #34d399; }} .bad {{ color: #f87171; }} tr.s td {{ color: #fdba74; }} }}

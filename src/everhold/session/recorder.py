@@ -16,8 +16,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from weakref import ref
 
-from everhold.clock import timestamp
-from everhold.errors import DataError, EverholdError, LedgerError, PrivacyError, QuestionError, RequestConflict, after_charge
+from everhold.errors import DataError, EverholdError, LedgerError, QuestionError, RequestConflict, after_charge
 from everhold.ledger.act_prices import act_result, is_last, price_act
 from everhold.ledger.codec import (
     ActEndEntry,
@@ -30,22 +29,22 @@ from everhold.ledger.codec import (
 from everhold.ledger.rounds import ActEnd, ActStart, RecordedAct, RecordedFinding, Round, to_record
 from everhold.ledger.walk import walk
 from everhold.progress import NO_BAR, Progress, progress_bar
-from everhold.queries.protocol import NOTHING, QUIET, ActingMechanism, P
+from everhold.queries.protocol import NOTHING, ActingMechanism, P
 from everhold.queries.request import AskedBy
 from everhold.queries.round_act import RoundAct
 from everhold.session.names import identity
+from everhold.session.shield import PlainShield
 
 if TYPE_CHECKING:
     from everhold.bounds.privacy import PrivacyLedger
     from everhold.ledger.codec import AnyEntry
-    from everhold.ledger.guard import Guard
     from everhold.ledger.journal import Journal
-    from everhold.ledger.store import Store
     from everhold.queries.answer import Answer
     from everhold.queries.expression.tree import Kind
     from everhold.queries.protocol import Mechanism, Outcome
     from everhold.queries.query import Query
     from everhold.session.scan import Scanner, SumsByName
+    from everhold.session.shield import PrivacyShield, Shield
 
 __all__ = ["PlannedReading", "Recorder"]
 
@@ -101,8 +100,7 @@ class Recorder(Generic[P]):
         self._asking: Callable[[], _Turn | None] = lambda: None
         self._decided: DecidedRound[P] | None = None
         self._readings: list[PlannedReading] = []
-        self._guard: Guard | None = None
-        self._require_newest: Callable[[], None] = lambda: None
+        self.shield: Shield = PlainShield()
 
     @property
     def in_own_process(self) -> bool:
@@ -184,16 +182,12 @@ class Recorder(Generic[P]):
         mechanism = self.mechanism
         named = identity(mechanism, query, proposal)
         if act.kind == "ask":
-            self._require_newest()
+            self.shield.require_newest()
         needs, rows_read = mechanism.needs(proposal), mechanism.rows_read(proposal)
-        sums = self.shielded(lambda: self._scanner.sums(needs, proposal.forecast.scale, rows_read, scanned))
-        outcome = self.shielded(lambda: mechanism.decide(proposal, sums))
-        if self._guard is not None and act.kind == "ask" and outcome is not QUIET:
-            with self._marked(self._guard):
-                answer = self._answer_round(query, proposal, outcome, named, asked_by, act)
-                self.journal.flush()  # at most one surprise is ever unrecorded
-            return answer
-        return self._answer_round(query, proposal, outcome, named, asked_by, act)
+        sums = self.shield.read(lambda: self._scanner.sums(needs, proposal.forecast.scale, rows_read, scanned))
+        outcome = self.shield.read(lambda: mechanism.decide(proposal, sums))
+        with self.shield.charging(act, outcome):
+            return self._answer_round(query, proposal, outcome, named, asked_by, act)
 
     def _answer_round(
         self, query: Query, proposal: P, outcome: Outcome, named: str | None, asked_by: AskedBy, act: RoundAct
@@ -237,13 +231,13 @@ class Recorder(Generic[P]):
     ) -> None:
         """Announce readings, make them, and make all of them durable together. Within a turn."""
         self._scanner.sample.require_ready()  # a database that does not answer costs nothing
-        self._require_newest()
+        self.shield.require_newest()
         self.journal.begin(begun, asked_by)
         self.journal.flush()
         self._readings = list(readings)
         with progress_bar("Reading", len(readings), least=_MANY) as bar:
             with self._under_way(begun, asked_by):
-                scanned = self.shielded(lambda: self.sums_needed(proposals))
+                scanned = self.shield.read(lambda: self.sums_needed(proposals))
             self._read_the_rest(scanned, bar)
 
     def _read_the_rest(self, scanned: SumsByName, bar: Progress = NO_BAR) -> None:
@@ -297,15 +291,14 @@ class Recorder(Generic[P]):
                 )
             mechanism = self.acting_mechanism()
             mechanism.require_open()
-            if self._guard is not None and begun.kind not in ("best_of", "is_better", "compare", "certify"):
-                raise PrivacyError(f"a private study has no act {begun.kind!r}: it would disclose something exact.")
+            self.shield.require_allowed(begun)
             require()
             self._scanner.sample.require_ready()
-            self._require_newest()
+            self.shield.require_newest()
             self.journal.begin(begun, asked_by)
             self.journal.flush()
             with self._under_way(begun, asked_by):
-                outcome = self.shielded(decide)
+                outcome = self.shield.read(decide)
             price, budget = price_act(mechanism.budget, begun, outcome)
             result = act_result(mechanism, begun, outcome, price, list(self.journal))
             mechanism.pay(budget)
@@ -321,14 +314,14 @@ class Recorder(Generic[P]):
             self.journal.note_finding(finding, asked_by)
             self.journal.flush()
 
-    # an interrupted act, another process, the past -----------------------------------------------------------------------
+    # an interrupted act --------------------------------------------------------------------------------------------------
 
     def end_interrupted_act(self) -> None:
         """End an act that was interrupted: what began is read, where its questions are text, and charged in any case."""
         if (pending := self.journal.pending) is None:
             return
         begun, asked_by = pending
-        if begun.kind in ("read", "close") and self._guard is None:  # a private one would draw its noise a second time
+        if begun.kind in ("read", "close") and not self.shield.private:  # a private one would draw its noise a second time
             self._read_what_was_announced(begun, asked_by)
         else:
             self._end_without_result(begun, asked_by)
@@ -370,102 +363,17 @@ class Recorder(Generic[P]):
         ]
         self._read_the_rest({})
 
-    # privacy -------------------------------------------------------------------------------------------------------------
+    # another process, the past -------------------------------------------------------------------------------------------
 
-    @property
-    def guarded(self) -> bool:
-        """Whether this is a private study, whose charges a guard remembers."""
-        return self._guard is not None
+    def shield_with(self, shield: PrivacyShield) -> None:
+        """Charge as a private study does from now on, and what was interrupted before."""
+        self.shield = shield
+        shield.charge_unrecorded()
 
     @property
     def privacy(self) -> PrivacyLedger | None:
         """What a private study has spent; None where nothing is promised."""
         return self.mechanism.budget.privacy if isinstance(self.mechanism, ActingMechanism) else None
-
-    def guard_with(
-        self,
-        guard: Guard,
-        note: Callable[[Store], None] = lambda _: None,
-        newest: Callable[[Store], None] = lambda _: None,
-    ) -> None:
-        """Remember every charge of a private study in its guard from now on, and settle what was interrupted.
-
-        Args:
-            guard: of this study.
-            note: is called when something was charged, and is durable.
-            newest: refuses a copy that another one has overtaken; it is called before rows are read.
-
-        Raises:
-            LedgerError: the record shows less than was charged: it is an older copy.
-        """
-        self._guard = guard
-
-        def durable(store: Store) -> None:
-            before = guard.charges
-            guard.settle(self._charges, store.head)
-            if guard.charges != before:
-                note(store)
-
-        def require_newest() -> None:
-            if (store := self.journal.store) is not None:
-                newest(store)
-
-        self.journal.on_durable, self._require_newest = durable, require_newest
-        self._charge_unrecorded()
-
-    @property
-    def _charges(self) -> int:
-        if self.privacy is None:
-            raise LedgerError("this study promises no privacy, but has a guard.")
-        return self.privacy.charges
-
-    def _charge_unrecorded(self) -> None:
-        """Charge a surprise that was drawn and not recorded. At most one can be."""
-        guard, store = self._guard, self.journal.store
-        if guard is None or store is None:
-            return
-        if self._charges < guard.charges:
-            raise LedgerError(
-                f"{store.path} shows {self._charges:,} charges to its privacy budget, but {guard.charges:,} were made: it "
-                "is an older copy. Expected the newest one. Nothing may be asked of this copy."
-            )
-        if guard.marked and self._charges == guard.charges:
-            asked_by, mechanism = AskedBy(timestamp()), self.acting_mechanism()
-            begun = ActStart("void", (), {})
-            self.journal.begin(begun, asked_by)
-            mechanism.pay(price_act(mechanism.budget, begun, None, interrupted=True)[1])
-            self.journal.end(ActEnd(None, {}, interrupted=True), asked_by)
-            self.journal.flush()
-        guard.settle(self._charges, store.head)
-
-    @contextmanager
-    def _marked(self, guard: Guard) -> Iterator[None]:
-        """Mark a surprise before anything else is done with it: nothing that it causes may go uncharged."""
-        try:
-            guard.mark()
-            yield
-        except BaseException:
-            if (store := self.journal.store) is not None:
-                store.fail()
-            raise
-
-    def shielded(self, read: Callable[[], T]) -> T:
-        """Read private rows. In a private study a failure is charged as a surprise, and says nothing."""
-        if self._guard is None:
-            return read()
-        try:
-            return read()
-        except BaseException as error:
-            if self.journal.pending is None:  # an announced act is charged when it is opened again
-                self._guard.mark()
-            if (store := self.journal.store) is not None:
-                store.fail()
-            if not isinstance(error, Exception):
-                raise
-            raise LedgerError(
-                "the private rows could not be read. No answer was returned, and the study is closed until its custodian "
-                "opens it again; that charges its privacy budget."
-            ) from None
 
     def make_durable(self, journal: Journal) -> None:
         """Record in this journal from now on. Only before the first question."""
@@ -498,9 +406,8 @@ class Recorder(Generic[P]):
             try:
                 entries = (read_entry(record, self._kinds, parse="surprises") for record in store.new_records())
                 self.restore(entries, store.path)
-                if self._guard is not None:
-                    self._guard.reload()
-                    self._charge_unrecorded()
+                self.shield.reload()
+                self.shield.charge_unrecorded()
                 self.end_interrupted_act()
             except BaseException:  # half of what was recorded is taken over: nothing may be answered from that
                 store.fail()

@@ -297,7 +297,7 @@ class Session(Generic[P]):
 
     def _scan(self, queries: Sequence[Query]) -> tuple[dict[str | None, Query], SumsByName]:
         """The batch's text questions that are new, evaluated on both sides at once; by name."""
-        if self.mechanism.closed or self.recorder.guarded:  # a private study reads rows when a question is paid for
+        if self.mechanism.closed or self.recorder.shield.private:  # a private study reads rows when a question is paid for
             return {}, {}
         return self.scanner.scan(
             {query.name: query for query in queries if query.text and self._journal.named(query.name) is None}

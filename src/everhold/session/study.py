@@ -32,6 +32,7 @@ from everhold.session.public import PublicSide, build_mechanism, declared_column
 from everhold.session.registered import known_head, note_head, require_newest
 from everhold.session.settings import Settings
 from everhold.session.setup import Setup
+from everhold.session.shield import PrivacyShield
 from everhold.statistics import statistic
 from everhold.statistics.declared import DeclaredColumns
 from everhold.statistics.statistic import QuestionBatch, run
@@ -102,8 +103,10 @@ def open_study(path: Path, data: object, expect_head: str | None, engine: Engine
 
 def _guard(setup: Setup, study: Study, guard: Guard) -> None:
     """Remember every charge in the guard and in the registry, and ask the registry before anything is drawn."""
-    known = study.fingerprint
-    setup.session.recorder.guard_with(guard, note=partial(note_head, known), newest=partial(require_newest, known))
+    recorder, known = setup.session.recorder, study.fingerprint
+    mechanism = recorder.acting_mechanism()
+    newest = partial(require_newest, known)
+    recorder.shield_with(PrivacyShield(guard, recorder.journal, mechanism, note=partial(note_head, known), newest=newest))
 
 
 def rehearse_study(path: Path) -> Setup:
