@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from html import escape
+from importlib import import_module
 from math import inf
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -203,9 +204,8 @@ class _Notebook:
     """A bar below the cell, which goes when it is done."""
 
     def __init__(self) -> None:
-        from IPython.display import HTML, display
-
-        self._html, self._handle = HTML, display(HTML(""), display_id=True)
+        shown = import_module("IPython.display")  # a notebook has it: no extra installs it
+        self._html, self._handle = shown.HTML, shown.display(shown.HTML(""), display_id=True)
 
     def draw(self, what: str, done: int, total: int | None) -> None:
         ends = "" if total is None else f" max='{total}' value='{min(done, total)}'"
