@@ -17,6 +17,7 @@ from everhold.bounds.code import Code
 from everhold.bounds.gate_power import POWER, Changes, bets_power
 from everhold.bounds.gate_world import GateWorld
 from everhold.errors import SettingError, require_number, require_whole
+from everhold.progress import watched
 from everhold.results import PlainResult
 
 __all__ = ["GateContract", "GatePlan", "plan_gate"]
@@ -145,6 +146,7 @@ class GatePlan(PlainResult):
         return f"Recommended: {setting}."
 
 
+@watched("Planning")
 def plan_gate(
     *,
     rows: int,

@@ -12,6 +12,7 @@ from everhold.bounds.privacy import Privacy
 from everhold.bounds.private_plan import PrivatePlan, private_plan
 from everhold.errors import SettingError, require_number, require_whole
 from everhold.plots import widths_figure
+from everhold.progress import watched
 from everhold.results import PlainResult
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ class Plan(PlainResult):
         )
 
 
+@watched("Planning")
 def plan(
     *,
     rounds: float,

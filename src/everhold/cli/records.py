@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
@@ -134,15 +133,7 @@ def _add_line(table: Table, entry: LoggedQuestion | LoggedAct | LoggedRound, que
 
 
 def _audited(study: Path, expect_head: str | None) -> eh.Audit:
-    try:
-        total: int | None = len(read_study(study).rounds)
-    except eh.LedgerError:
-        total = None
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("Replaying", total=total)
-        return eh.Holdout.audit_file(
-            study, expect_head=expect_head, progress=lambda done: progress.update(task, completed=done)
-        )
+    return eh.Holdout.audit_file(study, expect_head=expect_head)
 
 
 @guarded

@@ -7,7 +7,6 @@ from math import ceil, sqrt
 from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress
 from rich.table import Table
 
 from everhold.cli.app import console, guarded, say
@@ -109,24 +108,21 @@ def risk(
     file = read_study(study)
     settings = Settings.from_dict(file.study.settings)
     attacks: list[dict[str, Any]] = []
-    with Progress(console=console, disable=as_json or not console.is_terminal, transient=True) as progress:
-        for against, attack, kind, times in _PLANS:
-            rows = max(16, min(file.study.rows, RIDDEN_ROWS if attack == "riding" else MOST_ROWS))
-            reference = max(1, min(int(file.study.draws), 10 * rows))
-            bar = progress.add_task(f"{attack}, {kind} weight, {against}", total=games * times)
-            result = single_out(
-                "empirical mean" if against == "exact counts" else mechanism_for(settings, file.study.rows),
-                kind=kind,
-                attack=attack,
-                games=games * times,
-                rows=rows,
-                reference=reference,
-                confidence=settings.confidence,
-                seed=seed,
-                progress=lambda done, bar=bar: progress.update(bar, completed=done),  # type: ignore[misc]
-            )
-            attacks.append(_shown(result, against, rows))
-        members = _members(file, settings, progress, games, seed, search)
+    for against, attack, kind, times in _PLANS:
+        rows = max(16, min(file.study.rows, RIDDEN_ROWS if attack == "riding" else MOST_ROWS))
+        reference = max(1, min(int(file.study.draws), 10 * rows))
+        result = single_out(
+            "empirical mean" if against == "exact counts" else mechanism_for(settings, file.study.rows),
+            kind=kind,
+            attack=attack,
+            games=games * times,
+            rows=rows,
+            reference=reference,
+            confidence=settings.confidence,
+            seed=seed,
+        )
+        attacks.append(_shown(result, against, rows))
+    members = _members(file, settings, games, seed, search)
     floor = file.weight_floor()
     if as_json:
         shown = {"study": str(file.path), "attacks": attacks, "membership": members, "weight_floor": floor.to_dict()}
@@ -170,22 +166,16 @@ def _promise(settings: Settings) -> str:
     )
 
 
-def _members(
-    file: StudyFile, settings: Settings, progress: Progress, games: int, seed: int, search: bool
-) -> list[dict[str, Any]]:
+def _members(file: StudyFile, settings: Settings, games: int, seed: int, search: bool) -> list[dict[str, Any]]:
     """How well somebody tells whether a row is there, by riding and, if wanted, by attacks that a search finds."""
     rows = max(16, min(file.study.rows, RIDDEN_ROWS))
     reference = max(1, min(int(file.study.draws), 10 * rows))
     factory = mechanism_for(settings, file.study.rows)
     common: dict[str, Any] = {"rows": rows, "reference": reference, "confidence": settings.confidence, "seed": seed}
-    bar = progress.add_task("membership", total=2 * games)
-    ridden = membership(
-        factory, games=max(2 * games, 4), progress=lambda done: progress.update(bar, completed=done), **common
-    )
+    ridden = membership(factory, games=max(2 * games, 4), **common)
     attacks = [_member_row("riding with a decoy", ridden)]
     if search:
-        bar = progress.add_task("search for attacks", total=None)
-        best = search_attack(factory, progress=lambda done: progress.update(bar, completed=done), **common)
+        best = search_attack(factory, **common)
         attacks.append({**_member_row("found by a search", best.fresh), "tried": best.tried, "asks": list(best.questions)})
     return attacks
 

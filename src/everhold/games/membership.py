@@ -27,6 +27,7 @@ from everhold.data.table import RowTable
 from everhold.errors import PrecisionExhausted, SettingError, require_whole
 from everhold.games.play import MECHANISMS, GameTerms, MechanismFactory
 from everhold.games.singling_out import Keys
+from everhold.progress import NO_BAR, progress_bar
 from everhold.queries.rng import stream_rng
 from everhold.session.holdout import Holdout
 from everhold.session.session import Session
@@ -163,7 +164,8 @@ def membership(
             raise SettingError(f"{name} is {value!r}. Expected at least {least}.")
     factory = MECHANISMS[mechanism] if isinstance(mechanism, str) else mechanism
     keys, scores, asked = Keys(), ([], []), 0  # type: tuple[Keys, tuple[list[float], list[float]], int]
-    for game in range(games):
+    bar = NO_BAR if progress is not None else progress_bar("Guessing who is there", games)
+    for game in bar.each(range(games)):
         drawn = keys.draw(stream_rng(seed, "membership", game, "rows"), rows + 1)[_KEY]
         target, is_member = int(drawn[0]), game % 2 == 0
         private = RowTable({_KEY: drawn[:-1] if is_member else drawn[1:]})

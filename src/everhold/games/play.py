@@ -22,6 +22,7 @@ from everhold.errors import PrecisionExhausted, ReplayError, SettingError, requi
 from everhold.games.registry import Register
 from everhold.games.seats import Asked, AskingSeat, HoldoutSeat, Move, RecordSeat, Seat, as_move
 from everhold.games.world import WORLDS, World
+from everhold.progress import NO_BAR, progress_bar
 from everhold.queries.disclosed import Verdict
 from everhold.queries.query import as_query
 from everhold.queries.rng import stream_rng
@@ -224,10 +225,11 @@ def play(
 
     score, refused = _Score(), None
     seat: Seat = HoldoutSeat(built) if isinstance(built, Holdout) else AskingSeat(lambda asked: session.ask(asked.question))
-    try:
-        _run(program(view(session.try_out)), seat, game_world, rounds, score, progress)
-    except PrecisionExhausted as refusal:
-        refused = str(refusal)
+    with NO_BAR if progress is not None else progress_bar("Playing", rounds) as bar:
+        try:
+            _run(program(view(session.try_out)), seat, game_world, rounds, score, progress or bar.update)
+        except PrecisionExhausted as refusal:
+            refused = str(refusal)
 
     def again() -> list[Answer]:
         """Algorithm 3. The analyst's previews use the mechanism of the replay."""

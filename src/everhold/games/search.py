@@ -22,6 +22,7 @@ from everhold.games.membership import MembershipRisk
 from everhold.games.play import MECHANISMS, GameTerms, MechanismFactory
 from everhold.priors.pool import Prior
 from everhold.priors.reference import Reference
+from everhold.progress import NO_BAR, progress_bar
 from everhold.queries.rng import stream_rng
 
 __all__ = ["Bits", "SearchedAttack", "search_attack"]
@@ -204,11 +205,14 @@ def search_attack(
         return _fitness(arena, attack, games), attack
 
     shape = (questions, attributes + 1)
-    ranked = [judged(_random_genes(rng, shape)) for _ in range(population)]
-    for _ in range(generations):
-        ranked = sorted(ranked, key=lambda pair: -pair[0])[:_KEEP]
-        parents = [attack for _, attack in ranked]
-        ranked += [judged(_child(rng, parents)) for _ in range(population - _KEEP)]
+    planned = population + generations * (population - _KEEP)
+    with NO_BAR if progress is not None else progress_bar("Searching for attacks", planned) as bar:
+        progress = progress or bar.update
+        ranked = [judged(_random_genes(rng, shape)) for _ in range(population)]
+        for _ in range(generations):
+            ranked = sorted(ranked, key=lambda pair: -pair[0])[:_KEEP]
+            parents = [attack for _, attack in ranked]
+            ranked += [judged(_child(rng, parents)) for _ in range(population - _KEEP)]
     best = max(ranked, key=lambda pair: pair[0])[1]
     features, labels = arena.play(best, 4 * games, "refit")
     rule = _fitted(features, labels)

@@ -34,6 +34,7 @@ from everhold.errors import PrecisionExhausted, SettingError, require_whole
 from everhold.games.play import MECHANISMS, GameTerms, MechanismFactory
 from everhold.priors.pool import Prior
 from everhold.priors.reference import Reference
+from everhold.progress import NO_BAR, progress_bar
 from everhold.queries.rng import stream_rng
 from everhold.session.holdout import Holdout
 from everhold.session.session import Session
@@ -285,7 +286,8 @@ def single_out(
     planned = 40 * rows if attack == "riding" else planned
     hits = np.zeros(3, dtype=int)
     asked = 0
-    for game in range(games):
+    bar = NO_BAR if progress is not None else progress_bar(f"{attack.capitalize()}, {kind} weight", games)
+    for game in bar.each(range(games)):
         private, control = (keys.draw(stream_rng(seed, "singling out", game, what), rows) for what in ("main", "control"))
         prior = keys.prior(stream_rng(seed, "singling out", game, "reference"), reference or rows)
         holdout = factory(GameTerms(keys, private, prior, planned, confidence, seed + game))

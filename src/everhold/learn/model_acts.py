@@ -17,6 +17,7 @@ from everhold.learn.forecasts import Forecast, choice_weights, held_out_forecast
 from everhold.learn.metrics import MetricValue, finished
 from everhold.learn.score import ModelVerdict, Score, ScoreDifference
 from everhold.learn.sides import Outputs, Sides, question, share_of
+from everhold.progress import progress_bar
 from everhold.queries.answer import Answer
 
 if TYPE_CHECKING:
@@ -400,4 +401,5 @@ def outputs_of(sides: Sides, metric: Metric, models: Iterable[Any]) -> list[Outp
     given = list(models)
     if not given:
         raise QuestionError("there are no models. Expected a list of fitted models.")
-    return [sides.outputs(model, metric) for model in given]
+    with progress_bar("Predicting", len(given)) as bar:
+        return [sides.outputs(model, metric) for model in bar.over(given)]

@@ -112,12 +112,12 @@ class LoggedAct(JsonResult):
     @property
     def value(self) -> float | None:
         """The value of a certificate; all else has none."""
-        return None if self._certified is None else self._certified.value
+        return None if self.certified is None else self.certified.value
 
     @property
     def interval(self) -> Interval | None:
         """The interval of a certificate."""
-        return None if self._certified is None else self._certified.interval
+        return None if self.certified is None else self.certified.interval
 
     @property
     def value_text(self) -> str:
@@ -137,15 +137,16 @@ class LoggedAct(JsonResult):
             return f"promoted “{self.result['name']}”" if self.result["promoted"] else "kept the incumbent"
         if self.act == "gain":
             return f"{self.result['gain']:+.4g}, at least {self.result['low']:+.4g}"
-        return "" if self._certified is None else f"{self._certified.value:.4g}"
+        return "" if self.certified is None else f"{self.certified.value:.4g}"
 
     @property
     def interval_text(self) -> str:
         """The interval of a certificate, for people."""
-        return "" if self._certified is None else str(self._certified.interval)
+        return "" if self.certified is None else str(self.certified.interval)
 
     @property
-    def _certified(self) -> Answer | None:
+    def certified(self) -> Answer | None:
+        """The answer of a certificate; None of everything else."""
         return Answer.from_dict(self.result) if self.act == "certify" and self.result is not None else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -209,15 +210,20 @@ def _in_words(past: RecordedAct) -> str:
 def _question(asked: dict[str, Any]) -> str:
     kind = asked["kind"]
     if kind == "statistic":
-        given = asked["arguments"]
+        given, name = asked["arguments"], asked["name"]
+        if name == "quantile" and given.get("level") == 0.5:
+            given, name = {key: value for key, value in given.items() if key != "level"}, "median"
         leads = [str(given[name]) for name in _LEADS if name in given]
         others = [f"{name} {value}" for name, value in sorted(given.items()) if name not in _LEADS]
-        return f"{asked['name']}({', '.join([*leads, *others])})"
+        return f"{name}({', '.join([*leads, *others])})"
     if kind in ("round", "entry"):
         return f"round {asked['round']:,}"
     if "text" not in asked:
         return asked.get("name") or "values given as arrays"
     given = f" given {asked['given']}" if asked.get("given") else ""
+    if kind == "quantile":
+        called = "median" if asked["level"] == 0.5 else f"{asked['level']:g} quantile"
+        return f"{called} of {asked['text']}{given}"
     return f"{asked['text']}{given}" if kind == "yes/no" else f"{kind.removesuffix(' given')} of {asked['text']}{given}"
 
 

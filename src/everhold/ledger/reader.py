@@ -38,6 +38,9 @@ __all__ = [
 ]
 
 
+_MEDIAN = "QUANTILE 0.5 OF "
+
+
 @dataclass(frozen=True, slots=True)
 class LoggedRound:
     """One round as people read it.
@@ -419,6 +422,8 @@ def logged_round(past: Round, at: AskedBy) -> LoggedRound:
     """A round as people read it. A name that somebody gave to values is marked as one."""
     if past.is_text:
         question = str(past.name)
+        if question.startswith(_MEDIAN):  # its name, for the record; people say median
+            question = f"MEDIAN OF {question.removeprefix(_MEDIAN)}"
     else:
         question = "values given as arrays" if past.name is None else f"values named {past.name!r}"
     return LoggedRound(past.answer, question, at.time, at.who, at.request_id, past.name)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import ReplayError
 from everhold.ledger.walk import step as one_step
+from everhold.progress import progress_bar
 from everhold.queries.protocol import QUIET
 from everhold.queries.query import as_query
 
@@ -55,6 +56,7 @@ def replay(
     named: dict[str, Answer] = {}
 
     def step(question: object) -> Answer:
+        bar.advance()
         query = read(question)
         if query.name is not None and query.name in named:
             return named[query.name]
@@ -69,17 +71,18 @@ def replay(
             named[query.name] = answer
         return answer
 
-    if callable(questions):
-        program = questions()
-        try:
-            question = next(program)
-            while True:
-                answers.append(step(question))
-                question = program.send(answers[-1])
-        except StopIteration:
-            pass
-    else:
-        answers.extend(step(question) for question in questions)
+    with progress_bar("Replaying", None if forecasts is None else len(forecasts)) as bar:
+        if callable(questions):
+            program = questions()
+            try:
+                question = next(program)
+                while True:
+                    answers.append(step(question))
+                    question = program.send(answers[-1])
+            except StopIteration:
+                pass
+        else:
+            answers.extend(step(question) for question in questions)
     late = [number for number in transcript if number > mechanism.rounds]
     if late:
         raise ReplayError(

@@ -20,6 +20,7 @@ from everhold.bounds.looks import (
     worth_rows,
 )
 from everhold.errors import require_number
+from everhold.progress import watched
 from everhold.queries.disclosed import width_factor
 from everhold.queries.interval import Interval
 from everhold.results import JsonResult
@@ -181,6 +182,7 @@ class ScorePrice(JsonResult):
         return cls(kept_looks=given["kept"], lines=lines, **numbers)
 
 
+@watched("Pricing")
 def price(
     *,
     rows: int,

@@ -28,6 +28,7 @@ from everhold.ledger.codec import (
 )
 from everhold.ledger.rounds import ActEnd, ActStart, RecordedAct, RecordedFinding, Round, to_record
 from everhold.ledger.walk import walk
+from everhold.progress import NO_BAR, Progress, progress_bar
 from everhold.queries.protocol import NOTHING, ActingMechanism, P
 from everhold.queries.request import AskedBy
 from everhold.queries.round_act import RoundAct
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from everhold.session.shield import PrivacyShield, Shield
 
 __all__ = ["PlannedReading", "Recorder"]
+
+_MANY = 20  # readings that may take seconds
 
 T = TypeVar("T")
 
@@ -232,16 +235,18 @@ class Recorder(Generic[P]):
         self.journal.begin(begun, asked_by)
         self.journal.flush()
         self._readings = list(readings)
-        with self._under_way(begun, asked_by):
-            scanned = self.shield.read(lambda: self.sums_needed(proposals))
-        self._read_the_rest(scanned)
+        with progress_bar("Reading", len(readings), least=_MANY) as bar:
+            with self._under_way(begun, asked_by):
+                scanned = self.shield.read(lambda: self.sums_needed(proposals))
+            self._read_the_rest(scanned, bar)
 
-    def _read_the_rest(self, scanned: SumsByName) -> None:
+    def _read_the_rest(self, scanned: SumsByName, bar: Progress = NO_BAR) -> None:
         """Read the parts of a batch that are left, and make all of them durable together."""
         while self._readings:
             part = self._readings[0]
             self.decide(part.query, self.mechanism.propose(part.query, part.act), part.asked_by, part.act, scanned)
             self._readings = self._readings[1:]
+            bar.advance()
         self.journal.flush()
 
     def sums_needed(self, proposals: Sequence[P]) -> SumsByName:

@@ -15,6 +15,7 @@ from everhold.ledger.audit import Audit, audit
 from everhold.ledger.journal import Journal
 from everhold.ledger.replay import Analyst, replay
 from everhold.ledger.rounds import ActStart, RecordedFinding
+from everhold.progress import progress_bar
 from everhold.queries.answer import Answer
 from everhold.queries.expression import expression
 from everhold.queries.expression.groups import GROUPED
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Session"]
 
+_MANY = 20  # questions that may take seconds
 _AT_ONCE = 1024  # questions of a batch that are scanned for together
 
 
@@ -277,19 +279,20 @@ class Session(Generic[P]):
     def _answers(self, asked: Sequence[_Ask], *, stop: bool = False) -> list[Answer | EverholdError]:
         """Answers in order, for a turn, without flushing; a refusal stands in its place, and may be the last."""
         answers: list[Answer | EverholdError] = []
-        for start in range(0, len(asked), _AT_ONCE):
-            batch = asked[start : start + _AT_ONCE]
-            evaluated, sums = self._scan([ask.query for ask in batch])
-            for query, asked_by, act in batch:
-                name = query.name if query.text else None
-                try:
-                    answers.append(self._answer(evaluated.get(name, query), asked_by, act, sums))
-                except (QuestionError, RequestConflict, PrecisionExhausted) as refusal:
-                    if self.recorder.has_decided:  # the private sum was seen: this cannot be reported as a refusal
-                        raise
-                    answers.append(refusal)
-                    if stop:
-                        return answers
+        with progress_bar("Asking", len(asked), least=_MANY) as bar:
+            for start in range(0, len(asked), _AT_ONCE):
+                batch = asked[start : start + _AT_ONCE]
+                evaluated, sums = self._scan([ask.query for ask in batch])
+                for query, asked_by, act in bar.over(batch):
+                    name = query.name if query.text else None
+                    try:
+                        answers.append(self._answer(evaluated.get(name, query), asked_by, act, sums))
+                    except (QuestionError, RequestConflict, PrecisionExhausted) as refusal:
+                        if self.recorder.has_decided:  # the private sum was seen: this cannot be reported as a refusal
+                            raise
+                        answers.append(refusal)
+                        if stop:
+                            return answers
         return answers
 
     def _scan(self, queries: Sequence[Query]) -> tuple[dict[str | None, Query], SumsByName]:
@@ -353,7 +356,9 @@ class Session(Generic[P]):
     def audit(self) -> Audit:
         """Replay the record in memory without the private rows, bit for bit."""
         with self.recorder.turn():
-            return audit(self.first_state(), self._journal.in_order())
+            past = list(self._journal.in_order())
+            with progress_bar("Replaying", len(past)) as bar:
+                return audit(self.first_state(), bar.over(past))
 
     def replay(self, questions: Analyst | Iterable[object]) -> list[Answer]:
         """Every answer again from the transcript, the coins and the questions (or the analyst's program), without data."""

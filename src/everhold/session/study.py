@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -24,6 +25,7 @@ from everhold.ledger.study import Secret, Study, fresh_id
 from everhold.priors.fixed import FixedPrior
 from everhold.priors.pool import Pool, Prior
 from everhold.priors.split import Split
+from everhold.progress import NO_BAR, progress_bar
 from everhold.queries.answer import Answer
 from everhold.queries.rng import stream_rng
 from everhold.session.public import PublicSide, build_mechanism, declared_columns
@@ -130,8 +132,18 @@ def _restored(
     public, prior = _kept_public(study, settings)
     setup = Setup.start(sample, public, settings, prior, study.unit, study.split, journal)
     kinds = public.schema.kinds
-    setup.session.recorder.restore((read_entry(record, kinds, parse="surprises") for record in records), store.path)
+    with progress_bar("Opening the study", _length(store)) as bar:
+        entries = (read_entry(record, kinds, parse="surprises") for record in bar.over(records))
+        setup.session.recorder.restore(entries, store.path)
     return setup
+
+
+def _length(store: Store) -> int | None:
+    """How many records a file says it has; None where it cannot be read, which is reported elsewhere."""
+    try:
+        return store.last()
+    except (ValueError, TypeError, sqlite3.Error):
+        return None
 
 
 def _kept_public(study: Study, settings: Settings) -> tuple[PublicSide, Prior]:
@@ -219,8 +231,9 @@ def audit_study(
         public, _ = _kept_public(study, settings)
         mechanism = build_mechanism(study.rows, public, settings)
         declared = declared_columns(mechanism, study.schema, 1)
-        record = _Record(study, declared, following, progress or (lambda _: None), records)
-        result = audit(mechanism, record.rounds())
+        with NO_BAR if progress is not None else progress_bar("Replaying", _length(store)) as bar:
+            record = _Record(study, declared, bar.over(following), progress or (lambda _: None), records)
+            result = audit(mechanism, record.rounds())
         if result.ok:
             check_pages(path, data, records=record.count, written_by=record.written_by or study.written_by)
     except LedgerError as error:
