@@ -235,7 +235,8 @@ class Gate:
         def noted() -> int | str:
             nonlocal announced
             announced = held.head
-            self._advance(before, announced)
+            if not self.rules.private:  # the shield of a private gate has noted it
+                self._advance(before, announced)
             return decide()
 
         result = held.session.perform(begun, noted, held.session.asked_by(asked["request_id"], asked["who"]))
