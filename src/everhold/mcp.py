@@ -320,7 +320,7 @@ def _shown(found: Result) -> dict[str, Any]:
         said = f"{found.value:.4g}, for the population in {Interval(found.low, found.high)}"
         kind = found.kind_text
     if isinstance(found, Comparison):
-        said = f"{found.verdict}: {said}"
+        said = f"{found.verdict_text}: {said}"
     kind = "a surprise, charged once" if found.surprise else kind
     return {**shown, "in_words": f"{said}; {kind}" if kind else said}
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from everhold.errors import QuestionError
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import width_factor
 from everhold.queries.round_act import RoundAct
 from everhold.results import JsonResult
 from everhold.statistics import checked_statistic, is_statistic
-from everhold.statistics.finding import Result, Shares, result_from_dict
+from everhold.statistics.finding import Finding, Result, Shares, result_from_dict
 from everhold.statistics.means import Share
 from everhold.statistics.rehearsal import as_answer
 from everhold.statistics.statistic import run
@@ -53,6 +54,27 @@ class Trial(JsonResult):
     read_costs: float
 
     @property
+    def value(self) -> float:
+        """The forecast."""
+        return self._single.value
+
+    @property
+    def low(self) -> float:
+        """The lower end of an ask's interval, if nothing surprised."""
+        return self._single.low
+
+    @property
+    def high(self) -> float:
+        """The upper end of an ask's interval, if nothing surprised."""
+        return self._single.high
+
+    @property
+    def _single(self) -> Answer | Finding:
+        if isinstance(self.ask, Shares):
+            raise QuestionError("a table has many values. Expected trial.ask or trial.read, which are tables.")
+        return self.ask
+
+    @property
     def ask_text(self) -> str:
         """What asking would show and cost, in words."""
         return (
@@ -65,12 +87,12 @@ class Trial(JsonResult):
         """What reading would show and cost, in words."""
         now, then = width_factor(self.price), width_factor(self.price + self.read_costs)
         return (
-            f"read: about {_shown(self.read)}; later asks are then {then:.2f} times as wide as a plain 95 % interval, "
-            f"now {now:.2f} times ({self.read_costs:.1f} nats)"
+            f"read: about {_shown(self.read)}; later asks of shares are then {then:.2f} times as wide as a plain 95 % "
+            f"interval, now {now:.2f} times ({self.read_costs:.1f} nats)"
         )
 
     def __str__(self) -> str:
-        return f"{self.ask_text}\n{self.read_text}"
+        return f"foreseen from public data, nothing was measured or charged\n{self.ask_text}\n{self.read_text}"
 
     def __repr__(self) -> str:
         return f"Trial({self})"

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import everhold as eh
+from everhold.data.sample import Sample
 from everhold.data.source import as_source, as_table
 from everhold.errors import DataError, PriorError, SettingError
 
@@ -54,6 +55,22 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def expected(folder):
     return rows_of(as_table(str(folder / "people.csv")))
+
+
+def test_none_is_an_answer_among_texts_and_missing_elsewhere(tmp_path):
+    """'none' is a common answer; among numbers, dates, yes and no, and names of units it is a missing value."""
+    path = tmp_path / "survey.csv"
+    path.write_text("who,degree,age,works\na,none,30,yes\nNone,school,None,no\na,None,41,none\nNone,NA,55,yes\n")
+    table = as_table(str(path))
+    assert rows_of(table) == {
+        "who": ("text", ["a", "None", "a", "None"]),
+        "degree": ("text", ["none", "school", "None", None]),
+        "age": ("number", [30.0, None, 41.0, 55.0]),
+        "works": ("boolean", [True, False, None, True]),
+    }
+    schema = eh.Schema.propose(str(path), warn=False)
+    assert Sample(str(path), schema=schema, unit="who").size == 3  # a, and two rows of nobody
+    assert schema["degree"].categories == ("None", "none", "school")
 
 
 class TestEveryWayIn:

@@ -196,7 +196,7 @@ def columns_of(rng: random.Random, size: int) -> dict[str, list]:
 TYPES = {"x": pa.float64(), "f": pa.float32(), "k": pa.float64(), "n": pa.int64(), "big": pa.uint64(), "dec": pa.decimal128(38, 3),
          "tn": pa.string(), "b": pa.bool_(), "tb": pa.string(), "s": pa.string(), "t": pa.large_string(), "c": pa.string(),
          "d": pa.timestamp("us"), "td": pa.string(), "dn": pa.date32()}  # fmt: skip
-CSV_NOTHING = {"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "none"}
+CSV_NOTHING = {"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null"}
 
 
 def schema_of(names) -> Schema:

@@ -195,7 +195,7 @@ def test_the_preview_foresees_the_price(tmp_path):
         ):
             tried = unescape(pages.send(name, given).text)
             low, high = re.search(
-                r"Intervals from here on: ([0-9.]+)(?: to ([0-9.]+))? times", tried.split("Preview<")[-1]
+                r"[Rr]eadings of shares from here on: ([0-9.]+)(?: to ([0-9.]+))? times", tried.split("Preview<")[-1]
             ).groups()
             assert pages.do(name, given).status_code == 200
             width = made.get("/v1/studies/patients/status").json()["width"]
@@ -349,7 +349,7 @@ def test_with_scripts_a_part_of_the_page_comes(tmp_path):
         for part in ("preview", "width", "recent"):
             assert f'id="{part}"' in done.text
         assert "Is smoker larger than age &gt; 80?" in done.text
-        assert "Intervals from here on: " in done.text
+        assert "The next reading of a share: " in done.text
 
 
 def test_statistics_by_their_fields(tmp_path):

@@ -246,7 +246,7 @@ def test_read_and_see_what_it_costs(page, process):
     assert "Private reading." in page.inner_text("#answer")
     assert "reading" in page.locator("#recent tbody tr >> nth=0").inner_text()
     wait_for(lambda: page.wait_for_timeout(20) or page.inner_text("#width") != before)
-    assert page.inner_text("#width").startswith("Intervals from here on: ")
+    assert page.inner_text("#width").startswith("The next reading of a share: ")
     _shot(page, "read")
 
 
@@ -282,7 +282,7 @@ def test_an_act_is_previewed_while_it_is_typed(page, process):
     page.click("#do")
     page.wait_for_selector("#answer h2:has-text('2 results')")
     assert page.locator("#answer svg .bar").count() == 2
-    assert "Intervals from here on: " in page.inner_text("#answer")
+    assert "The next reading of a share: " in page.inner_text("#answer")
     assert page.inner_text("#width") != before
     assert page.inner_text("#preview") == ""
     assert "reading" in page.locator("#recent tbody tr >> nth=0").inner_text()

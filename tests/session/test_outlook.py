@@ -39,7 +39,7 @@ def test_what_is_foreseen_is_what_comes():
 
 def test_the_price_in_words_grows_with_what_is_disclosed():
     held = eh.Holdout(people(5_000, 0), prior=eh.Reference(people(5_000, 1)), seed=0)
-    assert held.price_text == "intervals from here on: 1.2 times a plain 95 % interval"
+    assert held.price_text == "the next reading of a share: 1.2 times a plain 95 % interval; other answers are wider"
     for year in range(30, 60):
         held.read(f"age > {year}")
     assert float(held.price_text.split(": ")[1].split()[0]) > 2.0

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from everhold.ledger.reader import LoggedAct, LoggedQuestion
     from everhold.queries.answer import Answer, Preview
     from everhold.statistics.statistic import Statistic
+    from everhold.trial import Trial
 
 __all__ = ["AsyncContest", "AsyncGate", "AsyncServer", "AsyncStudy", "connect_async"]
 
@@ -162,11 +163,11 @@ class AsyncStudy:
     async def try_out(self, question: str) -> Preview: ...
 
     @overload
-    async def try_out(self, question: Statistic[R]) -> R: ...
+    async def try_out(self, question: Statistic[Any]) -> Trial: ...
 
-    async def try_out(self, question: str | Statistic[R]) -> Preview | R:
+    async def try_out(self, question: str | Statistic[Any]) -> Preview | Trial:
         """As `Holdout.try_out`: the public side alone, for nothing."""
-        found: Preview | R = await self._server.send(calls.try_out(self.name, question))
+        found: Preview | Trial = await self._server.send(calls.try_out(self.name, question))
         return found
 
     ask_many = _async_method(calls.ask_many)

@@ -103,8 +103,14 @@ def ask_many(study: str, questions: Iterable[str], *, request_id: str | None = N
 
 def try_out(study: str, question: str | Statistic[Any]) -> ApiCall[Any]:
     """As `Holdout.try_out`: the public side alone, for nothing."""
-    read = result_from_dict if is_statistic(question) else Preview.from_dict
-    return ApiCall("POST", _at(study, "/try_out"), read, {"question": as_sent(question)})
+    if is_statistic(question):
+        return try_both(study, question)
+    return ApiCall("POST", _at(study, "/try_out"), Preview.from_dict, {"question": as_sent(question)})
+
+
+def foreseen(study: str, wanted: Statistic[Any]) -> ApiCall[Any]:
+    """A statistic's result if no part of it were a surprise."""
+    return ApiCall("POST", _at(study, "/try_out"), result_from_dict, {"question": as_sent(wanted)})
 
 
 def try_both(study: str, question: str | Statistic[Any]) -> ApiCall[Trial]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from everhold.ledger.reader import LoggedAct, LoggedQuestion
     from everhold.queries.answer import Answer, Preview
     from everhold.statistics.statistic import Statistic
+    from everhold.trial import Trial
 
 __all__ = [
     "RemoteContest",
@@ -190,11 +191,11 @@ class RemoteStudy:
     def try_out(self, question: str) -> Preview: ...
 
     @overload
-    def try_out(self, question: Statistic[R]) -> R: ...
+    def try_out(self, question: Statistic[Any]) -> Trial: ...
 
-    def try_out(self, question: str | Statistic[R]) -> Preview | R:
+    def try_out(self, question: str | Statistic[Any]) -> Preview | Trial:
         """As `Holdout.try_out`: the public side alone, for nothing."""
-        found: Preview | R = self._server.send(calls.try_out(self.name, question))
+        found: Preview | Trial = self._server.send(calls.try_out(self.name, question))
         return found
 
     ask_many = _sync_method(calls.ask_many)
@@ -232,7 +233,9 @@ class RemoteStudy:
     @property
     def rehearsal(self) -> Rehearsal:
         """The same questions on the public side alone: nothing is spent."""
-        return Rehearsal(self.try_out, self.try_out)
+        return Rehearsal(
+            lambda wanted: self._server.send(calls.foreseen(self.name, wanted)), self.try_out, lambda: self.schema
+        )
 
     def log(
         self, *, contains: str | None = None, who: str | None = None, surprises: bool = False

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Files", "connection", "duckdb_error"]
 
-NOTHING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "none")
+NOTHING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null")
 """Texts that count as missing in a CSV file."""
+
+_NONE = ("None", "none")
+"""Missing among numbers, dates, yes and no, and names of units; among other texts they are an answer, such as 'none'."""
 
 _AT_ONCE = 50  # columns in one SELECT: planning time grows with their square
 _CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
@@ -191,12 +194,13 @@ class Files:
             known = {name: DUCKDB.kind_of(kind) for name, kind in self.types.items()}
             return {name: kind for name, kind in known.items() if kind is not None}
         tests: tuple[Kind, ...] = ("boolean", "number", "date")
+        some_value = {name: f"count({_unless_none(DUCKDB.identifier(name))})" for name in self.names}
         wanted = [
-            f"count({DUCKDB.from_text(DUCKDB.identifier(name), kind)}) = count({DUCKDB.identifier(name)})"
+            f"count({DUCKDB.from_text(DUCKDB.identifier(name), kind)}) = {some_value[name]}"
             for name in self.names
             for kind in tests
         ]
-        known_at_all = [f"count({DUCKDB.identifier(name)}) > 0" for name in self.names]
+        known_at_all = [f"{some_value[name]} > 0" for name in self.names]
         row: list[Any] = []
         for some in _pieces(wanted + known_at_all):
             row.extend(self._fetch(f"SELECT {', '.join(some)} FROM {self.relation}")[0])
@@ -220,7 +224,8 @@ class Files:
                 f"{self._what} has no column {unit!r} to group rows by (unit=).{did_you_mean(unit, self.names)} "
                 "Expected the name of a column."
             )
-        return DUCKDB.unit(unit, self.types[unit])
+        named = DUCKDB.unit(unit, self.types[unit])
+        return _unless_none(named) if self.text_only else named
 
     def _type(self, name: str) -> str:
         if name not in self.types:
@@ -432,6 +437,11 @@ def _cannot_read(what: str, paths: Sequence[str], kind: str, error: Exception | 
             "Open it with duckdb or pandas for details, on a machine where that is allowed."
         )
     return f"{what}{where} could not be read as {kind}: {str(error).strip().splitlines()[0]}"
+
+
+def _unless_none(text: str) -> str:
+    """A text of a CSV file, NULL where it says None."""
+    return f"(CASE WHEN {text} NOT IN ({', '.join(DUCKDB.literal(word) for word in _NONE)}) THEN {text} END)"
 
 
 def _path(path: str) -> str:

@@ -152,4 +152,4 @@ def width_factor(nats: float) -> float:
 
 def width_text(nats: float) -> str:
     """What a price means, in words."""
-    return f"intervals from here on: {width_factor(nats):.1f} times a plain 95 % interval"
+    return f"the next reading of a share: {width_factor(nats):.1f} times a plain 95 % interval; other answers are wider"

@@ -43,13 +43,14 @@ class ActPreview(PlainResult):
         """What it costs later intervals, in words; empty where that is not known.
 
         >>> ActPreview((), 3.689, (11.4,)).cost_text
-        'intervals from here on: 2.2 times a plain 95 % interval, instead of 1.0 times'
+        'readings of shares from here on: 2.2 times a plain 95 % interval, instead of 1.0 times'
         """
         if not self.after:
             return ""
         low, high = (f"{width_factor(end(self.after)):.1f}" for end in (min, max))
         then = high if low == high else f"{low} to {high}"
-        return f"intervals from here on: {then} times a plain 95 % interval, instead of {width_factor(self.now):.1f} times"
+        now = f"{width_factor(self.now):.1f}"
+        return f"readings of shares from here on: {then} times a plain 95 % interval, instead of {now} times"
 
 
 def how_read(act: AnyAct, parts: int) -> RoundAct | None:

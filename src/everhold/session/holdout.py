@@ -51,6 +51,7 @@ from everhold.statistics.shortcuts import shortcut
 from everhold.statistics.spread import Correlation, Variance
 from everhold.statistics.statistic import QuestionBatch, Statistic, run
 from everhold.statistics.tables import Histogram, Table
+from everhold.trial import Trial, try_both
 
 if TYPE_CHECKING:
     from everhold.bounds.budget import Budget
@@ -359,7 +360,7 @@ class Holdout:
 
     @property
     def price_text(self) -> str:
-        """What has been spent so far, in words: how wide readings are from here on."""
+        """What has been spent so far, in words: how wide the next reading of a share is."""
         return width_text(self.budget.claim_price())
 
     def outlook(self) -> str:
@@ -649,7 +650,7 @@ class Holdout:
     # the public side -----------------------------------------------------------------------------------------------
 
     @overload
-    def try_out(self, question: Statistic[R]) -> R: ...  # type: ignore[overload-overlap]
+    def try_out(self, question: Statistic[Any]) -> Trial: ...  # type: ignore[overload-overlap]
 
     @overload
     def try_out(self, question: object) -> Preview: ...
@@ -657,22 +658,24 @@ class Holdout:
     def try_out(self, question: object) -> Any:
         """What the public side alone says of a question: costs nothing, reads no private row, shows errors in full.
 
-        Of a statistic: its result if no part were a surprise.
+        Of a statistic: what an ask and a reading of it would show, side by side, and what each costs.
         """
-        if not is_statistic(question):
-            return self.session.try_out(question)
-        wanted = checked_statistic(cast("Statistic[Any]", question))
-        return run(wanted.steps(self.declared()), lambda batch: [as_answer(self.session.try_out(one)) for one in batch])
+        return try_both(self, question) if is_statistic(question) else self.session.try_out(question)
 
     @property
     def rehearsal(self) -> Rehearsal:
         """The same questions on the public side alone: `holdout.rehearsal.mean("bmi")` spends nothing."""
-        return Rehearsal(self.try_out, self.session.try_out)
+        return Rehearsal(self._foreseen, self.session.try_out, lambda: self.schema)
+
+    def _foreseen(self, wanted: Statistic[R]) -> R:
+        """A statistic's result if no part of it were a surprise."""
+        steps = checked_statistic(wanted).steps(self.declared())
+        return run(steps, lambda batch: [as_answer(self.session.try_out(query)) for query in batch])
 
     def check(self, question: object) -> None:
         """Raise what is wrong with a question or statistic, without asking it. Nothing is read or charged."""
         if is_statistic(question):
-            self.try_out(question)
+            self._foreseen(cast("Statistic[Any]", question))
         else:
             self.session.query(question)
 
@@ -723,7 +726,7 @@ class Holdout:
             (f"private {draws}", f"{self.size:,}"),
             ("confidence", f"{self.settings.confidence:g}"),
             ("rounds", f"{self.rounds:,}, of which {self.surprises:,} surprises"),
-            ("from here on", self.price_text),
+            ("spent so far", self.price_text),
             ("state", "closed" if self.closed else "open"),
         ]
         return html_table(["everhold holdout", ""], [(escape(name), escape(value)) for name, value in facts])

@@ -137,12 +137,25 @@ class Comparison(Finding):
             return "yes"
         return "no" if self.high <= 0.0 else "cannot tell"
 
+    @property
+    def verdict_text(self) -> str:
+        """The verdict in words."""
+        if self.verdict == "no":
+            return "the first is smaller" if self.high < 0.0 else "the first is not larger"
+        return "the first is larger" if self.verdict == "yes" else "cannot tell which is larger"
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
         return {**Finding.to_dict(self), "kind": "comparison", "verdict": self.verdict}
 
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One line; the verdict under a name that says what is meant."""
+        return [
+            {"first_is_larger" if name == "verdict" else name: row[name] for name in row} for row in JsonResult.to_rows(self)
+        ]
+
     def __str__(self) -> str:
-        return f"{self.verdict}; {Finding.__str__(self)}"
+        return f"{self.verdict_text}; {Finding.__str__(self)}"
 
 
 class LabelledCells(JsonResult):

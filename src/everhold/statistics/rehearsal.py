@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from everhold.errors import QuestionError
 from everhold.queries.answer import Answer
+from everhold.statistics.groups import By
 from everhold.statistics.means import Compare, Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.shortcuts import shortcut
@@ -13,6 +15,7 @@ from everhold.statistics.spread import Correlation, Variance
 from everhold.statistics.tables import Histogram, Table
 
 if TYPE_CHECKING:
+    from everhold.data.schema import Schema
     from everhold.queries.answer import Preview
     from everhold.statistics.statistic import Statistic
 
@@ -32,10 +35,16 @@ class Rehearsal:
     Args:
         ask: a statistic on the public side.
         try_out: a yes/no question on the public side.
+        schema: the declared columns, for groups.
     """
 
-    def __init__(self, ask: Callable[[Statistic[Any]], Any], try_out: Callable[[str], Preview]) -> None:
-        self._ask, self._try_out = ask, try_out
+    def __init__(
+        self,
+        ask: Callable[[Statistic[Any]], Any],
+        try_out: Callable[[str], Preview],
+        schema: Callable[[], Schema] | None = None,
+    ) -> None:
+        self._ask, self._try_out, self._schema = ask, try_out, schema
 
     @overload
     def ask(self, question: str) -> Answer: ...
@@ -51,6 +60,12 @@ class Rehearsal:
     def try_out(self, question: str) -> Preview:
         """What the public side says of a yes/no question, and what a surprise would cost."""
         return self._try_out(question)
+
+    def by(self, *columns: str) -> By:
+        """Statistics by groups, as `holdout.by` would return them if nothing surprised."""
+        if self._schema is None:
+            raise QuestionError("this rehearsal has no schema, so there are no groups to name.")
+        return By(lambda wanted: [self._ask(statistic) for statistic in wanted], self._schema(), columns)
 
     share = shortcut(Share)
     mean = shortcut(Mean)
