@@ -13,23 +13,14 @@ from everhold.priors.split import Split
 from everhold.queries.expression import BoundedMean, Expression
 from everhold.queries.expression.groups import GROUPED
 from everhold.queries.expression.question import without_values
-from everhold.queries.query import Query
+from everhold.queries.query import Query, RowValues
 from everhold.statistics import is_statistic
 
 if TYPE_CHECKING:
     from everhold.bounds.privacy import PrivacyTerms
     from everhold.data.source import Source
 
-__all__ = ["refuse_privacy", "require_private_rows", "require_private_setup", "require_text_question"]
-
-
-def refuse_privacy(privacy: object, what: str, why: str) -> None:
-    """Refuse a promise that something other than a study cannot keep, before a row is read. None promises nothing."""
-    if privacy is not None:
-        raise PrivacyError(
-            f"{what} cannot promise privacy: {why} Expected a study of rows with questions given as text: "
-            "eh.Holdout.create(..., privacy=...); docs/howto/private.md says more. No row was read."
-        )
+__all__ = ["require_private_rows", "require_private_setup", "require_text_question"]
 
 
 def require_private_setup(data: object, prior: object, schema: object) -> None:
@@ -73,7 +64,7 @@ def require_private_rows(terms: PrivacyTerms, rows: Source, size: int, unit: str
 
 def require_text_question(question: object) -> None:
     """Refuse callables and given values: what they do with all rows together cannot be known."""
-    if isinstance(question, (str, *GROUPED)) or is_statistic(question):
+    if isinstance(question, (str, RowValues, *GROUPED)) or is_statistic(question):
         return
     if isinstance(question, Query) and isinstance(without_values(question), Expression | BoundedMean):
         return

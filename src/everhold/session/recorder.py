@@ -234,6 +234,7 @@ class Recorder(Generic[P]):
         self.shield.require_newest()
         self.journal.begin(begun, asked_by)
         self.journal.flush()
+        self.shield.announced()
         self._readings = list(readings)
         with progress_bar("Reading", len(readings), least=_MANY) as bar:
             with self._under_way(begun, asked_by):
@@ -297,6 +298,7 @@ class Recorder(Generic[P]):
             self.shield.require_newest()
             self.journal.begin(begun, asked_by)
             self.journal.flush()
+            self.shield.announced()
             with self._under_way(begun, asked_by):
                 outcome = self.shield.read(decide)
             price, budget = price_act(mechanism.budget, begun, outcome)
