@@ -13,7 +13,7 @@ from everhold.learn.identity import digest_of, model_digest
 from everhold.learn.layout import Layout, length, predicted, predicted_in_private
 from everhold.learn.metrics import finished, measured
 from everhold.queries.answer import Answer
-from everhold.queries.query import Values
+from everhold.queries.query import RowValues
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,7 +65,7 @@ class Sides:
 
     def outputs(self, model: Any, metric: Metric) -> Outputs:
         """Predictions for both sides: on public rows every error is raised, on private ones none."""
-        digest = "" if self.transductive else model_digest(model)  # before it sees a private row
+        digest = "" if self.transductive else model_digest(model)  # computed before the model sees a private row
 
         def predict(rows: Any) -> Any:
             return predicted(model, rows, metric.output, self.context.classes, self.context.positive)
@@ -97,7 +97,7 @@ class Sides:
             self.public_draws.evaluate(part, outputs.public, pairs=pairs),
         )
 
-    def questions(self, metric: Metric, parts: Sequence[Part], outputs: Outputs) -> list[Values]:
+    def questions(self, metric: Metric, parts: Sequence[Part], outputs: Outputs) -> list[RowValues]:
         """The questions of a metric about one model."""
         names = [
             None if outputs.name is None else f"{metric.name} of model {outputs.name}, part {number + 1}"
@@ -109,17 +109,19 @@ class Sides:
             for part, name, title in zip(parts, names, titles, strict=True)
         ]
 
-    def difference(self, metric: Metric, first: Outputs, second: Outputs) -> Values:
+    def difference(self, metric: Metric, first: Outputs, second: Outputs) -> RowValues:
         """The first model's loss minus the second's, row by row, in [-1, 1]."""
         if metric.loss is None:
             raise TypeError(f"{metric.name} has no loss of a row")
         loss = metric.loss(self.context)
-        ones, others = self.values(loss, first, pairs=False), self.values(loss, second, pairs=False)
-        private, public = (np.asarray(a, np.float64) - np.asarray(b, np.float64) for a, b in zip(ones, others, strict=True))
+        first_losses, second_losses = self.values(loss, first, pairs=False), self.values(loss, second, pairs=False)
+        private, public = (
+            np.asarray(a, np.float64) - np.asarray(b, np.float64) for a, b in zip(first_losses, second_losses, strict=True)
+        )
         recognised = first.name is not None and second.name is not None
         name = f"{metric.name} of {first.name} minus {second.name}" if recognised else None
         title = f"{metric.name} of {first.title}, minus that of {second.title}"
-        return Values(sample=np.clip(private, -1.0, 1.0), reference=np.clip(public, -1.0, 1.0), name=name, title=title)
+        return RowValues(sample=np.clip(private, -1.0, 1.0), reference=np.clip(public, -1.0, 1.0), name=name, title=title)
 
     def private_value(self, metric: Metric, private: NDArray[Any]) -> float:
         """A metric on the private rows themselves, the larger the better. Only for choices, which disclose an index."""
@@ -129,8 +131,10 @@ class Sides:
     def private_error(self, metric: Metric, private: NDArray[Any], other: NDArray[Any]) -> float:
         """The standard error of a difference of two models on the private rows. Only for choices, like `private_value`."""
         if metric.loss is not None:
-            ones, others = (np.asarray(metric.loss(self.context)(out, self.labels), np.float64) for out in (private, other))
-            worth, apart = metric.span(self.context), ones - others
+            first_losses, second_losses = (
+                np.asarray(metric.loss(self.context)(out, self.labels), np.float64) for out in (private, other)
+            )
+            worth, apart = metric.span(self.context), first_losses - second_losses
         else:  # a metric of several means: by its differences on parts of the rows
             parts = [slice(start, None, _BLOCKS) for start in range(min(_BLOCKS, len(self.labels)))]
             values = [
@@ -155,12 +159,12 @@ def title_of(metric: Metric, outputs: Outputs, part: int | None = None) -> str:
     return f"{metric.name} of {outputs.title}{'' if part is None else f', part {part}'}"
 
 
-def question(sample: NDArray[Any], reference: NDArray[Any], name: str | None, title: str | None = None) -> Values:
+def question(sample: NDArray[Any], reference: NDArray[Any], name: str | None, title: str | None = None) -> RowValues:
     """A mean of booleans, or of numbers in [0, 1], which a question has in [-1, 1]."""
     if sample.dtype == np.bool_ and reference.dtype == np.bool_:
-        return Values(sample=sample, reference=reference, name=name, title=title)
+        return RowValues(sample=sample, reference=reference, name=name, title=title)
     private, public = (np.clip(2.0 * np.asarray(v, dtype=np.float64) - 1.0, -1.0, 1.0) for v in (sample, reference))
-    return Values(sample=private, reference=public, name=name, title=title)
+    return RowValues(sample=private, reference=public, name=name, title=title)
 
 
 def share_of(answer: Answer) -> Answer:

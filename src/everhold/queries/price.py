@@ -20,6 +20,7 @@ from everhold.bounds.looks import (
     worth_rows,
 )
 from everhold.errors import require_number
+from everhold.progress import watched
 from everhold.queries.disclosed import width_factor
 from everhold.queries.interval import Interval
 from everhold.results import JsonResult
@@ -133,11 +134,11 @@ class ScorePrice(JsonResult):
         return _ends(interval, max(min(self.one_look.decimals - 2, 6), 0) + 1)
 
     def __str__(self) -> str:
-        what = "" if self.low is not None else f" ({_counts(*count_range(self.score, self.rows))} right)"
+        counts = "" if self.low is not None else f" ({_counts(*count_range(self.score, self.rows))} right)"
         lines = [
             self.headline,
             "",
-            f"{self.rows:,} rows{what}, confidence {self.confidence:g}",
+            f"{self.rows:,} rows{counts}, confidence {self.confidence:g}",
             f"{'what the search saw':<52}{'interval':<18}{'times':>6}{'nats':>8}{'like rows':>11}",
         ]
         for line in self.lines:
@@ -184,6 +185,7 @@ class ScorePrice(JsonResult):
         return cls(kept_looks=given["kept"], lines=lines, **numbers)
 
 
+@watched("Pricing")
 def price(
     *,
     rows: int,

@@ -52,10 +52,10 @@ def require_unused_rows(sample: Sample) -> None:
         RowsInUse: with the name of that study.
     """
     registry = Registry()
-    for one in registry.overlapping(_digests(sample, registry)):
+    for study in registry.overlapping(_digests(sample, registry)):
         raise RowsInUse(
-            f"these rows have a study already: {one.path}, made on {one.created[:10]}. What both disclose adds up, and no "
-            "study counts what another spends. Go on with that study: eh.Holdout.open(path). If you count the sum of all "
+            f"these rows have a study already: {study.path}, made on {study.created[:10]}. What both disclose adds up, and "
+            "no study counts what another spends. Go on with that study: eh.Holdout.open(path). If you count the sum of all "
             "epsilons yourself, or that study never answered anything, pass register=False (--no-register)."
         )
 
@@ -93,6 +93,18 @@ class RegisteredStudy:
                 "the newest copy alone."
             )
 
+    def announce(self, store: Store) -> None:
+        """Remember that an act was announced, before its noise is drawn: of several copies one goes on.
+
+        Raises:
+            LedgerError: another copy has announced an act, be it the same one.
+        """
+        if known_head(self._study) == str(store.head):
+            raise LedgerError(
+                f"another copy of {store.path} has announced the same act. Nothing was drawn. Go on with that copy alone."
+            )
+        self.note_head(store)
+
     def note_head(self, store: Store) -> None:
         """Remember how far the study has come.
 
@@ -128,7 +140,7 @@ class RegisteredStudy:
 
 
 def _digests(sample: Sample, registry: Registry) -> RowDigests:
-    """Of every row; of rows that are read in place, one of all of them, so that only the same files are recognised."""
+    """A digest of every row; of rows read in place a single one of all, so that only the same files are recognised."""
     key = registry.key
     rows = sample.row_digests(key)
     if rows is not None:
@@ -159,7 +171,7 @@ def _warn(known: Sequence[KnownStudy]) -> str | None:
 
 
 def _has_answered(path: Path) -> bool:
-    """Whether a study has disclosed anything, as far as can be seen: one that is gone may have."""
+    """Whether a study may have disclosed anything: yes, too, where its file is gone or cannot be read."""
     try:
         store = Store.open(path, write=False)
     except LedgerError:
