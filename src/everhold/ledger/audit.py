@@ -48,7 +48,7 @@ class Audit(PlainResult):
     def __str__(self) -> str:
         if self.deviation is not None:
             return f"audit: FAILED at the first of these: {self.deviation}"
-        taken = f"; {_count(self.unchecked, 'reading')} taken as recorded" if self.unchecked else ""
+        taken = f"; {_count(self.unchecked, 'forecast')} taken as recorded" if self.unchecked else ""
         replayed = f"{_count(self.rounds, 'round')} with {_count(self.surprises, 'surprise')}"
         return f"audit: ok, {replayed} replayed without the data{taken}"
 
@@ -79,7 +79,7 @@ def audit(mechanism: Mechanism[Any], rounds: Iterable[Round | RecordedAct]) -> A
         except EverholdError as error:
             return deviates(f"round {done + 1} cannot be replayed: {error}")
         if step is None or step.proposal.forecast != past.forecast:
-            return deviates(f"the sketch's reading of round {past.number} differs from the record")
+            return deviates(f"the sketch's forecast of round {past.number} differs from the record")
         if step.cost != past.nats:
             return deviates(f"what round {past.number} disclosed costs {step.cost} nats, recorded were {past.nats}")
         if step.counts != past.counts:

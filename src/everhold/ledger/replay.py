@@ -37,7 +37,7 @@ def replay(
     questions: Analyst | Iterable[Any],
     *,
     forecasts: Sequence[SketchValue] | None = None,
-    read: Callable[[object], Query] = as_query,
+    as_question: Callable[[object], Query] = as_query,
 ) -> list[Answer]:
     """All answers of a session, in the order they were given.
 
@@ -47,7 +47,7 @@ def replay(
         questions: the analyst's program, with the same coins as then; or the questions themselves.
         forecasts: what the sketch foresaw in each recorded round, where a record is at hand: every question must then be one
             that was asked. Without it, a question that was never asked would be answered as if it had been quiet.
-        read: how what somebody asks becomes a question.
+        as_question: turns what the analyst yields into a `Query`.
 
     Raises:
         ReplayError: the questions are not those of the record, or a recorded surprise was never reached.
@@ -57,7 +57,7 @@ def replay(
 
     def step(question: object) -> Answer:
         bar.advance()
-        query = read(question)
+        query = as_question(question)
         if query.name is not None and query.name in named:
             return named[query.name]
         number = mechanism.rounds + 1

@@ -21,15 +21,15 @@ class FixedPrior:
         pool: the rows.
         density: λ, where one is known.
         description: one line for people.
-        compared: whether the rows were compared with the private ones already.
+        exempt_from_overlap: whether the overlap check is left out: done already, or not needed.
     """
 
     fresh = False
 
-    def __init__(self, pool: Pool, density: float | None, description: str, *, compared: bool = False) -> None:
+    def __init__(self, pool: Pool, density: float | None, description: str, *, exempt_from_overlap: bool = False) -> None:
         self._pool = pool
         self.density = density
-        self.compared = compared
+        self.exempt_from_overlap = exempt_from_overlap
         self._description = description
 
     @property

@@ -38,8 +38,8 @@ class Labels:
     (6, ['no', 'no', 'no', 'yes', 'yes', 'yes'], 0.5)
     """
 
-    compared = True
-    """The features may be those of the private rows: here features are public and only labels are private."""
+    exempt_from_overlap = True
+    """Features may be those of the private rows, because only labels are private: the overlap check does not apply."""
 
     def __init__(
         self,

@@ -99,7 +99,7 @@ class Mechanism(Protocol[P]):
 
     @property
     def surprises(self) -> int:
-        """How many of them were surprises, that is, used the private data beyond a quiet yes."""
+        """How many of them were surprises, that is, used the private data in their answer."""
 
     @property
     def price(self) -> float:

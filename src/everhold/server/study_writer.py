@@ -118,7 +118,7 @@ class StudyWriter:
     Args:
         path: of the study.
         data: the private rows, where they are not at the place that the key file remembers.
-        grid: when answers leave; or what says so of the opened study.
+        grid: when answers leave, or a function from the opened study to it.
         slots: for work that takes a thread.
         most_questions: of one batch or table.
         question_seconds: how long a question may take on the public rows.
@@ -300,7 +300,10 @@ class StudyWriter:
     async def try_out(self, caller: Caller, question: str | Statistic[R]) -> Any: ...
 
     async def try_out(self, caller: Caller, question: str | Statistic[R]) -> Any:
-        """What the public side says of a yes/no question, or a statistic. `Holdout.try_out` says more."""
+        """A preview of a yes/no question; of a statistic its result if nothing surprised, as in `Holdout.rehearsal`.
+
+        `try_both` gives the trial that `Holdout.try_out` gives.
+        """
         async with self._grid.release(caller.arrived):
             if isinstance(question, str):
                 query = (await self._ready(caller, [question]))[0]

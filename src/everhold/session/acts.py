@@ -23,6 +23,7 @@ from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.queries.expression import BoundedMean, Expression, conjunction, question_of
 from everhold.queries.expression.question import without_values
 from everhold.queries.grid import VALUE_ONE
+from everhold.queries.protocol import QUIET
 from everhold.queries.query import RowFunction, Values
 from everhold.queries.round_act import RoundAct
 from everhold.session.readings import ReadingKind, read_parts
@@ -267,7 +268,7 @@ class Acts:
         """What the public side says; in a turn of its own, because somebody else's readings may be under way."""
         mechanism = self._mechanism
         with self._session.recorder.turn():
-            answer = mechanism.answer(mechanism.propose(query), None)
+            answer = mechanism.answer(mechanism.propose(query), QUIET)
         return answer.as_asked(query)
 
     def _private_values(self, questions: Sequence[Any]) -> list[float]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time as clock
 from collections.abc import Mapping, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import QuestionError
@@ -53,14 +53,12 @@ class Scanner:
         self, needs: Sequence[Query], scale: Scale, rows_read: Any = None, scanned: SumsByName | None = None
     ) -> list[Sums]:
         """The private sums of linear questions: texts in one scan, where they are not scanned yet."""
-        scanned = {} if scanned is None or rows_read is not None else scanned
+        scanned = scanned or {}
         if rows_read is not None or not all(need.text for need in needs):
             return [self.sample.sums(need, scale, rows_read) for need in needs]
         missing = [need for need in needs if need.name not in scanned]
         if len(missing) < 2:
-            return [
-                scanned[need.name] if need.name in scanned else self.sample.sums(need, scale, rows_read) for need in needs
-            ]
+            return [scanned[need.name] if need.name in scanned else self.sample.sums(need, scale) for need in needs]
         fresh = dict(zip((need.name for need in missing), self.sample.sums_of(missing), strict=True))
         return [scanned[need.name] if need.name in scanned else fresh[need.name] for need in needs]
 
@@ -96,7 +94,7 @@ class Scanner:
         if not isinstance(query, Expression | BoundedMean) or self.public_rows is None:
             return query
         try:
-            return self.evaluate([query], clock.monotonic() + seconds)[0]
+            return self.evaluate([query], monotonic() + seconds)[0]
         except TooSlow:
             raise QuestionError(
                 f"the question takes longer than {seconds:g} s on the public rows. Expected a smaller one."

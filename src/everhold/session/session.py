@@ -1,7 +1,7 @@
 """One adaptive session: questions in, recorded answers out, one turn at a time.
 
-A session knows private rows, a mechanism and a journal. It does not know where the rows come from, which prior the
-mechanism was built on, or whether the journal is a file.
+A session knows private rows, a mechanism and a journal. It does not know where the rows come from, or which prior
+the mechanism was built on.
 """
 
 from __future__ import annotations
@@ -371,7 +371,7 @@ class Session(Generic[P]):
                     "holdout.audit(), which replays every act from the record."
                 )
             forecasts = [record.forecast for record in self._journal]
-            return replay(self.first_state(), self.transcript, questions, forecasts=forecasts, read=self.query)
+            return replay(self.first_state(), self.transcript, questions, forecasts=forecasts, as_question=self.query)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise LedgerError("a holdout cannot be copied or pickled: two records for the same rows would void the guarantee.")

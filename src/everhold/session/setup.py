@@ -107,7 +107,7 @@ def new_setup(
     sample = Sample(rows, schema=public.schema, unit=unit, engine=engine, memory_limit=memory_limit)
     if settings.privacy is not None:
         require_private_rows(settings.privacy, rows, sample.size, unit)
-    compare = settings.overlap == "refuse" and split is None and not getattr(prior, "compared", False)
+    compare = settings.overlap == "refuse" and split is None and not getattr(prior, "exempt_from_overlap", False)
     if compare and public.pool is not None:
         require_independent(sample, public.pool.rows)
     return Setup.start(sample, public, settings, prior, unit, split)
