@@ -143,7 +143,7 @@ def _gate_tools(at: Gate | RemoteGate) -> list[Tool]:
         without an outcome counts as a failure. Costs: one bit, little if it is kept out, more if it is promoted."""
 
         def check() -> dict[str, Any]:
-            who = {"who": "agent"} if isinstance(at, Gate) else {}  # a server knows by the token
+            who: dict[str, Any] = {"who": "agent"} if isinstance(at, Gate) else {}  # a server knows by the token
             found = at.check(outcomes, name=name, request_id=request_id, **who)
             return {**found.to_dict(), "in_words": str(found)}
 

@@ -263,6 +263,8 @@ class AsyncGate:
 
     async def check(self, candidate: object, **options: Unpack[CheckOptions]) -> CheckResult:
         """Is the candidate better than the incumbent? As for `RemoteGate.check`."""
+        if options.get("require_all"):
+            calls.require_all(candidate, options, await self.status())
         return await self._server.send(calls.check_candidate(self.name, candidate, options))
 
     async def decide(self, *, request_id: str | None = None) -> CheckResult:

@@ -348,6 +348,8 @@ class RemoteGate:
 
     def check(self, candidate: object, **options: Unpack[CheckOptions]) -> CheckResult:
         """Is the candidate better than the incumbent? As for `Gate.check`; of an artifact only its digest is sent."""
+        if options.get("require_all"):
+            calls.require_all(candidate, options, self.status())
         return self._server.send(calls.check_candidate(self.name, candidate, options))
 
     def decide(self, *, request_id: str | None = None) -> CheckResult:

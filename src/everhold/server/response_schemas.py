@@ -464,6 +464,7 @@ class GateCheckOut(BaseModel):
     promotions: int
     waiting: int
     price: float
+    repeated: bool = Field(description="The recorded verdict of an earlier request: these outcomes were not checked.")
     reason: str
 
 
@@ -502,6 +503,11 @@ class GateStatusOut(BaseModel):
     new_budget: str | None
     head: str
     privacy: GatePrivacyOut | None = Field(description="Null where no privacy is promised.")
+    step: float | None = Field(description="The smallest gain that matters, where the gate was made for one.")
+    smallest: float | None = Field(
+        description="A step that the next check certifies with a probability of 80 %; null where there is none."
+    )
+    left_at_first: dict[str, int] = Field(description="What `left` was before the first check.")
 
 
 class TotalGainOut(BaseModel):
