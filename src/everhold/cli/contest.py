@@ -6,7 +6,6 @@ import csv
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +15,7 @@ import everhold as eh
 from everhold.cli.app import guarded, problem, say
 from everhold.cli.asking import AsJson, ServerAt, TokenIs
 from everhold.cli.studies import privacy_promise
-from everhold.contest.board import Board, Submission
+from everhold.contest.board import Board, Submission, board_text, places_csv
 from everhold.contest.board_html import board_html
 from everhold.contest.contest import Contest
 
@@ -143,7 +142,7 @@ def _submitted(
     elif found.state in REFUSED:
         problem(f"{found.state}: {found.reason} Nothing was charged.")
     else:
-        say(f"{found.state}: {found.reason}" + ("" if found.score is None else f"\n{found.score}"))
+        say(str(found))
     if found.state in REFUSED:
         raise typer.Exit(REFUSED[found.state])
 
@@ -184,25 +183,38 @@ def board(
     out: Annotated[Path | None, typer.Option(help="Write the board as a page.")] = None,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the lines as CSV.")] = False,
+    server: ServerAt = None,
+    token: TokenIs = None,
 ) -> None:
     """Where everybody stands, with the ranks that are possible for each. Needs neither labels nor key.
 
-    Example:
+    Examples:
 
         everhold contest board digits.everhold --out board.html
+
+        everhold contest board digits --server https://data.example.org
     """
-    found = Contest(study).board()
     if out is not None:
-        out.write_text(board_html(found), encoding="utf-8")
+        if server is not None:
+            raise eh.SettingError(
+                "--out writes the page of a contest in a file. Behind a server the contest's page shows the board: "
+                f"{server}/contests/{study}. Leave --out out."
+            )
+        out.write_text(board_html(Contest(study).board()), encoding="utf-8")
         say(f"Wrote {out}")
-    elif as_csv:
-        typer.echo(found.to_csv(), nl=False)
-    elif as_json:
-        places = [{key: value for key, value in asdict(place).items() if key != "when"} for place in found.places]
-        unranked = [{"entrant": entrant, "reason": reason} for entrant, reason in found.unranked]
-        typer.echo(json.dumps({"title": found.rules.title, "places": places, "unranked": unranked, "head": found.head}))
+        return
+    if server is None:
+        found = Contest(study).board().to_dict()
     else:
-        say(str(found))
+        with eh.connect(server, token) as connected:
+            found = connected.contest(str(study)).board()
+    if as_csv:
+        typer.echo(places_csv(found["places"]), nl=False)
+    elif as_json:
+        places = [{key: value for key, value in place.items() if key != "when"} for place in found["places"]]
+        typer.echo(json.dumps({**{name: found[name] for name in ("title", "unranked", "head", "final")}, "places": places}))
+    else:
+        say(board_text(found))
 
 
 OnlyPreview = Annotated[bool, typer.Option("--preview", help="Only say what it would do and cost: nothing is recorded.")]
@@ -213,12 +225,7 @@ def _say_ranks(found: RankingPreview | Board | dict[str, Any], as_json: bool) ->
     shown = found if isinstance(found, dict) else found.to_dict()
     if as_json:
         return typer.echo(json.dumps(shown))
-    if not isinstance(found, dict):
-        return say(str(found))
-    for place in shown["places"]:
-        ranks = "-".join(dict.fromkeys((str(place["best_rank"]), str(place["worst_rank"]))))
-        say(f"{ranks:>7}  {place['entrant']}  {place['value']:.4g} in [{place['low']:.4g}, {place['high']:.4g}]")
-    return None
+    return say(board_text(found) if isinstance(found, dict) else str(found))
 
 
 @contest.command("duel")
@@ -232,7 +239,7 @@ def duel(
     server: ServerAt = None,
     token: TokenIs = None,
 ) -> None:
-    """Certify that one entrant is better than another, by the rows on which they differ. Costs 0.7 nats either way.
+    """Certify that one entrant is better than another, by the rows on which they differ. It widens later intervals a little.
 
     Only for a contest without sealed rows (--sealed 0); `contest finish` compares everybody.
 

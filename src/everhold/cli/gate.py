@@ -89,7 +89,9 @@ def create(
     ] = None,
     step: Annotated[
         float | None,
-        typer.Option(help="The smallest gain that matters, such as 0.03. A gate that cannot certify it is not made, or used up."),
+        typer.Option(
+            help="The smallest gain that matters, such as 0.03. A gate that cannot certify it is not made, or used up."
+        ),
     ] = None,
     allow_missing: Annotated[
         bool, typer.Option("--allow-missing", help="Count the incumbent's cases without an outcome as its failures.")

@@ -36,6 +36,7 @@ def board_table(board: Board) -> str:
         f"<td class='n'>{place.beats:,} of {place.others:,}</td><td class='n'>{place.submissions:,}</td></tr>"
         for place in places
     )
+    ends = f"{low:.4g} to {high:.4g}" if places else ""
     rest = "".join(
         f"<tr><td class='n'>–</td><td>{escape(entrant)}</td><td colspan='5'>{escape(reason)}</td></tr>"
         for entrant, reason in board.unranked
@@ -43,7 +44,8 @@ def board_table(board: Board) -> str:
     empty = "" if rows or rest else "<tr><td colspan='7'>Nobody has submitted anything yet.</td></tr>"
     return (
         "<table><thead><tr><th class='n'>rank</th><th>entrant</th><th class='n'>score</th>"
-        "<th>interval</th><th></th><th class='n'>certified better than</th><th class='n'>submissions</th></tr></thead>"
+        "<th>interval</th><th>"
+        f"{ends}</th><th class='n'>certified better than</th><th class='n'>submissions</th></tr></thead>"
         f"<tbody>{rows}{rest}{empty}</tbody></table>"
     )
 
@@ -57,5 +59,5 @@ def board_html(board: Board) -> str:
         f"{'larger' if board.rules.larger_is_better else 'smaller'} is better. {escape(RANKS_SAY)}</p>"
         f"<div class='wide'>{board_table(board)}</div>"
         f"<p class='note'>{escape(board.rules.reveals)}</p>"
-        f"<p class='note'>Ledger head {escape(board.head)}, price so far {board.price:.1f} nats.</p></body></html>\n"
+        f"<p class='note'>Ledger head {escape(board.head)}.</p></body></html>\n"
     )

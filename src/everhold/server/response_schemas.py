@@ -437,6 +437,14 @@ class ScoreOut(_ResultOut):
     parts: list[AnswerOut]
 
 
+class FinalScoreOut(BaseModel):
+    """A score of the last ranking, with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
 class SubmissionOut(BaseModel):
     """What became of a submission."""
 
@@ -446,7 +454,9 @@ class SubmissionOut(BaseModel):
     improved: bool
     row: int | None
     column: str | None
+    note: str = Field(description="What the order of submissions changes; empty without a score.")
     score: ScoreOut | None
+    final: FinalScoreOut | None = Field(description="In the last ranking, where the contest has ended and it was ranked.")
 
 
 class GateCheckOut(BaseModel):
