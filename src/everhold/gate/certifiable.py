@@ -51,26 +51,30 @@ def smallest_step(rules: GateRules, budget: Budget) -> float | None:
 
 def left(rules: GateRules, budget: Budget, step: float, paid: int | None = None) -> int:
     """How many more promotions of that size are possible; `paid`: how many privacy pays for."""
-    if budget.privacy is not None:
-        power = partial(noisy_power, test_parts=_test_parts(budget))
-        changed = _changes(step).changed
-        found = promotions_left(budget, rules.cases, step, changed, by=rules.by / STEPS, test=power)
-        return min(max(found, certifies(rules, budget, step)), paid if paid is not None else found)
-    found = promotions_left(
-        budget,
-        rules.cases,
-        step,
-        _changes(step).changed,
-        method="mcnemar" if rules.method == "mcnemar" else "bets",
-        by=rules.by / STEPS,
-        candidates=rules.generation,
-    )
-    return max(found, certifies(rules, budget, step))
+    found = max(_foreseen(rules, budget, step), certifies(rules, budget, step))
+    return found if paid is None else min(found, paid)
 
 
 def left_at_first(rules: GateRules, step: float, privacy: Privacy | None = None) -> int:
     """The same before the first check."""
     return left(rules, _first(rules, privacy), step)
+
+
+def _foreseen(rules: GateRules, budget: Budget, step: float) -> int:
+    """The same if some candidates are kept out before each promotion."""
+    changed = _changes(step).changed
+    if budget.privacy is not None:
+        power = partial(noisy_power, test_parts=_test_parts(budget))
+        return promotions_left(budget, rules.cases, step, changed, by=rules.by / STEPS, test=power)
+    return promotions_left(
+        budget,
+        rules.cases,
+        step,
+        changed,
+        method="mcnemar" if rules.method == "mcnemar" else "bets",
+        by=rules.by / STEPS,
+        candidates=rules.generation,
+    )
 
 
 def require_certifiable(rules: GateRules, privacy: Privacy | None) -> None:
@@ -98,7 +102,7 @@ def require_certifiable(rules: GateRules, privacy: Privacy | None) -> None:
                 f"{_needed(total)}. Nothing was made. everhold plan --gate says more."
             )
         return
-    if left_at_first(rules, step, privacy):
+    if _foreseen(rules, _first(rules, privacy), step):
         return
     least = smallest_step(rules, _first(rules, privacy))
     can = "no step can" if least is None else f"steps of {_points(least)} or more can"
