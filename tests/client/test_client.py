@@ -396,6 +396,19 @@ def test_tls_without_a_proxy(tmp_path):
             careful.studies()  # nobody vouches for this certificate
 
 
+def test_an_unreachable_server_is_named_before_patience_ends(caplog):
+    """Once, and not where nothing is tried again."""
+    with pytest.raises(eh.ServerError, match="could not be reached"):
+        eh.connect("http://127.0.0.1:9", "evh_x", patience=0.5).studies()
+    assert [one.getMessage() for one in caplog.records if one.name == "everhold.client"] == [
+        "cannot reach http://127.0.0.1:9: trying again for 0.5 s"
+    ]
+    caplog.clear()
+    with pytest.raises(eh.ServerError, match="could not be reached"):
+        eh.connect("http://127.0.0.1:9", "evh_x", patience=0.0).studies()
+    assert not [one for one in caplog.records if one.name == "everhold.client"]
+
+
 def _self_signed(folder):
     from datetime import UTC, datetime, timedelta
 

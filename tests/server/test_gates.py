@@ -216,6 +216,11 @@ class TestPages:
         assert found.status_code == 200
         assert "<h2>Promote</h2>" in found.text
         assert "&lt;b&gt;new&lt;/b&gt;" in found.text
+        assert "without an outcome" not in found.text
+        holes = {"outcomes": ("new.json", json.dumps(dict(list(old.items())[7:])).encode(), "application/json")}
+        kept = served.http.post("/gates/prompts/checks", data={"csrf": csrf}, files=holes)
+        assert "of 300 cases: 7 without an outcome" in kept.text
+        assert "without an outcome" not in served.http.get("/gates/prompts").text
         bad = {"outcomes": ("bad.json", b"{}", "application/json")}
         wrong = served.http.post("/gates/prompts/checks", data={"csrf": csrf}, files=bad)
         assert wrong.status_code == 422

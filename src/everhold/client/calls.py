@@ -33,6 +33,7 @@ from everhold.errors import (
     SettingError,
 )
 from everhold.gate.formats import read_outcomes
+from everhold.gate.outcomes import Gaps
 from everhold.gate.results import CheckResult, GateStatus, TotalGain
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import LoggedAct, LoggedQuestion, logged_from_dict
@@ -397,10 +398,10 @@ def check_candidate(name: str, candidate: object, options: CheckOptions) -> ApiC
     return ApiCall("POST", _at(name, "/checks", kind="gates"), read, body)
 
 
-def require_all(candidate: object, options: CheckOptions, status: GateStatus) -> None:
-    """Refuse outcomes with gaps before they are sent, by the file and the number of cases."""
-    found = read_outcomes(candidate, scorer=options.get("scorer"), strict=False)
-    found.gaps(status.cases + status.visible, pass_fail=status.outcomes == "pass").require_none()
+def gaps(candidate: object, scorer: str | None, status: GateStatus) -> Gaps:
+    """What of a file counts as a failure, by the file and the number of cases. It is not sent."""
+    found = read_outcomes(candidate, scorer=scorer, strict=False)
+    return found.gaps(status.cases + status.visible, pass_fail=status.outcomes == "pass")
 
 
 def decide(name: str, request_id: str | None) -> ApiCall[CheckResult]:
