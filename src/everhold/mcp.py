@@ -136,7 +136,8 @@ def _gate_tools(at: Gate | RemoteGate) -> list[Tool]:
         ],
         name: Annotated[str | None, Field(description="What the candidate is called in the record.")] = None,
         request_id: Annotated[
-            str | None, Field(description="The same id again gets the recorded verdict and is not charged.")
+            str | None,
+            Field(description="An id of this candidate alone: the same id again gets its recorded verdict, uncharged."),
         ] = None,
     ) -> dict[str, Any]:
         """Is a candidate better than the incumbent? Says promote or keep; if it is promoted, it is the new incumbent. A case
