@@ -84,10 +84,12 @@ class GroupTable(LabelledCells):
         """A line for each group."""
         return [
             {
+                "statistic": self.what,
                 **dict(zip(self.columns, label, strict=True)),
                 "value": cell.value,
                 "low": cell.low,
                 "high": cell.high,
+                "act": cell.act if isinstance(cell, Answer) else cell.parts[-1].act,
                 "surprise": cell.surprise,
                 "round": cell.round,
             }
@@ -95,7 +97,11 @@ class GroupTable(LabelledCells):
         ]
 
     def __repr__(self) -> str:
-        rows = [(" × ".join(label), self.cell_text(cell), str(cell.interval)) for label, cell in self]
+        marks = (", surprise" if cell.surprise else "" for cell in self.cells)
+        rows = [
+            (" × ".join(label), self.cell_text(cell), f"{cell.interval}{mark}")
+            for (label, cell), mark in zip(self, marks, strict=True)
+        ]
         head = " × ".join(self.columns)
         wide = max([len(head), *(len(row[0]) for row in rows)])
         value = max([5, *(len(row[1]) for row in rows)])
