@@ -18,8 +18,8 @@ from everhold.statistics.rehearsal import as_answer
 from everhold.statistics.statistic import run
 
 if TYPE_CHECKING:
-    from everhold.queries.interval import Interval
     from everhold.queries.answer import Preview
+    from everhold.queries.interval import Interval
     from everhold.statistics.declared import DeclaredColumns
     from everhold.statistics.statistic import QuestionBatch, Statistic
 
