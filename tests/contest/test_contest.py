@@ -282,7 +282,9 @@ class TestTrouble:
     def test_what_is_said_of_the_order(self, tmp_path, labels, given, said):
         made = Contest.create(tmp_path / "order.everhold", labels, classes=[0, 1], seed=1, **given)
         found = made.submit("ann", right_share(labels, 0.7))
-        assert (said in found.note) is (said in made.rules.reveals) is True
+        assert (said in found.note) is (said in made.board().reveals) is True
+        if said:
+            assert said not in made.finish().reveals  # it has ended
         assert bool(found.note) == bool(said)
         assert Submission.from_json(found.to_json()) == found
 

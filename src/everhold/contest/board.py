@@ -105,7 +105,6 @@ class Rules:
         return (
             f"With probability {self.confidence:g} all intervals and ranks on this board are valid at the same time, "
             "whatever was submitted: each interval covers the expected score over a fresh draw of labels for these rows."
-            + (f" {self.of_order}" if self.of_order else "")
             + ("" if not self.sealed else f" {self.sealed:.0%} of the rows are sealed: only the final ranking uses them.")
             + (
                 ""
@@ -245,6 +244,12 @@ class Board:
     privacy: str | None = None
     """What a private contest has spent and has left, in words."""
 
+    @property
+    def reveals(self) -> str:
+        """What the intervals are about, and while the contest runs what the order of submissions changes."""
+        said = (self.rules.reveals, "" if self.final else self.rules.of_order)
+        return " ".join(one for one in said if one)
+
     def to_dict(self, *, whole: bool = True) -> dict[str, Any]:
         """Everything, ready for JSON; not whole: without what would reveal submissions that the ladder does not show."""
         return {
@@ -253,7 +258,7 @@ class Board:
             "larger_is_better": self.rules.larger_is_better,
             "places": [asdict(place) for place in self.places],
             "unranked": [{"entrant": entrant, "reason": reason} for entrant, reason in self.unranked],
-            "reveals": self.rules.reveals,
+            "reveals": self.reveals,
             "final": self.final,
             "head": self.head if whole else None,
             "price": self.price if whole else None,

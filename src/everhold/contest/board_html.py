@@ -58,6 +58,6 @@ def board_html(board: Board) -> str:
         f"<p class='note'>{'Final ranks. ' if board.final else ''}Scored by {escape(board.rules.metric)}, "
         f"{'larger' if board.rules.larger_is_better else 'smaller'} is better. {escape(RANKS_SAY)}</p>"
         f"<div class='wide'>{board_table(board)}</div>"
-        f"<p class='note'>{escape(board.rules.reveals)}</p>"
+        f"<p class='note'>{escape(board.reveals)}</p>"
         f"<p class='note'>Ledger head {escape(board.head)}.</p></body></html>\n"
     )

@@ -9,7 +9,6 @@ import numpy as np
 
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.bounds.elementary import ln
-from everhold.queries.disclosed import width_factor
 from everhold.results import JsonResult
 
 if TYPE_CHECKING:
@@ -76,18 +75,16 @@ class RankingPreview(JsonResult):
         rows = f"{self.rows:,} {'sealed ' if self.sealed else ''}rows"
         if self.last:
             said = (
-                f"The last ranking compares {len(self.entrants):,} entrants two by two ({self.duels:,} duels) on {rows}, "
-                "and shows everybody's score. A single duel needs a lead "
-                f"{width_factor(self.price):.1f} times as large as for a plain 95 % interval. The contest ends with it: "
-                "nothing can be submitted afterwards."
+                f"The last ranking compares {len(self.entrants):,} entrants two by two on {rows}, which makes {self.duels:,} "
+                f"duel{'' if self.duels == 1 else 's'}, and shows everybody's score. The contest ends with it: nothing can be "
+                "submitted afterwards."
             )
             unseen = "Nothing was disclosed of these rows before, so what the contest has shown costs nothing."
             return f"{said} {unseen if self.sealed else 'All that the contest has disclosed is part of the price.'}"
         first, second = self.entrants
         said = (
-            f"The duel tests whether {first} is better than {second}, on {rows}. It needs a lead "
-            f"{width_factor(self.price):.1f} times as large as for a plain 95 % interval. All later intervals get a little "
-            "wider, whatever comes out, and a part of the failure probability is spent."
+            f"The duel tests whether {first} is better than {second}, on {rows}. All later intervals get a little wider, "
+            "whatever comes out, and a part of the failure probability is spent."
         )
         if self.differing is None or (self.needed is None and self.differing):
             return said
