@@ -150,7 +150,7 @@ class TestPage:
     def test_the_end_must_be_confirmed(self, here):
         csrf = here.sign_in("cus")
         page = here.http.get("/contests/coins/finish").text
-        assert "compares 2 entrants two by two (1 duels) on 300 rows" in page
+        assert "compares 2 entrants two by two (1 duel) on 300 rows" in page
         unsure = here.http.post("/contests/coins/finish", data={"csrf": csrf})
         assert unsure.status_code == 422
         assert "the box is not ticked" in unsure.text

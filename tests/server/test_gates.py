@@ -219,6 +219,7 @@ class TestPages:
         assert "without an outcome" not in found.text
         holes = {"outcomes": ("new.json", json.dumps(dict(list(old.items())[7:])).encode(), "application/json")}
         kept = served.http.post("/gates/prompts/checks", data={"csrf": csrf}, files=holes)
+        assert "<h2>Keep the incumbent</h2>" in kept.text
         assert "of 300 cases: 7 without an outcome" in kept.text
         assert "without an outcome" not in served.http.get("/gates/prompts").text
         bad = {"outcomes": ("bad.json", b"{}", "application/json")}

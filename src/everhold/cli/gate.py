@@ -17,7 +17,7 @@ from everhold.gate.formats import read_expected, read_outcomes
 from everhold.gate.gate import Gate
 
 if TYPE_CHECKING:
-    from everhold.gate.outcomes import Gaps
+    from everhold.gate.outcomes import OutcomeGaps
     from everhold.gate.results import CheckResult
 
 __all__ = ["register"]
@@ -145,7 +145,7 @@ def _visible(given: str | None) -> Any:
         return [line.strip() for line in Path(given).read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
-def _show(found: CheckResult, gaps: Gaps | None, as_json: bool) -> None:
+def _show(found: CheckResult, gaps: OutcomeGaps | None, as_json: bool) -> None:
     """The verdict; and on the error stream, which is the evaluator's, what is wrong with the file."""
     if gaps and not found.repeated:
         note(

@@ -33,7 +33,7 @@ from everhold.errors import (
     SettingError,
 )
 from everhold.gate.formats import read_outcomes
-from everhold.gate.outcomes import Gaps
+from everhold.gate.outcomes import OutcomeGaps
 from everhold.gate.results import CheckResult, GateStatus, TotalGain
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import LoggedAct, LoggedQuestion, logged_from_dict
@@ -398,7 +398,7 @@ def check_candidate(name: str, candidate: object, options: CheckOptions) -> ApiC
     return ApiCall("POST", _at(name, "/checks", kind="gates"), read, body)
 
 
-def gaps(candidate: object, scorer: str | None, status: GateStatus) -> Gaps:
+def gaps(candidate: object, scorer: str | None, status: GateStatus) -> OutcomeGaps:
     """What of a file counts as a failure, by the file and the number of cases. It is not sent."""
     found = read_outcomes(candidate, scorer=scorer, strict=False)
     return found.gaps(status.cases + status.visible, pass_fail=status.outcomes == "pass")

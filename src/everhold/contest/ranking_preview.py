@@ -74,10 +74,10 @@ class RankingPreview(JsonResult):
         """In sentences."""
         rows = f"{self.rows:,} {'sealed ' if self.sealed else ''}rows"
         if self.last:
+            duels = f"{self.duels:,} duel{'' if self.duels == 1 else 's'}"
             said = (
-                f"The last ranking compares {len(self.entrants):,} entrants two by two on {rows}, which makes {self.duels:,} "
-                f"duel{'' if self.duels == 1 else 's'}, and shows everybody's score. The contest ends with it: nothing can be "
-                "submitted afterwards."
+                f"The last ranking compares {len(self.entrants):,} entrants two by two ({duels}) on {rows}, and shows "
+                "everybody's score. The contest ends with it: nothing can be submitted afterwards."
             )
             unseen = "Nothing was disclosed of these rows before, so what the contest has shown costs nothing."
             return f"{said} {unseen if self.sealed else 'All that the contest has disclosed is part of the price.'}"

@@ -55,7 +55,7 @@ from everhold.session.holdout import Holdout
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.gate.outcomes import Gaps, Outcomes
+    from everhold.gate.outcomes import OutcomeGaps, Outcomes
     from everhold.ledger.audit import Audit
     from everhold.ledger.rounds import RecordedAct
 
@@ -363,7 +363,7 @@ class Gate:
             self._waiting.add(entry, request_id)
             return self._check_if_full(held, entry, who)
 
-    def gaps(self, candidate: object, *, scorer: str | None = None) -> Gaps:
+    def gaps(self, candidate: object, *, scorer: str | None = None) -> OutcomeGaps:
         """What of a candidate's file counts as a failure although the candidate may not have failed. For the evaluator.
 
         It depends on the file and on the number of cases alone, costs nothing and is not recorded. Do not show it to those

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from everhold.bounds.gain import STEPS
 from everhold.errors import InvalidOutcomes
 
-__all__ = ["Gaps", "Outcomes", "score_of"]
+__all__ = ["OutcomeGaps", "Outcomes", "score_of"]
 
 _PASSED = {"pass", "passed", "ok", "success", "true", "correct", "c", "yes", "1"}
 _FAILED = {
@@ -31,7 +31,7 @@ _EMPTY = {"", "null", "none", "nan"}
 
 
 @dataclass(frozen=True, slots=True)
-class Gaps:
+class OutcomeGaps:
     """What of a file counts as a failure although the system may not have failed: for the evaluator, who has the file.
 
     A function of the file and of the number of cases. It says how often something happened on sealed cases, so it must not
@@ -125,7 +125,7 @@ class Outcomes:
         """The ids of all cases."""
         return list(self.runs)
 
-    def gaps(self, cases: int, *, pass_fail: bool) -> Gaps:
+    def gaps(self, cases: int, *, pass_fail: bool) -> OutcomeGaps:
         """What of the file counts as a failure although the system may not have failed.
 
         Args:
@@ -138,7 +138,7 @@ class Outcomes:
         rest = [scores for case, scores in self.runs.items() if case not in self.empty | self.strange]
         unclear = sum(set(scores) not in ({0.0}, {1.0}) for scores in rest) if pass_fail else 0
         missing = max(cases - len(self.runs), 0) + len(self.empty - self.strange)
-        return Gaps(missing, len(self.strange), unclear, cases)
+        return OutcomeGaps(missing, len(self.strange), unclear, cases)
 
     def steps(self, cases: Sequence[str]) -> NDArray[np.int64]:
         """The mean score of each of these cases, in steps of 1/STEPS; 0 where there is none."""
