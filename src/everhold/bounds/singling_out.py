@@ -40,12 +40,12 @@ class WeightFloor:
             return "nothing can be said about which traits could single out a row"
         later = "whatever is ever asked" if self.by_privacy else "by what was disclosed so far"
         rare = 1.0 / self.weight
-        said = (
+        sentence = (
             "over the draw of the rows, the chance that the answers single out a row by one trait rarer than 1 in "
             f"{rare:,.4g}, "
             f"to somebody who knows the population but none of the rows, is at most {self.probability:g} ({later})"
         )
-        return said if rare < _PEOPLE else f"{said}; nobody has so rare a trait, so this protects nobody in practice"
+        return sentence if rare < _PEOPLE else f"{sentence}; nobody has so rare a trait, so this protects nobody in practice"
 
     def __float__(self) -> float:
         return self.weight

@@ -39,8 +39,8 @@ def _labels(path: Path, id_column: str, label_column: str) -> tuple[list[str], l
         for column in (id_column, label_column):
             if column not in (rows.fieldnames or []):
                 raise eh.DataError(f"{path} has no column {column!r}. It has: {', '.join(rows.fieldnames or [])}.")
-        found = [(row[id_column], row[label_column]) for row in rows]
-    return [one for one, _ in found], [label for _, label in found]
+        pairs = [(row[id_column], row[label_column]) for row in rows]
+    return [row_id for row_id, _ in pairs], [label for _, label in pairs]
 
 
 @contest.command("create")
@@ -81,22 +81,22 @@ def create(
 
         everhold contest create digits.everhold --labels hidden.csv --classes 0,1,2,3,4,5,6,7,8,9
     """
-    ids, found = _labels(labels, id_column, label_column)
+    ids, label_texts = _labels(labels, id_column, label_column)
     regression = metric in ("mean_absolute_error", "mean_squared_error")
     settings: dict[str, Any] = {"low": low, "high": high} if regression else {}
     if regression:
         try:
-            values: list[Any] = [float(one) for one in found]
+            values: list[Any] = [float(text) for text in label_texts]
         except ValueError:
             raise eh.DataError(f"{labels} has labels that are not numbers, and {metric} needs numbers.") from None
     else:
-        values = found
+        values = label_texts
         if classes is None:
             raise eh.SettingError(
                 "the possible labels are missing. Expected --classes a,b,c with every label that can occur: they are public."
             )
-        settings["classes"] = [one.strip() for one in classes.split(",")]
-    made = Contest.create(
+        settings["classes"] = [name.strip() for name in classes.split(",")]
+    created = Contest.create(
         study,
         values,
         ids=ids,
@@ -116,7 +116,7 @@ def create(
         register=not no_register,
         **settings,
     )
-    say(f"Created {study}: {made.rules.title}, {len(ids):,} rows, scored by {made.rules.metric}.")
+    say(f"Created {study}: {created.rules.title}, {len(ids):,} rows, scored by {created.rules.metric}.")
     spent = "" if epsilon is None else f", {study}.spent"
     say(f"Keep {labels}, {study}.labels{spent} and {study}.key to yourself; show the study itself after the contest.")
     say(f"Next: everhold contest submit {study} predictions.csv --entrant NAME")
@@ -132,24 +132,24 @@ def _submitted(
                 "--entrant out."
             )
         with eh.connect(server, token) as connected:
-            found = connected.contest(str(study)).submit(predictions)
+            submission = connected.contest(str(study)).submit(predictions)
     elif entrant is None:
         raise eh.SettingError("the entrant is missing. Expected --entrant NAME, or --server for a contest behind a server.")
     else:
-        found = Contest(study).submit(entrant, predictions)
+        submission = Contest(study).submit(entrant, predictions)
     if as_json:
-        typer.echo(json.dumps(_flat(found)))
-    elif found.state in REFUSED:
-        problem(f"{found.state}: {found.reason} Nothing was charged.")
+        typer.echo(json.dumps(_flat(submission)))
+    elif submission.state in REFUSED:
+        problem(f"{submission.state}: {submission.reason} Nothing was charged.")
     else:
-        say(str(found))
-    if found.state in REFUSED:
-        raise typer.Exit(REFUSED[found.state])
+        say(str(submission))
+    if submission.state in REFUSED:
+        raise typer.Exit(REFUSED[submission.state])
 
 
-def _flat(found: Submission) -> dict[str, Any]:
+def _flat(submission: Submission) -> dict[str, Any]:
     """One level of names, for programs that tune themselves."""
-    shown = found.to_dict()
+    shown = submission.to_dict()
     score = shown.pop("score")
     if score is None:
         return shown
@@ -204,28 +204,30 @@ def board(
         say(f"Wrote {out}")
         return
     if server is None:
-        found = Contest(study).board().to_dict()
+        standings = Contest(study).board().to_dict()
     else:
         with eh.connect(server, token) as connected:
-            found = connected.contest(str(study)).board()
+            standings = connected.contest(str(study)).board()
     if as_csv:
-        typer.echo(places_csv(found["places"]), nl=False)
+        typer.echo(places_csv(standings["places"]), nl=False)
     elif as_json:
-        places = [{key: value for key, value in place.items() if key != "when"} for place in found["places"]]
-        typer.echo(json.dumps({**{name: found[name] for name in ("title", "unranked", "head", "final")}, "places": places}))
+        places = [{key: value for key, value in place.items() if key != "when"} for place in standings["places"]]
+        typer.echo(
+            json.dumps({**{name: standings[name] for name in ("title", "unranked", "head", "final")}, "places": places})
+        )
     else:
-        say(board_text(found))
+        say(board_text(standings))
 
 
 OnlyPreview = Annotated[bool, typer.Option("--preview", help="Only say what it would do and cost: nothing is recorded.")]
 
 
-def _say_ranks(found: RankingPreview | Board | dict[str, Any], as_json: bool) -> None:
+def _say_ranks(result: RankingPreview | Board | dict[str, Any], as_json: bool) -> None:
     """A preview, or a final board: from a file, or as a server sends it."""
-    shown = found if isinstance(found, dict) else found.to_dict()
+    shown = result if isinstance(result, dict) else result.to_dict()
     if as_json:
         return typer.echo(json.dumps(shown))
-    return say(board_text(found) if isinstance(found, dict) else str(found))
+    return say(board_text(result) if isinstance(result, dict) else str(result))
 
 
 @contest.command("duel")
@@ -248,13 +250,13 @@ def duel(
         everhold contest duel digits.everhold ann bob
     """
     with _opened(study, server, token) as where:
-        found = where.preview(first, second) if preview else where.duel(first, second)
-    if not isinstance(found, bool):
-        _say_ranks(found, as_json)
+        result = where.preview(first, second) if preview else where.duel(first, second)
+    if not isinstance(result, bool):
+        _say_ranks(result, as_json)
     elif as_json:
-        typer.echo(json.dumps({"first": first, "second": second, "better": found}))
+        typer.echo(json.dumps({"first": first, "second": second, "better": result}))
     else:
-        say(f"{first} is certified better than {second}." if found else "Cannot tell: the rows do not show it.")
+        say(f"{first} is certified better than {second}." if result else "Cannot tell: the rows do not show it.")
 
 
 @contest.command("finish")

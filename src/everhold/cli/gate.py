@@ -108,7 +108,7 @@ def create(
 
         everhold gate create gate.everhold --incumbent baseline.json --outcomes pass --epsilon 3 --promotions 5
     """
-    made = Gate.create(
+    created = Gate.create(
         study,
         incumbent,
         by=by,
@@ -127,10 +127,10 @@ def create(
         allow_missing=allow_missing,
     )
     if as_json:
-        typer.echo(made.status().to_json())
+        typer.echo(created.status().to_json())
         return
     say(f"Created {study}.")
-    say(str(made.status()))
+    say(str(created.status()))
     spent = "" if epsilon is None else f", {study}.spent"
     say(f"Keep {incumbent}, {study}.cases, {study}.outcomes{spent} and {study}.key where candidates cannot read them.")
     say(f"Next: everhold gate check {study} --candidate new.json")
@@ -145,19 +145,19 @@ def _visible(given: str | None) -> Any:
         return [line.strip() for line in Path(given).read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
-def _show(found: CheckResult, gaps: OutcomeGaps | None, as_json: bool) -> None:
+def _show(result: CheckResult, gaps: OutcomeGaps | None, as_json: bool) -> None:
     """The verdict; and on the error stream, which is the evaluator's, what is wrong with the file."""
-    if gaps and not found.repeated:
+    if gaps and not result.repeated:
         note(
             f"{gaps}. They count as failures. For the evaluator alone: do not show this line to those who make candidates. "
             "--require-all refuses such a file."
         )
     if as_json:
-        typer.echo(found.to_json())
+        typer.echo(result.to_json())
     else:
-        say(str(found))
-    if not found.promoted:
-        raise typer.Exit(WAITS if found.verdict == "wait" else KEPT)
+        say(str(result))
+    if not result.promoted:
+        raise typer.Exit(WAITS if result.verdict == "wait" else KEPT)
 
 
 @gate.command("check")
@@ -217,11 +217,11 @@ def check(
     if incumbent is not None and not study.exists():
         Gate.create(study, incumbent)
     with Gate(study) as opened:
-        found = opened.check(
+        result = opened.check(
             outcomes, name=called, artifact=artifact, request_id=request_id, who=who, require_all=require_all
         )
         gaps = opened.gaps(outcomes)
-    _show(found, gaps, as_json)
+    _show(result, gaps, as_json)
 
 
 @gate.command("decide")
@@ -234,8 +234,8 @@ def decide(study: GatePath, who: Who = None, request_id: RequestIs = None, as_js
         everhold gate decide gate.everhold
     """
     with Gate(study) as opened:
-        found = opened.decide(request_id=request_id, who=who)
-    _show(found, None, as_json)
+        result = opened.decide(request_id=request_id, who=who)
+    _show(result, None, as_json)
 
 
 @gate.command("finish")
@@ -257,14 +257,14 @@ def finish(
         if who is not None:
             raise eh.SettingError("--who is for gates on this machine; a token says who asks. Leave it out.")
         with eh.connect(server, token) as connected:
-            found = connected.gate(str(study)).finish()
+            result = connected.gate(str(study)).finish()
     else:
         with Gate(study) as opened:
-            found = opened.finish(who=who)
+            result = opened.finish(who=who)
     if as_json:
-        typer.echo(found.to_json())
+        typer.echo(result.to_json())
     else:
-        say(str(found))
+        say(str(result))
 
 
 @gate.command("status")
@@ -277,14 +277,14 @@ def status(study: GatePath, as_json: AsJson = False, server: ServerAt = None, to
         everhold gate status gate.everhold
     """
     if server is None:
-        found = Gate(study).status()
+        gate_status = Gate(study).status()
     else:
         with eh.connect(server, token) as connected:
-            found = connected.gate(str(study)).status()
+            gate_status = connected.gate(str(study)).status()
     if as_json:
-        typer.echo(json.dumps(found.to_dict()))
+        typer.echo(json.dumps(gate_status.to_dict()))
     else:
-        say(str(found))
+        say(str(gate_status))
 
 
 @gate.command("visible")
@@ -309,21 +309,27 @@ def registry(as_json: AsJson = False) -> None:
 
         everhold gate registry
     """
-    found = eh.Registry().studies()
+    studies = eh.Registry().studies()
     if as_json:
         typer.echo(
             json.dumps(
                 [
-                    {"kind": one.kind, "path": one.path, "created": one.created, "rows": one.rows, "new_budget": one.reason}
-                    for one in found
+                    {
+                        "kind": study.kind,
+                        "path": study.path,
+                        "created": study.created,
+                        "rows": study.rows,
+                        "new_budget": study.reason,
+                    }
+                    for study in studies
                 ]
             )
         )
         return
-    for one in found:
-        reason = f"; new budget: {one.reason}" if one.reason else ""
-        say(f"{one.created[:10]}  {one.kind}  {one.rows:,} rows  {one.path}{reason}")
-    if not found:
+    for study in studies:
+        reason = f"; new budget: {study.reason}" if study.reason else ""
+        say(f"{study.created[:10]}  {study.kind}  {study.rows:,} rows  {study.path}{reason}")
+    if not studies:
         say("No study is registered.")
 
 

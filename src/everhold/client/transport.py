@@ -105,7 +105,7 @@ class Connection:
             kind = type(outcome).__name__
             broken = ServerError(f"{self.url} could not be reached ({kind}). Is the server running?")
         pause = self._pause(tries, started, response)
-        if pause is None or isinstance(broken, NotScored):  # waiting a day to submit is not for a program to do
+        if pause is None or isinstance(broken, NotScored):  # a daily limit is not worth waiting for
             raise broken
         if response is None and tries == 0:
             _log.warning("cannot reach %s: trying again for %g s", self.url, self._patience)

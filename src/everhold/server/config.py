@@ -14,6 +14,9 @@ from everhold.errors import SettingError, did_you_mean
 
 __all__ = ["EXAMPLE", "Config", "StudyAt"]
 
+_WORDS = ("title", "description", "custodian", "contact")
+_LONGEST = 2_000
+
 
 @dataclass(frozen=True, slots=True)
 class StudyAt:
@@ -24,15 +27,27 @@ class StudyAt:
         data: where its private rows are, a file or a URL, if the key file does not say.
         grid_ms: its own grid, if it is not the server's.
         charges_each: of a private study, how many surprises, readings and choices each token's name may cause; None: any.
+        title, description: what people see of it on the page; its name where there is no title.
+        custodian, contact: who holds the private rows, and how to reach them; also in the certificate.
     """
 
     path: Path
     data: str | None = None
     grid_ms: int | None = None
     charges_each: int | None = None
+    title: str = ""
+    description: str = ""
+    custodian: str = ""
+    contact: str = ""
 
     def __post_init__(self) -> None:
         _require_grid(self.grid_ms)
+        for name in _WORDS:
+            said = getattr(self, name)
+            if not isinstance(said, str) or len(said) > _LONGEST:
+                raise SettingError(
+                    f"a [[study]] has {name} = {str(said)[:40]!r}. Expected a text of up to {_LONGEST:,} letters."
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +188,12 @@ def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
         )
     found = []
     for one in given:
-        if unknown := set(one) - {"path", "data", "grid_ms", "charges_each"}:
+        known = ["path", "data", "grid_ms", "charges_each", *_WORDS]
+        if unknown := set(one) - set(known):
             name = sorted(unknown)[0]
             raise SettingError(
-                f"a [[study]] has no setting {name!r}. Expected path, data where the rows moved, grid_ms, and charges_each "
-                f"for a private study.{did_you_mean(name, ['path', 'data', 'grid_ms', 'charges_each'])}"
+                f"a [[study]] has no setting {name!r}. Expected path, data where the rows moved, grid_ms, title, "
+                f"description, custodian, contact, and charges_each for a private study.{did_you_mean(name, known)}"
             )
         each = one.get("charges_each")
         if each is not None and (type(each) is not int or each < 1):
@@ -189,7 +205,8 @@ def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
             )
         data = one.get("data")
         where = data if data is None or is_url(data) else str(folder / data)
-        found.append(StudyAt(folder / one["path"], where, one.get("grid_ms"), each))
+        words = {name: one[name] for name in _WORDS if name in one}
+        found.append(StudyAt(folder / one["path"], where, one.get("grid_ms"), each, **words))
     return tuple(found)
 
 
@@ -243,6 +260,10 @@ session_hours = 12
 
 [[study]]
 path = "patients.everhold"
+# title = "Patients of 2026"         # for people: on the page and in the certificate
+# description = "Adults seen in our four clinics. The public table is last year's."
+# custodian = "The clinics' data office"
+# contact = "data@example.org"
 # data = "patients.parquet"          # if the rows are not where the study was made from; also a URL, without a password
 # grid_ms = 1000                     # a grid of its own; this is the default where rows are in a database
 # charges_each = 5                   # of a private study: surprises, readings and choices that each token's name may cause

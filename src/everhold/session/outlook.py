@@ -19,7 +19,7 @@ __all__ = ["SMALL_REFERENCE", "outlook", "small_reference"]
 SMALL_REFERENCE = 8
 """A reference with so many times fewer rows than the private side is worth a warning."""
 
-_COLUMNS = 2  # whose means are foreseen
+_COLUMNS = 2  # so many columns, at most, have the width of their mean foreseen
 
 
 def small_reference(rows: int, draws: float) -> str | None:
@@ -57,7 +57,7 @@ def outlook(holdout: Holdout) -> str:
     pool = holdout.public.pool
     draws = float(n) if pool is None else pool.draws
     contract = holdout.settings.contract()
-    said = []
+    phrases = []
     if isinstance(contract, Anytime):
         noise = contract.noise_at(budget.code.asks + 1, budget.code.horizon)
         if (ledger := holdout.privacy) is not None and contract.noise is None:
@@ -69,17 +69,17 @@ def outlook(holdout: Holdout) -> str:
         cell = share_radius(0.1, 0.5 * (1.0 / n + 1.0 / draws)) / 4  # half of a first reading's cell
         cell += shaken
         first = binomial_interval(round((0.1 - cell) * n), round((0.1 + cell) * n), n, budget.claim_price())
-        said.append(f"shares of about a tenth: ±{(high - low) / 2:.2g} asked, ±{(first[1] - first[0]) / 2:.2g} read")
+        phrases.append(f"shares of about a tenth: ±{(high - low) / 2:.2g} asked, ±{(first[1] - first[0]) / 2:.2g} read")
         numbers = [column for column in holdout.schema.columns if column.kind == "number" and column.low is not None]
         for column in numbers[:_COLUMNS]:
             try:
                 trial = holdout.try_out(Mean(column.name))
             except EverholdError:
                 continue
-            said.append(f"mean of {column.name}: ±{_half_width(trial.ask)} asked, ±{_half_width(trial.read)} read")
+            phrases.append(f"mean of {column.name}: ±{_half_width(trial.ask)} asked, ±{_half_width(trial.read)} read")
     else:
-        said.append(contract.describe())
+        phrases.append(contract.describe())
     advice = small_reference(n, draws)
     if holdout.privacy is not None:
-        said.append(holdout.privacy.text)
-    return "To expect: " + "; ".join(said) + "." + ("" if advice is None else f" But {advice}")
+        phrases.append(holdout.privacy.text)
+    return "To expect: " + "; ".join(phrases) + "." + ("" if advice is None else f" But {advice}")

@@ -49,10 +49,10 @@ def require_unused_rows(sample: Sample) -> None:
         RowsInUse: with the name of that study.
     """
     registry = Registry()
-    for one in registry.overlapping(_digests(sample, registry)):
+    for study in registry.overlapping(_digests(sample, registry)):
         raise RowsInUse(
-            f"these rows have a study already: {one.path}, made on {one.created[:10]}. What both disclose adds up, and no "
-            "study counts what another spends. Go on with that study: eh.Holdout.open(path). If you count the sum of all "
+            f"these rows have a study already: {study.path}, made on {study.created[:10]}. What both disclose adds up, and "
+            "no study counts what another spends. Go on with that study: eh.Holdout.open(path). If you count the sum of all "
             "epsilons yourself, or that study never answered anything, pass register=False (--no-register)."
         )
 
@@ -137,7 +137,7 @@ class RegisteredStudy:
 
 
 def _digests(sample: Sample, registry: Registry) -> RowDigests:
-    """Of every row; of rows that are read in place, one of all of them, so that only the same files are recognised."""
+    """A digest of every row; of rows read in place a single one of all, so that only the same files are recognised."""
     key = registry.key
     rows = sample.row_digests(key)
     if rows is not None:
@@ -146,19 +146,19 @@ def _digests(sample: Sample, registry: Registry) -> RowDigests:
 
 
 def _warn(known: Sequence[KnownStudy]) -> None:
-    for one in known:
-        if one.kind == "gate" or _has_answered(Path(one.path)):
-            said = (
-                f"these rows have a study already: {one.path}, made on {one.created[:10]}. What it disclosed about them is "
-                "not counted here, and intervals are not valid for questions that follow from its answers. Go on with that "
-                "study: eh.Holdout.open(path)."
+    for study in known:
+        if study.kind == "gate" or _has_answered(Path(study.path)):
+            message = (
+                f"these rows have a study already: {study.path}, made on {study.created[:10]}. What it disclosed about them "
+                "is not counted here, and intervals are not valid for questions that follow from its answers. Go on with "
+                "that study: eh.Holdout.open(path)."
             )
-            warnings.warn(RowsInUseWarning(said), stacklevel=4)
+            warnings.warn(RowsInUseWarning(message), stacklevel=4)
             return
 
 
 def _has_answered(path: Path) -> bool:
-    """Whether a study has disclosed anything, as far as can be seen: one that is gone may have."""
+    """Whether a study may have disclosed anything: yes, too, where its file is gone or cannot be read."""
     try:
         store = Store.open(path, write=False)
     except LedgerError:
