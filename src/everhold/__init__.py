@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         SettingError as SettingError,
     )
     from everhold.gate.gate import Gate as Gate
+    from everhold.gate.outcomes import OutcomeGaps as OutcomeGaps
     from everhold.gate.results import CheckResult as CheckResult, GateStatus as GateStatus, TotalGain as TotalGain
     from everhold.learn.entries import Entry as Entry, Winner as Winner
     from everhold.learn.history import History as History, ScoredModel as ScoredModel
@@ -159,6 +160,7 @@ _NAMES_IN = {
         "SettingError",
     ),
     "gate.gate": ("Gate",),
+    "gate.outcomes": ("OutcomeGaps",),
     "gate.results": ("CheckResult", "GateStatus", "TotalGain"),
     "learn.entries": ("Entry", "Winner"),
     "learn.history": ("History", "ScoredModel"),

@@ -136,14 +136,15 @@ def _gate_tools(at: Gate | RemoteGate) -> list[Tool]:
         ],
         name: Annotated[str | None, Field(description="What the candidate is called in the record.")] = None,
         request_id: Annotated[
-            str | None, Field(description="The same id again gets the recorded verdict and is not charged.")
+            str | None,
+            Field(description="An id of this candidate alone: the same id again gets its recorded verdict, uncharged."),
         ] = None,
     ) -> dict[str, Any]:
         """Is a candidate better than the incumbent? Says promote or keep; if it is promoted, it is the new incumbent. A case
         without an outcome counts as a failure. Costs: one bit, little if it is kept out, more if it is promoted."""
 
         def check() -> dict[str, Any]:
-            who = {"who": "agent"} if isinstance(at, Gate) else {}  # a server knows by the token
+            who: dict[str, Any] = {"who": "agent"} if isinstance(at, Gate) else {}  # a server knows by the token
             result = at.check(outcomes, name=name, request_id=request_id, **who)
             return {**result.to_dict(), "in_words": str(result)}
 

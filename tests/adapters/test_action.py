@@ -84,6 +84,25 @@ def test_a_step_that_is_run_again_is_not_charged_again(gate, tmp_path):
     assert gate.status().checks == 1
 
 
+def test_a_job_that_is_run_again_is_not_charged_again_and_another_candidate_of_it_is_checked(gate, tmp_path, monkeypatch):
+    assert check(tmp_path, 0.8).returncode == 0
+    monkeypatch.setitem(GITHUB, "run_attempt", "2")
+    assert check(tmp_path, 0.5).returncode == 0  # the recorded verdict of the same commit
+    assert gate.status().checks == 1
+    assert check(tmp_path, 0.5, name="another").returncode == 1
+    monkeypatch.setitem(GITHUB, "run_id", "18")
+    assert check(tmp_path, 0.5).returncode == 1
+    assert gate.status().checks == 3
+
+
+def test_what_a_file_lacks_is_not_in_the_log(gate, tmp_path):
+    broken = dict(list(outcomes(0.5).items())[7:])
+    (tmp_path / "broken.json").write_text(json.dumps(broken))
+    done = check(tmp_path, 0.5, candidate="broken.json")
+    assert done.returncode == 1
+    assert "without an outcome" not in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     ("inputs", "status", "said"),
     [

@@ -52,6 +52,62 @@ def test_exit_codes(files):
     assert str(gate) in run("registry").output
 
 
+def test_a_request_id_is_for_one_candidate(files):
+    gate = files / "gate.everhold"
+    run("create", gate, "--incumbent", files / "old.json")
+    check = ("check", gate, "--request-id", "pr-17")
+    bare = run(*check, "--candidate", files / "new.json")
+    assert (bare.exit_code, "needs the candidate's --name" in " ".join(bare.output.split())) == (4, True)
+    assert run(*check, "--candidate", files / "new.json", "--name", "big").exit_code == 0
+    again = run(*check, "--candidate", files / "new.json", "--name", "big")
+    assert again.exit_code == 0
+    assert "Recorded verdict: this request id was used before. This file was not checked." in again.output
+    other = run(*check, "--candidate", files / "old.json", "--name", "small")
+    assert other.exit_code == 5
+    assert "was not checked" in " ".join(other.output.split())
+    assert json.loads(run("status", gate, "--json").output)["checks"] == 1
+
+
+def test_what_counts_as_a_failure_stands_on_the_error_stream_alone(files):
+    gate, old = files / "gate.everhold", json.loads((files / "old.json").read_text())
+    run("create", gate, "--incumbent", files / "old.json")
+    (files / "holes.json").write_text(json.dumps({case: old[case] for case in list(old)[50:]} | {"case-60": 2}))
+    found = run("check", gate, "--candidate", files / "holes.json", "--json")
+    assert found.exit_code == 1
+    assert "of 400 cases: 50 without an outcome, 1 with one that is not a score" in " ".join(found.stderr.split())
+    assert "without" not in found.stdout
+    refused = run("check", gate, "--candidate", files / "holes.json", "--require-all")
+    assert refused.exit_code == 3
+    assert json.loads(run("status", gate, "--json").output)["checks"] == 1
+    whole = run("check", gate, "--candidate", files / "old.json", "--require-all")
+    assert (whole.exit_code, whole.stderr) == (1, "")
+
+
+def test_an_incumbent_with_holes_needs_a_word(files):
+    gate = files / "gate.everhold"
+    (files / "holes.json").write_text(json.dumps({f"case-{k}": None for k in range(400)}))
+    assert run("create", gate, "--incumbent", files / "holes.json").exit_code == 3
+    assert not gate.exists()
+    assert run("create", gate, "--incumbent", files / "holes.json", "--allow-missing").exit_code == 0
+
+
+def test_a_step_is_planned_first_and_ends_the_gate(files):
+    gate = files / "gate.everhold"
+    refused = run("create", gate, "--incumbent", files / "old.json", "--step", "0.03")
+    assert refused.exit_code == 4
+    assert "--certify final" in " ".join(refused.output.split())
+    assert not gate.exists()
+    assert run("create", gate, "--incumbent", files / "old.json", "--step", "0.08").exit_code == 0
+    codes = set()
+    for _ in range(300):
+        codes.add(run("check", gate, "--candidate", files / "noise.json").exit_code)
+        if 6 in codes:
+            break
+    assert codes == {1, 6}
+    status = json.loads(run("status", gate, "--json").output)
+    assert (status["used_up"], status["step"], status["left"], status["smallest"]) == (True, 0.08, {"8": 0}, None)
+
+
 def test_waiting_has_a_code_of_its_own(files):
     gate = files / "gate.everhold"
     run("create", gate, "--incumbent", files / "old.json", "--generation", "2", "--visible", "20%")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -167,7 +168,8 @@ def test_a_contest_is_ended_from_afar(process, secrets, tmp_path):
     far = ["--server", process.url, "--token", secrets["custodian"]]
     told = CliRunner().invoke(app, ["contest", "finish", "open", *far])
     assert told.exit_code == 0, told.output
-    assert told.output.split()[:2] == ["1", "one"]
+    assert told.output.startswith("Guess the coins (accuracy), final")
+    assert re.search(r"^ +1  one ", told.output, re.MULTILINE)
     told = CliRunner().invoke(app, ["contest", "duel", "open", "one", "two", "--preview", *far])
     assert "is closed" in told.output
 
@@ -394,6 +396,19 @@ def test_tls_without_a_proxy(tmp_path):
             pytest.raises(eh.ServerError, match="could not be reached"),
         ):
             careful.studies()  # nobody vouches for this certificate
+
+
+def test_an_unreachable_server_is_named_before_patience_ends(caplog):
+    """Once, and not where nothing is tried again."""
+    with pytest.raises(eh.ServerError, match="could not be reached"):
+        eh.connect("http://127.0.0.1:9", "evh_x", patience=0.5).studies()
+    assert [one.getMessage() for one in caplog.records if one.name == "everhold.client"] == [
+        "cannot reach http://127.0.0.1:9: trying again for 0.5 s"
+    ]
+    caplog.clear()
+    with pytest.raises(eh.ServerError, match="could not be reached"):
+        eh.connect("http://127.0.0.1:9", "evh_x", patience=0.0).studies()
+    assert not [one for one in caplog.records if one.name == "everhold.client"]
 
 
 def _self_signed(folder):

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import everhold as eh
 from everhold.cli.main import app
 from everhold.contest.board_html import board_html
-from everhold.contest.contest import Contest
+from everhold.contest.contest import Contest, Submission
 
 ROWS = 2000
 
@@ -271,6 +271,23 @@ class TestTrouble:
         place = contest.board().places[0]
         assert str(eh.Interval(place.low, place.high)) in str(contest.board())
 
+    def test_the_page_says_where_the_axis_begins_and_ends(self, contest, labels):
+        for name, share in (("ann", 0.7), ("bob", 0.9)):
+            contest.submit(name, right_share(labels, share))
+        places = contest.board().places
+        ends = f"{min(one.low for one in places):.4g} to {max(one.high for one in places):.4g}"
+        assert f"<th>{ends}</th>" in board_html(contest.board())
+
+    @pytest.mark.parametrize(("given", "said"), [({}, "treats all entrants alike"), ({"half_width": 0.2}, "")])
+    def test_what_is_said_of_the_order(self, tmp_path, labels, given, said):
+        made = Contest.create(tmp_path / "order.everhold", labels, classes=[0, 1], seed=1, **given)
+        found = made.submit("ann", right_share(labels, 0.7))
+        assert (said in found.note) is (said in made.board().reveals) is True
+        if said:
+            assert said not in made.finish().reveals  # it has ended
+        assert bool(found.note) == bool(said)
+        assert Submission.from_json(found.to_json()) == found
+
 
 class TestCommands:
     @pytest.fixture
@@ -297,6 +314,34 @@ class TestCommands:
         assert json.loads(self.run("contest", "board", "c.everhold", "--json").output)["places"][0]["rank"] == 1
         assert self.run("contest", "board", "c.everhold", "--out", "board.html").exit_code == 0
         assert "ann" in (folder / "board.html").read_text()
+
+    def test_entrants_read_no_jargon_and_what_the_order_changes(self, folder):
+        told = [self.run("contest", "submit", "c.everhold", "good.csv", "--entrant", "ann")]
+        told += [self.run("contest", "board", "c.everhold"), self.run("contest", "finish", "c.everhold", "--preview")]
+        for one in told:
+            assert one.exit_code == 0
+            assert "surprise" not in one.output
+            assert "nats" not in one.output
+        for one in told[:2]:
+            said = " ".join(one.output.split())
+            assert "Later submissions have wider intervals. The final ranking treats all entrants alike." in said
+        self.run("contest", "board", "c.everhold", "--out", "board.html")
+        assert "nats" not in (folder / "board.html").read_text()
+
+    def test_a_repeated_submission_says_the_final_score_too(self, folder):
+        first = json.loads(self.run("contest", "submit", "c.everhold", "good.csv", "--entrant", "ann", "--json").output)
+        assert first["final"] is None
+        self.run("contest", "finish", "c.everhold")
+        place = json.loads(self.run("contest", "board", "c.everhold", "--json").output)["places"][0]
+        again = self.run("contest", "submit", "c.everhold", "good.csv", "--entrant", "ann", "--json")
+        assert again.exit_code == 0
+        found = json.loads(again.output)
+        assert (found["state"], found["score"], found["note"]) == ("repeated", first["score"], "")
+        assert found["final"] == {name: place[name] for name in ("value", "low", "high")}
+        assert found["final"]["value"] != found["score"]  # half of the rows are sealed
+        text = self.run("contest", "submit", "c.everhold", "good.csv", "--entrant", "ann").output
+        assert f"in the end {found['final']['value']:.4g}" in " ".join(text.split())
+        assert "The contest has ended" in text
 
     def test_score_is_a_drop_in_evaluator(self, folder):
         told = self.run("score", "--study", "c.everhold", "good.csv", "--json")

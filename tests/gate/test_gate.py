@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.errors import GateUsedUp, InvalidOutcomes, LedgerError, RowsInUse, SettingError
+from everhold.errors import GateUsedUp, InvalidOutcomes, LedgerError, RequestConflict, RowsInUse, SettingError
 from everhold.gate.gate import Gate
 from everhold.gate.results import CheckResult, GateStatus, TotalGain
 
@@ -88,8 +89,64 @@ class TestChecks:
         assert first.promoted
         # Whatever the outcomes are now: comparing them with the recorded ones would be a free look.
         for outcomes in (new, old, shuffled(old)):
-            assert gate.check(outcomes, request_id="one") == first
+            again = gate.check(outcomes, request_id="one")
+            assert again.repeated
+            assert "This file was not checked" in str(again)
+            assert replace(again, repeated=False) == first
+        assert not first.repeated
         assert gate.status().checks == 1
+
+    @pytest.mark.parametrize("other", [{"name": "small"}, {}, {"name": "big", "artifact": b"small"}, {"name": "big (2)x"}])
+    def test_a_request_id_does_not_carry_a_verdict_to_another_candidate(self, gate, old, other):
+        """A promotion under a branch's name must not deploy the branch's next commit."""
+        assert gate.check(improved(old), name="big", request_id="pr-17").promoted
+        head = gate.status().head
+        with pytest.raises(RequestConflict, match="was not checked"):
+            gate.check(old, request_id="pr-17", **other)
+        assert gate.status().head == head
+        assert gate.check(improved(old), name="big", request_id="pr-17").repeated
+
+    def test_a_renamed_candidate_is_known_by_what_it_was_called(self, gate, old):
+        gate.check(old, name="a (1)")
+        gate.check(old, name="a (1)", request_id="x")  # recorded as "a (1) (2)"
+        assert gate.check(old, name="a (1)", request_id="x").repeated
+        gate.check(old, request_id="y")
+        assert gate.check(old, request_id="y").repeated
+        with pytest.raises(RequestConflict):
+            gate.check(old, name="a", request_id="x")
+
+    def test_whether_a_request_is_refused_does_not_depend_on_outcomes(self, tmp_path, monkeypatch, old):
+        said = []
+        for world, outcomes in enumerate((improved(old), old)):
+            monkeypatch.setenv("EVERHOLD_HOME", str(tmp_path / f"home {world}"))
+            gate = Gate.create(tmp_path / f"{world}.everhold", old)
+            gate.check(old, name="a", request_id="x")
+            again = gate.check(outcomes, name="a", request_id="x")
+            with pytest.raises(RequestConflict) as caught:
+                gate.check(outcomes, name="b", request_id="x")
+            said.append((again, str(caught.value)))
+        assert said[0] == said[1]
+
+    def test_gaps_are_counted_for_the_evaluator_and_are_no_part_of_the_verdict(self, gate, old):
+        noise = shuffled(old)
+        whole = gate.check(noise, name="x")
+        odd = dict(zip(noise, ("maybe", 2, None, float("nan"), -1, 0.5, ""), strict=False))
+        broken = {**noise, **odd}
+        del broken["case-99"], broken["case-98"]
+        assert not gate.gaps(noise)
+        gaps = gate.gaps(broken)
+        assert (gaps.missing, gaps.strange, gaps.unclear, gaps.cases) == (5, 3, 1, 400)
+        assert (
+            str(gaps) == "of 400 cases: 5 without an outcome, 3 with one that is not a score, 1 that neither pass nor fail"
+        )
+        before = gate.status()
+        with pytest.raises(InvalidOutcomes, match="5 without an outcome"):
+            gate.check(broken, require_all=True)
+        assert gate.status() == before
+        kept = gate.check(broken, name="y")
+        assert (kept.state, kept.reason) == (whole.state, whole.reason)
+        assert not any(word in kept.to_json() for word in ("without", "score", "missing"))
+        assert gate.check(noise, require_all=True).state == "kept"
 
     def test_equal_outcomes_cannot_be_recognised_in_public_files(self, gate, old):
         """Which candidates do the same on the sealed cases is not disclosed: records of equal ones differ."""
@@ -174,7 +231,9 @@ class TestContracts:
         assert (found.winner, found.checks, found.waiting) == ("b", 1, 0)
         assert "another candidate of its generation" in found.reason
         for name, promoted in (("a", False), ("b", True), ("c", False)):
-            assert gate.check(old, request_id=name).promoted is promoted
+            assert gate.check(old, name=name, request_id=name).promoted is promoted
+            with pytest.raises(RequestConflict):
+                gate.check(old, name="other", request_id=name)
         gate.check(shuffled(best), name="d")
         assert Gate(gate.path).status().waiting == 1
         with pytest.raises(InvalidOutcomes, match="wait"):
@@ -199,7 +258,7 @@ class TestContracts:
                 gate.check(old, name="c", request_id="c")
         again = Gate(gate.path)
         assert again.status().waiting == 2
-        assert again.check(best, request_id="b").promoted  # the generation is full: it is checked now
+        assert again.check(best, name="b", request_id="b").promoted  # the generation is full: it is checked now
         status = again.status()
         assert (status.checks, status.interrupted, status.waiting) == (2, 1, 0)
 
@@ -241,11 +300,82 @@ class TestContracts:
             gate.check(improved(old))
         assert gate.status().finished
 
+    def test_a_step_ends_the_gate_when_it_cannot_be_certified_any_more(self, tmp_path, old):
+        gate = Gate.create(tmp_path / "gate.everhold", old, step=0.08)
+        status = gate.status()
+        assert status.left_at_first == status.left
+        assert status.left["8"] >= 1
+        assert status.smallest <= 0.08
+        checks = 0
+        while not gate.status().used_up:
+            assert gate.status().smallest <= 0.0801 or gate.status().left["8"] == 0
+            gate.check(shuffled(old, seed=checks))
+            checks += 1
+            assert checks < 500
+        assert checks > 3
+        with pytest.raises(GateUsedUp, match="steps of 8 points"):
+            gate.check(improved(old, 0.9))
+        status = gate.status()
+        assert (status.left, status.smallest, status.checks) == ({"8": 0}, None, checks)
+        assert "cannot certify promotions of 8 points any more" in str(status)
+        plain = Gate.create(tmp_path / "plain.everhold", old, new_budget="without a step")
+        for seed in range(checks):
+            plain.check(shuffled(old, seed=seed))
+        assert not plain.status().used_up  # larger ones can be
+        assert plain.status().smallest > 0.08
+        assert plain.check(improved(old, 0.9)).promoted
+
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            ({"step": 0.03}, "steps of .* points or more can. About [0-9,]+ cases would be enough. Nothing was made. With"),
+            ({"step": 0.03, "outcomes": "score"}, "Nothing was made"),
+            ({"step": 0.03, "generation": 20}, "one by one with 400 cases"),
+            ({"step": 0.004, "certify": "final"}, "a total gain in steps of 0.4 points"),
+            ({"step": 0.03, "outcomes": "pass", "privacy": eh.Privacy(epsilon=5.0)}, "one by one with 400 cases"),
+        ],
+    )
+    def test_a_step_that_cannot_be_certified_stops_before_anything_is_made(self, tmp_path, old, given, said):
+        with pytest.raises(SettingError, match=said):
+            Gate.create(tmp_path / "gate.everhold", old, **given)
+        assert list(tmp_path.iterdir()) == []
+        Gate.create(tmp_path / "gate.everhold", old, step=0.1)
+
+    def test_a_total_in_small_steps_can_be_certified(self, tmp_path, old):
+        assert Gate.create(tmp_path / "gate.everhold", old, step=0.03, certify="final").status().step == 0.03
+
+    def test_a_new_gate_says_never_and_a_used_one_any_more(self, tmp_path):
+        old = cases(300)
+        gate = Gate.create(tmp_path / "gate.everhold", old)
+        assert "Promotions of 3 points can never be certified with 300 cases." in str(gate.status())
+        big = Gate.create(tmp_path / "big.everhold", {f"big-{k}": k % 2 for k in range(600)})
+        assert big.status().left["6"] >= 1
+        checks = 0
+        while big.status().left["6"]:
+            big.check({f"big-{k}": k % 2 for k in range(600)})
+            checks += 1
+            assert checks < 2_000
+        assert "Promotions of 6 points cannot be certified any more with 600 cases." in str(big.status())
+
+    @pytest.mark.parametrize("holes", [None, float("nan"), "", [], [1, None]])
+    def test_an_incumbent_with_holes_is_refused(self, tmp_path, old, holes):
+        """Each would count as a failure, and the next candidate that passes would be certified better."""
+        broken = {case: holes if number % 2 else value for number, (case, value) in enumerate(old.items())}
+        with pytest.raises(InvalidOutcomes, match="200 of the incumbent's 400 cases have no outcome"):
+            Gate.create(tmp_path / "gate.everhold", broken)
+        assert list(tmp_path.iterdir()) == []
+        Gate.create(tmp_path / "gate.everhold", broken, allow_missing=True)
+
+    def test_an_incumbent_may_fail_with_an_error(self, tmp_path, old):
+        failed = {case: "error" if number % 2 else value for number, (case, value) in enumerate(old.items())}
+        assert Gate.create(tmp_path / "gate.everhold", failed).status().outcomes == "pass"
+
     @pytest.mark.parametrize(
         "wrong",
         [
             {"by": -0.1}, {"by": 1.0}, {"certify": "some"}, {"generation": 0}, {"confidence": 1.0}, {"visible": 1.0},
             {"visible": ["nothing"]}, {"outcomes": "words"}, {"new_budget": " "}, {"visible": 0.999},
+            {"step": 0.0}, {"step": 1.0}, {"step": "3"}, {"step": 0.02, "by": 0.05},
         ],
     )  # fmt: skip
     def test_settings_that_make_no_sense_leave_nothing_behind(self, tmp_path, wrong):
@@ -294,7 +424,7 @@ class TestRecord:
         content = gate.path.read_bytes() + gate.path.with_name("gate.everhold.gate.json").read_bytes()
         assert b"case-1" not in content
 
-    @pytest.mark.parametrize("changed", [{"by": 1}, {"certify": "final"}, {"confidence": 0.5}, {"generation": 9}])
+    @pytest.mark.parametrize("changed", [{"by": 1}, {"certify": "final"}, {"confidence": 0.5}, {"step": 0.5}])
     def test_the_contract_cannot_be_changed(self, gate, changed):
         place = gate.path.with_name("gate.everhold.gate.json")
         place.write_text(json.dumps({**json.loads(place.read_text()), **changed}))

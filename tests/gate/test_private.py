@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -259,15 +260,15 @@ def test_repeats_draw_no_second_noise(path):
     gate = made(path, artifact=b"first")
     noise = watch(gate, answer=True)
     first = gate.check(NEW, request_id="one", artifact=b"new")
-    assert gate.check(NEW, request_id="one", artifact=b"new") == first
-    assert gate.check(WORSE, request_id="one").promoted == first.promoted  # whatever the outcomes are now
+    assert gate.check(NEW, request_id="one", artifact=b"new") == replace(first, repeated=True)
+    assert gate.check(WORSE, request_id="one", artifact=b"new").promoted == first.promoted  # whatever the outcomes are now
     assert not gate.check(NEW, artifact=b"new").promoted  # the same bytes
     assert gate.check(NEW, artifact=b"first").state == "same"
     assert len(noise.seen) == 1
     gate.release()
     again = Gate(path)
     noise = watch(again, answer=True)
-    assert again.check(NEW, request_id="one").promoted == first.promoted
+    assert again.check(NEW, request_id="one", artifact=b"new").promoted == first.promoted
     assert not noise.seen
 
 
@@ -340,7 +341,7 @@ def test_a_killed_check_is_charged_once_and_gives_no_free_look(path, where, bett
             assert kept <= (not better)
             assert again.audit().ok
     with Gate(path) as again:  # it is done again, or its verdict is there
-        assert again.check(NEW if better else WORSE, request_id="one").promoted == better
+        assert again.check(NEW if better else WORSE, name="new", request_id="one").promoted == better
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

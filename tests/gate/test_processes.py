@@ -56,7 +56,7 @@ def test_sixty_four_processes_lose_nothing_and_double_nothing(tmp_path):
     assert promoted == status.promotions == 1  # of two equal candidates the second is not better than the first
     assert gate.audit().ok
     for number in (0, 31, 63):  # a repeated request gets what was returned
-        again = gate.check(candidates[number], request_id=f"r{number}")
+        again = gate.check(candidates[number], name=f"c{number}", request_id=f"r{number}")
         assert f'"promoted": {str(again.promoted).lower()}' in (out / f"{number}").read_text()
     assert gate.status().checks == 64
 
@@ -113,13 +113,13 @@ def test_a_kill_is_charged_and_nothing_is_forgotten(tmp_path, kind, promoted):
     assert ended([in_process(killed, kind, path, new)]) == [9]
     gate = Gate(path)
     if promoted:  # it was recorded: the same request gets the verdict
-        assert gate.check(new, request_id="one").promoted
+        assert gate.check(new, name="new", request_id="one").promoted
         assert gate.status().checks == 1
     else:  # it ended without a verdict, and is done again
-        assert gate.check(new, request_id="one").promoted
+        assert gate.check(new, name="new", request_id="one").promoted
         status = gate.status()
         assert (status.checks, status.promotions, status.interrupted) == (2, 1, 1)
-        assert gate.check(new, request_id="one").price > before.price + 5.0
+        assert gate.check(new, name="new", request_id="one").price > before.price + 5.0
     assert gate.audit().ok
 
 

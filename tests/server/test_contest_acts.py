@@ -150,7 +150,7 @@ class TestPage:
     def test_the_end_must_be_confirmed(self, here):
         csrf = here.sign_in("cus")
         page = here.http.get("/contests/coins/finish").text
-        assert "compares 2 entrants two by two (1 duels) on 300 rows" in page
+        assert "compares 2 entrants two by two (1 duel) on 300 rows" in page
         unsure = here.http.post("/contests/coins/finish", data={"csrf": csrf})
         assert unsure.status_code == 422
         assert "the box is not ticked" in unsure.text
@@ -162,6 +162,41 @@ class TestPage:
         assert "/contests/coins/finish" not in page
         assert here.http.get("/contests/coins/finish").status_code == 409
         assert _acts(here) == [("rank", "cus")]
+
+
+def test_the_board_in_the_shell(tmp_path):
+    """Entrants see it by their own token, as it stands in the file."""
+    from typer.testing import CliRunner
+
+    from everhold.cli.main import app
+    from everhold.contest.contest import Contest
+    from tests.server.serving import Process
+
+    place, labels = make_contest(tmp_path, sealed=0.0)
+    process = Process(tmp_path, place)
+    secret = process.tokens.create("ann", "analyst")[0]
+    url = process.start()
+    try:
+        (tmp_path / "mine.csv").write_text(as_csv(labels))
+
+        def run(*words):
+            return CliRunner().invoke(app, ["contest", *words, "--server", url, "--token", secret])
+
+        sent = run("submit", "coins", str(tmp_path / "mine.csv"))
+        assert sent.exit_code == 0, sent.output
+        assert "Later submissions have wider intervals" in sent.output
+        board = Contest(place).board()
+        assert board.places[0].entrant == "ann"
+        assert " ".join(run("board", "coins").output.split()) == " ".join(str(board).split())
+        assert run("board", "coins", "--csv").output == board.to_csv()
+        shown = run("board", "coins", "--json").output
+        local = CliRunner().invoke(app, ["contest", "board", str(place), "--json"]).output
+        assert shown == local
+        refused = run("board", "coins", "--out", str(tmp_path / "board.html"))
+        assert refused.exit_code == 4
+        assert f"{url}/contests/coins" in "".join(refused.output.split())
+    finally:
+        process.stop()
 
 
 def test_a_preview_says_nothing_of_what_has_not_left(tmp_path):

@@ -47,7 +47,15 @@ class TestPrograms:
         assert first["promoted"]
         assert again["promoted"]
         assert served.get("/v1/gates/prompts").json()["checks"] == 1
-        assert served.post(CHECKS, {**body, "outcomes": old}).json() == first  # no comparison with sealed outcomes
+        assert (first["repeated"], again["repeated"]) == (False, True)
+        assert served.post(CHECKS, {**body, "outcomes": old}).json() == again  # no comparison with sealed outcomes
+
+    def test_a_request_id_does_not_carry_a_verdict_to_another_candidate(self, served, old):
+        body = {"outcomes": improved(old), "name": "big", "request_id": "pr-17"}
+        assert served.post(CHECKS, body).json()["promoted"]
+        other = served.post(CHECKS, {**body, "outcomes": old, "name": "small"})
+        assert (other.status_code, other.json()["error"]["code"]) == (409, "request_conflict")
+        assert served.get("/v1/gates/prompts").json()["checks"] == 1
 
     @pytest.mark.parametrize(
         ("body", "code"),
@@ -139,6 +147,7 @@ class TestClients:
         secret = process.tokens.create("ann", "analyst")[0]
         url = process.start()
         try:
+            custodian = process.tokens.create("cus", "custodian")[0]
             with eh.connect(url, secret) as server:
                 gate = server.gate("prompts")
                 assert not gate.check(shuffled(old), name="noise").promoted
@@ -151,8 +160,24 @@ class TestClients:
             shell = CliRunner().invoke(app, [*base, "--candidate", str(tmp_path / "new.json")])
             assert shell.exit_code == 0, shell.output
             assert json.loads(shell.output)["name"] == "new"
+            assert shell.stderr == ""
             again = CliRunner().invoke(app, [*base, "--candidate", str(tmp_path / "new.json")])
             assert again.exit_code == 1
+            (tmp_path / "holes.json").write_text(json.dumps(dict(list(old.items())[7:])))
+            holes = [*base, "--candidate", str(tmp_path / "holes.json")]
+            assert CliRunner().invoke(app, [*holes, "--require-all"]).exit_code == 3
+            found = CliRunner().invoke(app, holes)
+            assert found.exit_code == 1
+            assert "of 300 cases: 7 without an outcome" in " ".join(found.stderr.split())
+            with eh.connect(url, secret) as server:
+                before = server.gate("prompts").status().checks
+                with pytest.raises(eh.InvalidOutcomes, match="7 without"):
+                    server.gate("prompts").check(dict(list(old.items())[7:]), require_all=True)
+                assert server.gate("prompts").status().checks == before
+            finish = ["gate", "finish", "prompts", "--server", url, "--json", "--token"]
+            assert CliRunner().invoke(app, [*finish, secret]).exit_code == 9
+            ended = CliRunner().invoke(app, [*finish, custodian])
+            assert (ended.exit_code, json.loads(ended.output)["kind"]) == (0, "total_gain")
         finally:
             process.stop()
 
@@ -191,6 +216,12 @@ class TestPages:
         assert found.status_code == 200
         assert "<h2>Promote</h2>" in found.text
         assert "&lt;b&gt;new&lt;/b&gt;" in found.text
+        assert "without an outcome" not in found.text
+        holes = {"outcomes": ("new.json", json.dumps(dict(list(old.items())[7:])).encode(), "application/json")}
+        kept = served.http.post("/gates/prompts/checks", data={"csrf": csrf}, files=holes)
+        assert "<h2>Keep the incumbent</h2>" in kept.text
+        assert "of 300 cases: 7 without an outcome" in kept.text
+        assert "without an outcome" not in served.http.get("/gates/prompts").text
         bad = {"outcomes": ("bad.json", b"{}", "application/json")}
         wrong = served.http.post("/gates/prompts/checks", data={"csrf": csrf}, files=bad)
         assert wrong.status_code == 422
@@ -223,7 +254,7 @@ class TestPrivate:
             found = served.post(CHECKS, {"outcomes": improved(old, 0.6), "name": "new", "request_id": "one"})
             assert found.json()["promoted"]
             again = served.post(CHECKS, {"outcomes": old, "name": "new", "request_id": "one"})
-            assert again.json() == found.json()  # no second draw
+            assert again.json() == {**found.json(), "repeated": True}  # no second draw
             privacy = served.get("/v1/gates/prompts").json()["privacy"]
             assert (privacy["epsilon"], privacy["promotions_charged"]) == (5.0, 1)
             served.sign_in("ann")

@@ -322,7 +322,7 @@ def leaves_record(request: Request, found: dict[str, Any]) -> bool:
     return found["state"] in ("promoted", "kept") and not by_bytes
 
 
-_VARYING = ("checks", "promotions", "waiting")
+_VARYING = ("checks", "promotions", "waiting", "repeated")
 
 
 def _same(request: Request, earlier: dict[str, Any], found: dict[str, Any]) -> bool:

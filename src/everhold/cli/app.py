@@ -27,7 +27,7 @@ from everhold.errors import (
     SettingError,
 )
 
-__all__ = ["AUDIT_FAILED", "console", "guarded", "printable", "problem", "say"]
+__all__ = ["AUDIT_FAILED", "console", "guarded", "note", "printable", "problem", "say"]
 
 AUDIT_FAILED = 7
 _CODES: tuple[tuple[type[EverholdError], int], ...] = (
@@ -69,6 +69,12 @@ def say(text: str, *, style: str | None = None) -> None:
 def problem(message: str) -> None:
     """A sentence on the error stream."""
     _errors.print("error: ", style="bold red", end="")
+    _errors.print(Text(printable(message)))
+
+
+def note(message: str) -> None:
+    """A remark on the error stream, beside what a command prints."""
+    _errors.print("note: ", style="bold yellow", end="")
     _errors.print(Text(printable(message)))
 
 

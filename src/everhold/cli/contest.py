@@ -6,7 +6,6 @@ import csv
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +15,7 @@ import everhold as eh
 from everhold.cli.app import guarded, problem, say
 from everhold.cli.asking import AsJson, ServerAt, TokenIs
 from everhold.cli.studies import privacy_promise
-from everhold.contest.board import Board, Submission
+from everhold.contest.board import Board, Submission, board_text, places_csv
 from everhold.contest.board_html import board_html
 from everhold.contest.contest import Contest
 
@@ -143,7 +142,7 @@ def _submitted(
     elif submission.state in REFUSED:
         problem(f"{submission.state}: {submission.reason} Nothing was charged.")
     else:
-        say(f"{submission.state}: {submission.reason}" + ("" if submission.score is None else f"\n{submission.score}"))
+        say(str(submission))
     if submission.state in REFUSED:
         raise typer.Exit(REFUSED[submission.state])
 
@@ -184,27 +183,40 @@ def board(
     out: Annotated[Path | None, typer.Option(help="Write the board as a page.")] = None,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the lines as CSV.")] = False,
+    server: ServerAt = None,
+    token: TokenIs = None,
 ) -> None:
     """Where everybody stands, with the ranks that are possible for each. Needs neither labels nor key.
 
-    Example:
+    Examples:
 
         everhold contest board digits.everhold --out board.html
+
+        everhold contest board digits --server https://data.example.org
     """
-    standings = Contest(study).board()
     if out is not None:
-        out.write_text(board_html(standings), encoding="utf-8")
+        if server is not None:
+            raise eh.SettingError(
+                "--out writes the page of a contest in a file. Behind a server the contest's page shows the board: "
+                f"{server}/contests/{study}. Leave --out out."
+            )
+        out.write_text(board_html(Contest(study).board()), encoding="utf-8")
         say(f"Wrote {out}")
-    elif as_csv:
-        typer.echo(standings.to_csv(), nl=False)
+        return
+    if server is None:
+        standings = Contest(study).board().to_dict()
+    else:
+        with eh.connect(server, token) as connected:
+            standings = connected.contest(str(study)).board()
+    if as_csv:
+        typer.echo(places_csv(standings["places"]), nl=False)
     elif as_json:
-        places = [{key: value for key, value in asdict(place).items() if key != "when"} for place in standings.places]
-        unranked = [{"entrant": entrant, "reason": reason} for entrant, reason in standings.unranked]
+        places = [{key: value for key, value in place.items() if key != "when"} for place in standings["places"]]
         typer.echo(
-            json.dumps({"title": standings.rules.title, "places": places, "unranked": unranked, "head": standings.head})
+            json.dumps({**{name: standings[name] for name in ("title", "unranked", "head", "final")}, "places": places})
         )
     else:
-        say(str(standings))
+        say(board_text(standings))
 
 
 OnlyPreview = Annotated[bool, typer.Option("--preview", help="Only say what it would do and cost: nothing is recorded.")]
@@ -215,12 +227,7 @@ def _say_ranks(result: RankingPreview | Board | dict[str, Any], as_json: bool) -
     shown = result if isinstance(result, dict) else result.to_dict()
     if as_json:
         return typer.echo(json.dumps(shown))
-    if not isinstance(result, dict):
-        return say(str(result))
-    for place in shown["places"]:
-        ranks = "-".join(dict.fromkeys((str(place["best_rank"]), str(place["worst_rank"]))))
-        say(f"{ranks:>7}  {place['entrant']}  {place['value']:.4g} in [{place['low']:.4g}, {place['high']:.4g}]")
-    return None
+    return say(board_text(result) if isinstance(result, dict) else str(result))
 
 
 @contest.command("duel")
@@ -234,7 +241,7 @@ def duel(
     server: ServerAt = None,
     token: TokenIs = None,
 ) -> None:
-    """Certify that one entrant is better than another, by the rows on which they differ. Costs 0.7 nats either way.
+    """Certify that one entrant is better than another, by the rows on which they differ. It widens later intervals a little.
 
     Only for a contest without sealed rows (--sealed 0); `contest finish` compares everybody.
 

@@ -5,24 +5,30 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import everhold as eh
-from everhold.cli.app import guarded, say
+from everhold.cli.app import guarded, note, say
 from everhold.cli.asking import AsJson, ServerAt, TokenIs
 from everhold.cli.studies import privacy_promise
-from everhold.gate.formats import read_expected
+from everhold.gate.formats import read_expected, read_outcomes
 from everhold.gate.gate import Gate
-from everhold.gate.results import CheckResult
+
+if TYPE_CHECKING:
+    from everhold.gate.outcomes import OutcomeGaps
+    from everhold.gate.results import CheckResult
 
 __all__ = ["register"]
 
 KEPT, WAITS = 1, 10
 GatePath = Annotated[Path, typer.Argument(help="The gate's study, gate.everhold by custom.")]
 Scorer = Annotated[str | None, typer.Option(help="Which score to take, where a log has several.")]
-RequestIs = Annotated[str | None, typer.Option("--request-id", help="The same id again gets the recorded verdict.")]
+RequestIs = Annotated[
+    str | None,
+    typer.Option("--request-id", help="A run's unique id: a job that is tried again gets the recorded verdict, uncharged."),
+]
 Who = Annotated[str | None, typer.Option(help="Who asks, for the record.")]
 _OUTCOMES = "Outcomes per case: JSON, JSONL, CSV, JUnit XML, a log of inspect_ai, or METRIC lines."
 
@@ -81,13 +87,24 @@ def create(
     promotions: Annotated[
         int | None, typer.Option(help="How many promotions the privacy budget pays for at least; 20 if left out.")
     ] = None,
+    step: Annotated[
+        float | None,
+        typer.Option(
+            help="The smallest gain that matters, such as 0.03. A gate that cannot certify it is not made, or used up."
+        ),
+    ] = None,
+    allow_missing: Annotated[
+        bool, typer.Option("--allow-missing", help="Count the incumbent's cases without an outcome as its failures.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a gate for a set of cases.
 
-    Example:
+    Examples:
 
         everhold gate create gate.everhold --incumbent baseline.json
+
+        everhold gate create gate.everhold --incumbent baseline.json --step 0.06
 
         everhold gate create gate.everhold --incumbent baseline.json --outcomes pass --epsilon 3 --promotions 5
     """
@@ -106,6 +123,8 @@ def create(
         scorer=scorer,
         new_budget=new_budget,
         privacy=privacy_promise(epsilon, delta, promotions, "--promotions"),
+        step=step,
+        allow_missing=allow_missing,
     )
     if as_json:
         typer.echo(created.status().to_json())
@@ -126,7 +145,13 @@ def _visible(given: str | None) -> Any:
         return [line.strip() for line in Path(given).read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
-def _show(result: CheckResult, as_json: bool) -> None:
+def _show(result: CheckResult, gaps: OutcomeGaps | None, as_json: bool) -> None:
+    """The verdict; and on the error stream, which is the evaluator's, what is wrong with the file."""
+    if gaps and not result.repeated:
+        note(
+            f"{gaps}. They count as failures. For the evaluator alone: do not show this line to those who make candidates. "
+            "--require-all refuses such a file."
+        )
     if as_json:
         typer.echo(result.to_json())
     else:
@@ -148,6 +173,9 @@ def check(
     scorer: Scorer = None,
     who: Who = None,
     request_id: RequestIs = None,
+    require_all: Annotated[
+        bool, typer.Option("--require-all", help="Refuse a file in which a case has no outcome, or one that is no score.")
+    ] = False,
     as_json: AsJson = False,
     server: ServerAt = None,
     token: TokenIs = None,
@@ -157,26 +185,43 @@ def check(
     Exit codes: 0 promote, 1 keep the incumbent, 3 the outcomes are invalid (nothing is charged), 6 the gate is used up, 10
     the candidate waits for its generation.
 
-    Example:
+    A job that may be tried again gives --request-id and --name: the id of a run, not of a branch or a pull request. What was
+    counted as a failure because it has no outcome stands on the error stream, for the evaluator alone.
+
+    Examples:
 
         everhold gate check gate.everhold --candidate new.json --json
+
+        everhold gate check gate.everhold --candidate new.json --name "$COMMIT" --request-id "$RUN_ID"
 
         everhold gate check gate.everhold --incumbent old.json --candidate new.json
 
         everhold gate check prompts --candidate new.json --server https://data.example.org
     """
+    if request_id is not None and name is None and artifact is None:
+        raise eh.SettingError(
+            "--request-id needs the candidate's --name, such as the commit, or its --artifact: a repeated request gets the "
+            "recorded verdict, and without them another file would get it as well. Nothing was charged."
+        )
     called = candidate.stem if name is None else name
+    outcomes = read_outcomes(candidate, scorer=scorer, strict=False)
     if server is not None:
         with eh.connect(server, token) as connected:
             remote = connected.gate(str(study))
-            checked = remote.check(candidate, name=called, artifact=artifact, request_id=request_id, scorer=scorer)
-        _show(checked, as_json)
+            gaps = remote.gaps(outcomes)
+            if require_all:
+                gaps.require_none()
+            checked = remote.check(outcomes, name=called, artifact=artifact, request_id=request_id)
+        _show(checked, gaps, as_json)
         return
     if incumbent is not None and not study.exists():
         Gate.create(study, incumbent)
     with Gate(study) as opened:
-        result = opened.check(candidate, name=called, artifact=artifact, request_id=request_id, who=who, scorer=scorer)
-    _show(result, as_json)
+        result = opened.check(
+            outcomes, name=called, artifact=artifact, request_id=request_id, who=who, require_all=require_all
+        )
+        gaps = opened.gaps(outcomes)
+    _show(result, gaps, as_json)
 
 
 @gate.command("decide")
@@ -190,20 +235,32 @@ def decide(study: GatePath, who: Who = None, request_id: RequestIs = None, as_js
     """
     with Gate(study) as opened:
         result = opened.decide(request_id=request_id, who=who)
-    _show(result, as_json)
+    _show(result, None, as_json)
 
 
 @gate.command("finish")
 @guarded
-def finish(study: GatePath, who: Who = None, as_json: AsJson = False) -> None:
+def finish(
+    study: GatePath, who: Who = None, as_json: AsJson = False, server: ServerAt = None, token: TokenIs = None
+) -> None:
     """The last act: how much better the incumbent is than the first one, certified. Nothing can be checked afterwards.
 
-    Example:
+    Behind a server it needs a custodian's token.
+
+    Examples:
 
         everhold gate finish gate.everhold
+
+        everhold gate finish prompts --server https://data.example.org
     """
-    with Gate(study) as opened:
-        result = opened.finish(who=who)
+    if server is not None:
+        if who is not None:
+            raise eh.SettingError("--who is for gates on this machine; a token says who asks. Leave it out.")
+        with eh.connect(server, token) as connected:
+            result = connected.gate(str(study)).finish()
+    else:
+        with Gate(study) as opened:
+            result = opened.finish(who=who)
     if as_json:
         typer.echo(result.to_json())
     else:

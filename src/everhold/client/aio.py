@@ -15,6 +15,7 @@ from everhold.client.transport import Connection
 from everhold.contest.board import Submission
 from everhold.contest.ranking_preview import RankingPreview
 from everhold.data.schema import Schema
+from everhold.gate.outcomes import OutcomeGaps
 from everhold.gate.results import CheckResult, GateStatus, TotalGain
 from everhold.statistics.means import Difference, Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
@@ -263,7 +264,13 @@ class AsyncGate:
 
     async def check(self, candidate: object, **options: Unpack[CheckOptions]) -> CheckResult:
         """Is the candidate better than the incumbent? As for `RemoteGate.check`."""
+        if options.get("require_all"):
+            (await self.gaps(candidate, scorer=options.get("scorer"))).require_none()
         return await self._server.send(calls.check_candidate(self.name, candidate, options))
+
+    async def gaps(self, candidate: object, *, scorer: str | None = None) -> OutcomeGaps:
+        """What of a candidate's file counts as a failure: as `Gate.gaps`. Nothing of the file is sent."""
+        return calls.gaps(candidate, scorer, await self.status())
 
     async def decide(self, *, request_id: str | None = None) -> CheckResult:
         """Check the candidates that wait, although their generation is not full."""

@@ -10,7 +10,7 @@ import hashlib
 import io
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypedDict, TypeVar
 from urllib.parse import quote
@@ -33,6 +33,7 @@ from everhold.errors import (
     SettingError,
 )
 from everhold.gate.formats import read_outcomes
+from everhold.gate.outcomes import OutcomeGaps
 from everhold.gate.results import CheckResult, GateStatus, TotalGain
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import LoggedAct, LoggedQuestion, logged_from_dict
@@ -274,6 +275,7 @@ class CheckOptions(TypedDict, total=False):
     artifact: bytes | str | Path | None
     request_id: str | None
     scorer: str | None
+    require_all: bool
 
 
 # contests -------------------------------------------------------------------------------------------------------------
@@ -390,7 +392,20 @@ def check_candidate(name: str, candidate: object, options: CheckOptions) -> ApiC
         "artifact": None if content is None else hashlib.sha256(content).hexdigest(),
         "request_id": _identified(options.get("request_id")),
     }
-    return ApiCall("POST", _at(name, "/checks", kind="gates"), CheckResult.from_dict, body)
+
+    def read(given: dict[str, Any]) -> CheckResult:
+        verdict = CheckResult.from_dict(given)
+        if options.get("request_id") is None:  # an id of this call alone: sent again, it was about these outcomes
+            return replace(verdict, repeated=False)
+        return verdict
+
+    return ApiCall("POST", _at(name, "/checks", kind="gates"), read, body)
+
+
+def gaps(candidate: object, scorer: str | None, status: GateStatus) -> OutcomeGaps:
+    """What of a file counts as a failure, by the file and the number of cases. It is not sent."""
+    found = read_outcomes(candidate, scorer=scorer, strict=False)
+    return found.gaps(status.cases + status.visible, pass_fail=status.outcomes == "pass")
 
 
 def decide(name: str, request_id: str | None) -> ApiCall[CheckResult]:

@@ -15,6 +15,7 @@ from everhold.contest.board import Submission
 from everhold.contest.ranking_preview import RankingPreview
 from everhold.data.schema import Schema
 from everhold.errors import EverholdError
+from everhold.gate.outcomes import OutcomeGaps
 from everhold.gate.results import CheckResult, GateStatus, TotalGain
 from everhold.statistics.groups import By
 from everhold.statistics.means import Difference, Mean, Ratio, Share
@@ -348,7 +349,13 @@ class RemoteGate:
 
     def check(self, candidate: object, **options: Unpack[CheckOptions]) -> CheckResult:
         """Is the candidate better than the incumbent? As for `Gate.check`; of an artifact only its digest is sent."""
+        if options.get("require_all"):
+            self.gaps(candidate, scorer=options.get("scorer")).require_none()
         return self._server.send(calls.check_candidate(self.name, candidate, options))
+
+    def gaps(self, candidate: object, *, scorer: str | None = None) -> OutcomeGaps:
+        """What of a candidate's file counts as a failure: as `Gate.gaps`. Nothing of the file is sent."""
+        return calls.gaps(candidate, scorer, self.status())
 
     def decide(self, *, request_id: str | None = None) -> CheckResult:
         """Check the candidates that wait, although their generation is not full."""

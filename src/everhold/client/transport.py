@@ -7,6 +7,7 @@ answers a request once, however often it comes.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import random
 import ssl
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Connection"]
 
 T = TypeVar("T")
+
+_log = logging.getLogger("everhold.client")
 
 _AGAIN = {429, 502, 503, 504}
 
@@ -104,6 +107,8 @@ class Connection:
         pause = self._pause(tries, started, response)
         if pause is None or isinstance(broken, NotScored):  # a daily limit is not worth waiting for
             raise broken
+        if response is None and tries == 0:
+            _log.warning("cannot reach %s: trying again for %g s", self.url, self._patience)
         return pause
 
     def _pause(self, tries: int, started: float, response: httpx2.Response | None) -> float | None:

@@ -19,9 +19,11 @@ from everhold.queries.interval import Interval
 from everhold.results import JsonResult, as_frame, axis_around, html_table, interval_bar
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from everhold.contest.ranks import RankedScore, Standing
 
-__all__ = ["RANKS_SAY", "Board", "Place", "Rules", "State", "Submission"]
+__all__ = ["RANKS_SAY", "Board", "FinalScore", "Place", "Rules", "State", "Submission", "board_text", "places_csv"]
 
 RANKS_SAY = (
     'A rank such as "2-5" is a set: with the confidence below, every true rank lies in its set, all at the same time. '
@@ -113,6 +115,26 @@ class Rules:
             )
         )
 
+    @property
+    def of_order(self) -> str:
+        """What the order of submissions changes; empty where it changes nothing."""
+        if self.half_width is not None:
+            return ""
+        wider = "Later submissions have wider intervals."
+        return wider if self.privacy is not None else f"{wider} The final ranking treats all entrants alike."
+
+
+@dataclass(frozen=True, slots=True)
+class FinalScore:
+    """A score of the last ranking, with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g} in {Interval(self.low, self.high)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Submission(JsonResult):
@@ -125,6 +147,8 @@ class Submission(JsonResult):
         score: what is returned; None where it was not scored.
         improved: whether it is the entrant's best so far, beyond doubt.
         row, column: where a malformed one is wrong.
+        final: its score in the last ranking, where the contest has ended and it was ranked.
+        note: what the order of submissions changes, beside a score.
     """
 
     entrant: str
@@ -134,19 +158,30 @@ class Submission(JsonResult):
     improved: bool = False
     row: int | None = None
     column: str | None = None
+    final: FinalScore | None = None
+    note: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"{self.state}: {self.reason}"]
+        if self.score is not None:
+            seen = f"{self.score.metric} {self.score.value:.4g} in {self.score.interval}"
+            lines.append(seen if self.final is None else f"{seen} while the contest ran, and in the end {self.final}")
+        return "\n".join([*lines, self.note] if self.note else lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        names = ("entrant", "state", "reason", "improved", "row", "column")
+        names = ("entrant", "state", "reason", "improved", "row", "column", "note")
         score = None if self.score is None else self.score.to_dict()
-        return {**{name: getattr(self, name) for name in names}, "score": score}
+        final = None if self.final is None else asdict(self.final)
+        return {**{name: getattr(self, name) for name in names}, "score": score, "final": final}
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Submission:
         """The same again, equal to the bit."""
         score = None if given["score"] is None else Score.from_dict(given["score"])
         more = (given["improved"], given["row"], given["column"])
-        return cls(given["entrant"], given["state"], given["reason"], score, *more)
+        final = None if given.get("final") is None else FinalScore(**given["final"])
+        return cls(given["entrant"], given["state"], given["reason"], score, *more, final, given.get("note", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +245,12 @@ class Board:
     privacy: str | None = None
     """What a private contest has spent and has left, in words."""
 
+    @property
+    def reveals(self) -> str:
+        """What the intervals are about, and while the contest runs what the order of submissions changes."""
+        said = (self.rules.reveals, "" if self.final else self.rules.of_order)
+        return " ".join(one for one in said if one)
+
     def seen_by(self, entrant: str) -> Board:
         """The board as one entrant sees it: what was wrong with the submissions of others is theirs to know."""
         return replace(self, unranked=tuple((who, reason) for who, reason in self.unranked if who == entrant))
@@ -222,7 +263,7 @@ class Board:
             "larger_is_better": self.rules.larger_is_better,
             "places": [asdict(place) for place in self.places],
             "unranked": [{"entrant": entrant, "reason": reason} for entrant, reason in self.unranked],
-            "reveals": self.rules.reveals,
+            "reveals": self.reveals,
             "final": self.final,
             "head": self.head if whole else None,
             "price": self.price if whole else None,
@@ -231,12 +272,7 @@ class Board:
 
     def to_csv(self) -> str:
         """The lines of the board as CSV, best first. A data frame takes `board.to_dict()["places"]`."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        names = [field.name for field in fields(Place)]
-        writer.writerow(names)
-        writer.writerows([getattr(place, name) for name in names] for place in self.places)
-        return out.getvalue()
+        return places_csv([asdict(place) for place in self.places])
 
     def to_frame(self) -> Any:
         """The lines of the board as a table of pandas or Polars, whichever is installed."""
@@ -259,19 +295,35 @@ class Board:
         return html_table(head, rows, f"{self.rules.title}{', final' if self.final else ''}")
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.rules.title} ({self.rules.metric}){', final' if self.final else ''}",
-            "",
-            f"{'rank':>9}  {'entrant':<24} {'score':>8}  {'interval':<18} certified better than",
-        ]
-        lines += [
-            f"{place.rank_text:>9}  {place.entrant[:24]:<24} {place.value:>8.4g}  {Interval(place.low, place.high)!s:<18} "
-            f"{place.beats:,} of {place.others:,}; {place.submissions:,} "
-            f"submission{'' if place.submissions == 1 else 's'}"
-            for place in self.places
-        ]
-        lines += [f"{'–':>9}  {entrant[:24]:<24} {reason}" for entrant, reason in self.unranked]
-        said = [] if self.privacy is None else [f"{self.privacy[0].upper()}{self.privacy[1:]}."]
-        return "\n".join([*lines, "", RANKS_SAY, self.rules.reveals, *said])
+        return board_text(self.to_dict())
 
     __repr__ = __str__
+
+
+def places_csv(places: Sequence[Mapping[str, Any]]) -> str:
+    """The lines of a board as CSV, best first."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    names = [field.name for field in fields(Place)]
+    writer.writerow(names)
+    writer.writerows([place[name] for name in names] for place in places)
+    return out.getvalue()
+
+
+def board_text(board: Mapping[str, Any]) -> str:
+    """A board in text, from `Board.to_dict` or as a server sends it."""
+    places = [Place(**place) for place in board["places"]]
+    lines = [
+        f"{board['title']} ({board['metric']}){', final' if board['final'] else ''}",
+        "",
+        f"{'rank':>9}  {'entrant':<24} {'score':>8}  {'interval':<18} certified better than",
+    ]
+    lines += [
+        f"{place.rank_text:>9}  {place.entrant[:24]:<24} {place.value:>8.4g}  {Interval(place.low, place.high)!s:<18} "
+        f"{place.beats:,} of {place.others:,}; {place.submissions:,} "
+        f"submission{'' if place.submissions == 1 else 's'}"
+        for place in places
+    ]
+    lines += [f"{'–':>9}  {one['entrant'][:24]:<24} {one['reason']}" for one in board["unranked"]]
+    said = [] if board["privacy"] is None else [f"{board['privacy'][0].upper()}{board['privacy'][1:]}."]
+    return "\n".join([*lines, "", RANKS_SAY, board["reveals"], *said])

@@ -39,10 +39,12 @@ def board_table(board: Board) -> str:
         f"<td class='n' data-label='submissions'>{place.submissions:,}</td></tr>"
         for place in places
     )
+    ends = f"{low:.4g} to {high:.4g}" if places else ""
     empty = "" if rows else "<tr><td colspan='7'>No submission was scored yet.</td></tr>"
     return (
         "<table class='stack'><thead><tr><th class='n'>rank</th><th>entrant</th><th class='n'>score</th>"
-        "<th>interval</th><th></th><th class='n'>certified better than</th><th class='n'>submissions</th></tr></thead>"
+        f"<th>interval</th><th>{ends}</th><th class='n'>certified better than</th>"
+        "<th class='n'>submissions</th></tr></thead>"
         f"<tbody>{rows}{empty}</tbody></table>"
     )
 
@@ -55,6 +57,6 @@ def board_html(board: Board) -> str:
         f"<p class='note'>{'Final ranks. ' if board.final else ''}Scored by {escape(board.rules.metric)}, "
         f"{'larger' if board.rules.larger_is_better else 'smaller'} is better. {escape(RANKS_SAY)}</p>"
         f"<div class='wide'>{board_table(board)}</div>"
-        f"<p class='note'>{escape(board.rules.reveals)}</p>"
-        f"<p class='note'>Ledger head {escape(board.head)}, price so far {board.price:.1f} nats.</p></body></html>\n"
+        f"<p class='note'>{escape(board.reveals)}</p>"
+        f"<p class='note'>Ledger head {escape(board.head)}.</p></body></html>\n"
     )

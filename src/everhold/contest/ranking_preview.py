@@ -74,17 +74,17 @@ class RankingPreview(JsonResult):
         """In sentences."""
         rows = f"{self.rows:,} {'sealed ' if self.sealed else ''}rows"
         if self.last:
+            duels = f"{self.duels:,} duel{'' if self.duels == 1 else 's'}"
             said = (
-                f"The last ranking compares {len(self.entrants):,} entrants two by two ({self.duels:,} duels) on {rows}, "
-                f"each at {self.price:.1f} nats, and shows everybody's score. The contest ends with it: nothing can be "
-                "submitted afterwards."
+                f"The last ranking compares {len(self.entrants):,} entrants two by two ({duels}) on {rows}, and shows "
+                "everybody's score. The contest ends with it: nothing can be submitted afterwards."
             )
             unseen = "Nothing was disclosed of these rows before, so what the contest has shown costs nothing."
             return f"{said} {unseen if self.sealed else 'All that the contest has disclosed is part of the price.'}"
         first, second = self.entrants
         said = (
-            f"The duel tests whether {first} is better than {second}, on {rows}, at {self.price:.1f} nats. All later "
-            f"intervals cost {self.cost:.1f} nats more, whatever comes out, and a part of the failure probability is spent."
+            f"The duel tests whether {first} is better than {second}, on {rows}. All later intervals get a little wider, "
+            "whatever comes out, and a part of the failure probability is spent."
         )
         if self.differing is None or (self.needed is None and self.differing):
             return said

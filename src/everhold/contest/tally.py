@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.contest.board import Place, Submission
+from everhold.contest.board import FinalScore, Place, Submission
 from everhold.contest.ranks import RankedScore, Standing, standings
 from everhold.learn.score import Score
 
@@ -94,9 +94,19 @@ class Tally:
             return Submission(entrant, "scored", "not clearly better than your best so far, which still stands.")
         if repeated:
             said = f"the same predictions were scored before, in round {score.round}."
-            return Submission(entrant, "repeated", said, score)
+            if self.final is None:
+                return Submission(entrant, "repeated", said, score, note=self._rules.of_order)
+            said += " The contest has ended, and its final scores are on the board."
+            return Submission(entrant, "repeated", said, score, final=self._final_score(score.round))
         said = "your first score." if best is None else "clearly better than your best." if better else "scored."
-        return Submission(entrant, "scored", said, score, better)
+        return Submission(entrant, "scored", said, score, better, note=self._rules.of_order)
+
+    def _final_score(self, number: int) -> FinalScore | None:
+        """The score in the last ranking of what was scored in this round; None where it was not ranked."""
+        final = self.final
+        if final is None or number not in final["rounds"]:
+            return None
+        return FinalScore(*self._in_metric(*final["scores"][final["rounds"].index(number)]))
 
     def entries(self) -> list[RankedScore]:
         """What is ranked now, in the order of the board: every entrant's best that is shown."""

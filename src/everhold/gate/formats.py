@@ -177,7 +177,9 @@ def sample_outcomes(samples: list[Any], scorer: str | None) -> _Pairs:
 
 def _sample_score(sample: Mapping[str, Any], scorer: str) -> Any:
     found = (sample.get("scores") or {}).get(scorer)
-    if sample.get("error") or not isinstance(found, dict):
+    if sample.get("error"):
+        return "error"
+    if not isinstance(found, dict):
         return None
     value = found.get("value")
     return next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value

@@ -7,6 +7,7 @@ from, and all claims are valid at the same time, however candidates were found. 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,8 +29,10 @@ from everhold.errors import (
     RequestConflict,
     RowsInUse,
     SettingError,
+    require_number,
 )
 from everhold.gate.cases import in_use, visible_cases
+from everhold.gate.certifiable import require_certifiable
 from everhold.gate.create import create_gate
 from everhold.gate.entries import WaitingCandidates
 from everhold.gate.files import Cases, artifact_digest, beside, blinded, outcomes_digest, private_table, unblinded
@@ -37,7 +40,7 @@ from everhold.gate.formats import read_outcomes
 from everhold.gate.judge import noisily_promoted_index, promoted_index, total_gain
 from everhold.gate.results import CheckResult, CheckState, GateStatus, TotalGain
 from everhold.gate.rules import GateRules, OutcomeKind
-from everhold.gate.status import affords_promotion, gate_status, promotion_price, used_up
+from everhold.gate.status import affords_promotion, gate_status, promotion_price, too_small_a_step, used_up
 from everhold.ledger.gate_check import Certify, CheckPlan, GainPlan
 from everhold.ledger.patience import patiently
 from everhold.ledger.reader import read_study
@@ -52,7 +55,7 @@ from everhold.session.holdout import Holdout
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.gate.outcomes import Outcomes
+    from everhold.gate.outcomes import OutcomeGaps, Outcomes
     from everhold.ledger.audit import Audit
     from everhold.ledger.rounds import RecordedAct
 
@@ -122,6 +125,8 @@ class Gate:
         scorer: str | None = None,
         new_budget: str | None = None,
         privacy: Privacy | None = None,
+        step: float | None = None,
+        allow_missing: bool = False,
     ) -> Gate:
         """Make a gate for a set of cases.
 
@@ -149,10 +154,15 @@ class Gate:
             privacy: what to promise about every sealed case to those who see verdicts, such as `eh.Privacy(epsilon=1.0)`;
                 its `surprises` are promotions. Candidates that are kept out are free. It needs `outcomes`, and thousands of
                 cases (docs/howto/private.md#gates).
+            step: the smallest gain that matters, such as 0.03. No gate is made that could not certify it, and one is used up
+                when it cannot certify it any more. Left out, a gate goes on until no gain at all can be certified.
+            allow_missing: whether cases of the incumbent may have no outcome (null, NaN, empty). Each counts as a failure of
+                the incumbent, and makes the next candidate look better.
 
         Raises:
             RowsInUse: these cases, or a tenth of them, belong to another gate.
             InvalidOutcomes: the outcomes cannot be used.
+            SettingError: a setting is out of its range, or such steps cannot be certified.
         """
         if privacy is not None:
             _require_private_gate(privacy, outcomes)
@@ -164,6 +174,8 @@ class Gate:
                 "some cases have a score between 0 and 1, or several runs. Expected pass or fail in one run for "
                 "outcomes='pass': leave it out, or say outcomes='score'."
             )
+        if found.empty and not allow_missing:
+            raise InvalidOutcomes(_incumbent_gaps(len(found.empty), len(found.cases)))
         if new_budget is not None and not new_budget.strip():
             raise SettingError("new_budget is empty. Expected the reason why these cases get a new budget.")
         registry = Registry()
@@ -188,7 +200,9 @@ class Gate:
             artifact=None,
             new_budget=new_budget,
             private=privacy is not None,
+            step=_checked_step(step),
         )
+        require_certifiable(rules, privacy)
         create_gate(path, rules, found.steps(cases.everything), cases, artifact, registry, privacy)
         return cls(path)
 
@@ -301,6 +315,7 @@ class Gate:
         request_id: str | None = None,
         who: str | None = None,
         scorer: str | None = None,
+        require_all: bool = False,
     ) -> CheckResult:
         """Is the candidate better than the incumbent? Promotes it if it is.
 
@@ -311,20 +326,26 @@ class Gate:
             name: what it is called; 'candidate 7' when left out.
             artifact: its file. If it has the same bytes as the incumbent, or as a candidate that this incumbent was checked
                 against before, the sealed cases are not read.
-            request_id: a repeated request with the same id gets the recorded verdict.
+            request_id: a repeated request with the same id gets the recorded verdict, without a look at its outcomes. So an
+                id belongs to one candidate: the name and the artifact must be the same again.
             who: who asks, for the record.
             scorer: which score to take, where a log has several.
+            require_all: refuse a file in which a case has no usable outcome (`gaps`). Only where the candidate cannot cause
+                that: a refusal is free, and would disclose what the candidate does on sealed cases.
 
         Raises:
             InvalidOutcomes: the file or its cases are not the gate's. Nothing was charged.
+            RequestConflict: the request id belongs to another candidate. Nothing was charged.
             GateUsedUp: no promotion is possible any more. Nothing was charged.
         """
         found = read_outcomes(candidate, scorer=scorer, strict=False)
+        if require_all:
+            self.gaps(found).require_none()
         same = artifact_digest(self._key, artifact)
         wanted = None if name is None else _checked_name(name)
         with self._turn() as held:
             done = self._checks(held)
-            if request_id is not None and (earlier := self._requested(held, request_id, who)) is not None:
+            if request_id is not None and (earlier := self._requested(held, request_id, who, (wanted, same))) is not None:
                 return earlier
             steps = self._checked_steps(found)
             entry = {"kind": "candidate", "name": self._named(wanted, done), "digest": "", "artifact": same}
@@ -341,6 +362,15 @@ class Gate:
                 return self._check(held, [entry], entry, request_id, who)
             self._waiting.add(entry, request_id)
             return self._check_if_full(held, entry, who)
+
+    def gaps(self, candidate: object, *, scorer: str | None = None) -> OutcomeGaps:
+        """What of a candidate's file counts as a failure although the candidate may not have failed. For the evaluator.
+
+        It depends on the file and on the number of cases alone, costs nothing and is not recorded. Do not show it to those
+        who make candidates: it says how often something happened on sealed cases.
+        """
+        found = read_outcomes(candidate, scorer=scorer, strict=False)
+        return found.gaps(self.rules.cases + self.rules.visible, pass_fail=self.rules.outcomes == "pass")
 
     def _check_if_full(self, held: Holdout, entry: dict[str, Any], who: str | None) -> CheckResult:
         entries = self._waiting.entries(self._checks(held))
@@ -404,6 +434,12 @@ class Gate:
             )
         if used_up(self.rules, held.budget):
             price = promotion_price(self.rules, held.budget)
+            if self.rules.step is not None and too_small_a_step(self.rules, held.budget):
+                raise GateUsedUp(
+                    f"this gate is used up for steps of {100 * self.rules.step:g} points: after {len(done):,} checks a "
+                    f"promotion is judged at {price:.1f} nats, and {self.rules.cases:,} cases certify such a step no more. "
+                    "Make a gate with new cases. Nothing was charged."
+                )
             raise GateUsedUp(
                 f"this gate is used up: after {len(done):,} checks a promotion is judged at {price:.0f} nats, and "
                 f"{self.rules.cases:,} cases cannot reach that. Make a gate with new cases. Nothing was charged."
@@ -447,12 +483,20 @@ class Gate:
         mechanism = _private(held)
         return noisily_promoted_index(plan, before, outcomes[0], price, mechanism.ledger.terms, mechanism.noise)
 
-    def _requested(self, held: Holdout, request_id: str, who: str | None) -> CheckResult | None:
-        """The recorded verdict of a request that was made before. Only its id counts: outcomes are not compared with it."""
+    def _requested(
+        self, held: Holdout, request_id: str, who: str | None, asked: tuple[str | None, str | None] | None = None
+    ) -> CheckResult | None:
+        """The recorded verdict of a request that was made before, if it was about the same candidate (its name and file).
+
+        Its outcomes are not compared with the recorded ones: that would be a free look.
+        """
         done = self._checks(held)
         if (waits := self._waiting.requested(request_id, done)) is not None:
             entry, act = waits
-            return self._check_if_full(held, entry, who) if act is None else self._from_record(held, act, entry)
+            _require_same(entry, asked, request_id)
+            if act is None:
+                return self._check_if_full(held, entry, who)
+            return replace(self._from_record(held, act, entry), repeated=True)
         earlier = held.journal.requested_act(request_id)
         if earlier is None:
             return None
@@ -460,7 +504,9 @@ class Gate:
             raise RequestConflict(
                 f"request id {request_id!r} belongs to another act. Expected a new id. Nothing was charged."
             )
-        return self._from_record(held, earlier, earlier.begun.asked[-1])
+        entry = earlier.begun.asked[-1]
+        _require_same(entry, asked, request_id)
+        return replace(self._from_record(held, earlier, entry), repeated=True)
 
     def _from_record(self, held: Holdout, act: RecordedAct, mine: dict[str, Any], price: float | None = None) -> CheckResult:
         promoted = _promoted(act)
@@ -574,6 +620,30 @@ def _require_private_gate(privacy: object, outcomes: object) -> None:
         )
 
 
+def _incumbent_gaps(missing: int, cases: int) -> str:
+    """Why an incumbent with holes is refused, and what to do."""
+    return (
+        f"{missing:,} of the incumbent's {cases:,} cases have no outcome (null, NaN or empty). They would count as its "
+        "failures, and the next candidate would look better than it is. Run them again. Where the incumbent failed, write 0 "
+        'or "error"; if all of them are failures, say so (allow_missing=True, --allow-missing). Nothing was made.'
+    )
+
+
+def _require_same(entry: dict[str, Any], asked: tuple[str | None, str | None] | None, request_id: str) -> None:
+    """Refuse another candidate under the id of an earlier request. By its name and its file: both are public."""
+    if asked is None:
+        return
+    name, artifact = asked
+    plain = r"candidate \d+" if name is None else re.escape(name)
+    if artifact == entry["artifact"] and re.fullmatch(rf"{plain}( \(\d+\))?", entry["name"]):
+        return
+    other = "another file (artifact)" if artifact != entry["artifact"] else "another name"
+    raise RequestConflict(
+        f"request id {request_id!r} was used for the candidate {entry['name']!r}, and this one has {other}. Expected an id "
+        "for each candidate, such as a run's: a branch has many candidates. This file was not checked. Nothing was charged."
+    )
+
+
 def _private(held: Holdout) -> PrivateEverhold:
     return cast(PrivateEverhold, held.session.mechanism)
 
@@ -582,6 +652,13 @@ def _checked_by(by: float) -> float:
     if isinstance(by, bool) or not isinstance(by, int | float) or not 0.0 <= by < 1.0:
         raise SettingError(f"by is {by!r}. Expected a difference of scores of at least 0 and below 1, for example 0.01.")
     return by
+
+
+def _checked_step(step: float | None) -> float | None:
+    if step is None:
+        return None
+    require_number(step, "step")
+    return float(step)
 
 
 def _promoted(act: RecordedAct) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from everhold.bounds.gain import STEPS
 from everhold.errors import InvalidOutcomes
 
-__all__ = ["Outcomes", "score_of"]
+__all__ = ["OutcomeGaps", "Outcomes", "score_of"]
 
 _PASSED = {"pass", "passed", "ok", "success", "true", "correct", "c", "yes", "1"}
 _FAILED = {
@@ -27,6 +27,48 @@ _FAILED = {
     "0", "", "null", "none", "nan", "crash", "crashed",
 }  # fmt: skip
 _PARTLY = {"p": 0.5, "partial": 0.5}
+_EMPTY = {"", "null", "none", "nan"}
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeGaps:
+    """What of a file counts as a failure although the system may not have failed: for the evaluator, who has the file.
+
+    A function of the file and of the number of cases. It says how often something happened on sealed cases, so it must not
+    reach the people and programs that make candidates, and it is no part of a verdict.
+
+    Attributes:
+        missing: cases without an outcome: not in the file, null, NaN or empty.
+        strange: cases with an outcome that is not a score between 0 and 1.
+        unclear: at a gate of pass or fail: cases that neither passed nor failed in every run.
+        cases: how many there are.
+    """
+
+    missing: int
+    strange: int
+    unclear: int
+    cases: int
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.strange or self.unclear)
+
+    def __str__(self) -> str:
+        said = [f"{self.missing:,} without an outcome"] if self.missing else []
+        said += [f"{self.strange:,} with one that is not a score"] if self.strange else []
+        said += [f"{self.unclear:,} that neither pass nor fail"] if self.unclear else []
+        return f"of {self.cases:,} cases: {', '.join(said) or 'every one has an outcome'}"
+
+    def require_none(self) -> None:
+        """Refuse a file that has any.
+
+        Raises:
+            InvalidOutcomes: it has some.
+        """
+        if self:
+            raise InvalidOutcomes(
+                f"{self}. Expected a score for every case, because all outcomes are required (require_all, --require-all). "
+                "Nothing was charged."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +81,10 @@ class Outcomes:
     """
 
     runs: Mapping[str, tuple[float, ...]]
+    empty: frozenset[str] = frozenset()
+    """Cases of which a run has no outcome: null, NaN, an empty text or list. They count as failures."""
+    strange: frozenset[str] = frozenset()
+    """Cases of which a run has something that is not a score. They count as failures."""
 
     @classmethod
     def of(cls, given: Mapping[Any, Any] | Iterable[tuple[Any, Any]], *, strict: bool = True) -> Outcomes:
@@ -55,14 +101,19 @@ class Outcomes:
             return given
         pairs = given.items() if isinstance(given, Mapping) else given
         runs: dict[str, tuple[float, ...]] = {}
+        empty, strange = set(), set()
         for case, value in pairs:
             name = str(case)
             several = value if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) else [value]
-            scores = tuple(score_of(one, name) if strict else _score_or_failure(one, name) for one in several)
-            runs[name] = runs.get(name, ()) + (scores or (0.0,))
+            found = [score_of(one, name) if strict else _score_or_none(one, name) for one in several]
+            if None in found:
+                strange.add(name)
+            if not found or any(_is_empty(one) for one in several):
+                empty.add(name)
+            runs[name] = runs.get(name, ()) + (tuple(one or 0.0 for one in found) or (0.0,))
         if not runs:
             raise InvalidOutcomes("there are no outcomes. Expected a score for each case: {'case-1': 1, 'case-2': 0, ...}.")
-        return cls(runs)
+        return cls(runs, frozenset(empty), frozenset(strange))
 
     @property
     def pass_fail(self) -> bool:
@@ -73,6 +124,21 @@ class Outcomes:
     def cases(self) -> list[str]:
         """The ids of all cases."""
         return list(self.runs)
+
+    def gaps(self, cases: int, *, pass_fail: bool) -> OutcomeGaps:
+        """What of the file counts as a failure although the system may not have failed.
+
+        Args:
+            cases: how many the gate has; all of the file's are among them.
+            pass_fail: whether they pass or fail.
+
+        >>> print(Outcomes.of({"a": 1, "b": None, "c": 2, "d": 0.5}, strict=False).gaps(9, pass_fail=True))
+        of 9 cases: 6 without an outcome, 1 with one that is not a score, 1 that neither pass nor fail
+        """
+        rest = [scores for case, scores in self.runs.items() if case not in self.empty | self.strange]
+        unclear = sum(set(scores) not in ({0.0}, {1.0}) for scores in rest) if pass_fail else 0
+        missing = max(cases - len(self.runs), 0) + len(self.empty - self.strange)
+        return OutcomeGaps(missing, len(self.strange), unclear, cases)
 
     def steps(self, cases: Sequence[str]) -> NDArray[np.int64]:
         """The mean score of each of these cases, in steps of 1/STEPS; 0 where there is none."""
@@ -124,8 +190,15 @@ def score_of(value: object, case: str) -> float:
     return number
 
 
-def _score_or_failure(value: object, case: str) -> float:
+def _score_or_none(value: object, case: str) -> float | None:
     try:
         return score_of(value, case)
     except InvalidOutcomes:
-        return 0.0
+        return None
+
+
+def _is_empty(value: object) -> bool:
+    """Whether nothing was found out: no value, or one that is no number. An error is an outcome: a failure."""
+    if isinstance(value, str):
+        return value.strip().lower() in _EMPTY
+    return value is None or (isinstance(value, Real) and not isfinite(value))

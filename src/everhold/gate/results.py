@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from everhold.queries.disclosed import width_factor
@@ -18,6 +18,7 @@ _REASONS: dict[CheckState, str] = {
     "waiting": "it waits for the others of its generation. Nothing was charged.",
     "same": "it is the incumbent itself: the same bytes. The sealed cases were not read, and nothing was charged.",
 }
+_REPEATED = "Recorded verdict: this request id was used before. This file was not checked."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class CheckResult(JsonResult):
         checks, promotions: of this gate so far.
         waiting: candidates that wait for the generation to be full.
         price: the price in nats that a promotion was judged at.
+        repeated: whether it is the recorded verdict of an earlier request with the same id: these outcomes were not checked.
     """
 
     promoted: bool
@@ -47,6 +49,7 @@ class CheckResult(JsonResult):
     promotions: int
     waiting: int
     price: float
+    repeated: bool = False
 
     def __bool__(self) -> bool:
         return self.promoted
@@ -68,10 +71,11 @@ class CheckResult(JsonResult):
         return f"it is certified better than the incumbent{f' by more than {self.by:.4g}' if self.by else ''}."
 
     def __str__(self) -> str:
-        return f"{self.verdict}: {self.name}: {self.reason} ({_counted(self.checks, self.promotions)})"
+        said = f"{self.verdict}: {self.name}: {self.reason} ({_counted(self.checks, self.promotions)})"
+        return f"{said}\n{_REPEATED}" if self.repeated else said
 
     def __repr__(self) -> str:
-        return f"CheckResult({self})"
+        return f"CheckResult({self})".replace("\n", " ")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
@@ -85,7 +89,8 @@ class CheckResult(JsonResult):
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> CheckResult:
         """The same again, equal to the bit."""
-        return cls(**{name: given[name] for name in cls.__slots__})
+        found = {name: given[name] for name in cls.__slots__ if name != "repeated"}
+        return cls(**found, repeated=given.get("repeated", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +105,16 @@ class GateStatus(JsonResult):
         waiting: candidates of an unfinished generation.
         incumbent: the name of the present one.
         price: what the next promotion is judged at, in nats.
-        left: how many more promotions of 3 and of 6 points are possible.
-        used_up: whether no promotion is possible any more.
+        left: how many more promotions of the gate's own step are possible, or of 3 and of 6 points; by points.
+        used_up: whether no promotion is possible any more, or none of the gate's own step.
         finished: whether the last act was made.
         new_budget: why these cases have a second gate, where they have.
         head: of the ledger.
         privacy: what is promised about every sealed case, spent and left; None where nothing is promised.
+        step: the smallest gain that matters, where the gate was made for one.
+        smallest: a candidate that is better by so much is promoted by the next check with a probability of 80 %; None where
+            that is true of none, or where promotions are not certified one by one.
+        left_at_first: what `left` was before the first check.
     """
 
     cases: int
@@ -127,6 +136,9 @@ class GateStatus(JsonResult):
     new_budget: str | None
     head: str
     privacy: dict[str, Any] | None = None
+    step: float | None = None
+    smallest: float | None = None
+    left_at_first: dict[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         shown = "" if not self.visible else f" and {self.visible:,} visible ones"
@@ -143,10 +155,21 @@ class GateStatus(JsonResult):
             lines.append("The last act was made: the gate checks nothing more.")
         elif self.used_up and self.privacy is not None and not self.privacy["promotions_left"]:
             lines.append("Used up: the privacy budget pays for no further promotion. Add new cases.")
+        elif self.used_up and self.step is not None:
+            lines.append(
+                f"Used up: so much was disclosed that these cases cannot certify promotions of {100 * self.step:.4g} points "
+                "any more. Add new cases."
+            )
         elif self.used_up:
             lines.append("Used up: so much was disclosed that these cases cannot certify any promotion. Add new cases.")
         else:
-            lines += [_left(points, count) for points, count in self.left.items()]
+            lines += [self._left(points, count) for points, count in self.left.items()]
+            if self.certify == "each":
+                lines.append(
+                    "The next check can certify no step with a probability of 80 %."
+                    if self.smallest is None
+                    else f"The next check certifies a step of {100 * self.smallest:.3g} points, with a probability of 80 %."
+                )
             lines.append(
                 f"The next promotion is judged at {self.price:.1f} nats: a lead must be {width_factor(self.price):.1f} "
                 f"times as large as for a plain 95 % interval{', and larger for the noise' if self.privacy else ''}."
@@ -156,6 +179,13 @@ class GateStatus(JsonResult):
         if self.new_budget is not None:
             lines.append(f"New budget for cases that had one: {self.new_budget}")
         return "\n".join(lines)
+
+    def _left(self, points: str, count: int) -> str:
+        if count:
+            return f"{_plural(count, 'more promotion')} of {points} points {'are' if count > 1 else 'is'} possible."
+        if self.left_at_first.get(points) == 0:
+            return f"Promotions of {points} points can never be certified with {self.cases:,} cases."
+        return f"Promotions of {points} points cannot be certified any more with {self.cases:,} cases."
 
     def __repr__(self) -> str:
         return f"GateStatus({_counted(self.checks, self.promotions)}, {self.price:.1f} nats)"
@@ -167,7 +197,8 @@ class GateStatus(JsonResult):
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> GateStatus:
         """The same again, equal to the bit."""
-        return cls(**{name: given[name] for name in cls.__slots__ if name != "privacy"}, privacy=given.get("privacy"))
+        known = {one.name: given[one.name] for one in fields(cls) if one.name in given}
+        return cls(**known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +247,3 @@ def _plural(count: int, what: str) -> str:
 
 def _counted(checks: int, promotions: int) -> str:
     return f"{_plural(checks, 'check')}, {_plural(promotions, 'promotion')}"
-
-
-def _left(points: str, count: int) -> str:
-    if count == 0:
-        return f"Promotions of {points} points cannot be certified any more with so few cases."
-    return f"{_plural(count, 'more promotion')} of {points} points {'are' if count > 1 else 'is'} possible."

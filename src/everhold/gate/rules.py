@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from everhold.bounds.gain import STEPS
-from everhold.errors import LedgerError, SettingError
+from everhold.errors import LedgerError, SettingError, require_number
 from everhold.ledger.files import read_json, to_json, write_atomic
 from everhold.ledger.gate_check import Certify, GateMethod
 
@@ -31,6 +31,7 @@ class GateRules:
         first: the keyed digest of its outcomes.
         artifact: the keyed digest of its file, where one was given.
         new_budget: why these cases have a new budget, where they had one before.
+        step: the smallest gain that matters: the gate is used up when it cannot certify it any more; None: no such size.
         private: whether privacy is promised for every sealed case. What is promised stands in the study's own settings.
     """
 
@@ -46,6 +47,7 @@ class GateRules:
     artifact: str | None
     new_budget: str | None
     private: bool = False
+    step: float | None = None
 
     def __post_init__(self) -> None:
         if self.outcomes not in ("pass", "score"):
@@ -61,6 +63,13 @@ class GateRules:
                 "a private gate checks one candidate at a time: which of a generation is promoted would disclose more than "
                 "one bit, at a price for every check. Expected generation=1, or a gate without privacy."
             )
+        if self.step is not None:
+            require_number(self.step, "step")
+            if not self.by / STEPS < self.step < 1.0:
+                raise SettingError(
+                    f"step is {self.step!r}. Expected a gain below 1 that is larger than by ({self.by / STEPS:.4g}): 0.03 "
+                    "are three points."
+                )
         if not 0.0 < self.confidence < 1.0:
             raise SettingError(f"confidence is {self.confidence!r}. Expected a probability, for example 0.95.")
 
@@ -78,12 +87,13 @@ class GateRules:
         margin = f"better by more than {self.by}/{STEPS}" if self.by else "better"
         line = f"a gate: {self.cases:,} sealed and {self.visible:,} visible cases, {what}, {margin}, {claims} certified"
         line += f", generations of {self.generation:,}" if self.generation > 1 else ""
+        line += f", steps of {self.step!r}" if self.step is not None else ""
         line += ", private" if self.private else ""
         return line + (f"; new budget: {self.new_budget}" if self.new_budget is not None else "")
 
     def save(self, path: Path) -> None:
         """Write them."""
-        kept = {name: value for name, value in asdict(self).items() if name != "private" or value}
+        kept = {name: value for name, value in asdict(self).items() if name not in ("private", "step") or value}
         write_atomic(path, to_json(kept))
 
     @classmethod

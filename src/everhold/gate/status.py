@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from everhold.bounds.gain import STEPS
-from everhold.bounds.gate_power import GateTest, promotions_left
-from everhold.bounds.private_gain import noisy_power
+from everhold.gate.certifiable import certifies, left, left_at_first, smallest_step
 from everhold.gate.judge import most_nats
 from everhold.gate.results import GateStatus
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from everhold.gate.rules import GateRules
     from everhold.ledger.reader import StudyFile
 
-__all__ = ["affords_promotion", "gate_status", "promotion_price", "used_up"]
+__all__ = ["affords_promotion", "gate_status", "promotion_price", "too_small_a_step", "used_up"]
 
 
 def gate_status(found: StudyFile, rules: GateRules, waiting: WaitingCandidates) -> GateStatus:
@@ -26,6 +24,9 @@ def gate_status(found: StudyFile, rules: GateRules, waiting: WaitingCandidates) 
     checks, promotions, interrupted = found.budget.code.checks
     done = [one for one in found.acts if one.act == "check"]
     promoted = [one.result["name"] for one in done if one.result and one.result["promoted"]]
+    steps = _steps(rules) if rules.certify == "each" else {}
+    promise = None if found.budget.privacy is None else found.budget.privacy.terms.promise
+    over = used_up(rules, found.budget)
     return GateStatus(
         cases=rules.cases,
         visible=rules.visible,
@@ -40,13 +41,21 @@ def gate_status(found: StudyFile, rules: GateRules, waiting: WaitingCandidates) 
         waiting=waiting.count_after(sum(one.result["candidates"] for one in done if one.result)),
         incumbent=promoted[-1] if promoted else rules.incumbent,
         price=promotion_price(rules, found.budget),
-        left=_left(rules, found.budget) if rules.certify == "each" else {},
-        used_up=used_up(rules, found.budget),
+        left={points: _left(rules, found.budget, step) for points, step in steps.items()},
+        left_at_first={points: left_at_first(rules, step, promise) for points, step in steps.items()},
+        step=rules.step,
+        smallest=smallest_step(rules, found.budget) if rules.certify == "each" and not over else None,
+        used_up=over,
         finished=found.closed,
         new_budget=rules.new_budget,
         head=str(found.head),
         privacy=None if found.budget.privacy is None else _privacy(found.budget.privacy),
     )
+
+
+def _left(rules: GateRules, budget: Budget, step: float) -> int:
+    """How many more promotions of that size are possible."""
+    return left(rules, budget, step, None if budget.privacy is None else _promotions_paid_for(budget.privacy))
 
 
 def _privacy(ledger: PrivacyLedger) -> dict[str, Any]:
@@ -83,27 +92,25 @@ def promotion_price(rules: GateRules, budget: Budget) -> float:
 
 
 def used_up(rules: GateRules, budget: Budget) -> bool:
-    """Whether not even a candidate that passes every case could be promoted, or privacy does not pay for it."""
+    """Whether no promotion is worth a check any more: by public facts.
+
+    Not even a candidate that passes every case could be promoted, or none that is better by the gate's own step is promoted
+    with a probability of 80 %, or privacy does not pay for it.
+    """
     if not affords_promotion(budget):
         return True
     if rules.certify == "final":
         return False
     parts = 0 if budget.privacy is None else budget.privacy.terms.test_parts
-    return promotion_price(rules, budget) > most_nats(rules.method, rules.by, rules.cases, parts)
+    beyond = promotion_price(rules, budget) > most_nats(rules.method, rules.by, rules.cases, parts)
+    return beyond or too_small_a_step(rules, budget)
 
 
-def _left(rules: GateRules, budget: Budget) -> dict[str, int]:
-    """How many more promotions of 3 and of 6 points are possible, by points."""
-    if budget.privacy is not None:
-        paid, power = _promotions_paid_for(budget.privacy), partial(noisy_power, test_parts=budget.privacy.terms.test_parts)
-        return {
-            f"{points}": min(promotions_left(budget, rules.cases, points / 100, by=rules.by / STEPS, test=power), paid)
-            for points in (3, 6)
-        }
-    method: GateTest = "mcnemar" if rules.method == "mcnemar" else "bets"
-    return {
-        f"{points}": promotions_left(
-            budget, rules.cases, points / 100, method=method, by=rules.by / STEPS, candidates=rules.generation
-        )
-        for points in (3, 6)
-    }
+def too_small_a_step(rules: GateRules, budget: Budget) -> bool:
+    """Whether the step that the gate was made for cannot be certified any more."""
+    return rules.step is not None and rules.certify == "each" and not certifies(rules, budget, rules.step)
+
+
+def _steps(rules: GateRules) -> dict[str, float]:
+    """Of which promotions the status speaks: of the gate's own step, or of 3 and 6 points. By points."""
+    return {f"{100.0 * step:.4g}": step for step in ((0.03, 0.06) if rules.step is None else (rules.step,))}

@@ -442,6 +442,14 @@ class ScoreOut(_ResultOut):
     parts: list[AnswerOut]
 
 
+class FinalScoreOut(BaseModel):
+    """A score of the last ranking, with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
 class SubmissionOut(BaseModel):
     """What became of a submission."""
 
@@ -451,7 +459,9 @@ class SubmissionOut(BaseModel):
     improved: bool
     row: int | None
     column: str | None
+    note: str = Field(description="What the order of submissions changes; empty without a score.")
     score: ScoreOut | None
+    final: FinalScoreOut | None = Field(description="In the last ranking, where the contest has ended and it was ranked.")
 
 
 class GateCheckOut(BaseModel):
@@ -469,6 +479,7 @@ class GateCheckOut(BaseModel):
     promotions: int
     waiting: int
     price: float
+    repeated: bool = Field(description="The recorded verdict of an earlier request: these outcomes were not checked.")
     reason: str
 
 
@@ -507,6 +518,11 @@ class GateStatusOut(BaseModel):
     new_budget: str | None
     head: str
     privacy: GatePrivacyOut | None = Field(description="Null where no privacy is promised.")
+    step: float | None = Field(description="The smallest gain that matters, where the gate was made for one.")
+    smallest: float | None = Field(
+        description="A step that the next check certifies with a probability of 80 %; null where there is none."
+    )
+    left_at_first: dict[str, int] = Field(description="What `left` was before the first check.")
 
 
 class TotalGainOut(BaseModel):

@@ -49,7 +49,7 @@ def gate(found: GateFor.READ, signin: SignedIn, server: Server) -> Response:
 async def check(gate: GateFor.ASK, signin: SignedIn, server: Server, request: Request) -> Response:
     """A file with a candidate's outcomes."""
     form = await form_of(request, server)
-    fault, found = None, None
+    fault, found, gaps = None, None, None
     try:
         content = form.get("outcomes")
         if not isinstance(content, bytes) or not content:
@@ -57,13 +57,14 @@ async def check(gate: GateFor.ASK, signin: SignedIn, server: Server, request: Re
         outcomes = await run_in_threadpool(parse_outcomes, "outcomes", content, strict=False)
         request.state.note = {"checked": len(outcomes.cases)}
         caller = server.caller(request.state, signin.token, "check", None)
+        gaps = gate.gate.gaps(outcomes)
         found = await gate.check(outcomes.runs, caller, name=_text(form.get("name")), artifact=None)
     except EverholdError as error:
         fault = PageFault.of(error)
         if fault.status in (413, 422):
             fault = replace(fault, then="Nothing was charged. Correct the file and check it again.")
     shown = await run_in_threadpool(_about, server, gate, signin)
-    shown |= {"checked": found, "fault": fault}
+    shown |= {"checked": found, "fault": fault, "gaps": gaps}
     return render("gate.html", code=200 if fault is None else fault.status, **shown)
 
 
