@@ -75,7 +75,7 @@ def _write(
     Holdout.create(
         path,
         private_table(cases.sealed, steps[: rules.cases]),
-        prior=FixedPrior(nothing_known(rules.cases), None, rules.describe(), compared=True),
+        prior=FixedPrior(nothing_known(rules.cases), None, rules.describe(), exempt_from_overlap=True),
         schema=SCHEMA,
         confidence=rules.confidence,
         register=False,

@@ -241,7 +241,7 @@ class TestSet:
             require_independent(Sample(RowTable(both)), RowTable(shared))
         uniform = self._options.prior == "uniform" and self.task == "classification"
         density = 1.0 / len(self._context.classes) if uniform else None
-        laid = FixedPrior(pool_of(shared, self.sides.public_draws, label), density, self.prior, compared=True)
+        laid = FixedPrior(pool_of(shared, self.sides.public_draws, label), density, self.prior, exempt_from_overlap=True)
         if self._options.pairs:
             return RowTable(paired(both, self.sides.private_draws), what="the test rows"), laid
         return RowTable({**both, label: labels}, what="the test rows"), laid
