@@ -12,7 +12,7 @@ from mcp import Client, StdioServerParameters
 import everhold as eh
 from everhold.acts import ACTS
 from everhold.mcp import gate_tools, tools
-from tests.server.serving import Process, make_study
+from tests.server.serving import Process, make_study, people, save
 
 
 @pytest.fixture
@@ -197,6 +197,89 @@ class TestGate:
         with eh.Holdout.open(study) as holdout:
             offered = asyncio.run(names(tools(holdout, "patients", gate=gate)))
         assert offered >= {"gate", "gate_status", "ask", "read", "best_of", "status"}
+
+
+class TestPrivate:
+    """A private study for an agent: what it may ask, what is refused, and that it sees what is left."""
+
+    @pytest.fixture
+    def private(self, tmp_path):
+        public = people(4_000, 0.2, 2)
+        schema = eh.Schema.propose(public).revised("bmi", low=10, high=50)
+        path = tmp_path / "private.everhold"
+        promise = eh.Privacy(epsilon=3.0, surprises=4)
+        rows = save(tmp_path / "private.csv", people(4_000, 0.5, 1))
+        eh.Holdout.create(path, rows, prior=eh.Reference(public), schema=schema, privacy=promise, register=False).release()
+        return path
+
+    CALLS = (
+        ("status", {}),
+        ("ask", {"question": "smoker"}),
+        ("ask", {"question": "smoker"}),
+        ("read", {"question": "age > 60"}),
+        ("best_of", {"questions": ["age > 85", "age > 20"]}),
+        ("is_better", {"first": "age > 20", "second": "age > 85"}),
+        ("compare", {"first": "age > 20", "second": "age > 85"}),
+        ("try_out", {"question": "smoker AND age > 30"}),
+        ("close", {"questions": ["smoker"]}),
+        ("best_of", {"questions": [{"statistic": "mean", "arguments": {"question": "bmi"}}, "age > 20"]}),
+        ("status", {}),
+    )
+
+    def _checked(self, found):
+        first, asked, again, read, best, bit, verdict, tried, close, odd, last = found
+        assert first.structured_content["privacy"]["share_left"] == 1.0
+        assert asked.structured_content["surprise"]
+        assert again.structured_content["value"] == asked.structured_content["value"]  # recorded: no second draw
+        assert read.structured_content["low"] < read.structured_content["high"]
+        assert best.structured_content["index"] == 1
+        assert best.structured_content["noisy"]
+        assert "up to noise" in bit.structured_content["in_words"]
+        assert verdict.structured_content["verdict"] == "yes"
+        assert not tried.is_error
+        for refused in (close, odd):
+            assert refused.is_error
+        assert "private study has no" in close.content[0].text
+        assert "yes/no questions given as text" in odd.content[0].text
+        privacy = last.structured_content["privacy"]
+        assert (privacy["epsilon"], privacy["surprises_charged"], privacy["bits_charged"]) == (3.0, 1, 1)
+        assert privacy["releases_charged"] == 4  # a reading, a choice, the two counts of a verdict
+        assert "ε = 3, δ = 1e-09 for everything ever disclosed: 1 surprise, 1 bit" in privacy["text"]
+
+    def test_in_this_process(self, private):
+        with eh.Holdout.open(private) as holdout:
+            self._checked(asyncio.run(_each(tools(holdout, "private", closing=True), self.CALLS)))
+            assert holdout.audit().ok
+
+    def test_over_stdio_until_the_budget_is_used_up(self, private):
+        """Started as an agent starts it; what cannot be paid for is refused with what is left, and costs nothing."""
+        command = StdioServerParameters(
+            command=sys.executable, args=["-m", "everhold", "mcp", str(private)], env=dict(os.environ)
+        )
+        bits = [("is_better", {"first": "age > 20", "second": f"age > {80 + k}"}) for k in range(8)]
+        *found, after = asyncio.run(_each(command, [*bits, ("status", {})]))
+        refused = [one for one in found if one.is_error]
+        assert 3 <= len(refused) <= 4  # of four surprises the budget pays for four or five bits that are yes
+        assert found[-len(refused) :] == refused
+        assert all("privacy budget" in one.content[0].text for one in refused)
+        assert after.structured_content["privacy"]["bits_charged"] == 8 - len(refused)
+
+    def test_a_private_gate(self, tmp_path):
+        outcomes = {f"case-{k}": k % 2 for k in range(2_000)}
+        gate = eh.Gate.create(
+            tmp_path / "gate.everhold", outcomes, outcomes="pass", privacy=eh.Privacy(epsilon=5.0, surprises=2)
+        )
+        calls = [
+            ("gate", {"outcomes": outcomes}),
+            ("gate", {"outcomes": dict.fromkeys(outcomes, 1), "request_id": "7"}),
+            ("gate", {"outcomes": outcomes, "request_id": "7"}),
+            ("gate_status", {}),
+        ]
+        kept, promoted, again, status = [one.structured_content for one in asyncio.run(_each(gate_tools(gate), calls))]
+        assert (kept["verdict"], promoted["verdict"]) == ("keep", "promote")
+        assert again == promoted
+        assert status["privacy"]["promotions_charged"] == 1
+        assert "everything ever disclosed about a sealed case" in status["in_words"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from everhold.cli.main import app
+from tests.cli.test_cli import run as everhold
 from tests.gate.test_gate import cases, improved, shuffled
 
 
@@ -60,3 +61,36 @@ def test_waiting_has_a_code_of_its_own(files):
     assert last.exit_code == 1  # the first of two equal ones was promoted
     assert json.loads(last.output)["winner"] == "new"
     assert run("decide", gate).exit_code == 3
+
+
+def test_a_private_gate(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVERHOLD_HOME", str(tmp_path / "registry"))
+    old = {f"case-{k}": k % 2 for k in range(2_000)}
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    (tmp_path / "new.json").write_text(json.dumps(dict.fromkeys(old, 1)))
+    create = ("gate", "create", "gate.everhold", "--incumbent", "old.json", "--epsilon", 5)
+    for more, said in (
+        (("--promotions", 3), "--outcomes"),
+        (("--outcomes", "pass", "--generation", 4), "one candidate at a time"),
+    ):
+        refused = everhold(*create, *more)
+        assert refused.exit_code == 4
+        assert said in " ".join(refused.output.split())
+    bare = everhold(*create[:-2], "--promotions", 3)
+    assert bare.exit_code == 4
+    assert "--epsilon" in bare.output
+    made = everhold(*create, "--outcomes", "pass", "--promotions", 3)
+    assert made.exit_code == 0, made.output
+    assert "gate.everhold.spent" in made.output
+    assert everhold("gate", "check", "gate.everhold", "--candidate", "new.json").exit_code == 0
+    assert everhold("gate", "check", "gate.everhold", "--candidate", "old.json").exit_code == 1
+    said = " ".join(everhold("gate", "status", "gate.everhold").output.split())
+    assert "privacy ε = 5, δ = 1e-09 for everything ever disclosed about a sealed case: 1 promotion charged" in said
+    status = json.loads(everhold("gate", "status", "gate.everhold", "--json").output)
+    assert status["privacy"]["promotions_charged"] == 1
+    assert everhold("gate", "finish", "gate.everhold").exit_code == 0
+    assert everhold("audit", "gate.everhold").exit_code == 0
+    assert everhold("log", "gate.everhold").exit_code == 0
+    assert everhold("certificate", "gate.everhold", "--out", "page.html").exit_code == 0
+    assert "ε = 5" in (tmp_path / "page.html").read_text()

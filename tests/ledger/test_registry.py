@@ -206,3 +206,16 @@ class TestContent:
         other.close()
         thread.join()
         assert [one.id for one in found[0]] == ["s"]
+
+
+def test_charges_never_fall_and_go_with_their_study(tmp_path):
+    registry = Registry(tmp_path)
+    assert registry.charges("one") == 0
+    registry.enter(study="one", kind="holdout", path=tmp_path / "a", digests={})
+    for charges, known in ((2, 2), (1, 2), (5, 5)):
+        registry.note_charges("one", charges)
+        assert registry.charges("one") == known
+    registry.note_charges("unknown", 3)
+    assert registry.charges("unknown") == 0
+    registry.forget("one")
+    assert registry.charges("one") == 0

@@ -211,3 +211,30 @@ def test_many_cases_fit_into_a_body(tmp_path):
     with site(tmp_path, tmp_path / "g.everhold") as made:
         assert len(json.dumps(many)) > made.state.config.max_body_bytes
         assert made.post("/v1/gates/g/checks", {"outcomes": many}).json()["state"] == "kept"
+
+
+class TestPrivate:
+    def test_verdicts_and_what_is_left_leave_and_nothing_else(self, tmp_path):
+        old = cases(2_000)
+        promise = eh.Privacy(epsilon=5.0, surprises=2)
+        path = tmp_path / "prompts.everhold"
+        Gate.create(path, old, outcomes="pass", privacy=promise)
+        with site(tmp_path, path) as served:
+            found = served.post(CHECKS, {"outcomes": improved(old, 0.6), "name": "new", "request_id": "one"})
+            assert found.json()["promoted"]
+            again = served.post(CHECKS, {"outcomes": old, "name": "new", "request_id": "one"})
+            assert again.json() == found.json()  # no second draw
+            privacy = served.get("/v1/gates/prompts").json()["privacy"]
+            assert (privacy["epsilon"], privacy["promotions_charged"]) == (5.0, 1)
+            served.sign_in("ann")
+            assert (
+                "everything ever disclosed about a sealed case: 1 promotion charged"
+                in served.http.get("/gates/prompts").text
+            )
+            used = 0
+            while (last := served.post(CHECKS, {"outcomes": dict.fromkeys(old, used % 2)})).status_code == 200:
+                used += 1
+                assert used < 50
+            assert last.json()["error"]["code"] == "used_up"
+            assert "privacy budget" in last.json()["error"]["message"]
+            assert served.post("/v1/gates/prompts/finish", {}, "cus").status_code == 200

@@ -168,12 +168,13 @@ def test_what_cannot_promise_privacy_says_why_before_a_row_is_read(tmp_path):
             raise AssertionError("a row was read")
 
     rows, place = Rows(), tmp_path / "made.everhold"
-    for make, why in (
-        (lambda: eh.TestSet(rows, rows, privacy=PROMISE), "all test rows at once"),
-        (lambda: eh.Contest.create(place, rows, privacy=PROMISE), "nearly every good submission is a surprise"),
-        (lambda: eh.Gate.create(place, rows, privacy=PROMISE), "hands over its outcome"),
+    for make, error, why in (
+        (lambda: eh.TestSet(rows, rows, reference=rows, privacy=PROMISE), eh.PrivacyError, "all test rows at once"),
+        (lambda: eh.TestSet(rows, rows, privacy=PROMISE), eh.SettingError, "in memory has no budget"),
+        (lambda: eh.Contest.create(place, rows, sealed=0.5, privacy=PROMISE), eh.PrivacyError, "last ranking"),
+        (lambda: eh.Gate.create(place, rows, privacy=PROMISE), eh.SettingError, "what outcomes are"),
     ):
-        with pytest.raises(eh.PrivacyError, match=why):
+        with pytest.raises(error, match=why):
             make()
     assert not place.exists()
 
@@ -380,7 +381,7 @@ def test_two_copies_that_draw_at_the_same_moment_are_one_study_in_the_end(path, 
     for name in (path, Guard.path_of(path), path.with_name(path.name + ".key")):
         shutil.copy(name, other.parent / name.name)
     first, second = eh.Holdout.open(path, data=PRIVATE), eh.Holdout.open(other, data=PRIVATE)
-    second.session.recorder._require_newest = lambda: None
+    second.session.recorder.shield.require_newest = lambda: None
     assert first.ask("smoker").surprise
     with pytest.raises(eh.LedgerError, match="another copy"):
         second.ask("smoker")
@@ -553,6 +554,76 @@ def test_whoever_crashes_the_study_on_every_surprise_runs_out_of_budget(path):
         assert looks <= PROMISE.surprises
     assert looks == PROMISE.surprises
     assert eh.Holdout.audit_file(path).ok
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_an_older_guard_does_not_make_a_lost_surprise_free(path, tmp_path):
+    """Crash on every surprise, then restore the guard of before, which has no mark: the registry remembers the draw."""
+    made(path).release()
+
+    def ask():
+        held = eh.Holdout.open(path, data=PRIVATE)
+        Everhold._refit = lambda *_: kill()
+        held.ask("smoker")
+
+    looks = 0
+    while True:
+        shutil.copy(Guard.path_of(path), tmp_path / "before")
+        looks += in_child(ask)
+        assert Guard.open(path).marked
+        shutil.copy(tmp_path / "before", Guard.path_of(path))
+        assert not Guard.open(path).marked
+        assert looks <= PROMISE.surprises
+        with eh.Holdout.open(path, data=PRIVATE) as held:
+            assert held.privacy.surprises == looks  # charged once for each
+            if not held.privacy.surprises_left:
+                break
+    assert looks == PROMISE.surprises
+    assert eh.Holdout.audit_file(path).ok
+
+
+def test_a_registry_that_knows_of_more_charges_refuses_the_copy(path):
+    made(path).release()
+    eh.Registry().note_charges(read_study(path).study.fingerprint, 2)  # one may be unrecorded, two never are
+    with pytest.raises(eh.LedgerError, match="registry of studies knows of 2"):
+        eh.Holdout.open(path, data=PRIVATE)
+
+
+def test_a_file_with_two_names_has_two_locks_and_is_not_asked(path, tmp_path, monkeypatch):
+    """A hard link, a symbolic link, and a name that moved on while the study was open: nothing is drawn."""
+    made(path).release()
+    held = eh.Holdout.open(path, data=PRIVATE)
+    other = tmp_path / "other" / "linked.everhold"
+    other.parent.mkdir()
+    os.link(path, other)
+    for name in (Guard.path_of(path), path.with_name(path.name + ".key")):
+        os.link(name, other.with_name(name.name.replace(path.name, other.name)))
+    drawn = []
+    second = eh.Holdout.open(other, data=PRIVATE)
+    for one in (held, second):
+        one.session.mechanism._source = Watched(drawn)
+        with pytest.raises(eh.LedgerError, match="second name"):
+            one.ask("smoker")
+        with pytest.raises(eh.LedgerError, match="second name"):
+            one.read("smoker")
+        with pytest.raises(eh.LedgerError, match="second name"):
+            one.is_better("smoker", "age > 40")
+    second.release()
+    other.unlink()
+    held.session.mechanism._source = Chosen(0)
+    assert held.ask("smoker").surprise  # one name again
+    held.release()
+    linked = tmp_path / "symbolic.everhold"
+    linked.symlink_to(path)
+    for name in (Guard.path_of(path), path.with_name(path.name + ".key")):
+        linked.with_name(name.name.replace(path.name, linked.name)).symlink_to(name)
+    with eh.Holdout.open(linked, data=PRIVATE) as held, pytest.raises(eh.LedgerError, match="second name"):
+        held.ask("age > 33")
+    held = eh.Holdout.open(path, data=PRIVATE)
+    path.rename(tmp_path / "moved")
+    with pytest.raises(eh.LedgerError, match="not there any more"):
+        held.ask("age > 33")
+    assert not drawn
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

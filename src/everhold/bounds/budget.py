@@ -141,8 +141,12 @@ class Budget:
         return min(claim_price(self.failure_probability, after, self.spending.next(), sides=1), _MOST_NATS)
 
     def checked(self, outcome: CheckOutcome, candidates: int = 1, *, certified: bool = True) -> Budget:
-        """After a gate's check of so many candidates. A certified promotion is a claim; no other outcome is one."""
+        """After a gate's check of so many candidates. A certified promotion is a claim; no other outcome is one.
+
+        With privacy a candidate that is kept out costs nothing; an interrupted check may have been a promotion.
+        """
         after = replace(self, code=self.code.checked(outcome, candidates))
+        after = after if outcome == "kept" else after.said_yes()
         return after.claimed() if certified and outcome == "promoted" else after
 
     def judged(self, verdict: Literal["first", "second", "neither"], spend: Fraction | None, parts: int = 1) -> Budget:

@@ -30,6 +30,7 @@ __all__ = [
     "EVERY",
     "POWER",
     "Changes",
+    "GateTest",
     "bets_power",
     "leads",
     "leads_power",
@@ -129,19 +130,22 @@ def most_price(cases: int, changes: Changes, method: GateTest, by: int = 0, powe
 
 @lru_cache(maxsize=256)
 def _most_price(cases: int, changes: Changes, method: GateTest, by: int, power: float) -> float:
-    def reached(steps: int) -> bool:
-        nats = steps * _PRICE_STEP
+    def reached(nats: float) -> bool:
         found = mcnemar_power(cases, changes, nats) if method == "mcnemar" else bets_power(cases, changes, nats, by)
         return found >= power
 
-    if not reached(0):
+    return _most_nats(reached)
+
+
+def _most_nats(reached: Callable[[float], bool]) -> float:
+    if not reached(0.0):
         return -1.0
     low, high = 0, 64
-    while reached(high):
+    while reached(high * _PRICE_STEP):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if reached(middle) else (low, middle)
+        low, high = (middle, high) if reached(middle * _PRICE_STEP) else (low, middle)
     return low * _PRICE_STEP
 
 
@@ -156,6 +160,7 @@ def promotions_left(
     candidates: int = 1,
     every: int | None = None,
     power: float = POWER,
+    test: Callable[..., float] | None = None,
 ) -> int:
     """How many more certified promotions of candidates that are better by `step` are possible, each with this power.
 
@@ -172,12 +177,18 @@ def promotions_left(
         candidates: how many are compared in one check.
         every: how many checks there are for each promotion.
         power: see above.
+        test: the power of another test, `test(cases, changes, nats, by=steps)`.
 
     >>> from everhold.bounds.budget import Budget
     >>> promotions_left(Budget(0.05), 2_000, 0.06), promotions_left(Budget(0.05), 500, 0.03)
     (9, 0)
     """
-    affordable = most_price(cases, Changes.of(step=step, changed=changed), method, ceil(by * STEPS), power)
+    changes = Changes.of(step=step, changed=changed)
+    if test is None:
+        affordable = most_price(cases, changes, method, ceil(by * STEPS), power)
+    else:
+        _check_cases(cases)
+        affordable = _most_nats(lambda nats: test(cases, changes, nats, by=ceil(by * STEPS)) >= power)
     checks, promoted, _ = budget.code.checks
     spacing = max(round((checks + EVERY) / (promoted + 1)), 1) if every is None else every
     if spacing < 1 or candidates < 1:

@@ -15,6 +15,7 @@ import typer
 import everhold as eh
 from everhold.cli.app import guarded, problem, say
 from everhold.cli.asking import AsJson, ServerAt, TokenIs
+from everhold.cli.studies import privacy_promise
 from everhold.contest.board import Board, Submission
 from everhold.contest.board_html import board_html
 from everhold.contest.contest import Contest
@@ -62,7 +63,18 @@ def create(
     confidence: Annotated[float, typer.Option(help="Probability that all intervals are valid at the same time.")] = 0.95,
     half_width: Annotated[float | None, typer.Option(help="Promise this precision, and close when it is used up.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of the coins; drawn when left out.")] = None,
-    sealed: Annotated[float, typer.Option(help="The part of the rows that only `contest finish` uses; 0: none.")] = 0.5,
+    sealed: Annotated[
+        float | None,
+        typer.Option(help="The part of the rows that only `contest finish` uses; a half if left out, 0 with --epsilon."),
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Promise privacy: ε for each label, over everything ever disclosed.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="δ of that promise, far below 1/rows; 1e-9 if left out.")] = None,
+    surprises: Annotated[int | None, typer.Option(help="How many surprises the budget pays for; 20 if left out.")] = None,
+    no_register: Annotated[
+        bool, typer.Option("--no-register", help="Do not look these labels up among private contests, nor enter them.")
+    ] = False,
 ) -> None:
     """Start a contest.
 
@@ -101,10 +113,13 @@ def create(
         half_width=half_width,
         seed=seed,
         sealed=sealed,
+        privacy=privacy_promise(epsilon, delta, surprises),
+        register=not no_register,
         **settings,
     )
     say(f"Created {study}: {made.rules.title}, {len(ids):,} rows, scored by {made.rules.metric}.")
-    say(f"Keep {labels}, {study}.labels and {study}.key to yourself; show the study itself after the contest.")
+    spent = "" if epsilon is None else f", {study}.spent"
+    say(f"Keep {labels}, {study}.labels{spent} and {study}.key to yourself; show the study itself after the contest.")
     say(f"Next: everhold contest submit {study} predictions.csv --entrant NAME")
 
 

@@ -12,6 +12,7 @@ import typer
 import everhold as eh
 from everhold.cli.app import guarded, say
 from everhold.cli.asking import AsJson, ServerAt, TokenIs
+from everhold.cli.studies import privacy_promise
 from everhold.gate.formats import read_expected
 from everhold.gate.gate import Gate
 from everhold.gate.results import CheckResult
@@ -73,6 +74,13 @@ def create(
     new_budget: Annotated[
         str | None, typer.Option(help="Why cases that have a gate already get a new budget. It is recorded.")
     ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Promise privacy: ε for each sealed case, over all verdicts. Needs --outcomes.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="δ of that promise, far below 1/cases; 1e-9 if left out.")] = None,
+    promotions: Annotated[
+        int | None, typer.Option(help="How many promotions the privacy budget pays for at least; 20 if left out.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a gate for a set of cases.
@@ -80,6 +88,8 @@ def create(
     Example:
 
         everhold gate create gate.everhold --incumbent baseline.json
+
+        everhold gate create gate.everhold --incumbent baseline.json --outcomes pass --epsilon 3 --promotions 5
     """
     made = Gate.create(
         study,
@@ -95,13 +105,15 @@ def create(
         name=name,
         scorer=scorer,
         new_budget=new_budget,
+        privacy=privacy_promise(epsilon, delta, promotions, "--promotions"),
     )
     if as_json:
         typer.echo(made.status().to_json())
         return
     say(f"Created {study}.")
     say(str(made.status()))
-    say(f"Keep {incumbent}, {study}.cases, {study}.outcomes and {study}.key where candidates cannot read them.")
+    spent = "" if epsilon is None else f", {study}.spent"
+    say(f"Keep {incumbent}, {study}.cases, {study}.outcomes{spent} and {study}.key where candidates cannot read them.")
     say(f"Next: everhold gate check {study} --candidate new.json")
 
 

@@ -10,7 +10,7 @@ import typer
 import everhold as eh
 from everhold.cli.app import console, guarded, say
 
-__all__ = ["register"]
+__all__ = ["privacy_promise", "register"]
 
 
 @guarded
@@ -62,7 +62,7 @@ def create(
 
         everhold create study.everhold --data patients.csv --prior last_year.csv --schema schema.toml --epsilon 1
     """
-    promise = _promise(epsilon, delta, surprises)
+    promise = privacy_promise(epsilon, delta, surprises)
     if (prior is None) == (split is None):
         found = "neither was given" if prior is None else "both were given"
         raise eh.PriorError(
@@ -94,11 +94,13 @@ def create(
     holdout.release()
 
 
-def _promise(epsilon: float | None, delta: float | None, surprises: int | None) -> eh.Privacy | None:
-    """The privacy to promise; None where no epsilon was given."""
+def privacy_promise(
+    epsilon: float | None, delta: float | None, surprises: int | None, counted: str = "--surprises"
+) -> eh.Privacy | None:
+    """The privacy to promise; None where no epsilon was given. `counted`: the option that says how many are paid for."""
     if epsilon is None:
         if delta is not None or surprises is not None:
-            raise eh.SettingError("--delta and --surprises belong to a privacy promise. Expected --epsilon too, such as 1.")
+            raise eh.SettingError(f"--delta and {counted} belong to a privacy promise. Expected --epsilon too, such as 1.")
         return None
     usual = eh.Privacy()
     return eh.Privacy(epsilon, usual.delta if delta is None else delta, usual.surprises if surprises is None else surprises)

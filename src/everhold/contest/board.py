@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from everhold.bounds.privacy import Privacy
 from everhold.learn.metrics import METRICS, MetricContext, Task
 from everhold.learn.options import TestSetOptions
 from everhold.learn.score import Score
@@ -46,6 +47,7 @@ class Rules:
         seed, confidence, half_width: as for `eh.Holdout`.
         sealed: the part of the rows that nothing is disclosed about before the last ranking.
         sealed_digest: of their labels, with a salt, so that they cannot be exchanged.
+        privacy: what is promised about every label (`epsilon`, `delta`, `surprises`); None: nothing.
     """
 
     title: str
@@ -64,6 +66,11 @@ class Rules:
     half_width: float | None
     sealed: float = 0.0
     sealed_digest: str | None = None
+    privacy: dict[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a file keeps."""
+        return {name: value for name, value in asdict(self).items() if name != "privacy" or value is not None}
 
     @property
     def larger_is_better(self) -> bool:
@@ -87,6 +94,7 @@ class Rules:
             confidence=self.confidence,
             half_width=self.half_width,
             seed=self.seed,
+            privacy=None if self.privacy is None else Privacy(**self.privacy),
         )
 
     @property
@@ -96,6 +104,12 @@ class Rules:
             f"With probability {self.confidence:g} all intervals and ranks on this board are valid at the same time, "
             "whatever was submitted: each interval covers the expected score over a fresh draw of labels for these rows."
             + ("" if not self.sealed else f" {self.sealed:.0%} of the rows are sealed: only the final ranking uses them.")
+            + (
+                ""
+                if self.privacy is None
+                else f" Labels are private, with ε = {self.privacy['epsilon']:g} and δ = "
+                f"{self.privacy['delta']:g} for everything that is ever disclosed."
+            )
         )
 
 
@@ -192,6 +206,8 @@ class Board:
     price: float
     final: bool = False
     """Whether the contest has ended with its last ranking."""
+    privacy: str | None = None
+    """What a private contest has spent and has left, in words."""
 
     def to_dict(self, *, whole: bool = True) -> dict[str, Any]:
         """Everything, ready for JSON; not whole: without what would reveal submissions that the ladder does not show."""
@@ -205,6 +221,7 @@ class Board:
             "final": self.final,
             "head": self.head if whole else None,
             "price": self.price if whole else None,
+            "privacy": self.privacy if whole else None,
         }
 
     def to_csv(self) -> str:
@@ -233,6 +250,7 @@ class Board:
             for place in self.places
         ]
         lines += [f"{'–':>9}  {entrant[:24]:<24} {reason}" for entrant, reason in self.unranked]
-        return "\n".join([*lines, "", RANKS_SAY, self.rules.reveals])
+        said = [] if self.privacy is None else [f"{self.privacy[0].upper()}{self.privacy[1:]}."]
+        return "\n".join([*lines, "", RANKS_SAY, self.rules.reveals, *said])
 
     __repr__ = __str__

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.bounds.privacy import Privacy
 from everhold.clock import utc_now
 from everhold.contest.board import Board, Place, Rules, Submission
 from everhold.contest.duels import Duels, duel_method
@@ -33,7 +34,9 @@ from everhold.errors import (
     HoldoutClosed,
     LedgerError,
     PrecisionExhausted,
+    PrivacyError,
     QuestionError,
+    RowsInUse,
     SettingError,
     did_you_mean,
 )
@@ -43,16 +46,17 @@ from everhold.learn.testset import TestSet
 from everhold.ledger.files import read_json, to_json, write_atomic
 from everhold.ledger.ranking import RankingPlan
 from everhold.ledger.reader import logged_round, read_study
+from everhold.ledger.registry import Registry
 from everhold.ledger.rounds import ActStart
 from everhold.ledger.sealed_arrays import SealedArrays
 from everhold.queries.rng import fresh_seed
 from everhold.session.acts import checked_spend
-from everhold.session.private_setup import refuse_privacy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.bounds.budget import Budget
+    from everhold.bounds.privacy import PrivacyLedger
     from everhold.contest.ranks import RankedScore
     from everhold.session.holdout import Holdout
 
@@ -135,8 +139,9 @@ class Contest:
         confidence: float = 0.95,
         half_width: float | None = None,
         seed: int | None = None,
-        sealed: float = 0.5,
-        privacy: object = None,
+        sealed: float | None = None,
+        privacy: Privacy | None = None,
+        register: bool = True,
     ) -> Contest:
         """Start a contest. The features are public: publish them beside it, with the same ids.
 
@@ -154,15 +159,14 @@ class Contest:
             confidence, half_width, seed: as for `eh.Holdout`.
             sealed: the part of the rows, drawn at random, that is kept for the last ranking (`finish`). Scores before it
                 are about the other rows. Final ranks then do not pay for what the contest disclosed. 0 seals nothing: then
-                scores are narrower, final ranks wider, and duels are possible before the end.
-            privacy: must be left out: a contest cannot promise privacy (docs/howto/private.md).
+                scores are narrower, final ranks wider, and duels are possible before the end. A half, if left out; nothing
+                with privacy.
+            privacy: what to promise about every hidden label, such as `eh.Privacy(epsilon=1.0)`: scores have noise, and
+                there are neither duels nor a last ranking, which are exact (docs/howto/private.md#contests).
+            register: whether a private contest is entered in the registry of studies, which refuses a second one of exactly
+                these labels.
         """
-        refuse_privacy(
-            privacy,
-            "a contest",
-            "nothing is known of its labels beforehand, so nearly every good submission is a surprise and the budget ends "
-            "after some twenty of them; final ranks and duels are exact.",
-        )
+        sealed = _checked_sealed(sealed, privacy)
         chosen_metric = find(metric or ("accuracy" if task == "classification" else "mean_absolute_error"), task)
         if chosen_metric.loss is None or chosen_metric.output == "probabilities":
             raise SettingError(
@@ -194,13 +198,18 @@ class Contest:
             seed=drawn,
             confidence=confidence,
             half_width=half_width,
-            sealed=float(sealed),
+            sealed=sealed,
             sealed_digest=sealed_digest(salt, labels[sealed_rows(len(labels), sealed, drawn)]) if sealed else None,
+            privacy=None if privacy is None else asdict(privacy),
         )
         checked_labels(labels, len(labels), task, rules.options(path).context(None))  # nothing else checks sealed ones
+        registry = Registry() if privacy is not None and register else None
+        known = None if registry is None else registry.digests([json.dumps(["labels", names, labels.tolist()], default=str)])
+        if registry is not None and known is not None:
+            _require_unused(registry, known)
         try:
             hidden = to_json({"labels": labels.tolist(), "salt": salt})
-            shown = to_json({**asdict(rules), "ids": names})
+            shown = to_json({**rules.to_dict(), "ids": names})
         except TypeError:
             raise SettingError(
                 "labels, classes and settings are plain numbers and texts, so that files can keep them."
@@ -210,6 +219,9 @@ class Contest:
             write_atomic(_beside(path, "contest.json"), shown)
             contest = cls(path)
             contest._test = contest._test_set(labels)
+            if registry is not None and known is not None:
+                study = f"{read_study(path).study.fingerprint}-labels"
+                registry.enter(study=study, kind="contest", path=path, digests={"files": known})
         except BaseException:  # all of it or nothing
             for what in ("labels", "contest.json"):
                 _beside(path, what).unlink(missing_ok=True)
@@ -349,6 +361,7 @@ class Contest:
             first, second, spend: as for `duel`; without names it is about `finish`.
             standing: a board and its budget, where they are known; otherwise the study's file is read.
         """
+        self._require_ranks()
         board, budget = standing or (self.board(), read_study(self.path).budget)
         if board.final:
             raise HoldoutClosed("the contest has ended, and its final ranks are on the board.")
@@ -382,6 +395,7 @@ class Contest:
             request_id: under which the same duel, asked again, is not made again.
             who: asks, for the record.
         """
+        self._require_ranks()
         with self._turn() as (_, held):
             entries = {one.name: one for one in self._tally.entries()}
             pair = self._pair(first, second, entries)
@@ -410,6 +424,7 @@ class Contest:
         Args:
             who: ends it, for the record.
         """
+        self._require_ranks()
         with self._turn() as (_, held):
             if self._tally.final is None:
                 entries = self._tally.entries()
@@ -417,6 +432,13 @@ class Contest:
                     raise QuestionError(_NOBODY)
                 self._rank(held, entries, _LAST_SHARE, last=True, who=who)
         return self.board()
+
+    def _require_ranks(self) -> None:
+        if self.rules.privacy is not None:
+            raise PrivacyError(
+                "a private contest has no duels and no last ranking: they disclose something exact about the labels. Its "
+                "board shows who is better by intervals. Nothing was read or charged."
+            )
 
     def _pair(self, first: str, second: str, known: Iterable[str]) -> tuple[str, str]:
         """Two entrants who may be in a duel."""
@@ -491,7 +513,7 @@ class Contest:
         tally = Tally(self.rules)
         tally.add(file.rounds)
         tally.add_rankings(act.result for act in file.acts if act.act == "rank")
-        return self._board(tally, str(file.head), file.price)
+        return self._board(tally, str(file.head), file.price, file.budget.privacy)
 
     def standing(self) -> tuple[Board, Holdout]:
         """The board and the study behind it as the last turn left them: nothing is read again. Only between turns."""
@@ -500,13 +522,38 @@ class Contest:
             raise LedgerError(
                 "the contest was not opened yet. Call contest.open() first, or read the file: contest.board()."
             )
-        return self._board(self._tally, held.head, held.price), held
+        return self._board(self._tally, held.head, held.price, held.privacy), held
 
-    def _board(self, tally: Tally, head: str, price: float) -> Board:
+    def _board(self, tally: Tally, head: str, price: float, privacy: PrivacyLedger | None) -> Board:
         self._log.read()
         silent = {who: said for who, said in self._log.last_outcome.items() if who not in tally.entrants}
         final = tally.final is not None
-        return Board(self.rules, tuple(tally.places()), tuple(silent.items()), head, price, final)
+        spent = None if privacy is None else privacy.text
+        return Board(self.rules, tuple(tally.places()), tuple(silent.items()), head, price, final, spent)
+
+
+def _require_unused(registry: Registry, known: NDArray[np.uint64]) -> None:
+    """Refuse labels that a private contest has already. Only the very same ones are recognised."""
+    for one in registry.overlapping({"files": known}):
+        raise RowsInUse(
+            f"these labels have a private contest already: {one.path}, made on {one.created[:10]}. What both disclose adds "
+            "up. Go on with that contest. If you count the sum of all epsilons yourself, or that contest never scored "
+            "anything, pass register=False (--no-register)."
+        )
+
+
+def _checked_sealed(sealed: float | None, privacy: object) -> float:
+    """The part of the rows that is sealed. Only an exact ranking would use it, so that a private contest seals nothing."""
+    if privacy is None:
+        return 0.5 if sealed is None else float(sealed)
+    if not isinstance(privacy, Privacy):
+        raise SettingError(f"privacy is {privacy!r}. Expected eh.Privacy(epsilon=..., delta=..., surprises=...).")
+    if sealed:
+        raise PrivacyError(
+            "a private contest cannot seal rows for a last ranking: that is exact. Expected sealed=0, or a contest without "
+            "privacy. No label was read."
+        )
+    return 0.0
 
 
 def _digest_of(values: NDArray[Any]) -> str:

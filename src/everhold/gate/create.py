@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from everhold.bounds.privacy import Privacy
     from everhold.gate.files import Cases
     from everhold.gate.rules import GateRules
     from everhold.ledger.registry import Registry
@@ -35,9 +36,14 @@ def create_gate(
     cases: Cases,
     artifact: bytes | str | Path | None,
     registry: Registry,
+    privacy: Privacy | None = None,
 ) -> None:
     """Write a gate and enter it in the registry. What cannot be finished is taken back; nothing else is touched."""
-    files = [path, Secret.path(path), *(beside(path, what) for what in ("gate.json", "cases", "waiting.jsonl", "outcomes"))]
+    files = [
+        path,
+        Secret.path(path),
+        *(beside(path, what) for what in ("gate.json", "cases", "waiting.jsonl", "outcomes", "spent")),
+    ]
     place = path.with_name(f".{path.name}.creating")
     with exclusive(place):
         try:
@@ -47,7 +53,7 @@ def create_gate(
                     "left of a gate that could not be made, delete it."
                 )
             try:
-                _write(path, rules, steps, cases, artifact, registry)
+                _write(path, rules, steps, cases, artifact, registry, privacy)
             except BaseException:
                 for one in files:
                     shutil.rmtree(one, ignore_errors=True) if one.is_dir() else one.unlink(missing_ok=True)
@@ -64,6 +70,7 @@ def _write(
     cases: Cases,
     artifact: bytes | str | Path | None,
     registry: Registry,
+    privacy: Privacy | None,
 ) -> None:
     Holdout.create(
         path,
@@ -72,6 +79,7 @@ def _write(
         schema=SCHEMA,
         confidence=rules.confidence,
         register=False,
+        privacy=privacy,
     ).release()
     key = bytes.fromhex(Secret.load(path).key)
     cases.save(path)

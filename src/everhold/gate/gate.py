@@ -13,11 +13,12 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from everhold.bounds.gain import STEPS
+from everhold.bounds.privacy import Privacy
 from everhold.errors import (
     GateUsedUp,
     InvalidOutcomes,
@@ -33,10 +34,10 @@ from everhold.gate.create import create_gate
 from everhold.gate.entries import WaitingCandidates
 from everhold.gate.files import Cases, artifact_digest, beside, blinded, outcomes_digest, private_table, unblinded
 from everhold.gate.formats import read_outcomes
-from everhold.gate.judge import promoted_index, total_gain
+from everhold.gate.judge import noisily_promoted_index, promoted_index, total_gain
 from everhold.gate.results import CheckResult, CheckState, GateStatus, TotalGain
 from everhold.gate.rules import GateRules, OutcomeKind
-from everhold.gate.status import gate_status, promotion_price, used_up
+from everhold.gate.status import affords_promotion, gate_status, promotion_price, used_up
 from everhold.ledger.gate_check import Certify, CheckPlan, GainPlan
 from everhold.ledger.patience import patiently
 from everhold.ledger.reader import read_study
@@ -44,8 +45,8 @@ from everhold.ledger.registry import Registry
 from everhold.ledger.rounds import ActStart
 from everhold.ledger.sealed_arrays import SealedArrays
 from everhold.ledger.study import Secret
+from everhold.mechanism.private import PrivateEverhold, require_affordable
 from everhold.session.holdout import Holdout
-from everhold.session.private_setup import refuse_privacy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -117,7 +118,7 @@ class Gate:
         artifact: bytes | str | Path | None = None,
         scorer: str | None = None,
         new_budget: str | None = None,
-        privacy: object = None,
+        privacy: Privacy | None = None,
     ) -> Gate:
         """Make a gate for a set of cases.
 
@@ -142,18 +143,16 @@ class Gate:
             artifact: the file of the incumbent, as a path or bytes: a candidate with the same bytes is never promoted.
             scorer: which score to take, where a log has several.
             new_budget: why these cases get a new budget although they have a gate already. Recorded.
-            privacy: must be left out: a gate cannot promise privacy (docs/howto/private.md).
+            privacy: what to promise about every sealed case to those who see verdicts, such as `eh.Privacy(epsilon=1.0)`;
+                its `surprises` are promotions. Candidates that are kept out are free. It needs `outcomes`, and thousands of
+                cases (docs/howto/private.md#gates).
 
         Raises:
             RowsInUse: these cases, or a tenth of them, belong to another gate.
             InvalidOutcomes: the outcomes cannot be used.
         """
-        refuse_privacy(
-            privacy,
-            "a gate",
-            "somebody who checks a candidate hands over its outcome on every case, so nothing is hidden from them, and with "
-            "a few hundred cases the noise would be larger than any gain.",
-        )
+        if privacy is not None:
+            _require_private_gate(privacy, outcomes)
         path = Path(path)
         found = read_outcomes(incumbent, scorer=scorer)
         kind: OutcomeKind = outcomes if outcomes is not None else "pass" if found.pass_fail else "score"
@@ -185,8 +184,9 @@ class Gate:
             first="",
             artifact=None,
             new_budget=new_budget,
+            private=privacy is not None,
         )
-        create_gate(path, rules, found.steps(cases.everything), cases, artifact, registry)
+        create_gate(path, rules, found.steps(cases.everything), cases, artifact, registry, privacy)
         return cls(path)
 
     # turns ---------------------------------------------------------------------------------------------------------------
@@ -239,7 +239,8 @@ class Gate:
             return decide()
 
         result = held.session.perform(begun, noted, held.session.asked_by(asked["request_id"], asked["who"]))
-        self._advance(announced, held.head)
+        if self._registry.newest_head(self.id) != held.head:  # a private gate's charges are noted as they become durable
+            self._advance(announced, held.head)
         return result
 
     def _advance(self, before: str, head: str) -> None:
@@ -386,7 +387,12 @@ class Gate:
         """By public facts: the price, and the number of cases."""
         if held.closed:
             raise GateUsedUp("the last act was made: this gate checks nothing more. Make a gate with new cases.")
-        if self.rules.certify == "each" and used_up(self.rules, held.budget):
+        if not affords_promotion(held.budget):
+            raise GateUsedUp(
+                f"the privacy budget of this gate is used up after {len(done):,} checks: it pays for no further promotion. "
+                "Its claims stay valid. Make a gate with new cases. Nothing was charged."
+            )
+        if used_up(self.rules, held.budget):
             price = promotion_price(self.rules, held.budget)
             raise GateUsedUp(
                 f"this gate is used up: after {len(done):,} checks a promotion is judged at {price:.0f} nats, and "
@@ -411,12 +417,25 @@ class Gate:
         result = self._perform(
             held,
             ActStart("check", plan.asked, plan.options),
-            lambda: plan.outcome(promoted_index(plan, before, outcomes, price)),
+            lambda: plan.outcome(self._promoted_index(held, plan, before, outcomes, price)),
             request_id=request_id,
             who=who,
         )
         act = self._checks(held)[-1]
         return self._from_record(held, act, mine, result["price"])
+
+    def _promoted_index(
+        self,
+        held: Holdout,
+        plan: CheckPlan,
+        before: NDArray[np.int64],
+        outcomes: Sequence[NDArray[np.int64]],
+        price: float,
+    ) -> int | None:
+        if not self.rules.private:
+            return promoted_index(plan, before, outcomes, price)
+        mechanism = _private(held)
+        return noisily_promoted_index(plan, before, outcomes[0], price, mechanism.ledger.terms, mechanism.noise)
 
     def _requested(self, held: Holdout, request_id: str, who: str | None) -> CheckResult | None:
         """The recorded verdict of a request that was made before. Only its id counts: outcomes are not compared with it."""
@@ -488,17 +507,30 @@ class Gate:
                     f"{waits:,} candidates wait for their generation. Check them first (decide), or make the gate without "
                     "generations. Nothing was charged."
                 )
-            plan = GainPlan(self.rules.first, self._incumbent(done)["digest"], self.rules.cases)
+            noise = None
+            if self.rules.private:
+                ledger = _private(held).ledger
+                require_affordable(ledger, ledger.terms.release_cost, "the total gain")
+                noise = ledger.terms.release_parts
+            plan = GainPlan(self.rules.first, self._incumbent(done)["digest"], self.rules.cases, noise)
             price = plan.price(held.budget)
             first, last = self._sealed_outcomes(plan.first), self._sealed_outcomes(plan.last)
             result = self._perform(
                 held,
                 ActStart("gain", (), plan.options),
-                lambda: plan.outcome(*((0, 0) if plan.first == plan.last else total_gain(first, last, price))),
+                lambda: self._gain(held, plan, first, last, price),
                 request_id=request_id,
                 who=who,
             )
             return self._total(held, result)
+
+    def _gain(self, held: Holdout, plan: GainPlan, first: NDArray[np.int64], last: NDArray[np.int64], price: float) -> str:
+        """What the last act discloses; of a private gate the sum of all differences with noise, of which a case is a row."""
+        if plan.first == plan.last:
+            return plan.outcome(0, 0)
+        if not self.rules.private:
+            return plan.outcome(*total_gain(first, last, price))
+        return plan.noisy_outcome(int(_private(held).noisy_total(int((last - first).sum()))), price)
 
     def _total(self, held: Holdout, result: dict[str, Any]) -> TotalGain:
         return TotalGain(result["gain"], result["low"], held.budget.code.checks[1], result["price"])
@@ -519,6 +551,21 @@ class Gate:
 
     def __repr__(self) -> str:
         return f"Gate({str(self.path)!r}, {self.rules.cases:,} sealed cases)"
+
+
+def _require_private_gate(privacy: object, outcomes: object) -> None:
+    """Refuse what a private gate cannot keep, before an outcome is read."""
+    if not isinstance(privacy, Privacy):
+        raise SettingError(f"privacy is {privacy!r}. Expected eh.Privacy(epsilon=..., delta=..., surprises=...).")
+    if outcomes is None:
+        raise SettingError(
+            "a private gate must say what outcomes are: outcomes='pass' or outcomes='score' (--outcomes). Found from the "
+            "incumbent, a single case could change it."
+        )
+
+
+def _private(held: Holdout) -> PrivateEverhold:
+    return cast(PrivateEverhold, held.session.mechanism)
 
 
 def _checked_by(by: float) -> float:

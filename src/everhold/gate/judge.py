@@ -11,13 +11,19 @@ import numpy as np
 
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.bounds.gain import STEPS, gain_end, gain_refutes
+from everhold.bounds.private_gain import MOST_NATS, NoisyBet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.bounds.privacy import PrivacyTerms
     from everhold.ledger.gate_check import CheckPlan, GateMethod
+    from everhold.mechanism.noise import Noise
 
-__all__ = ["most_nats", "promoted_index", "total_gain"]
+__all__ = ["most_nats", "noisily_promoted_index", "promoted_index", "total_gain"]
+
+_FINAL_NATS = 3.0
+"""With privacy and `certify='final'` a candidate that is as good as the incumbent is promoted once in 20 times at most."""
 
 
 def promoted_index(
@@ -41,6 +47,21 @@ def promoted_index(
     return best if better else None
 
 
+def noisily_promoted_index(
+    plan: CheckPlan,
+    incumbent: NDArray[np.int64],
+    candidate: NDArray[np.int64],
+    price: float,
+    terms: PrivacyTerms,
+    noise: Noise,
+) -> int | None:
+    """The same of a private gate: 0 or None, by a noisy test whose claim is as valid as any. One draw, whatever it finds."""
+    nats = price if plan.certify == "each" else _FINAL_NATS
+    bet = NoisyBet.of(cases=len(incumbent), by=plan.by, test_parts=terms.test_parts, nats=nats)
+    kept = noise.quiet(bet.beyond(Counter((candidate - incumbent).tolist())))
+    return None if kept else 0
+
+
 def total_gain(first: NDArray[np.int64], last: NDArray[np.int64], price: float) -> tuple[int, int]:
     """The sum of all differences in steps, and the lower end of their mean in the population, in steps."""
     differences = last - first
@@ -48,12 +69,20 @@ def total_gain(first: NDArray[np.int64], last: NDArray[np.int64], price: float) 
 
 
 @lru_cache(maxsize=16)
-def most_nats(method: GateMethod, by: int, cases: int) -> float:
-    """The highest price at which a promotion is possible at all: every case gets better by as much as it can."""
+def most_nats(method: GateMethod, by: int, cases: int, test_parts: int = 0) -> float:
+    """The highest price at which a promotion is possible at all: every case gets better by as much as it can.
+
+    With noise it counts as possible where a candidate that does so is promoted more often than not.
+    """
     low, high = 0.0, float(cases) + 1.0
+    if method == "noisy bets":
+        high = min(high, MOST_NATS)
     while high - low > 0.01:
         middle = 0.5 * (low + high)
-        if method == "mcnemar":
+        if method == "noisy bets":
+            bet = NoisyBet.of(cases=cases, by=by, test_parts=test_parts, nats=middle)
+            possible = bet.beyond({STEPS: cases}) >= 0
+        elif method == "mcnemar":
             possible = mcnemar_refutes(cases, 0, middle)
         else:
             possible = gain_refutes({STEPS: cases}, by, middle)

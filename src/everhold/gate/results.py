@@ -105,6 +105,7 @@ class GateStatus(JsonResult):
         finished: whether the last act was made.
         new_budget: why these cases have a second gate, where they have.
         head: of the ledger.
+        privacy: what is promised about every sealed case, spent and left; None where nothing is promised.
     """
 
     cases: int
@@ -125,6 +126,7 @@ class GateStatus(JsonResult):
     finished: bool
     new_budget: str | None
     head: str
+    privacy: dict[str, Any] | None = None
 
     def __str__(self) -> str:
         shown = "" if not self.visible else f" and {self.visible:,} visible ones"
@@ -139,14 +141,18 @@ class GateStatus(JsonResult):
         ]
         if self.finished:
             lines.append("The last act was made: the gate checks nothing more.")
+        elif self.used_up and self.privacy is not None and not self.privacy["promotions_left"]:
+            lines.append("Used up: the privacy budget pays for no further promotion. Add new cases.")
         elif self.used_up:
             lines.append("Used up: so much was disclosed that these cases cannot certify any promotion. Add new cases.")
         else:
             lines += [_left(points, count) for points, count in self.left.items()]
             lines.append(
                 f"The next promotion is judged at {self.price:.1f} nats: a lead must be {width_factor(self.price):.1f} "
-                "times as large as for a plain 95 % interval."
+                f"times as large as for a plain 95 % interval{', and larger for the noise' if self.privacy else ''}."
             )
+        if self.privacy is not None:
+            lines.append(self.privacy["text"])
         if self.new_budget is not None:
             lines.append(f"New budget for cases that had one: {self.new_budget}")
         return "\n".join(lines)
@@ -161,7 +167,7 @@ class GateStatus(JsonResult):
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> GateStatus:
         """The same again, equal to the bit."""
-        return cls(**{name: given[name] for name in cls.__slots__})
+        return cls(**{name: given[name] for name in cls.__slots__ if name != "privacy"}, privacy=given.get("privacy"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ class GateRules:
         first: the keyed digest of its outcomes.
         artifact: the keyed digest of its file, where one was given.
         new_budget: why these cases have a new budget, where they had one before.
+        private: whether privacy is promised for every sealed case. What is promised stands in the study's own settings.
     """
 
     cases: int
@@ -44,6 +45,7 @@ class GateRules:
     first: str
     artifact: str | None
     new_budget: str | None
+    private: bool = False
 
     def __post_init__(self) -> None:
         if self.outcomes not in ("pass", "score"):
@@ -54,12 +56,19 @@ class GateRules:
             raise SettingError(f"by is {self.by / STEPS:.4g}. Expected at least 0 and less than 1.")
         if self.generation < 1:
             raise SettingError(f"generation is {self.generation!r}. Expected at least 1 candidate.")
+        if self.private and self.generation > 1:
+            raise SettingError(
+                "a private gate checks one candidate at a time: which of a generation is promoted would disclose more than "
+                "one bit, at a price for every check. Expected generation=1, or a gate without privacy."
+            )
         if not 0.0 < self.confidence < 1.0:
             raise SettingError(f"confidence is {self.confidence!r}. Expected a probability, for example 0.95.")
 
     @property
     def method(self) -> GateMethod:
-        """How outcomes are compared: exactly where they are pass or fail and no margin is asked for."""
+        """How outcomes are compared: exactly where they pass or fail without a margin, and with privacy by a noisy test."""
+        if self.private:
+            return "noisy bets"
         return "mcnemar" if self.outcomes == "pass" and self.by == 0 else "bets"
 
     def describe(self) -> str:
@@ -69,11 +78,13 @@ class GateRules:
         margin = f"better by more than {self.by}/{STEPS}" if self.by else "better"
         line = f"a gate: {self.cases:,} sealed and {self.visible:,} visible cases, {what}, {margin}, {claims} certified"
         line += f", generations of {self.generation:,}" if self.generation > 1 else ""
+        line += ", private" if self.private else ""
         return line + (f"; new budget: {self.new_budget}" if self.new_budget is not None else "")
 
     def save(self, path: Path) -> None:
         """Write them."""
-        write_atomic(path, to_json(asdict(self)))
+        kept = {name: value for name, value in asdict(self).items() if name != "private" or value}
+        write_atomic(path, to_json(kept))
 
     @classmethod
     def load(cls, path: Path) -> GateRules:

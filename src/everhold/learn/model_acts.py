@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import sqrt
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from everhold.bounds import derived
-from everhold.errors import QuestionError, SettingError
+from everhold.errors import PrivacyError, QuestionError, SettingError
 from everhold.learn.entries import Entries, Entry, SealedEntry, Winner
 from everhold.learn.forecasts import Forecast, choice_weights, held_out_forecast, needed_lead, shrunk
 from everhold.learn.metrics import MetricValue, finished
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from everhold.queries.disclosed import Choice
     from everhold.queries.query import Values
     from everhold.session.holdout import Holdout
+    from everhold.session.private_acts import PrivateActs
 
 __all__ = ["Group", "ModelActs", "model_name", "outputs_of"]
 
@@ -156,12 +157,32 @@ class ModelActs:
         if sum(given) > 1 + Fraction(1, 10**9):
             raise QuestionError(f"weights have the sum {float(sum(given)):g}. Expected at most 1.")
         whole = max(sum(given), Fraction(1))
+        if held.privacy is not None:
+            return self._choose_noisily(held, metric, names, models, [one / whole for one in given])
         return held.acts.choose(
             names,
             lambda index: self.sides.private_value(metric, models[index].private),
             [one / whole for one in given],
             by=metric.name,
         )
+
+    def _choose_noisily(
+        self, held: Holdout, metric: Metric, names: Sequence[str], models: Sequence[Outputs], weights: Sequence[Fraction]
+    ) -> Choice:
+        """By the sum of a plain mean, which one label moves by at most one row."""
+        if metric.loss is None:
+            raise PrivacyError(
+                f"a private test set cannot choose by {metric.name}: one label can move it without a useful limit. "
+                "Expected a plain mean: accuracy, error, brier, log_loss, mean_absolute_error or mean_squared_error. "
+                "Nothing was charged."
+            )
+        loss = metric.loss(self.sides.context)
+        goods = []
+        for one in models:
+            private, public = (np.asarray(side, np.float64) for side in self.sides.values(loss, one, pairs=False))
+            good = (private, public) if metric.larger_is_better else (1.0 - private, 1.0 - public)
+            goods.append(question(*good, None))
+        return cast("PrivateActs", held.acts).choose_sum(names, goods, weights, by=metric.name)
 
     def compare(self, held: Holdout, metric: Metric, first: Outputs, second: Outputs) -> ModelVerdict:
         """Whether the first model is better in the population, certified."""
@@ -248,14 +269,7 @@ class ModelActs:
             before = None if champion is None else self.entries[champion]
             candidates = waiting if before is None else [*waiting, before]
             weights = self._weights(metric, waiting)
-            leads = [0.0] * len(waiting) if before is None else [*(needed_lead(one, generation) for one in weights), 0.0]
-            choice = held.acts.choose(
-                [one.label for one in candidates],
-                lambda index: self._goodness(metric, candidates[index], before, leads[index]),
-                weights,
-                by=metric.name,
-                generation=generation,
-            )
+            choice = self._choose_generation(held, metric, candidates, before, weights, generation)
             champion, generation = candidates[choice.index].entry.number, generation + 1
         best = self.entries[champion]  # type: ignore[index]
         score = None
@@ -263,6 +277,29 @@ class ModelActs:
             spend = _WINNER_SPEND if held.budget.spending.claims == 0 else None
             score = self.read(held, metric, _named(best), None, self._foreseen(metric, best), spend=spend)
         return Winner(best.entry, len(judged) + len(waiting), generation, score)
+
+    def _choose_generation(
+        self,
+        held: Holdout,
+        metric: Metric,
+        candidates: Sequence[SealedEntry],
+        before: SealedEntry | None,
+        weights: Sequence[Fraction],
+        generation: int,
+    ) -> Choice:
+        """The best of those who wait and of the champion so far, who comes last; with privacy, about the best of all."""
+        names = [one.label for one in candidates]
+        if held.privacy is not None:  # the champion is one more candidate, as probable as all others together
+            shared = weights if before is None else [*(one / 2 for one in weights), Fraction(1, 2)]
+            return self._choose_noisily(held, metric, names, [one.outputs for one in candidates], shared)
+        leads = [0.0] * len(weights) if before is None else [*(needed_lead(one, generation) for one in weights), 0.0]
+        return held.acts.choose(
+            names,
+            lambda index: self._goodness(metric, candidates[index], before, leads[index]),
+            weights,
+            by=metric.name,
+            generation=generation,
+        )
 
     def _weights(self, metric: Metric, waiting: Sequence[SealedEntry]) -> list[Fraction]:
         """Public weights of those who wait."""

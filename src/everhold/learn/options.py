@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from everhold.errors import DataError, SettingError
+from everhold.bounds.privacy import Privacy
+from everhold.errors import DataError, PrivacyError, SettingError
 from everhold.learn.layout import LabelPrior
 from everhold.learn.metrics import MetricContext, Task
 from everhold.ledger.reader import read_study
@@ -54,6 +55,8 @@ class TestSetOptions:
     known_rows: int = 0
     seed: int | None = None
     overlap: OverlapRule = "refuse"
+    privacy: Privacy | None = None
+    register: bool = True
 
     def __post_init__(self) -> None:
         if self.task not in get_args(Task):
@@ -68,6 +71,30 @@ class TestSetOptions:
                 f"the declared range of the labels is low={self.low!r}, high={self.high!r}. A regression needs both, the "
                 "smaller first."
             )
+
+    def require_privacy(self, reference: object) -> None:
+        """Refuse a promise of privacy that a test set cannot keep, before a row is read.
+
+        Only labels can be private: what a model says of a row may depend on all rows that it is given, and those are the
+        features.
+        """
+        if self.privacy is None:
+            return
+        if not isinstance(self.privacy, Privacy):
+            raise SettingError(f"privacy is {self.privacy!r}. Expected eh.Privacy(epsilon=..., delta=..., surprises=...).")
+        if reference is not None:
+            raise PrivacyError(
+                "a test set with a reference keeps its features private, and cannot promise privacy: a model is given all "
+                "test rows at once, and what it says of one may depend on all others. Expected public features: leave "
+                "reference out, and every label is protected. No row was read."
+            )
+        if self.path is None:
+            raise SettingError(
+                "a test set in memory has no budget that anybody could keep: it could be made again. Expected "
+                "path='test.everhold' with privacy."
+            )
+        if self.half_width is not None:
+            raise SettingError("a private test set cannot promise a half-width: its noise has no largest value.")
 
     @property
     def _ordered(self) -> bool:

@@ -24,6 +24,7 @@ from everhold.errors import (
     LedgerError,
     PrecisionExhausted,
     PriorError,
+    PrivacyError,
     QuestionError,
     ReplayError,
     SearchWarning,
@@ -54,12 +55,12 @@ from everhold.priors.fixed import FixedPrior
 from everhold.queries.expression import expression
 from everhold.queries.expression.program import Columns, CompiledBatch
 from everhold.session.holdout import Holdout
-from everhold.session.private_setup import refuse_privacy
 from everhold.session.settings import OverlapRule
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.bounds.privacy import Privacy, PrivacyLedger
     from everhold.queries.disclosed import Choice
 
 __all__ = ["TestSet"]
@@ -106,7 +107,10 @@ class TestSet:
             test features are public: a model could be made for the pairs.
         label: the name of the label's column in subgroups (`given=`).
         confidence, half_width, known_rows, seed, overlap: as for `eh.Holdout`.
-        privacy: must be left out: a test set cannot promise privacy (docs/howto/private.md).
+        privacy: what to promise about every test label, such as `eh.Privacy(epsilon=1.0)`: everything ever disclosed is then
+            differentially private. Only where the features are public (no `reference`), with a `path`; metrics of rows and
+            `best_of`, `winner`, `compare`, `difference` of plain means work, with noise (docs/howto/private.md#test-sets).
+        register: of a durable one, whether its rows are entered in the registry of studies, as for `eh.Holdout.create`.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(6000, 3)); y = (X[:, 0] > 0).astype(int)
@@ -141,13 +145,9 @@ class TestSet:
         known_rows: int = 0,
         seed: int | None = None,
         overlap: OverlapRule = "refuse",
-        privacy: object = None,
+        privacy: Privacy | None = None,
+        register: bool = True,
     ) -> None:
-        refuse_privacy(
-            privacy,
-            "a test set",
-            "a model is given all test rows at once, and what it says of one may depend on all others.",
-        )
         self._set_up(
             X,
             y,
@@ -168,6 +168,8 @@ class TestSet:
                 known_rows=known_rows,
                 seed=seed,
                 overlap=overlap,
+                privacy=privacy,
+                register=register,
             ),
         )
 
@@ -184,12 +186,15 @@ class TestSet:
                 "pairs=True needs reference=…: where the test features are public, so are the pairs, and a model could be "
                 "made for them."
             )
+        given.require_privacy(reference)
         public, public_labels = reference_parts(reference)
         given = given.completed(public_labels)
         if given.prior != "uniform" and public_labels is None:
             raise PriorError(f"prior={given.prior!r} needs labelled public rows: reference=(X_train, y_train).")
         self._context = given.context(public_labels)
         labels = checked_labels(y, length(X), given.task, self._context)
+        if given.privacy is not None and given.task == "classification":  # of one type, whatever type each label has
+            labels = self._context.classes[(labels[:, None] == self._context.classes).argmax(axis=1)]
         self._options = options = given.with_seed()
         self._given = {"X": X, "y": y, "reference": reference, "options": options}
         transductive = reference is None
@@ -247,6 +252,12 @@ class TestSet:
         return self._options.path
 
     @property
+    def privacy(self) -> PrivacyLedger | None:
+        """What is promised about every test label, and what of it is spent; None where nothing is promised."""
+        with self.turn() as held:
+            return held.privacy
+
+    @property
     def classes(self) -> NDArray[Any]:
         """The possible labels, in the order that tables of probabilities have."""
         return self._context.classes
@@ -262,7 +273,18 @@ class TestSet:
             self._open()
             return
         made = {"prior": self._prior, "schema": self._schema, **self._options.holdout_settings}
-        self._held = Holdout(self._rows, **made) if path is None else Holdout.create(path, self._rows, **made)
+        if path is None:
+            self._held = Holdout(self._rows, **made)
+        else:
+            options = self._options
+            held = Holdout.create(path, self._rows, privacy=options.privacy, register=options.register, **made)
+            self._held = self._trusted(held)
+
+    @staticmethod
+    def _trusted(held: Holdout) -> Holdout:
+        """A private study takes questions given as text alone. Those of a test set are made here, row by row."""
+        held.session.texts_only = False
+        return held
 
     def _open(self) -> Holdout:
         path = self._options.path
@@ -273,11 +295,12 @@ class TestSet:
             )
         held = patiently(lambda: Holdout.open(path, data=self._rows))
         pool = self._prior.pool(np.random.default_rng(0))
-        difference = made_with(held, pool, self._options.holdout_settings)
+        promised = None if self._options.privacy is None else self._options.privacy.terms
+        difference = made_with(held, pool, {**self._options.holdout_settings, "privacy": promised})
         if difference is not None:
             held.release()
             raise LedgerError(f"{path} was made with {difference}. Expected the same as then, or a new path for other rows.")
-        self._held = held
+        self._held = self._trusted(held)
         return held
 
     @contextmanager
@@ -564,6 +587,11 @@ class TestSet:
         """Which draws of both sides are in a group."""
         if given is None:
             return None
+        if self._options.privacy is not None:
+            raise PrivacyError(
+                "a private test set has no subgroups: who is in one may depend on the label. Score all rows. Nothing was "
+                "charged."
+            )
         public = held.session.public_rows
         if self._options.pairs or public is None:
             raise QuestionError("subgroups (given=…) need features as columns, and single rows, not pairs.")

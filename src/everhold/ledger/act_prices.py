@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from everhold.queries.answer import Answer
     from everhold.queries.protocol import ActingMechanism
 
-__all__ = ["act_result", "is_last", "narrowed_answer", "price_act"]
+__all__ = ["act_result", "is_last", "is_private", "narrowed_answer", "price_act"]
 
 _NOISY = ("noisy pair", "noisy intervals")
 """How a private study compares."""
@@ -32,6 +32,13 @@ _PAIRED = ("mcnemar", "noisy pair")
 def is_last(begun: ActStart) -> bool:
     """Whether no private row is read after it."""
     return begun.kind in ("close", "gain") or (begun.kind == "rank" and begun.options.get("last") is True)
+
+
+def is_private(begun: ActStart) -> bool:
+    """Whether a private study or gate may do it: what it discloses about rows has noise."""
+    if begun.kind in ("check", "gain"):
+        return begun.options.get("method") == "noisy bets"
+    return begun.kind in ("best_of", "is_better", "compare", "certify")
 
 
 def act_result(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from everhold.bounds.gain import STEPS
+from everhold.bounds.private_gain import noisy_gain_end
 
 if TYPE_CHECKING:
     from everhold.bounds.budget import Budget
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Certify", "CheckPlan", "GainPlan", "GateMethod"]
 
-GateMethod = Literal["mcnemar", "bets"]
+GateMethod = Literal["mcnemar", "bets", "noisy bets"]
 Certify = Literal["each", "final"]
 
 _KEEP = -1
 _LAST_SHARE = Fraction(7, 8)  # of what is left of the failure probability: the rest is for a last act that was interrupted
+_NOISY = "noisy bets"
 _CANDIDATE = {"kind", "name", "digest", "artifact"}
 _CHECK_OPTIONS = {"incumbent", "by", "method", "certify"}
 
@@ -50,13 +52,15 @@ class CheckPlan:
         options = begun.options
         if set(options) != _CHECK_OPTIONS or not begun.asked:
             raise ValueError("a check with other options than it can have")
-        if options["method"] not in ("mcnemar", "bets") or options["certify"] not in ("each", "final"):
+        if options["method"] not in get_args(GateMethod) or options["certify"] not in ("each", "final"):
             raise ValueError("a check by another method than it can have")
         by = options["by"]
-        if type(by) is not int or not 0 <= by < STEPS or (by and options["method"] != "bets"):
+        if type(by) is not int or not 0 <= by < STEPS or (by and options["method"] == "mcnemar"):
             raise ValueError("a check by a margin that it cannot have")
         if not all(set(one) == _CANDIDATE and one["kind"] == "candidate" for one in begun.asked):
             raise ValueError("a check of something else than candidates")
+        if options["method"] == _NOISY and len(begun.asked) > 1:
+            raise ValueError("a private check of several candidates")
         found = tuple((str(one["name"]), str(one["digest"]), one["artifact"]) for one in begun.asked)
         return cls(found, str(options["incumbent"]), by, options["method"], options["certify"])
 
@@ -79,6 +83,8 @@ class CheckPlan:
 
     def charge(self, budget: Budget, outcome: object, *, interrupted: bool) -> Budget:
         """The budget after the check."""
+        if (budget.privacy is None) == (self.method == _NOISY):
+            raise ValueError("a method that does not belong to the gate")
         certified = self.certify == "each"
         if interrupted:
             return budget.checked("interrupted", certified=certified)
@@ -115,23 +121,32 @@ class GainPlan:
     Attributes:
         first, last: keyed digests of both.
         cases: how many there are.
+        noise: σ of a private gate, in 1/64; None where the gain is disclosed exactly.
     """
 
     first: str
     last: str
     cases: int
+    noise: int | None = None
 
     @classmethod
     def read(cls, begun: ActStart) -> GainPlan:
         """The plan of a recorded act."""
-        if begun.asked or set(begun.options) != {"first", "last", "cases"} or type(begun.options["cases"]) is not int:
+        options = begun.options
+        plain = set(options) - {"method", "noise"} == {"first", "last", "cases"} and type(options["cases"]) is int
+        noise = options.get("noise")
+        noisy = noise is None or (type(noise) is int and noise > 0)
+        if begun.asked or not plain or not noisy or ("method" in options) != ("noise" in options):
             raise ValueError("a gate's last act with other options than it can have")
-        return cls(str(begun.options["first"]), str(begun.options["last"]), begun.options["cases"])
+        if options.get("method", _NOISY) != _NOISY:
+            raise ValueError("a gate's last act by another method than it can have")
+        return cls(str(options["first"]), str(options["last"]), options["cases"], noise)
 
     @property
     def options(self) -> dict[str, Any]:
         """For the record."""
-        return {"first": self.first, "last": self.last, "cases": self.cases}
+        plain = {"first": self.first, "last": self.last, "cases": self.cases}
+        return plain if self.noise is None else {**plain, "method": _NOISY, "noise": self.noise}
 
     def price(self, budget: Budget) -> float:
         """What the lower end of the gain is judged at, in nats."""
@@ -139,7 +154,21 @@ class GainPlan:
 
     def charge(self, budget: Budget, *, interrupted: bool) -> Budget:
         """The budget after it. Nothing follows, unless it was interrupted."""
-        return (budget.interrupted() if interrupted else budget).claimed(_LAST_SHARE)
+        expected = None if budget.privacy is None else budget.privacy.terms.release_parts
+        if self.noise != expected:
+            raise ValueError("a method that does not belong to the gate")
+        return (budget.interrupted() if interrupted else budget.released()).claimed(_LAST_SHARE)
+
+    def noisy_outcome(self, total: int, price: float) -> str:
+        """The same of a private gate, from a sum with noise; the lower end follows from it."""
+        most = STEPS * self.cases
+        seen = min(max(total, -most), most)
+        return self.outcome(seen, self._noisy_end(seen, price))
+
+    def _noisy_end(self, total: int, price: float) -> int:
+        if self.first == self.last:
+            return 0
+        return noisy_gain_end(total, cases=self.cases, release_parts=self.noise or 1, nats=price)
 
     def outcome(self, total: int, low: int) -> str:
         """What is disclosed: the sum of all differences, and the lower end of their mean, in steps."""
@@ -153,4 +182,6 @@ class GainPlan:
         total, low = found
         if abs(total) > STEPS * self.cases or not -STEPS <= low <= STEPS:
             raise ValueError("an outcome that no gate has")
+        if self.noise is not None and low != self._noisy_end(total, price):
+            raise ValueError("a lower end that does not follow from the noisy gain")
         return {"kind": "gain", "gain": total / (STEPS * self.cases), "low": low / STEPS, "price": price}

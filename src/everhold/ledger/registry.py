@@ -45,6 +45,7 @@ CREATE TABLE IF NOT EXISTS study (
 CREATE TABLE IF NOT EXISTS sampled (study TEXT NOT NULL, kind TEXT NOT NULL, highest TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS digest (study TEXT NOT NULL, kind TEXT NOT NULL, value TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS digest_of_study ON digest (study, kind);
+CREATE TABLE IF NOT EXISTS charged (study TEXT PRIMARY KEY, charges INTEGER NOT NULL);
 """
 
 RowDigests = Mapping[str, "NDArray[np.uint64]"]
@@ -239,7 +240,7 @@ class Registry:
 
     def _remove(self, db: sqlite3.Connection, study: str) -> None:
         db.execute("DELETE FROM study WHERE id = ?", (study,))
-        for table in ("sampled", "digest"):
+        for table in ("sampled", "digest", "charged"):
             db.execute(f"DELETE FROM {table} WHERE study = ?", (study,))
 
     def forget(self, study: str) -> None:
@@ -265,6 +266,25 @@ class Registry:
         with self._open() as db:
             found = db.execute("SELECT head FROM study WHERE id = ?", (study,)).fetchone()
         return None if found is None else str(found[0])
+
+    # charges to the budget of a private study ----------------------------------------------------------------------------
+
+    def note_charges(self, study: str, charges: int) -> None:
+        """Remember durably how often a study that is here was charged, if that is more than was known."""
+        with self._open() as db:
+            db.execute(
+                "INSERT INTO charged SELECT id, ? FROM study WHERE id = ? "
+                "ON CONFLICT (study) DO UPDATE SET charges = max(charges, excluded.charges)",
+                (charges, study),
+            )
+
+    def charges(self, study: str) -> int:
+        """The most charges that are known of a study, drawn or recorded; 0 where none is."""
+        if not self.exists:
+            return 0
+        with self._open() as db:
+            found = db.execute("SELECT charges FROM charged WHERE study = ?", (study,)).fetchone()
+        return 0 if found is None else int(found[0])
 
     def studies(self) -> Sequence[KnownStudy]:
         """Every study, the oldest first."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -211,6 +212,24 @@ class Store:
         """Whether the ledger had this head once."""
         found = self._con.execute("SELECT hash FROM record WHERE seq = ?", (head.records,)).fetchone()
         return bool(found == (head.hash,))
+
+    def require_one_name(self) -> None:
+        """Refuse a file that can be reached by another name: its lock is beside a name, so that it would have two.
+
+        Raises:
+            LedgerError: the file has a second name (a hard or symbolic link), or is no longer where it was.
+        """
+        try:
+            found = os.lstat(self.path)
+        except OSError as error:
+            raise LedgerError(f"{self.path} is not there any more ({error.strerror}). Open it where it is now.") from None
+        if stat.S_ISLNK(found.st_mode) or found.st_nlink > 1:
+            raise LedgerError(
+                f"{self.path} has a second name (a link), and so it would have a second lock. Nothing was read. Remove the "
+                "other name, or open it by its own."
+            )
+        if self._file_id is not None and file_id(found) != self._file_id:
+            raise LedgerError(f"{self.path} is another file than the one that was opened. Open the study again.")
 
     def last(self) -> int:
         """How many records the file has, without reading them."""

@@ -112,8 +112,12 @@ class PrivateEverhold(Everhold):
 
     def noisy_rows(self, rows: int) -> Fraction:
         """A count of rows with released noise."""
+        return Fraction(self.noisy_total(rows * ROW), ROW)
+
+    def noisy_total(self, total: int) -> int:
+        """A sum in steps, which one row moves by at most `ROW`, rounded down to the lattice, with released noise."""
         lattice = lattice_of(self._terms.release_parts)
-        return Fraction((rows * ROW // lattice + self._source.step()) * lattice, ROW)
+        return (total // lattice + self._source.step()) * lattice
 
     def says_yes(self, beyond: Fraction) -> bool:
         """A noisy test whether a difference of two sums exceeds its margin; `beyond`: by how much it does, in rows.

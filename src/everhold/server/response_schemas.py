@@ -374,6 +374,7 @@ class BoardOut(BaseModel):
     final: bool = Field(description="Whether the contest has ended with its last ranking.")
     head: str | None = Field(description="Null where a contest keeps it from entrants.")
     price: float | None
+    privacy: str | None = Field(description="Of a private contest: what is promised, spent and left, in words.")
 
 
 class DuelOut(BaseModel):
@@ -419,6 +420,7 @@ class ContestOut(BaseModel):
     half_width: float | None
     sealed: float = Field(description="The part of the rows that only the last ranking uses.")
     sealed_digest: str | None
+    privacy: dict[str, float] | None = Field(description="What is promised about every label: epsilon, delta, surprises.")
     reveals: str
     ids: list[str]
 
@@ -465,6 +467,18 @@ class GateCheckOut(BaseModel):
     reason: str
 
 
+class GatePrivacyOut(BaseModel):
+    """What a private gate promises about every sealed case, what of it is spent, and what is left."""
+
+    epsilon: float
+    delta: float
+    promotions_charged: int = Field(description="Promotions, and checks that were interrupted.")
+    releases_charged: int = Field(description="The total gain at the end.")
+    share_left: float = Field(description="Of the whole budget.")
+    promotions_left: int
+    text: str = Field(description="The same in words.")
+
+
 class GateStatusOut(BaseModel):
     """Where a gate stands."""
 
@@ -487,6 +501,7 @@ class GateStatusOut(BaseModel):
     finished: bool
     new_budget: str | None
     head: str
+    privacy: GatePrivacyOut | None = Field(description="Null where no privacy is promised.")
 
 
 class TotalGainOut(BaseModel):

@@ -18,6 +18,8 @@ __all__ = ["Caps"]
 def _charges(act: RecordedAct) -> int:
     """How often an act was charged; interrupted ones are charged in full."""
     begun, done = act.begun, act.done
+    if begun.kind == "check":
+        return int(done.interrupted or bool(done.result["promoted"]))
     if begun.kind == "is_better":
         return int(done.interrupted or done.outcome is True)
     if begun.kind == "compare":

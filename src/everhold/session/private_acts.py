@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
+import numpy as np
+
 from everhold.bounds.privacy import ROW_PARTS
 from everhold.bounds.private_verdict import favours_first, verdict_rate
 from everhold.errors import DataError, EverholdError, PrivacyError, QuestionError
@@ -13,8 +15,9 @@ from everhold.ledger.rounds import ActStart
 from everhold.mechanism.measures.measure import count_of
 from everhold.mechanism.noise import ROW
 from everhold.mechanism.private import PrivateEverhold, require_affordable
-from everhold.queries.disclosed import Choice, Decision
+from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.queries.expression import BoundedMean, Expression
+from everhold.queries.query import Values
 from everhold.queries.round_act import RoundAct
 from everhold.session.acts import Acts, candidate_weights, checked_by, described, verdict_of
 from everhold.statistics.rehearsal import as_answer
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from everhold.queries.answer import Answer
-    from everhold.queries.query import Query, Values
+    from everhold.queries.expression.tree import Node
+    from everhold.queries.query import Query
     from everhold.queries.request import AskedBy
     from everhold.statistics.statistic import QuestionBatch
 
@@ -57,9 +61,26 @@ class PrivateActs(Acts):
         require = self._affordable(asked_by, mechanism.ledger.terms.bit_cost, "a bit, which may be a yes")
         return Decision.from_dict(self._session.perform(begun, decide, asked_by, require))
 
-    def compare_difference(self, difference: Values, request_id: str | None) -> NoReturn:
-        """Never: given values may depend on all rows."""
-        _refuse("comparison of given values", 'holdout.compare("…", "…") of questions given as text')
+    def compare_difference(self, difference: Values, request_id: str | None) -> Verdict:
+        """Whether a difference in [-1, 1] is above or below 0, certified. Only a test set's values are row by row."""
+        if self._session.texts_only:
+            _refuse("comparison of given values", 'holdout.compare("…", "…") of questions given as text')
+        asked_by = self._session.asked_by(request_id, None)
+        options = {"method": "noisy intervals", "parts": 1, "sides": 2, "spend": None, "given": None}
+        begun = ActStart("compare", described([difference]), options)
+        decide = self._by_intervals([self._session.query(difference)], RoundAct("read"))
+        return Verdict.from_dict(self._session.perform(begun, decide, asked_by, self._require_compared(begun, asked_by)))
+
+    def _pair(self, questions: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
+        """As in any study, but nothing is read to check given values: a test set has made them."""
+        if len(questions) == 2 and all(isinstance(one, Values) for one in questions):
+            one, other = questions
+            samples, references = ((np.asarray(one.sample), np.asarray(other.sample)), (one.reference, other.reference))
+            if any(sample.dtype != np.bool_ for sample in samples):
+                return None
+            both = np.asarray(references[0]) & np.asarray(references[1])
+            return one, other, Values(sample=samples[0] & samples[1], reference=both)
+        return super()._pair(questions, given)
 
     def _paired(self, pair: tuple[Query, Query, Query], spend: Fraction | None) -> Callable[[], str]:
         """Who is favoured by the rows on which two yes/no questions differ: both counts are released with noise.
@@ -147,6 +168,28 @@ class PrivateActs(Acts):
     ) -> Choice:
         """Never: a criterion of the caller's has no known sensitivity (AUC and F1 have none that is useful)."""
         _refuse("a choice by a criterion of your own", "holdout.best_of([...]) of questions given as text")
+
+    def choose_sum(self, names: Sequence[str], values: Sequence[Values], weights: Sequence[Fraction], *, by: str) -> Choice:
+        """Which of several has about the largest sum, by the exponential mechanism. Only for a test set's own values.
+
+        Args:
+            names: of the candidates, public.
+            values: of each row, all in one range.
+            weights: public weights of the candidates; they sum to at most 1.
+            by: what they are sums of.
+        """
+        if self._session.texts_only:
+            _refuse("choice among given values", "holdout.best_of([...]) of questions given as text")
+        asked = tuple({"kind": "values", "name": name} for name in names)
+        options = {"weights": [str(weight) for weight in weights], "generation": 0, "by": by}
+        mechanism, asked_by = self._private, self._session.asked_by(None, None)
+
+        def decide() -> int:
+            totals = [sums.first for sums in self._session.scanner.sums(values, "mean")]
+            return mechanism.noise.choose(totals, weights)
+
+        require = self._affordable(asked_by, mechanism.ledger.terms.release_cost, "a choice")
+        return Choice.from_dict(self._session.perform(ActStart("best_of", asked, options), decide, asked_by, require))
 
     def best_of(self, asked: Iterable[object], weights: Sequence[float] | None, asked_by: AskedBy) -> Choice:
         """Which of these is about the largest, by the exponential mechanism: within σ·ln(candidates/β) rows of the largest

@@ -20,16 +20,7 @@ if TYPE_CHECKING:
     from everhold.bounds.privacy import PrivacyTerms
     from everhold.data.source import Source
 
-__all__ = ["refuse_privacy", "require_private_rows", "require_private_setup", "require_text_question"]
-
-
-def refuse_privacy(privacy: object, what: str, why: str) -> None:
-    """Refuse a promise that something other than a study cannot keep, before a row is read. None promises nothing."""
-    if privacy is not None:
-        raise PrivacyError(
-            f"{what} cannot promise privacy: {why} Expected a study of rows with questions given as text: "
-            "eh.Holdout.create(..., privacy=...); docs/howto/private.md says more. No row was read."
-        )
+__all__ = ["require_private_rows", "require_private_setup", "require_text_question"]
 
 
 def require_private_setup(data: object, prior: object, schema: object) -> None:

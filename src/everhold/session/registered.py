@@ -17,7 +17,7 @@ from everhold.ledger.store import Head, Store
 if TYPE_CHECKING:
     from everhold.data.sample import Sample
 
-__all__ = ["known_head", "note_head", "register_rows", "require_newest", "require_unused_rows", "warn_of_studies"]
+__all__ = ["RegisteredStudy", "known_head", "register_rows", "require_unused_rows", "warn_of_studies"]
 
 
 def warn_of_studies(sample: Sample) -> None:
@@ -65,38 +65,63 @@ def known_head(study: str) -> str | None:
         return None
 
 
-def require_newest(study: str, store: Store) -> None:
-    """Refuse to go on from a copy whose study has gone on elsewhere, before anything is drawn.
+class RegisteredStudy:
+    """What the registry knows of a private study, in another folder than the study: how far it came, what it was charged.
 
-    Raises:
-        LedgerError: the registry knows a head that this copy does not hold.
+    A registry that cannot be read or does not know the study remembers nothing.
+
+    Args:
+        study: its fingerprint.
     """
-    newest = known_head(study)
-    if newest and not store.holds(Head.parse(newest)):
-        raise LedgerError(
-            f"another copy of {store.path} has gone on, and what both disclose adds up. Nothing was read. Go on with the "
-            "newest copy alone."
-        )
 
+    def __init__(self, study: str) -> None:
+        self._study = study
 
-def note_head(study: str, store: Store) -> None:
-    """Remember how far a study has come, where it is registered and the registry can be read.
+    def require_newest(self, store: Store) -> None:
+        """Refuse to go on from a copy whose study has gone on elsewhere, before anything is drawn.
 
-    Raises:
-        LedgerError: another copy of the study has gone on meanwhile.
-    """
-    registry = Registry()
-    while (newest := known_head(study)) is not None:
+        Raises:
+            LedgerError: the registry knows a head that this copy does not hold.
+        """
+        newest = known_head(self._study)
         if newest and not store.holds(Head.parse(newest)):
             raise LedgerError(
-                f"another copy of {store.path} has gone on, and what both disclose adds up. No answer was returned. Go on "
-                "with the newest copy alone."
+                f"another copy of {store.path} has gone on, and what both disclose adds up. Nothing was read. Go on with "
+                "the newest copy alone."
             )
+
+    def note_head(self, store: Store) -> None:
+        """Remember how far the study has come.
+
+        Raises:
+            LedgerError: another copy of the study has gone on meanwhile.
+        """
+        registry = Registry()
+        while (newest := known_head(self._study)) is not None:
+            if newest and not store.holds(Head.parse(newest)):
+                raise LedgerError(
+                    f"another copy of {store.path} has gone on, and what both disclose adds up. No answer was returned. Go "
+                    "on with the newest copy alone."
+                )
+            with suppress(LedgerError):
+                if registry.advance(self._study, newest, str(store.head)):
+                    return
+                continue  # somebody was faster
+            return
+
+    def note_charges(self, charges: int) -> None:
+        """Remember how often it was charged, also where the last charge is only drawn and not recorded yet."""
         with suppress(LedgerError):
-            if registry.advance(study, newest, str(store.head)):
-                return
-            continue  # somebody was faster
-        return
+            if (registry := Registry()).exists:
+                registry.note_charges(self._study, charges)
+
+    @property
+    def charges(self) -> int:
+        """The most that it was charged, as far as is known."""
+        try:
+            return Registry().charges(self._study)
+        except LedgerError:
+            return 0
 
 
 def _digests(sample: Sample, registry: Registry) -> RowDigests:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from everhold.clock import timestamp
 from everhold.errors import LedgerError, PrivacyError
-from everhold.ledger.act_prices import price_act
+from everhold.ledger.act_prices import is_private, price_act
 from everhold.ledger.rounds import ActEnd, ActStart
 from everhold.queries.protocol import QUIET
 from everhold.queries.request import AskedBy
@@ -25,12 +25,11 @@ if TYPE_CHECKING:
     from everhold.ledger.store import Store
     from everhold.queries.protocol import ActingMechanism, Outcome
     from everhold.queries.round_act import RoundAct
+    from everhold.session.registered import RegisteredStudy
 
 __all__ = ["PlainShield", "PrivacyShield", "Shield"]
 
 T = TypeVar("T")
-
-_ACTS = ("best_of", "is_better", "compare", "certify")
 
 
 class PlainShield:
@@ -67,8 +66,7 @@ class PrivacyShield:
         guard: of this study.
         journal: where the study is recorded.
         mechanism: that draws the noise and keeps the account.
-        note: is called when something was charged, and is durable.
-        newest: refuses a copy that another one has overtaken; it is called before rows are read.
+        registered: what the registry knows of it, in another folder.
     """
 
     private = True
@@ -78,11 +76,10 @@ class PrivacyShield:
         guard: Guard,
         journal: Journal,
         mechanism: ActingMechanism,
-        note: Callable[[Store], None] = lambda _: None,
-        newest: Callable[[Store], None] = lambda _: None,
+        registered: RegisteredStudy,
     ) -> None:
         self._guard, self._journal, self._mechanism = guard, journal, mechanism
-        self._note, self._newest = note, newest
+        self._registered = registered
         journal.on_durable = self._durable
 
     @property
@@ -96,16 +93,18 @@ class PrivacyShield:
         before = self._guard.charges
         self._guard.settle(self._account.charges, store.head)
         if self._guard.charges != before:
-            self._note(store)
+            self._registered.note_charges(self._guard.charges)
+            self._registered.note_head(store)
 
     def require_newest(self) -> None:
-        """Refuse a copy that another one has overtaken."""
+        """Refuse a file with a second name, which has a second lock, and a copy that another one has overtaken."""
         if (store := self._journal.store) is not None:
-            self._newest(store)
+            store.require_one_name()
+            self._registered.require_newest(store)
 
     def require_allowed(self, begun: ActStart) -> None:
         """Refuse an act that no noise makes private."""
-        if begun.kind not in _ACTS:
+        if not is_private(begun):
             raise PrivacyError(f"a private study has no act {begun.kind!r}: it would disclose something exact.")
 
     def read(self, read: Callable[[], T]) -> T:
@@ -114,7 +113,7 @@ class PrivacyShield:
             return read()
         except BaseException as error:
             if self._journal.pending is None:  # an announced act is charged when it is opened again
-                self._guard.mark()
+                self._mark()
             self._fail()
             if not isinstance(error, Exception):
                 raise
@@ -130,12 +129,18 @@ class PrivacyShield:
             yield
             return
         try:
-            self._guard.mark()
+            self._mark()
             yield
             self._journal.flush()  # at most one surprise is ever unrecorded
         except BaseException:
             self._fail()
             raise
+
+    def _mark(self) -> None:
+        """Note that a surprise was drawn: in the guard, and in the registry, so that no older guard makes it free."""
+        charged = max(self._account.charges, self._guard.charges) + 1
+        self._guard.mark()
+        self._registered.note_charges(charged)
 
     def charge_unrecorded(self) -> None:
         """Charge a surprise that was drawn and not recorded. At most one can be.
@@ -151,7 +156,13 @@ class PrivacyShield:
                 f"{store.path} shows {recorded:,} charges to its privacy budget, but {guard.charges:,} were made: it "
                 "is an older copy. Expected the newest one. Nothing may be asked of this copy."
             )
-        if guard.marked and recorded == guard.charges:
+        known = self._registered.charges
+        if known > recorded + 1:
+            raise LedgerError(
+                f"{store.path} shows {recorded:,} charges to its privacy budget, and the registry of studies knows of "
+                f"{known:,}: it is an older copy. Expected the newest one. Nothing may be asked of this copy."
+            )
+        if (guard.marked and recorded == guard.charges) or known > recorded:
             asked_by, begun = AskedBy(timestamp()), ActStart("void", (), {})
             journal.begin(begun, asked_by)
             self._mechanism.pay(price_act(self._mechanism.budget, begun, None, interrupted=True)[1])

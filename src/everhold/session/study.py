@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from everhold.priors.split import Split
 from everhold.queries.answer import Answer
 from everhold.queries.rng import stream_rng
 from everhold.session.public import PublicSide, build_mechanism, declared_columns
-from everhold.session.registered import known_head, note_head, require_newest
+from everhold.session.registered import RegisteredStudy, known_head
 from everhold.session.settings import Settings
 from everhold.session.setup import Setup
 from everhold.session.shield import PrivacyShield
@@ -101,10 +100,8 @@ def open_study(path: Path, data: object, expect_head: str | None, engine: Engine
 
 def _guard(setup: Setup, study: Study, guard: Guard) -> None:
     """Remember every charge in the guard and in the registry, and ask the registry before anything is drawn."""
-    recorder, known = setup.session.recorder, study.fingerprint
-    mechanism = recorder.acting_mechanism()
-    newest = partial(require_newest, known)
-    recorder.shield_with(PrivacyShield(guard, recorder.journal, mechanism, note=partial(note_head, known), newest=newest))
+    recorder, registered = setup.session.recorder, RegisteredStudy(study.fingerprint)
+    recorder.shield_with(PrivacyShield(guard, recorder.journal, recorder.acting_mechanism(), registered))
 
 
 def rehearse_study(path: Path) -> Setup:
