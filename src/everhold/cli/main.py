@@ -53,6 +53,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "risk",
         "Test whether questions alone can single out a row, or tell whether it is there: attacks on a copy of the study.",
     ),
+    "backup": (
+        "backup",
+        "Copy a study, its key, what else belongs to it, and the registry of studies. A server may go on answering meanwhile.",
+    ),
     "serve": ("serve", "Serve studies over HTTP: an API, a page for people, and nothing without a token."),
     "mcp": (
         "mcp",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,13 +12,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.errors import LedgerError, RowsInUse, RowsInUseWarning
-from everhold.ledger.registry import KnownStudy, Registry, RowDigests
+from everhold.ledger.registry import KnownStudy, Registry, RowDigests, data_folder
 from everhold.ledger.store import Head, Store
 
 if TYPE_CHECKING:
     from everhold.data.sample import Sample
+    from everhold.ledger.journal import Journal
 
-__all__ = ["RegisteredStudy", "known_head", "register_rows", "require_unused_rows", "warn_of_studies"]
+__all__ = [
+    "HeadNotes",
+    "RegisteredStudy",
+    "known_head",
+    "register_rows",
+    "require_known_head",
+    "require_unused_rows",
+    "warn_of_studies",
+]
+
+_NOTED_SECONDS = 1.0  # quiet answers are noted together: a note costs as much as a record
 
 
 def warn_of_studies(sample: Sample) -> None:
@@ -65,6 +77,22 @@ def known_head(study: str) -> str | None:
         return None
 
 
+def require_known_head(study: str, store: Store) -> None:
+    """Refuse a study's file that lacks what the registry knows of it, such as a restored backup.
+
+    Raises:
+        LedgerError: answers were returned that this file does not contain.
+    """
+    newest = known_head(study)
+    if newest and not store.holds(Head.parse(newest)):
+        raise LedgerError(
+            f"{store.path} is an older copy, or another history: answers were returned up to the head {newest[:20]}…, as the "
+            f"registry of studies in {data_folder()} knows, and this file does not contain them. Expected the newest copy: going "
+            "on from this one would answer the same questions a second time. If the newest is lost, this one can be read, "
+            "audited and cited, and nothing more asked (docs/howto/backup.md)."
+        )
+
+
 class RegisteredStudy:
     """What the registry knows of a private study, in another folder than the study: how far it came, what it was charged.
 
@@ -103,6 +131,8 @@ class RegisteredStudy:
                     f"another copy of {store.path} has gone on, and what both disclose adds up. No answer was returned. Go "
                     "on with the newest copy alone."
                 )
+            if newest == str(store.head):
+                return
             with suppress(LedgerError):
                 if registry.advance(self._study, newest, str(store.head)):
                     return
@@ -122,6 +152,43 @@ class RegisteredStudy:
             return Registry().charges(self._study)
         except LedgerError:
             return 0
+
+
+class HeadNotes:
+    """Notes in the registry how far a study has come, so that an older copy of it is recognised.
+
+    What was charged is noted before it is returned; quiet answers at most once a second, and when the study is given up. So
+    the registry may lack the quiet answers of the last second before a process was killed.
+
+    Args:
+        registered: what the registry knows of the study.
+        journal: where it is recorded.
+        clock: seconds that only rise.
+    """
+
+    def __init__(self, registered: RegisteredStudy, journal: Journal, clock: Callable[[], float] = time.monotonic) -> None:
+        self._registered, self._journal, self._clock = registered, journal, clock
+        self._noted, self._rounds, self._acts = clock(), len(journal), len(journal.acts)
+        self._before = journal.on_durable
+        journal.on_durable, journal.on_leaving = self._durable, self._leaving
+
+    def _durable(self, store: Store) -> None:
+        self._before(store)
+        journal = self._journal
+        new = range(self._rounds + 1, len(journal) + 1)
+        charged = len(journal.acts) > self._acts or any(journal[number].outcome is not None for number in new)
+        self._rounds, self._acts = len(journal), len(journal.acts)
+        if journal.pending is None and (charged or self._clock() - self._noted >= _NOTED_SECONDS):
+            try:
+                self._registered.note_head(store)
+            except LedgerError:
+                store.fail()
+                raise
+            self._noted = self._clock()
+
+    def _leaving(self, store: Store) -> None:
+        with suppress(LedgerError):  # opening it again says what is wrong
+            self._registered.note_head(store)
 
 
 def _digests(sample: Sample, registry: Registry) -> RowDigests:

@@ -26,7 +26,7 @@ from everhold.priors.split import Split
 from everhold.queries.answer import Answer
 from everhold.queries.rng import stream_rng
 from everhold.session.public import PublicSide, build_mechanism, declared_columns
-from everhold.session.registered import RegisteredStudy, known_head
+from everhold.session.registered import HeadNotes, RegisteredStudy, require_known_head
 from everhold.session.settings import Settings
 from everhold.session.setup import Setup
 from everhold.session.shield import PrivacyShield
@@ -35,7 +35,7 @@ from everhold.statistics.declared import DeclaredColumns
 from everhold.statistics.statistic import QuestionBatch, run
 from everhold.version import VERSION
 
-__all__ = ["audit_study", "create_study", "open_study", "rehearse_study", "require_new"]
+__all__ = ["audit_study", "create_study", "open_study", "rehearse_study", "require_head", "require_new"]
 
 
 def require_new(path: Path) -> None:
@@ -73,6 +73,7 @@ def create_study(path: Path, setup: Setup, data: object) -> str:
     setup.session.recorder.make_durable(Journal(store))
     if setup.settings.privacy is not None:
         _guard(setup, study, Guard.create(path, store.head))
+    HeadNotes(RegisteredStudy(study.fingerprint), setup.session.journal)
     return study.fingerprint
 
 
@@ -81,16 +82,16 @@ def open_study(path: Path, data: object, expect_head: str | None, engine: Engine
     store = Store.open(path, write=True)
     try:
         study, settings, records = _begin(store, expect_head)
+        require_known_head(study.fingerprint, store)
         guard = None
         if settings.privacy is not None:
             guard = Guard.open(store.path)
-            for newest in (str(guard.head), known_head(study.fingerprint)):
-                if newest:
-                    study, settings, records = _begin(store, newest)
+            study, settings, records = _begin(store, str(guard.head))
         sample = _bound_sample(study, settings, Secret.load(store.path), store.path, data, engine, memory_limit)
         setup = _restored(study, settings, sample, records, store, Journal(store))
         if guard is not None:
             _guard(setup, study, guard)
+        HeadNotes(RegisteredStudy(study.fingerprint), setup.session.journal)
         setup.session.recorder.end_interrupted_act()
         return setup
     except BaseException:
@@ -165,6 +166,19 @@ def _bound_sample(
             "place); other rows need a study of their own."
         )
     return sample
+
+
+def require_head(path: Path, head: str) -> None:
+    """Refuse a study's file, of whatever kind, that does not contain a head that was noted before.
+
+    Raises:
+        LedgerError: it is an older copy, or another history.
+    """
+    store = Store.open(path, write=False)
+    try:
+        _expected_records(store, head)
+    finally:
+        store.close()
 
 
 def _location(data: object) -> str | None:
