@@ -61,6 +61,8 @@ class Answer(JsonResult):
         """What the value is, in words."""
         if self.act != "ask":
             return "private reading"
+        if self.value != self.value:
+            return "no such rows: that is measured on the private rows, and charged"
         return "surprise: measured on the private rows" if self.surprise else "forecast that the private rows agree with"
 
     def as_share(self) -> Answer:
@@ -82,8 +84,9 @@ class Answer(JsonResult):
         return self.value
 
     def __str__(self) -> str:
-        mark = ", surprise" if self.surprise else "" if self.act == "ask" else ", private reading"
-        value = f"{self.value:.4g} in" if self.value == self.value else "no such rows seen;"
+        seen = self.value == self.value
+        mark = (", surprise" if seen else ", charged") if self.surprise else "" if self.act == "ask" else ", private reading"
+        value = f"{self.value:.4g} in" if seen else "no such rows seen;"
         return f"{value} {self.interval} (round {self.round}{mark}, {self.price:.1f} nats)"
 
     def __repr__(self) -> str:
