@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         SearchWarning as SearchWarning,
         ServerError as ServerError,
         SettingError as SettingError,
+        WrongSignature as WrongSignature,
     )
     from everhold.gate.gate import Gate as Gate
     from everhold.gate.results import CheckResult as CheckResult, GateStatus as GateStatus, TotalGain as TotalGain
@@ -157,6 +158,7 @@ _NAMES_IN = {
         "SearchWarning",
         "ServerError",
         "SettingError",
+        "WrongSignature",
     ),
     "gate.gate": ("Gate",),
     "gate.results": ("CheckResult", "GateStatus", "TotalGain"),

@@ -312,7 +312,10 @@ def test_extents_hold_on_rows_at_the_borders(seed):
         ("city = 'york'", "Did you mean 'York'?"),
         ("city = 'YORK '", "Did you mean 'York'?"),
         ("city IN ('Leeds', 'Yorks')", "Did you mean 'York'?"),
-        ("city = 'X'", "The schema lists 'Leeds', 'York'. Nothing was charged. To ask about other words, write city LIKE 'X'"),
+        (
+            "city = 'X'",
+            "The schema lists 'Leeds', 'York'. Nothing was charged. To ask about other words, write city LIKE 'X'",
+        ),
         ("city IN ('Leeds', 'Bath')", "'Bath' is not a listed value"),
         ("city <> 'O''Hara'", "city LIKE 'O''Hara'"),
         ("city = '50 %'", "lower(city) = '50 %'"),

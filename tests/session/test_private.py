@@ -358,7 +358,7 @@ def test_a_study_that_is_set_back_with_its_guard_is_known_to_the_registry(path, 
         assert again.ask("smoker").surprise
     for name in (path, Guard.path_of(path)):
         shutil.copy(tmp_path / f"{name.name}.copy", name)
-    with pytest.raises(eh.LedgerError, match="ends before"):
+    with pytest.raises(eh.LedgerError, match="older copy"):
         eh.Holdout.open(path, data=PRIVATE)
 
 

@@ -45,7 +45,9 @@ class WeightFloor:
             f"{rare:,.4g}, "
             f"to somebody who knows the population but none of the rows, is at most {self.probability:g} ({later})"
         )
-        return said if rare < _PEOPLE else f"{said}; nobody has so rare a trait, so this protects nobody in practice"
+        if rare >= _PEOPLE:
+            return f"{said}; nobody has so rare a trait, so this protects nobody in practice"
+        return f"{said}; of all people on Earth, about {_PEOPLE / rare:,.2g} have so rare a trait"
 
     def __float__(self) -> float:
         return self.weight

@@ -82,6 +82,9 @@ class ServerState:
             for one in config.studies:
                 say(f"Opening {one.path} …")
                 self.served[one.path.stem] = self._opened(one)
+                ended = getattr(self.served[one.path.stem], "ended_at_opening", None)
+                if ended is not None:
+                    say(ended)
             if config.log is not None:
                 self._log = config.log.open("a", encoding="utf-8", errors="replace")
         except BaseException:

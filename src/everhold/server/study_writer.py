@@ -144,6 +144,7 @@ class StudyWriter:
         self._slots = slots
         self._most, self._seconds = most_questions, question_seconds
         self._holdout = Holdout.open(path, data=data)
+        self.ended_at_opening = self._holdout.session.recorder.ended_at_opening
         try:
             if charges_each is not None:
                 if self._holdout.privacy is None:

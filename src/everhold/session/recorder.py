@@ -98,6 +98,8 @@ class Recorder(Generic[P]):
         self._decided: DecidedRound[P] | None = None
         self._readings: list[PlannedReading] = []
         self.shield: Shield = PlainShield()
+        self.ended_at_opening: str | None = None
+        """What opening the study did with what had been interrupted, in a sentence."""
 
     @property
     def in_own_process(self) -> bool:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.errors import LedgerError, RowsInUse, RowsInUseWarning
+from everhold.errors import LedgerError, RowsInUse, RowsInUseWarning, SettingError
 from everhold.ledger.registry import KnownStudy, Registry, RowDigests, data_folder
 from everhold.ledger.store import Head, Store
+from everhold.ledger.study import Study
 
 if TYPE_CHECKING:
     from everhold.data.sample import Sample
@@ -62,11 +63,31 @@ def require_unused_rows(sample: Sample) -> None:
     """
     registry = Registry()
     for one in registry.overlapping(_digests(sample, registry)):
+        found = f"these rows have a study already: {one.path}, made on {one.created[:10]}."
+        unused = "If it never answered anything, pass register=False (--no-register)."
+        if _promises_nothing(Path(one.path)):
+            raise RowsInUse(
+                f"{found} That study promised no privacy, so no epsilon holds for these rows any more, whatever is promised "
+                f"from now on. Go on with it as a plain study, or make a private one of rows that it does not have. {unused}"
+            )
         raise RowsInUse(
-            f"these rows have a study already: {one.path}, made on {one.created[:10]}. What both disclose adds up, and no "
-            "study counts what another spends. Go on with that study: eh.Holdout.open(path). If you count the sum of all "
-            "epsilons yourself, or that study never answered anything, pass register=False (--no-register)."
+            f"{found} What both disclose adds up, and no study counts what another spends. Go on with that study: "
+            f"eh.Holdout.open(path). If you count the sum of all epsilons yourself, pass register=False too. {unused}"
         )
+
+
+def _promises_nothing(path: Path) -> bool:
+    """Whether a study is plain, as far as its file still says so."""
+    try:
+        store = Store.open(path, write=False)
+    except LedgerError:
+        return False
+    try:
+        return Study.read(next(store.records())).privacy is None
+    except (LedgerError, SettingError, StopIteration):
+        return False
+    finally:
+        store.close()
 
 
 def known_head(study: str) -> str | None:

@@ -89,14 +89,38 @@ def open_study(path: Path, data: object, expect_head: str | None, engine: Engine
             study, settings, records = _begin(store, str(guard.head))
         sample = _bound_sample(study, settings, Secret.load(store.path), store.path, data, engine, memory_limit)
         setup = _restored(study, settings, sample, records, store, Journal(store))
+        before = _standing(setup)
         if guard is not None:
             _guard(setup, study, guard)
         HeadNotes(RegisteredStudy(study.fingerprint), setup.session.journal)
         setup.session.recorder.end_interrupted_act()
+        setup.session.recorder.ended_at_opening = _ended(before, _standing(setup))
         return setup
     except BaseException:
         store.close()
         raise
+
+
+def _standing(setup: Setup) -> tuple[int, int, float]:
+    """How many acts and rounds there are, and the nats that were disclosed."""
+    recorder = setup.session.recorder
+    return len(recorder.journal.acts), len(recorder.journal), recorder.acting_mechanism().budget.nats
+
+
+def _ended(before: tuple[int, int, float], after: tuple[int, int, float]) -> str | None:
+    """What became of an interrupted act, for whom it concerns; None where there was none.
+
+    >>> _ended((0, 5, 2.0), (1, 5, 3.4))
+    '1 act was interrupted: it is charged (1.4 nats), and nothing was returned. The log shows it.'
+    """
+    acts, rounds, nats = (two - one for one, two in zip(before, after, strict=True))
+    if not acts and not rounds:
+        return None
+    what = "1 act was interrupted" if max(acts, rounds) == 1 else f"{max(acts, rounds)} acts were interrupted"
+    became = "charged" if acts else "completed and charged"
+    it = "it is" if max(acts, rounds) == 1 else "they are"
+    end = ", and nothing was returned. The log shows it." if acts else ". The log shows the answer."
+    return f"{what}: {it} {became} ({nats:.1f} nats){end}"
 
 
 def _guard(setup: Setup, study: Study, guard: Guard) -> None:

@@ -139,7 +139,9 @@ def parse(
             text, tree.at, f"this is {_WORDS[tree.kind]}. Expected a number{' or a date' if want == 'ordered' else ''}."
         )
     return complain(
-        text, tree.at, f"the question is {_WORDS[tree.kind]}. Expected a yes/no expression: compare it, as in {_as_in(tree)}."
+        text,
+        tree.at,
+        f"the question is {_WORDS[tree.kind]}. Expected a yes/no expression: compare it, as in {_as_in(tree)}.",
     )
 
 
