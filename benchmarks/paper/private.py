@@ -162,7 +162,7 @@ def text(rows: list[Row]) -> str:
         f"{table(['attack', 'mechanism', 'n', 'games', 'questions', 'area', 'members found'], attacks)}\n\n"
         f"Riding to single out a row, n = {ride['rows']}: {ride['isolated']} of {ride['games']} games; by theorem 4 at most "
         f"{100 * e / ride['rows']:.1f} %.\n\n"
-        "*What it costs*, against Gaussian noise on every question, which is told how many there will be, and private "
+        "*What it costs*, against Gaussian noise on every question, planned for exactly so many, and private "
         "multiplicative weights over the explicit domain; the same promise, rows and questions. Largest errors, for the "
         "sample and for the population, medians over seeds; in brackets how many questions were answered. The ratio is "
         "that of the errors for the sample. Last, how far the population's own shares are from the sample's: no forecast "

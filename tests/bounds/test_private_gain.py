@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from everhold.bounds.budget import Budget
 from everhold.bounds.gain import STEPS
 from everhold.bounds.gate_power import Changes
 from everhold.bounds.privacy import ROW_PARTS, Privacy
-from everhold.bounds.private_gain import MOST_NATS, NoisyBet, noisy_gain_end, noisy_power
+from everhold.bounds.private_gain import MOST_NATS, NoisyBet, least_step, noisy_gain_end, noisy_power
 from everhold.errors import SettingError
 from everhold.mechanism.noise import ROW
 
@@ -127,3 +128,17 @@ def test_the_power_is_that_of_drawn_candidates(step):
     x = (worth - nats * 2**40) * ROW_PARTS / (bet.span * terms.test_parts)
     found = float(np.mean(-np.expm1(-np.exp(np.clip(x, -100.0, 4.0)))))
     assert abs(found - noisy_power(cases, changes, nats, test_parts=terms.test_parts)) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("cases", "epsilon", "points"), [(1_000, 5, 7.5), (2_000, 1, 15.1), (5_000, 3, 2.6), (20_000, 1, 1.6), (100_000, 3, 0.4)]
+)
+def test_the_table_of_the_guide(cases, epsilon, points):
+    terms = Privacy(epsilon=epsilon, surprises=5).terms
+    nats = Budget.first(0.05, None, terms).promotion_price()
+    assert round(100 * least_step(cases, nats, test_parts=terms.test_parts), 1) == points
+
+
+def test_beyond_its_price_no_step_is_promoted():
+    assert least_step(100, 70.0, test_parts=40 * ROW_PARTS) is None
+    assert noisy_power(10**6, Changes.of(step=0.5, changed=0.5), MOST_NATS + 1.0, test_parts=ROW_PARTS) == 0.0

@@ -162,10 +162,10 @@ def test_what_cannot_be_paid_for_is_refused_before_an_outcome_is_read(path, monk
     assert gate.status().used_up
     assert "pays for no further promotion" in str(gate.status())
     before = gate.status()
-    monkeypatch.setattr(Gate, "_sealed_outcomes", lambda *_: pytest.fail("outcomes were read"))
-    with pytest.raises(GateUsedUp, match="privacy budget"):
-        gate.check(NEW)
-    monkeypatch.undo()
+    with monkeypatch.context() as blind:
+        blind.setattr(Gate, "_sealed_outcomes", lambda *_: pytest.fail("outcomes were read"))
+        with pytest.raises(GateUsedUp, match="privacy budget"):
+            gate.check(NEW)
     assert gate.status() == before
     gate._held.session.mechanism._source = SecretNoise(TERMS)
     assert gate.finish()  # what was kept back pays for it
@@ -420,11 +420,11 @@ def test_a_record_of_the_other_method_is_refused(path, tmp_path):
 
 def test_an_error_while_outcomes_are_compared_says_nothing_and_is_charged(path, monkeypatch):
     gate = made(path)
-    monkeypatch.setattr(everhold.gate.gate, "noisily_promoted_index", lambda *_: 1 / 0)
-    with pytest.raises(LedgerError) as error:
-        gate.check(NEW)
+    with monkeypatch.context() as broken:
+        broken.setattr(everhold.gate.gate, "noisily_promoted_index", lambda *_: 1 / 0)
+        with pytest.raises(LedgerError) as error:
+            gate.check(NEW)
     assert "zero" not in str(error.value)
-    monkeypatch.undo()
     with Gate(path) as again:
         again.open()
         assert again._held.privacy.bits == 1

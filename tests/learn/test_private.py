@@ -195,6 +195,26 @@ def test_what_is_exact_or_has_no_useful_sensitivity_is_refused_and_free(path):
     assert read_study(path).rounds == ()
 
 
+def test_the_holdout_inside_takes_what_the_test_set_made_alone(path):
+    """Anybody in the process may reach it: what it would answer of callables or given values has no known sensitivity."""
+    test = made(path)
+    values = eh.Values(sample=Y == 1, reference=np.zeros(2 * ROWS, dtype=bool))
+    held = test.holdout
+    for act in (
+        lambda: held.ask(lambda rows: rows["y"] > rows["y"].mean()),
+        lambda: held.ask(values),
+        lambda: held.read(values),
+        lambda: held.compare(values, values),
+        lambda: held.acts.compare_difference(values, None),
+        lambda: held.acts.choose_sum(["a"], [values], [1], by="x"),
+        lambda: held.acts.choose(["a"], lambda _: 0.0, [1], by="x"),
+        lambda: held.best_of([values, values]),
+    ):
+        with pytest.raises(eh.PrivacyError):
+            act()
+    assert test.privacy.charges == 0
+
+
 def test_the_study_behind_it_takes_text_alone_from_others(path):
     """Only what the test set makes is known to be row by row: whoever opens its file has the limits of any private study."""
     made(path).release()

@@ -200,3 +200,39 @@ def test_with_the_same_noisy_outcomes_nothing_else_differs(tmp_path, monkeypatch
     monkeypatch.setattr(PrivateInputs, "noisy", lambda self, total: total)
     frozen()
     assert seen_of(tmp_path / "other", people(4_000, 0.9, 10)) != found[0]
+
+
+def test_each_name_has_a_limit_at_gates_and_contests_too(tmp_path, monkeypatch):
+    monkeypatch.setenv(HOME, str(tmp_path / "registry"))
+    promise = eh.Privacy(epsilon=5.0, surprises=5)
+    outcomes = {f"case-{k}": k % 2 for k in range(2_000)}
+    gate, contest = tmp_path / "gate.everhold", tmp_path / "contest.everhold"
+    eh.Gate.create(gate, outcomes, outcomes="pass", privacy=promise).release()
+    labels = np.random.default_rng(5).integers(0, 2, 4_000)
+    eh.Contest.create(contest, labels, classes=[0, 1], privacy=promise).release()
+    with site(tmp_path, studies=(StudyAt(gate, charges_each=1), StudyAt(contest, charges_each=1))) as here:
+        here.token("bob", "analyst")
+        better = dict.fromkeys(outcomes, 1)
+        assert here.post("/v1/gates/gate/checks", {"outcomes": better}).json()["promoted"]
+        refused = here.post("/v1/gates/gate/checks", {"outcomes": outcomes})
+        assert refused.status_code == 409
+        assert "that each name may cause" in refused.json()["error"]["message"]
+        assert here.post("/v1/gates/gate/checks", {"outcomes": outcomes}, who="bob").status_code == 200
+
+        def submit(right, who):
+            values = np.where(np.arange(len(labels)) < right, labels, 1 - labels)
+            body = "id,prediction\n" + "".join(f"{k},{one}\n" for k, one in enumerate(values))
+            return here.http.post(
+                "/v1/contests/contest/submissions", content=body, headers=here.as_(who) | {"content-type": "text/csv"}
+            )
+
+        assert submit(3_800, "ann").json()["score"]["surprise"]
+        closed = submit(3_000, "ann")
+        assert closed.status_code == 409
+        assert "that each name may cause" in closed.text
+        assert "has ended" not in closed.text
+        assert submit(3_000, "bob").status_code == 200
+    plain = tmp_path / "plain.everhold"
+    eh.Gate.create(plain, outcomes, new_budget="to compare").release()
+    with pytest.raises(SettingError, match="promises no privacy"), site(tmp_path, studies=(StudyAt(plain, charges_each=2),)):
+        pass

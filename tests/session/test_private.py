@@ -582,6 +582,71 @@ def test_an_older_guard_does_not_make_a_lost_surprise_free(path, tmp_path):
     assert eh.Holdout.audit_file(path).ok
 
 
+RELEASES = {
+    "read": lambda held: held.read("smoker"),
+    "best_of": lambda held: held.best_of(["smoker", "age > 85"]),
+    "is_better": lambda held: held.is_better("smoker", "age > 85"),
+    "compare": lambda held: held.compare("smoker", "age > 85"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("act", RELEASES)
+def test_what_was_recorded_and_read_from_the_file_cannot_be_set_back(path, tmp_path, act):
+    """Killed when the outcome is durable and nothing else is; then study and guard of before are restored: refused."""
+    made(path).release()
+    for name in (path, Guard.path_of(path)):
+        shutil.copy(name, tmp_path / f"{name.name}.copy")
+
+    def release():
+        held = eh.Holdout.open(path, data=PRIVATE)
+        real, calls = Store.append, []
+
+        def fatal(*given):
+            calls.append(1)
+            real(*given)
+            if len(calls) == 2:  # the first is the announcement
+                kill()
+
+        Store.append = fatal
+        RELEASES[act](held)
+
+    assert in_child(release)
+    file = read_study(path)
+    assert [one.answer.act for one in file.rounds] == ["read"] or file.acts[-1].result is not None
+    for name in (path, Guard.path_of(path)):
+        shutil.copy(tmp_path / f"{name.name}.copy", name)
+    with pytest.raises(eh.LedgerError, match="ends before"):
+        eh.Holdout.open(path, data=PRIVATE)
+
+
+def test_of_two_copies_that_announce_the_same_act_one_draws(path, tmp_path, monkeypatch):
+    """Equal to the bit, at the same moment of a clock that was stopped: the record cannot tell them apart."""
+    monkeypatch.setattr("everhold.session.session.timestamp", lambda: "2026-01-01T00:00:00.000000+00:00")
+    made(path).release()
+    other = tmp_path / "other" / path.name
+    other.parent.mkdir()
+    for name in (path, Guard.path_of(path), path.with_name(path.name + ".key")):
+        shutil.copy(name, other.parent / name.name)
+    first, second = eh.Holdout.open(path, data=PRIVATE), eh.Holdout.open(other, data=PRIVATE)
+    drawn = []
+    second.session.mechanism._source = Watched(drawn)
+    second.session.recorder.shield.require_newest = lambda: None  # it was asked before the first had announced
+    real, times = type(first.session.recorder.shield).announced, []
+
+    def announced(shield):
+        real(shield)
+        if not times:
+            times.append(1)
+            with pytest.raises(eh.LedgerError, match="the same act"):
+                second.read("smoker", request_id="one")
+
+    monkeypatch.setattr(type(first.session.recorder.shield), "announced", announced)
+    assert first.read("smoker", request_id="one").act == "read"
+    assert times
+    assert not drawn
+
+
 def test_a_registry_that_knows_of_more_charges_refuses_the_copy(path):
     made(path).release()
     eh.Registry().note_charges(read_study(path).study.fingerprint, 2)  # one may be unrecorded, two never are

@@ -17,11 +17,11 @@ import numpy as np
 
 from everhold.bounds.elementary import ln
 from everhold.bounds.gain import STEPS
-from everhold.bounds.gate_power import Changes
+from everhold.bounds.gate_power import POWER, Changes
 from everhold.bounds.privacy import ROW_PARTS
 from everhold.errors import SettingError
 
-__all__ = ["MOST_NATS", "NoisyBet", "noisy_gain_end", "noisy_power"]
+__all__ = ["MOST_NATS", "NoisyBet", "least_step", "noisy_gain_end", "noisy_power"]
 
 MOST_NATS = 80.0
 """Beyond this price the noise's own floor e^-100 would count, and nothing is promoted."""
@@ -132,3 +132,23 @@ def noisy_power(cases: int, changes: Changes, nats: float, *, test_parts: int, b
     x = (total - (nats + _FLOOR_NATS) * _UNIT) * ROW_PARTS / (bet.span * test_parts)
     weights = np.exp(-0.5 * _POINTS**2)
     return float((weights @ -np.expm1(-np.exp(np.clip(x, -100.0, 4.0)))) / weights.sum())
+
+
+def least_step(cases: int, nats: float, *, test_parts: int, power: float = POWER) -> float | None:
+    """About the smallest step that is promoted with this power, where candidates change a tenth of the cases; None if none.
+
+    >>> round(100 * least_step(5_000, 5.1, test_parts=622), 1)  # ε = 3, five promotions
+    2.6
+    """
+
+    def reached(step: float) -> bool:
+        changes = Changes.of(step=step, changed=max(_CHANGED, step))
+        return noisy_power(cases, changes, nats, test_parts=test_parts) >= power
+
+    if not reached(1.0):
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high

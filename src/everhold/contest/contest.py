@@ -35,6 +35,7 @@ from everhold.errors import (
     LedgerError,
     PrecisionExhausted,
     PrivacyError,
+    PrivacyUsedUp,
     QuestionError,
     RowsInUse,
     SettingError,
@@ -51,6 +52,7 @@ from everhold.ledger.rounds import ActStart
 from everhold.ledger.sealed_arrays import SealedArrays
 from everhold.queries.rng import fresh_seed
 from everhold.session.acts import checked_spend
+from everhold.session.caps import Caps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -104,6 +106,8 @@ class Contest:
                 f"{self._beside('contest.json')} as Contest.create wrote it: restore it from a backup. The study "
                 "itself is not changed."
             ) from None
+        self.charges_each: int | None = None
+        """Of a private contest: how many surprises each entrant may cause; None: any. For a server."""
         self._test: TestSet | None = None
         self._tally = Tally(self.rules)
         self._counted: Holdout | None = None  # whose rounds the tally has
@@ -255,6 +259,8 @@ class Contest:
             test = self._opened()
             with test.turn() as held:
                 try:
+                    if self.charges_each is not None and held.session.caps is None:
+                        held.session.caps = Caps.of(self.charges_each, held.privacy, self.path)
                     self._count(held)
                     yield test, held
                 finally:
@@ -321,6 +327,10 @@ class Contest:
                 return self._log_submission(Submission(entrant, refusal.state, str(refusal)))
             except HoldoutClosed:
                 said = "the contest has ended, and its final ranks are on the board."
+                return self._log_submission(Submission(entrant, "closed", said))
+            except PrivacyUsedUp as refusal:
+                used_up = held.privacy is not None and not held.privacy.surprises_left
+                said = f"the contest has ended: {refusal}" if used_up else str(refusal)
                 return self._log_submission(Submission(entrant, "closed", said))
             except PrecisionExhausted as refusal:
                 return self._log_submission(Submission(entrant, "closed", f"the contest has ended: {refusal}"))

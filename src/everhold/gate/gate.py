@@ -46,6 +46,7 @@ from everhold.ledger.rounds import ActStart
 from everhold.ledger.sealed_arrays import SealedArrays
 from everhold.ledger.study import Secret
 from everhold.mechanism.private import PrivateEverhold, require_affordable
+from everhold.session.caps import Caps
 from everhold.session.holdout import Holdout
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ class Gate:
             )
         self.id = study.fingerprint
         """What this gate is known by in registries: the keyed fingerprint of its cases, which its ledger begins with."""
+        self.charges_each: int | None = None
+        """Of a private gate: how many promotions each name in the record may cause; None: any. For a server."""
         self._held: Holdout | None = None
         self._lock = RLock()
         self._registry = Registry()
@@ -223,6 +226,7 @@ class Gate:
             self._held.release()
         rows = private_table(self._cases.sealed, self._sealed_outcomes(self.rules.first))
         self._held = patiently(lambda: Holdout.open(self.path, data=rows, expect_head=newest or None))
+        self._held.session.caps = Caps.of(self.charges_each, self._held.privacy, self.path)
         return self._held
 
     def _perform(
@@ -235,10 +239,16 @@ class Gate:
         def noted() -> int | str:
             nonlocal announced
             announced = held.head
-            self._advance(before, announced)
+            if not self.rules.private:  # the shield of a private gate has noted it
+                self._advance(before, announced)
             return decide()
 
-        result = held.session.perform(begun, noted, held.session.asked_by(asked["request_id"], asked["who"]))
+        asked_by = held.session.asked_by(asked["request_id"], asked["who"])
+
+        def require() -> None:
+            held.session.require_under_cap(asked_by.who)
+
+        result = held.session.perform(begun, noted, asked_by, require)
         if self._registry.newest_head(self.id) != held.head:  # a private gate's charges are noted as they become durable
             self._advance(announced, held.head)
         return result

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from everhold.learn.metrics import Metric, Part
     from everhold.queries.disclosed import Choice
-    from everhold.queries.query import Values
+    from everhold.queries.query import RowValues
     from everhold.session.holdout import Holdout
     from everhold.session.private_acts import PrivateActs
 
@@ -33,7 +33,7 @@ __all__ = ["Group", "ModelActs", "model_name", "outputs_of"]
 _WINNER_SPEND = 0.75
 """What a winner's reading takes of the failure probability for claims if it is the first claim: often it is the only one."""
 
-Way = Callable[[list["Values"]], "list[Answer]"]
+Way = Callable[[list["RowValues"]], "list[Answer]"]
 """Asks or reads questions, in order."""
 
 

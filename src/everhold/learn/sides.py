@@ -13,7 +13,7 @@ from everhold.learn.identity import digest_of, model_digest
 from everhold.learn.layout import Layout, length, predicted, predicted_in_private
 from everhold.learn.metrics import finished, measured
 from everhold.queries.answer import Answer
-from everhold.queries.query import Values
+from everhold.queries.query import RowValues
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,7 +95,7 @@ class Sides:
             self.public_draws.evaluate(part, outputs.public, pairs=pairs),
         )
 
-    def questions(self, metric: Metric, parts: Sequence[Part], outputs: Outputs) -> list[Values]:
+    def questions(self, metric: Metric, parts: Sequence[Part], outputs: Outputs) -> list[RowValues]:
         """The questions of a metric about one model."""
         names = [
             None if outputs.name is None else f"{metric.name} of model {outputs.name}, part {number + 1}"
@@ -105,7 +105,7 @@ class Sides:
             question(*self.values(part, outputs, pairs=metric.pairs), name) for part, name in zip(parts, names, strict=True)
         ]
 
-    def difference(self, metric: Metric, first: Outputs, second: Outputs) -> Values:
+    def difference(self, metric: Metric, first: Outputs, second: Outputs) -> RowValues:
         """The first model's loss minus the second's, row by row, in [-1, 1]."""
         if metric.loss is None:
             raise TypeError(f"{metric.name} has no loss of a row")
@@ -114,7 +114,7 @@ class Sides:
         private, public = (np.asarray(a, np.float64) - np.asarray(b, np.float64) for a, b in zip(ones, others, strict=True))
         recognised = first.name is not None and second.name is not None
         name = f"{metric.name} of {first.name} minus {second.name}" if recognised else None
-        return Values(sample=np.clip(private, -1.0, 1.0), reference=np.clip(public, -1.0, 1.0), name=name)
+        return RowValues(sample=np.clip(private, -1.0, 1.0), reference=np.clip(public, -1.0, 1.0), name=name)
 
     def private_value(self, metric: Metric, private: NDArray[Any]) -> float:
         """A metric on the private rows themselves, the larger the better. Only for choices, which disclose an index."""
@@ -145,12 +145,12 @@ class Sides:
         return finished(program, answers).value
 
 
-def question(sample: NDArray[Any], reference: NDArray[Any], name: str | None) -> Values:
+def question(sample: NDArray[Any], reference: NDArray[Any], name: str | None) -> RowValues:
     """A mean of booleans, or of numbers in [0, 1], which a question has in [-1, 1]."""
     if sample.dtype == np.bool_ and reference.dtype == np.bool_:
-        return Values(sample=sample, reference=reference, name=name)
+        return RowValues(sample=sample, reference=reference, name=name)
     private, public = (np.clip(2.0 * np.asarray(v, dtype=np.float64) - 1.0, -1.0, 1.0) for v in (sample, reference))
-    return Values(sample=private, reference=public, name=name)
+    return RowValues(sample=private, reference=public, name=name)
 
 
 def share_of(answer: Answer) -> Answer:

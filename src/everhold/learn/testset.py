@@ -277,14 +277,7 @@ class TestSet:
             self._held = Holdout(self._rows, **made)
         else:
             options = self._options
-            held = Holdout.create(path, self._rows, privacy=options.privacy, register=options.register, **made)
-            self._held = self._trusted(held)
-
-    @staticmethod
-    def _trusted(held: Holdout) -> Holdout:
-        """A private study takes questions given as text alone. Those of a test set are made here, row by row."""
-        held.session.texts_only = False
-        return held
+            self._held = Holdout.create(path, self._rows, privacy=options.privacy, register=options.register, **made)
 
     def _open(self) -> Holdout:
         path = self._options.path
@@ -300,7 +293,7 @@ class TestSet:
         if difference is not None:
             held.release()
             raise LedgerError(f"{path} was made with {difference}. Expected the same as then, or a new path for other rows.")
-        self._held = self._trusted(held)
+        self._held = held
         return held
 
     @contextmanager

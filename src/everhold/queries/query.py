@@ -19,7 +19,7 @@ from everhold.queries.grid import GridValues, Scale, Sums, lenient_sums, on_grid
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Query", "RowFunction", "Rows", "Values", "as_query"]
+__all__ = ["Query", "RowFunction", "RowValues", "Rows", "Values", "as_query"]
 
 Rows = Mapping[str, "NDArray[Any]"]
 """A table as questions see it: a mapping from column name to array, one entry (or one matrix row) for each row."""
@@ -171,6 +171,15 @@ class Values:
                 "type on both sides: convert one of them."
             )
         return sums
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowValues(Values):
+    """Values that everhold itself computed, each from its own private row alone, as privacy needs it.
+
+    A test set makes them of public predictions and private labels. Nobody else should: what values given by a user depend
+    on cannot be known.
+    """
 
 
 def _differing(first: GridValues, second: GridValues, part: slice) -> int:

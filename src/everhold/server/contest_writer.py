@@ -49,15 +49,19 @@ class ContestWriter:
     Args:
         path: of its study.
         grid: when answers leave.
+        charges_each: of a private one, how many charges each name may cause; None: any.
         start: makes what runs the writer's turns.
     """
 
     kind: Literal["contest"] = "contest"
 
-    def __init__(self, path: Path, *, grid: TimeGrid, start: StartRunner = OwnThread) -> None:
+    def __init__(
+        self, path: Path, *, grid: TimeGrid, charges_each: int | None = None, start: StartRunner = OwnThread
+    ) -> None:
         self.path, self.name = path, path.stem
         self._grid = grid
         self.contest = Contest(path)
+        self.contest.charges_each = charges_each
         self.contest.open()  # whether the labels are there is found out at once
         self.broken = False
         self._rounds: list[LoggedRound] = []

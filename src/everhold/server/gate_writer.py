@@ -48,15 +48,19 @@ class GateWriter:
     Args:
         path: of its study.
         grid: when verdicts leave.
+        charges_each: of a private one, how many charges each name may cause; None: any.
         start: makes what runs the writer's turns.
     """
 
     kind: Literal["gate"] = "gate"
 
-    def __init__(self, path: Path, *, grid: TimeGrid, start: StartRunner = OwnThread) -> None:
+    def __init__(
+        self, path: Path, *, grid: TimeGrid, charges_each: int | None = None, start: StartRunner = OwnThread
+    ) -> None:
         self.path, self.name = path, path.stem
         self._grid = grid
         self.gate = Gate(path)
+        self.gate.charges_each = charges_each
         self.gate.open()  # whether all files are there, and the newest, is found out at once
         self.broken = False
         self.study: Study = read_study(path).study

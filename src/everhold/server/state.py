@@ -102,9 +102,9 @@ class ServerState:
             require_head(one.path, one.expect_head)
         own = self.config.grid_ms if one.grid_ms is None else one.grid_ms
         if one.path.with_name(one.path.name + ".contest.json").exists():
-            return ContestWriter(one.path, grid=self._grid(own, _GRID_MS), start=self._start)
+            return ContestWriter(one.path, grid=self._grid(own, _GRID_MS), charges_each=one.charges_each, start=self._start)
         if one.path.with_name(one.path.name + ".gate.json").exists():
-            return GateWriter(one.path, grid=self._grid(own, _GRID_MS), start=self._start)
+            return GateWriter(one.path, grid=self._grid(own, _GRID_MS), charges_each=one.charges_each, start=self._start)
         return StudyWriter(
             one.path,
             grid=lambda study: self._grid(own, _REMOTE_GRID_MS if study.binding == "table" else _GRID_MS),

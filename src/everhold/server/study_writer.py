@@ -22,7 +22,6 @@ from everhold.errors import (
     PrecisionExhausted,
     QuestionError,
     RequestConflict,
-    SettingError,
     after_charge,
 )
 from everhold.ledger.logged_act import LoggedAct, logged_act
@@ -146,10 +145,7 @@ class StudyWriter:
         self._holdout = Holdout.open(path, data=data)
         self.ended_at_opening = self._holdout.session.recorder.ended_at_opening
         try:
-            if charges_each is not None:
-                if self._holdout.privacy is None:
-                    raise SettingError(f"charges_each is for private studies, and {path} promises no privacy. Leave it out.")
-                self._holdout.session.caps = Caps(charges_each)
+            self._holdout.session.caps = Caps.of(charges_each, self._holdout.privacy, path)
             file = read_study(path)
         except BaseException:
             self._holdout.release()

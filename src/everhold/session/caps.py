@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from everhold.bounds.privacy import PrivacyLedger
-from everhold.errors import PrivacyUsedUp
+from everhold.errors import PrivacyUsedUp, SettingError
 
 if TYPE_CHECKING:
     from everhold.ledger.journal import Journal
@@ -41,6 +41,19 @@ class Caps:
         self._each = each
         self._charged: Counter[str | None] = Counter()
         self._rounds = self._acts = 0
+
+    @classmethod
+    def of(cls, each: int | None, ledger: PrivacyLedger | None, what: object) -> Caps | None:
+        """The limit of a study, gate or contest; None where there is none. It needs a promise of privacy.
+
+        Raises:
+            SettingError: nothing is promised.
+        """
+        if each is None:
+            return None
+        if ledger is None:
+            raise SettingError(f"charges_each is for private studies, and {what} promises no privacy. Leave it out.")
+        return cls(each)
 
     def require(self, journal: Journal, who: str | None, ledger: PrivacyLedger, charges: int = 1) -> None:
         """Refuse a name whose limit could be exceeded. No row is read.

@@ -17,7 +17,7 @@ from everhold.mechanism.noise import ROW
 from everhold.mechanism.private import PrivateEverhold, require_affordable
 from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.queries.expression import BoundedMean, Expression
-from everhold.queries.query import Values
+from everhold.queries.query import RowValues, Values
 from everhold.queries.round_act import RoundAct
 from everhold.session.acts import Acts, candidate_weights, checked_by, described, verdict_of
 from everhold.statistics.rehearsal import as_answer
@@ -63,7 +63,7 @@ class PrivateActs(Acts):
 
     def compare_difference(self, difference: Values, request_id: str | None) -> Verdict:
         """Whether a difference in [-1, 1] is above or below 0, certified. Only a test set's values are row by row."""
-        if self._session.texts_only:
+        if not isinstance(difference, RowValues):
             _refuse("comparison of given values", 'holdout.compare("…", "…") of questions given as text')
         asked_by = self._session.asked_by(request_id, None)
         options = {"method": "noisy intervals", "parts": 1, "sides": 2, "spend": None, "given": None}
@@ -73,7 +73,7 @@ class PrivateActs(Acts):
 
     def _pair(self, questions: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
         """As in any study, but nothing is read to check given values: a test set has made them."""
-        if len(questions) == 2 and all(isinstance(one, Values) for one in questions):
+        if len(questions) == 2 and all(isinstance(one, RowValues) for one in questions):
             one, other = questions
             samples, references = ((np.asarray(one.sample), np.asarray(other.sample)), (one.reference, other.reference))
             if any(sample.dtype != np.bool_ for sample in samples):
@@ -178,7 +178,7 @@ class PrivateActs(Acts):
             weights: public weights of the candidates; they sum to at most 1.
             by: what they are sums of.
         """
-        if self._session.texts_only:
+        if not all(isinstance(one, RowValues) for one in values):
             _refuse("choice among given values", "holdout.best_of([...]) of questions given as text")
         asked = tuple({"kind": "values", "name": name} for name in names)
         options = {"weights": [str(weight) for weight in weights], "generation": 0, "by": by}

@@ -13,7 +13,7 @@ from everhold.priors.split import Split
 from everhold.queries.expression import BoundedMean, Expression
 from everhold.queries.expression.groups import GROUPED
 from everhold.queries.expression.question import without_values
-from everhold.queries.query import Query
+from everhold.queries.query import Query, RowValues
 from everhold.statistics import is_statistic
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def require_private_rows(terms: PrivacyTerms, rows: Source, size: int, unit: str
 
 def require_text_question(question: object) -> None:
     """Refuse callables and given values: what they do with all rows together cannot be known."""
-    if isinstance(question, (str, *GROUPED)) or is_statistic(question):
+    if isinstance(question, (str, RowValues, *GROUPED)) or is_statistic(question):
         return
     if isinstance(question, Query) and isinstance(without_values(question), Expression | BoundedMean):
         return

@@ -233,6 +233,7 @@ class Recorder(Generic[P]):
         self.shield.require_newest()
         self.journal.begin(begun, asked_by)
         self.journal.flush()
+        self.shield.announced()
         self._readings = list(readings)
         with self._under_way(begun, asked_by):
             scanned = self.shield.read(lambda: self.sums_needed(proposals))
@@ -294,6 +295,7 @@ class Recorder(Generic[P]):
             self.shield.require_newest()
             self.journal.begin(begun, asked_by)
             self.journal.flush()
+            self.shield.announced()
             with self._under_way(begun, asked_by):
                 outcome = self.shield.read(decide)
             price, budget = price_act(mechanism.budget, begun, outcome)

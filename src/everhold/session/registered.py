@@ -139,6 +139,18 @@ class RegisteredStudy:
                 "the newest copy alone."
             )
 
+    def announce(self, store: Store) -> None:
+        """Remember that an act was announced, before its noise is drawn: of several copies one goes on.
+
+        Raises:
+            LedgerError: another copy has announced an act, be it the same one.
+        """
+        if known_head(self._study) == str(store.head):
+            raise LedgerError(
+                f"another copy of {store.path} has announced the same act. Nothing was drawn. Go on with that copy alone."
+            )
+        self.note_head(store)
+
     def note_head(self, store: Store) -> None:
         """Remember how far the study has come.
 

@@ -43,6 +43,9 @@ class PlainShield:
     def require_allowed(self, begun: ActStart) -> None:
         """Every act is allowed."""
 
+    def announced(self) -> None:
+        """An act was announced: nothing else is needed."""
+
     def read(self, read: Callable[[], T]) -> T:
         """Read private rows."""
         return read()
@@ -106,6 +109,11 @@ class PrivacyShield:
         """Refuse an act that no noise makes private."""
         if not is_private(begun):
             raise PrivacyError(f"a private study has no act {begun.kind!r}: it would disclose something exact.")
+
+    def announced(self) -> None:
+        """An act was announced durably. From here on no older copy is asked, whatever happens before its end is recorded."""
+        if (store := self._journal.store) is not None:
+            self._registered.announce(store)
 
     def read(self, read: Callable[[], T]) -> T:
         """Read private rows. A failure is charged as a surprise, and says nothing."""
