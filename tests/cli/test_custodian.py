@@ -64,7 +64,8 @@ def test_a_backup_and_what_becomes_of_it(folder):
     head = json.loads(run(0, "backup", "p.everhold", "--to", "monday", "--json"))["head"]
     run(0, "ask", "p.everhold", "age > 40")
     said = run(0, "backup", "p.everhold", "--to", "tuesday")
-    assert "p.everhold.key" in said and "Head: 2:" in said
+    assert "p.everhold.key" in said
+    assert "Head: 2:" in said
     assert "Expected another folder" in run(5, "backup", "p.everhold", "--to", "monday")
     assert "1 rounds for 1 question," in run(0, "status", "p.everhold")
     assert json.loads(run(0, "status", "p.everhold", "--json"))["questions"] == 1
@@ -83,7 +84,8 @@ def test_expect_head_goes_with_one_study(folder):
 def test_examine(folder):
     assert "For the owner only" in run(0, "examine", "patients.csv", "--schema", "schema.toml")
     first = json.loads(run(0, "examine", "patients.csv", "--schema", "schema.toml", "--json").splitlines()[0])
-    assert first["name"] == "age" and first["missing"] == 0
+    assert first["name"] == "age"
+    assert first["missing"] == 0
 
 
 def test_a_nonsense_question_is_not_charged(folder):
@@ -112,7 +114,8 @@ def test_tokens_of_studies_that_are_not_here(folder):
     assert "Did you mean 'p'?" not in run(0, "token", "create", "ann", "--study", "p", "--days", "9")
     (folder / "patients.everhold").write_bytes((folder / "p.everhold").read_bytes())
     said = run(0, "token", "create", "bob", "--study", "patientz")
-    assert "there is no study 'patientz'" in said and "Did you mean 'patients'?" in said
+    assert "there is no study 'patientz'" in said
+    assert "Did you mean 'patients'?" in said
     assert "without an end" in said
     write_config = folder / "everhold.toml"
     write_config.write_text('[[study]]\npath = "elsewhere/clinic.everhold"\n')
@@ -159,4 +162,5 @@ def test_what_was_interrupted_is_said_when_it_is_opened_again(folder):
 def test_previews_show_zero():
     table = {"x": np.arange(400.0)}
     held = eh.Holdout(table, prior=eh.Reference({"x": np.arange(400.0) + 0.5}), seed=1)
-    assert "e-16" not in str(held.try_out("x > 1000")) and "prior 0," in str(held.try_out("x > 1000"))
+    assert "e-16" not in str(held.try_out("x > 1000"))
+    assert "prior 0," in str(held.try_out("x > 1000"))

@@ -68,7 +68,8 @@ class TestOlderCopies:
         head, _ = back_up(path, tmp_path / "copy")
         restore(tmp_path / "copy", tmp_path)
         with eh.Holdout.open(path, data=ROWS, expect_head=str(head)) as study:
-            assert study.rounds == 1 and study.ask("age > 50").round == 2
+            assert study.rounds == 1
+            assert study.ask("age > 50").round == 2
 
     def test_what_was_charged_is_noted_before_the_study_is_given_up(self, tmp_path):
         """As if the process were killed: nothing is noted afterwards."""

@@ -21,7 +21,7 @@ def backup(
     to: Annotated[Path, typer.Option(help="A folder for the copy; one that holds no copy of this study yet.")],
     as_json: AsJson = False,
 ) -> None:
-    """Copy a study, its key, what else belongs to it, and the registry of studies. A server may go on answering meanwhile.
+    """Copy a study, its key, what else belongs to it, and the registry of studies, also while a server answers.
 
     The copy holds secrets: keep it as you keep the rows. Note the head that is printed: after restoring, `--expect-head`
     refuses a copy that does not contain it.

@@ -59,7 +59,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "backup": (
         "backup",
-        "Copy a study, its key, what else belongs to it, and the registry of studies. A server may go on answering meanwhile.",
+        "Copy a study, its key, what else belongs to it, and the registry of studies, also while a server answers.",
     ),
     "serve": ("serve", "Serve studies over HTTP: an API, a page for people, and nothing without a token."),
     "mcp": (
@@ -112,7 +112,8 @@ app = typer.Typer(
     epilog="Exit codes: 0 done; 1 an unforeseen error; 2 wrong use of the command; 3 invalid question (not charged); "
     "4 invalid data, prior or settings; 5 the study cannot be read, written or locked; 6 a promised precision or a gate is "
     "used up; "
-    "7 an audit failed, or a signature is wrong; 8 too many submissions today; 9 a server cannot be reached, or does not allow it.",
+    "7 an audit failed, or a signature is wrong; 8 too many submissions today; 9 a server cannot be reached, or does not "
+    "allow it.",
 )
 
 

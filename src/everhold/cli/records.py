@@ -65,8 +65,8 @@ def _server_status(study: RemoteStudy, server: str, as_json: bool) -> None:
 def _say_facts(name: str, facts: dict[str, Any]) -> None:
     draws = "rows" if facts["unit"] is None else "units"
     say(
-        f"{name}: {facts['rounds']:,} rounds{_for_questions(facts)}, {facts['surprises']:,} surprises, {facts['acts']:,} other acts, "
-        f"price so far {facts['price']:.1f} nats\n"
+        f"{name}: {facts['rounds']:,} rounds{_for_questions(facts)}, {facts['surprises']:,} surprises, "
+        f"{facts['acts']:,} other acts, price so far {facts['price']:.1f} nats\n"
         f"{facts['width_text']}{_behind(facts)}\n"
         f"{_privacy_line(facts)}"
         f"{facts['rows']:,} private {draws}, confidence {facts['confidence']:g}, {facts['prior']}\n"

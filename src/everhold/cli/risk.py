@@ -25,6 +25,7 @@ from everhold.session.settings import Settings
 __all__ = ["register"]
 
 MOST_ROWS, RIDDEN_ROWS = 1_000, 200
+_ASKED = "Can a patient, say, be singled out?"
 _SURE = 0.01  # chance that an attack that does nothing is called one
 _ATTACKS = {"composition": "chain", "riding": "riding"}
 _PLANS: tuple[tuple[str, Attack, WeightClass, int], ...] = (
@@ -171,23 +172,22 @@ def verdict(found: list[dict[str, Any]], settings: Settings, rows: int) -> str:
     """Can a row be singled out? What is promised, or what these games measured: nothing is said of what was not played."""
     if settings.privacy is not None:
         promise = settings.privacy.promise
-        times = exp(promise.epsilon)
+        at_most = min(ceil(10.0 * (exp(promise.epsilon) + 100.0 * promise.delta)) / 10.0, 100.0)
         return (
-            f"Can a patient, say, be singled out? No, up to ε = {promise.epsilon:g} and δ = {promise.delta:g}, whatever is asked: "
-            f"somebody who accuses 1 in 100 people who are not in the table finds at most {min(times + 100 * promise.delta, 100):.2g} "
-            f"in 100 of those who are."
+            f"{_ASKED} No, up to ε = {promise.epsilon:g} and δ = {promise.delta:g}, whatever is asked: somebody "
+            f"who accuses 1 in 100 people who are not in the table finds at most {at_most:g} in 100 of those who are."
         )
     own = [one for one in found if one["against"] != "exact counts" and one["questions"]]
     won = [one for one in own if one["p_value"] < _SURE]
     if not won:
         return (
-            "Can a patient, say, be singled out? These attacks did not show it, and other attacks may: a plain study promises "
-            "nothing about single people. A private study does."
+            f"{_ASKED} These attacks did not show it, and other attacks may: a plain study promises nothing about single "
+            "people. A private study does."
         )
     best = max(won, key=lambda one: float(one["risk"] or 0.0))
     said = (
-        f"Can a patient, say, be singled out? Yes: {best['main']['successes']} of {best['main']['tries']} games against a copy "
-        f"of {best['rows']:,} rows did so, with about {best['questions']:,.0f} questions."
+        f"{_ASKED} Yes: {best['main']['successes']} of {best['main']['tries']} games against a copy of "
+        f"{best['rows']:,} rows did so, with about {best['questions']:,.0f} questions."
     )
     if rows > best["rows"]:
         said += f" For your {rows:,} rows nothing was played: more rows take more questions, and are no protection."

@@ -133,7 +133,7 @@ class Registry:
             sync_folder(self.folder.parent)
 
     def _make_private(self, path: Path) -> None:
-        """For the owner alone, also where an earlier release made it. Nothing is opened: closing it would end SQLite's locks."""
+        """For the owner alone, also where it was made otherwise. Nothing is opened: closing it would end SQLite's locks."""
         try:
             if path.stat().st_mode & 0o077:
                 path.chmod(0o600)

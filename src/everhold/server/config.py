@@ -187,8 +187,8 @@ def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
         if unknown := set(one) - set(_OF_STUDY):
             name = sorted(unknown)[0]
             raise SettingError(
-                f"a [[study]] has no setting {name!r}. Expected path, data where the rows moved, grid_ms, expect_head after a "
-                f"backup was restored, and charges_each for a private study.{did_you_mean(name, _OF_STUDY)}"
+                f"a [[study]] has no setting {name!r}. Expected path, data where the rows moved, grid_ms, expect_head after "
+                f"a backup was restored, and charges_each for a private study.{did_you_mean(name, _OF_STUDY)}"
             )
         if not isinstance(head := one.get("expect_head"), str | None):
             raise SettingError(f"a [[study]] has expect_head = {head!r}. Expected a text, as `everhold status` prints it.")
