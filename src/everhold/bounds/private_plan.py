@@ -246,6 +246,6 @@ def _advice(costs: list[PrivateCost], fixed: float, even: int, asks: int, rows: 
         said.append(
             f"Gaussian noise on each of {asks:,} questions is no narrower (±{fixed:.3g}), even if all are known in advance."
         )
-    said.append(f"Noise alone, without what forecasts may be off by, is smaller than Gaussian noise from {even:,} questions on.")
+    said.append(f"everhold's noise alone is smaller than Gaussian noise from {even:,} questions on.")
     said.append(f"After {privacy.surprises:,} surprises nothing more can be asked: this needs a prior near the population.")
     return " ".join(said)

@@ -202,6 +202,7 @@ class HeadNotes:
     def __init__(self, registered: RegisteredStudy, journal: Journal, clock: Callable[[], float] = time.monotonic) -> None:
         self._registered, self._journal, self._clock = registered, journal, clock
         self._noted, self._rounds, self._acts = clock(), len(journal), len(journal.acts)
+        self._head: Head | None = None
         self._before = journal.on_durable
         journal.on_durable, journal.on_leaving = self._durable, self._leaving
 
@@ -217,11 +218,13 @@ class HeadNotes:
             except LedgerError:
                 store.fail()
                 raise
-            self._noted = self._clock()
+            self._noted, self._head = self._clock(), store.head
 
     def _leaving(self, store: Store) -> None:
-        with suppress(LedgerError):  # opening it again says what is wrong
-            self._registered.note_head(store)
+        if store.head != self._head:
+            with suppress(LedgerError):  # opening it again says what is wrong
+                self._registered.note_head(store)
+                self._head = store.head
 
 
 def _digests(sample: Sample, registry: Registry) -> RowDigests:
