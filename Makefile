@@ -28,7 +28,7 @@ EVERYWHERE := --universal --fork-strategy fewest
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test test-quick test-oldest test-adapters test-postgres test-spark test-oracles coverage check docs dist
-.PHONY: sbom try-image try-browser bench bench-paper fuzz torture simulate skill pins pins-adapters pins-docs pins-release oldest lock clean
+.PHONY: sbom try-image try-browser screenshots bench bench-paper fuzz torture simulate skill pins pins-adapters pins-docs pins-release oldest lock clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -172,6 +172,9 @@ try-image:  ## the Dockerfile's steps without Docker, in a bare Debian root (as 
 
 try-browser: $(READY) docs  ## run the site's notebooks in Chromium with the wheel; needs the network for Pyodide, or PYODIDE=folder
 	@$(BIN)/python docs/try_browser.py out/site $(if $(PYODIDE),--pyodide $(PYODIDE))
+
+screenshots: $(READY)  ## take a picture of every page of a server, for docs/howto/pages.md (Debian: apt-get install chromium)
+	@$(BIN)/python docs/screenshots.py $(if $(ONLY),--only $(ONLY))
 
 bench: $(READY)  ## every benchmark: speed as ratios, the tables of the docs
 	@$(BIN)/python -m benchmarks

@@ -94,7 +94,7 @@ RUNS = """```{raw} html
 """
 """What makes the cells of a notebook's page run in the browser. `make docs` puts the wheel at the root of the site."""
 
-PICTURES = (".jpg", ".png", ".svg")
+PICTURES = (".jpg", ".png", ".svg", ".webp")
 
 _FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1\s*$", flags=re.M | re.S)
 _LINK = re.compile(r"(?<=\])\(([^)\s]+)\)")

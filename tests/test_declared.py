@@ -20,6 +20,7 @@ EXTRAS_OF_ROOM = {
     "learn": {"learn"},
     "mcp.py": {"mcp"},
     "plots.py": {"plot"},
+    "progress.py": {"cli"},
     "report": {"plot", "sign"},
     "results.py": {"frames"},
     "server": {"serve"},
@@ -27,7 +28,7 @@ EXTRAS_OF_ROOM = {
 """The other rooms use the dependencies that everybody has."""
 
 COMMAND_LINE = {"rich", "typer"}
-"""Installed for everybody, and imported by the command line alone."""
+"""Installed for everybody, and imported by the command line and by progress bars alone."""
 
 CALLED = {"inspect_ai": "inspect-ai", "mlflow": "mlflow-skinny", "sklearn": "scikit-learn", "xdist": "pytest-xdist"}
 """What is imported under another name than it is installed."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -12,6 +15,8 @@ import polars as pl
 import pytest
 
 import everhold as eh
+from everhold.learn.history import History, ScoredModel
+from everhold.plots import Point, session_figure, widths_figure
 from everhold.results import Tabular, as_frame, axis_around
 from everhold.statistics import STATISTICS
 
@@ -106,6 +111,25 @@ def test_every_result_is_well_formed_in_a_notebook(results, holdout, test_set):
         html = one._repr_html_().replace("&middot;", "·").replace("<br>", "<br/>")
         ElementTree.fromstring(f"<div>{html}</div>")
         assert len(html) > 20, name
+
+
+def test_every_public_result_has_a_notebook_form(results, holdout, test_set):
+    """Every class of results, and what people hold: Holdout, Schema, Preview, Audit, Board and test sets."""
+    public = [getattr(eh, name) for name in eh.__all__]
+    classes = [one for one in public if isinstance(one, type)]
+    made_of = [one for one in classes if issubclass(one, Tabular)] + [eh.Holdout, eh.TestSet, eh.Board]
+    assert {eh.Answer, eh.Finding, eh.Preview, eh.Audit, eh.Schema, eh.Score, eh.Verdict, eh.Choice} <= set(made_of)
+    assert [one.__name__ for one in made_of if not callable(getattr(one, "_repr_html_", None))] == []
+
+
+def test_a_board_is_well_formed_in_a_notebook(tmp_path):
+    labels = np.random.default_rng(3).integers(0, 2, 200)
+    made = eh.Contest.create(tmp_path / "c.everhold", labels, title="<coins>", classes=[0, 1], seed=2)
+    made.submit("ann & bo", labels)
+    html = made.board()._repr_html_()
+    assert html.count("<svg") == 1
+    ElementTree.fromstring(f"<div>{html}</div>")
+    made.release()
 
 
 def test_hostile_words_are_escaped():
@@ -213,22 +237,36 @@ class TestPictures:
         with pytest.raises(eh.SettingError, match="Give rows="):
             eh.plan(half_width=0.1, rounds=100).plot()
 
-    def test_it_looks_as_it_did(self, tmp_path):
-        """Drawn from fixed numbers: the share of pixels that differ from the kept picture, letters apart."""
-        from pathlib import Path
+    @pytest.mark.parametrize("name", ["forest", "session", "history", "plan"])
+    def test_it_looks_as_it_did(self, name, tmp_path):
+        """Drawn from fixed numbers: the share of pixels that differ from the kept picture, letters apart.
 
+        `UPDATE_PICTURES=1` draws the kept ones anew: look at them before they are committed.
+        """
         from matplotlib import pyplot
 
-        cells = {
-            f"group {i}": eh.Answer(0.1 * i, 0.1 * i - 0.05, 0.1 * i + 0.08, i == 3, i, 5.0, "share") for i in (1, 2, 3, 4)
-        }
-        ax = eh.forest(cells, title="shares", reference=0.25)
-        for text in [*ax.get_xticklabels(), *ax.get_yticklabels(), ax.title]:
-            text.set_visible(False)
-        ax.set_title("", loc="left")
-        ax.figure.savefig(tmp_path / "forest.png", dpi=60)
-        kept = Path(__file__).parent / "pictures" / "forest.png"
-        now, then = (pyplot.imread(path)[..., :3] for path in (tmp_path / "forest.png", kept))
+        ax = drawn(name)
+        for one in ax.figure.axes:
+            for text in [
+                *one.get_xticklabels(),
+                *one.get_yticklabels(),
+                one.title,
+                one.xaxis.label,
+                one.yaxis.label,
+                *one.texts,
+            ]:
+                text.set_visible(False)
+            one.set_title("", loc="left")
+            if one.get_legend() is not None:
+                one.get_legend().set_visible(False)
+        ax.figure.set_layout_engine("none")  # where the axes stand follows from letters, which differ between machines
+        for place, one in enumerate(ax.figure.axes):
+            one.set_position((0.2, 0.1 if place else 0.35, 0.75, 0.2 if place else 0.6))
+        ax.figure.savefig(tmp_path / "now.png", dpi=60)
+        kept = Path(__file__).parent / "pictures" / f"{name}.png"
+        if os.environ.get("UPDATE_PICTURES"):
+            shutil.copy(tmp_path / "now.png", kept)
+        now, then = (pyplot.imread(path)[..., :3] for path in (tmp_path / "now.png", kept))
         assert now.shape == then.shape
 
         def differing(one, other):
@@ -236,6 +274,21 @@ class TestPictures:
 
         assert differing(now, then) < 0.005
         assert differing(now[::-1], then) > 0.01  # positive control: upside down
+
+
+def drawn(name):
+    """Each kind of picture, from fixed numbers: the axes of `eh.forest`, `holdout.plot`, `test.plot` and `plan.plot`."""
+    share = [eh.Answer(0.1 * i, 0.1 * i - 0.05, 0.1 * i + 0.08, i == 3, i, 5.0, "share") for i in (1, 2, 3, 4)]
+    if name == "forest":
+        return eh.forest({f"group {one.round}": one for one in share}, title="shares", reference=0.25)
+    if name == "session":
+        kinds = ("quiet", "surprise", "read")
+        points = [Point(i, 0.3 + 0.02 * i, 0.2 + 0.02 * i, 0.36 + 0.02 * i, 5.0 + i, kinds[i % 3]) for i in range(1, 13)]
+        return session_figure(points, title="12 rounds")
+    if name == "history":
+        scores = [eh.Score("accuracy", one.value, one.low, one.high, (one,)) for one in share]
+        return History(ScoredModel("score", f"model {k}", one) for k, one in enumerate(scores)).plot()
+    return widths_figure({"everhold": 0.03, "Gaussian noise": 0.08, "splitting": 0.11, "vacuous": 0.6}, chosen="everhold")
 
 
 def test_the_axis_is_around_the_intervals():

@@ -223,13 +223,13 @@ def questions_of(act: AnyAct) -> list[Question]:
     >>> questions_of(IsBetter("smoker", "age > 80"))
     ['smoker', 'age > 80']
     """
-    found: list[Question] = []
-    for one in parameters(type(act)):
-        if one.form == "question":
-            found.append(getattr(act, one.name))
-        elif one.form == "questions":
-            found += getattr(act, one.name)
-    return found
+    questions: list[Question] = []
+    for parameter in parameters(type(act)):
+        if parameter.form == "question":
+            questions.append(getattr(act, parameter.name))
+        elif parameter.form == "questions":
+            questions += getattr(act, parameter.name)
+    return questions
 
 
 def questions_to_try(act: AnyAct) -> list[Question]:
@@ -245,9 +245,9 @@ def questions_to_try(act: AnyAct) -> list[Question]:
 
 def do(act: AnyAct, study: Any, **more: Any) -> Any:
     """Do an act with a `Holdout`, or with a study behind a server."""
-    given = [(one, getattr(act, one.name)) for one in parameters(type(act))]
-    positional = [value for one, value in given if one.required]
-    options = {one.name: value for one, value in given if not one.required and value != one.default}
+    given = [(parameter, getattr(act, parameter.name)) for parameter in parameters(type(act))]
+    positional = [value for parameter, value in given if parameter.required]
+    options = {parameter.name: value for parameter, value in given if not parameter.required and value != parameter.default}
     return getattr(study, act.name)(*positional, **options, **more)
 
 
@@ -262,12 +262,12 @@ def as_sent(question: Question, what: str = "a question") -> str | dict[str, Any
     {'statistic': 'mean', 'arguments': {'question': 'bmi', 'given': 'smoker'}}
     """
     if is_statistic(question):
-        wanted: Any = question
-        given = arguments(wanted)
-        for one in parameters(type(wanted)):
-            if one.form == "expression" and one.name in given:
-                _require_text(given[one.name], one.name)
-        return {"statistic": wanted.name, "arguments": given}
+        statistic: Any = question
+        given = arguments(statistic)
+        for parameter in parameters(type(statistic)):
+            if parameter.form == "expression" and parameter.name in given:
+                _require_text(given[parameter.name], parameter.name)
+        return {"statistic": statistic.name, "arguments": given}
     return _require_text(question, what)
 
 
@@ -304,18 +304,18 @@ def as_body(act: AnyAct) -> dict[str, Any]:
     {'question': 'smoker', 'spend': 0.5}
     """
     body: dict[str, Any] = {}
-    for one in parameters(type(act)):
-        value = getattr(act, one.name)
-        if one.form == "question":
+    for parameter in parameters(type(act)):
+        value = getattr(act, parameter.name)
+        if parameter.form == "question":
             value = as_sent(value)
-        elif one.form == "questions":
+        elif parameter.form == "questions":
             if isinstance(value, str) or not isinstance(value, Sequence):
                 raise QuestionError(f"{act.name} takes a list of questions and statistics.")
             value = [as_sent(each) for each in value]
-        elif one.form == "reals" and value is not None:
+        elif parameter.form == "reals" and value is not None:
             value = list(value)
-        if one.required or value != one.default:
-            body[one.name] = value
+        if parameter.required or value != parameter.default:
+            body[parameter.name] = value
     return body
 
 
@@ -327,19 +327,19 @@ def act_from(name: str, body: Mapping[str, Any]) -> AnyAct:
     """
     kind: Any = ACTS[name]
     given: dict[str, Any] = {}
-    for one in parameters(kind):
-        if one.name not in body:
+    for parameter in parameters(kind):
+        if parameter.name not in body:
             continue
-        value = body[one.name]
-        if one.form == "question":
+        value = body[parameter.name]
+        if parameter.form == "question":
             value = sent_question(value)
-        elif one.form == "questions":
+        elif parameter.form == "questions":
             value = tuple(sent_question(each) for each in value)
-        elif one.form == "reals":
+        elif parameter.form == "reals":
             value = None if value is None else tuple(value)
-        given[one.name] = value
-    made: AnyAct = kind(**given)
-    return made
+        given[parameter.name] = value
+    act: AnyAct = kind(**given)
+    return act
 
 
 ActResult = Answer | Result | Choice | Decision | Verdict
@@ -350,11 +350,11 @@ _DISCLOSED: dict[str, type[Choice | Decision | Verdict]] = {
 }
 
 
-def to_result(found: ActResult | Sequence[ActResult]) -> dict[str, Any]:
+def to_result(result: ActResult | Sequence[ActResult]) -> dict[str, Any]:
     """What an act returned, as JSON; a list under `results`."""
-    if isinstance(found, list):
-        return {"results": [one.to_dict() for one in found]}
-    return cast(ActResult, found).to_dict()
+    if isinstance(result, list):
+        return {"results": [item.to_dict() for item in result]}
+    return cast(ActResult, result).to_dict()
 
 
 def result_from(given: dict[str, Any]) -> Any:
@@ -364,6 +364,6 @@ def result_from(given: dict[str, Any]) -> Any:
     [Choice(number 2 of 5 is best on the private rows (3.2 nats disclosed))]
     """
     if "results" in given:
-        return [result_from(one) for one in given["results"]]
+        return [result_from(item) for item in given["results"]]
     kind = _DISCLOSED.get(given["kind"])
     return result_from_dict(given) if kind is None else kind.from_dict(given)

@@ -63,8 +63,8 @@ def gate_tools(gate: Gate | RemoteGate) -> MCPServer[Any]:
     return _server(_gate_tools(gate), _ABOUT_GATE)
 
 
-def _server(made: list[Tool], about: str) -> MCPServer[Any]:
-    return MCPServer("everhold", instructions=about, version=VERSION, tools=made, log_level="WARNING")
+def _server(tool_list: list[Tool], about: str) -> MCPServer[Any]:
+    return MCPServer("everhold", instructions=about, version=VERSION, tools=tool_list, log_level="WARNING")
 
 
 def tools(study: AnyStudy, name: str, *, closing: bool = False, gate: Gate | RemoteGate | None = None) -> MCPServer[Any]:
@@ -101,7 +101,7 @@ later answers. Costs nothing.
 
         def find() -> dict[str, Any]:
             declared = study.schema
-            columns = [declared[one].to_dict() for one in declared]
+            columns = [declared[column].to_dict() for column in declared]
             words = "AND OR NOT = <> < <= > >= BETWEEN IN LIKE 'IS NULL' CASE + - * / abs ln exp sqrt year month"
             return {"study": name, "columns": columns, "words": words}
 
@@ -112,16 +112,16 @@ later answers. Costs nothing.
         return _guarded(lambda: {"study": name, **_standing(study)})
 
     ends = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
-    made = [_strict(_described(ask, {"expect": _EXPECT}), _ASKS), _strict(_described(try_out), _READS)]
-    made += [
+    tool_list = [_strict(_described(ask, {"expect": _EXPECT}), _ASKS), _strict(_described(try_out), _READS)]
+    tool_list += [
         _strict(_act_tool(study, kind), ends if kind.scope == "manage" else _ASKS)
         for kind in ACTS.values()
         if closing or kind.scope != "manage"
     ]
-    made += [_strict(one, _READS) for one in (schema, status)]
+    tool_list += [_strict(work, _READS) for work in (schema, status)]
     if gate is None:
-        return _server(made, _ABOUT)
-    return _server([*made, *_gate_tools(gate)], f"{_ABOUT}\n\n{_ABOUT_GATE}")
+        return _server(tool_list, _ABOUT)
+    return _server([*tool_list, *_gate_tools(gate)], f"{_ABOUT}\n\n{_ABOUT_GATE}")
 
 
 def _gate_tools(at: Gate | RemoteGate) -> list[Tool]:
@@ -144,8 +144,8 @@ def _gate_tools(at: Gate | RemoteGate) -> list[Tool]:
 
         def check() -> dict[str, Any]:
             who = {"who": "agent"} if isinstance(at, Gate) else {}  # a server knows by the token
-            found = at.check(outcomes, name=name, request_id=request_id, **who)
-            return {**found.to_dict(), "in_words": str(found)}
+            result = at.check(outcomes, name=name, request_id=request_id, **who)
+            return {**result.to_dict(), "in_words": str(result)}
 
         return _guarded(check)
 
@@ -153,8 +153,8 @@ def _gate_tools(at: Gate | RemoteGate) -> list[Tool]:
         """Where the gate stands: checks and promotions so far, the incumbent's name, what can still be certified. Free."""
 
         def find() -> dict[str, Any]:
-            found = at.status()
-            return {**found.to_dict(), "in_words": str(found)}
+            result = at.status()
+            return {**result.to_dict(), "in_words": str(result)}
 
         return _guarded(find)
 
@@ -188,9 +188,13 @@ def _act_tool(study: AnyStudy, kind: type[AnyAct]) -> Callable[..., dict[str, An
     named = parameters(kind)
     if kind is Read:
         read.__doc__ = f"{about}\n\n{_arguments_text()}"
-        return _described(read, {one.name: _hint(one) for one in named if not one.required})
+        return _described(read, {parameter.name: _hint(parameter) for parameter in named if not parameter.required})
     work.__name__, work.__doc__ = kind.name, about
-    return _with_parameters(work, {one.name: _hint(one) for one in named}, {one.name for one in named if one.required})
+    return _with_parameters(
+        work,
+        {parameter.name: _hint(parameter) for parameter in named},
+        {parameter.name for parameter in named if parameter.required},
+    )
 
 
 _AS_STATISTIC = ' A statistic is {"statistic": "mean", "arguments": {"question": "bmi", "given": "smoker"}}.'
@@ -200,22 +204,22 @@ _EXPECT = Annotated[
 ]
 
 
-def _hint(one: Parameter) -> Any:
-    about = one.about + (_AS_STATISTIC if one.form in ("question", "questions") else "")
-    return Annotated[one.type if one.required else one.type | None, Field(description=about)]
+def _hint(parameter: Parameter) -> Any:
+    about = parameter.about + (_AS_STATISTIC if parameter.form in ("question", "questions") else "")
+    return Annotated[parameter.type if parameter.required else parameter.type | None, Field(description=about)]
 
 
-def _returned(wanted: AnyAct, study: AnyStudy) -> dict[str, Any]:
+def _returned(act: AnyAct, study: AnyStudy) -> dict[str, Any]:
     """What an act returned, with a sentence for each result."""
-    found = do(wanted, study)
-    if isinstance(found, list):
-        asked = [as_sent(one) for one in questions_of(wanted)]
-        return {"results": [{"question": one, **_shown(each)} for one, each in zip(asked, found, strict=True)]}
-    if isinstance(found, Choice):
-        return {**found.to_dict(), "best": as_sent(questions_of(wanted)[found.index]), "in_words": str(found)}
-    if isinstance(found, Decision | Verdict):
-        return {**found.to_dict(), "in_words": str(found)}
-    return _shown(found)
+    result = do(act, study)
+    if isinstance(result, list):
+        asked = [as_sent(question) for question in questions_of(act)]
+        return {"results": [{"question": question, **_shown(each)} for question, each in zip(asked, result, strict=True)]}
+    if isinstance(result, Choice):
+        return {**result.to_dict(), "best": as_sent(questions_of(act)[result.index]), "in_words": str(result)}
+    if isinstance(result, Decision | Verdict):
+        return {**result.to_dict(), "in_words": str(result)}
+    return _shown(result)
 
 
 def _standing(study: AnyStudy) -> dict[str, Any]:
@@ -238,8 +242,10 @@ def _standing(study: AnyStudy) -> dict[str, Any]:
 
 def _described(work: Callable[..., dict[str, Any]], more: dict[str, Any] | None = None) -> Callable[..., dict[str, Any]]:
     """The same with a parameter for each parameter of any statistic, in place of `**given`, and some more."""
-    named = [one for kind in STATISTICS.values() for one in parameters(kind)[1:]]
-    others = {one.name: Annotated[one.type | None, Field(description=_whose(one.name))] for one in named}
+    named = [parameter for kind in STATISTICS.values() for parameter in parameters(kind)[1:]]
+    others = {
+        parameter.name: Annotated[parameter.type | None, Field(description=_whose(parameter.name))] for parameter in named
+    }
     kinds: Any = Literal[tuple(STATISTICS)]
     hints: dict[str, Any] = {"question": str, "what": kinds, **others, **(more or {})}
     return _with_parameters(work, hints, {"question"}, {"what": "share"})
@@ -269,19 +275,19 @@ def _with_parameters(
 
 def _whose(name: str) -> str:
     """What a parameter is for, statistic by statistic where that differs."""
-    found: dict[str, list[str]] = {}
+    meanings: dict[str, list[str]] = {}
     for kind in STATISTICS.values():
-        for one in parameters(kind)[1:]:
-            if one.name == name:
-                found.setdefault(one.about, []).append(kind.name)
-    return " ".join(f"{about} ({', '.join(kinds)})" for about, kinds in found.items())
+        for parameter in parameters(kind)[1:]:
+            if parameter.name == name:
+                meanings.setdefault(parameter.about, []).append(kind.name)
+    return " ".join(f"{about} ({', '.join(kinds)})" for about, kinds in meanings.items())
 
 
 def _arguments_text() -> str:
     lines = ["Args:", "    question: what the statistic is about first:"]
     for kind in STATISTICS.values():
         lead, *others = parameters(kind)
-        needs = [one.name for one in others if one.required]
+        needs = [parameter.name for parameter in others if parameter.required]
         needed = f" Needs {' and '.join(needs)}." if needs else ""
         about = (kind.__doc__ or "").partition("\n")[0]
         lines.append(f"        {kind.name}: {about} {lead.about}{needed}")
@@ -296,10 +302,10 @@ def _statistic(question: str, what: str, given: dict[str, Any]) -> Statistic[Any
     return statistic(what, {lead: question, **given})
 
 
-def _tried(study: AnyStudy, question: str, wanted: Statistic[Any]) -> dict[str, Any]:
+def _tried(study: AnyStudy, question: str, statistic: Statistic[Any]) -> dict[str, Any]:
     """What ask and read would show. A single question also has its preview, with the tolerance."""
-    trial = try_both(study, wanted)
-    plain = study.try_out(question).to_dict() if wanted == Share(question) else _shown(trial.ask)
+    trial = try_both(study, statistic)
+    plain = study.try_out(question).to_dict() if statistic == Share(question) else _shown(trial.ask)
     both = {"ask": _shown(trial.ask), "read": _shown(trial.read), "read_costs": trial.read_costs}
     return {**plain, **both, "surprise_costs": trial.surprise_costs, "in_words": str(trial)}
 
@@ -308,27 +314,27 @@ def _in_words(find: Callable[[], Result]) -> dict[str, Any]:
     return _guarded(lambda: _shown(find()))
 
 
-def _shown(found: Result) -> dict[str, Any]:
+def _shown(result: Result) -> dict[str, Any]:
     """A result without its parts, with a sentence."""
-    shown = {key: value for key, value in found.to_dict().items() if key != "parts"}
-    if isinstance(found, Shares):
+    shown = {key: value for key, value in result.to_dict().items() if key != "parts"}
+    if isinstance(result, Shares):
         return {**shown, "cells": [{k: v for k, v in cell.items() if k != "parts"} for cell in shown["cells"]]}
-    if isinstance(found, Finding):
-        said = f"{found.value_text}, for the population in {found.interval_text}"
-        kind = found.parts[-1].kind_text if found.parts else ""
+    if isinstance(result, Finding):
+        sentence = f"{result.value_text}, for the population in {result.interval_text}"
+        kind = result.parts[-1].kind_text if result.parts else ""
     else:
-        said = f"{found.value:.4g}, for the population in {Interval(found.low, found.high)}"
-        kind = found.kind_text
-    if isinstance(found, Comparison):
-        said = f"{found.verdict_text}: {said}"
-    kind = "a surprise, charged once" if found.surprise else kind
-    return {**shown, "in_words": f"{said}; {kind}" if kind else said}
+        sentence = f"{result.value:.4g}, for the population in {Interval(result.low, result.high)}"
+        kind = result.kind_text
+    if isinstance(result, Comparison):
+        sentence = f"{result.verdict_text}: {sentence}"
+    kind = "a surprise, charged once" if result.surprise else kind
+    return {**shown, "in_words": f"{sentence}; {kind}" if kind else sentence}
 
 
 def _guarded(work: Any) -> dict[str, Any]:
     """everhold's own errors go to the agent: they say what was expected and what to do."""
     try:
-        found: dict[str, Any] = work()
-        return found
+        result: dict[str, Any] = work()
+        return result
     except (EverholdError, TypeError, ValueError) as error:
         raise ToolError(str(error)) from None

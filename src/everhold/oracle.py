@@ -121,10 +121,10 @@ class SQOracle:
             )
         self._batch = 1 if route == "direct" else ceil(8.0 / tolerance**2 * log(4.0 * self._horizon / self._failure))
         inner = tolerance if route == "direct" else tolerance / 2.0
-        kept = confidence if route == "direct" else 1.0 - self._failure / 2.0
+        holdout_confidence = confidence if route == "direct" else 1.0 - self._failure / 2.0
         if mechanism == "aqa-ogd":
             draw = _labelled_draw(self._prior(features, None), classes)
-            horizon, failure = self._batch * self._horizon, 1.0 - kept
+            horizon, failure = self._batch * self._horizon, 1.0 - holdout_confidence
             self.holdout: Session[Any] = Holdout.with_mechanism(
                 private,
                 lambda n: AqaOgd(
@@ -141,7 +141,7 @@ class SQOracle:
             self.holdout = Holdout(
                 private,
                 prior=Labels(self._prior(features, pool), label=_LABEL, classes=classes),
-                confidence=kept,
+                confidence=holdout_confidence,
                 half_width=inner / 2.0,
                 seed=self._seed,
                 overlap="allow",  # features may be those of the sample: only labels are private

@@ -19,6 +19,7 @@ from everhold.statistics.statistic import run
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Preview
+    from everhold.queries.interval import Interval
     from everhold.statistics.declared import DeclaredColumns
     from everhold.statistics.statistic import QuestionBatch, Statistic
 
@@ -69,6 +70,11 @@ class Trial(JsonResult):
         return self._single.high
 
     @property
+    def interval(self) -> Interval:
+        """The interval of an ask, if nothing surprised."""
+        return self._single.interval
+
+    @property
     def _single(self) -> Answer | Finding:
         if isinstance(self.ask, Shares):
             raise QuestionError("a table has many values. Expected trial.ask or trial.read, which are tables.")
@@ -92,7 +98,7 @@ class Trial(JsonResult):
         )
 
     def __str__(self) -> str:
-        return f"foreseen from public data, nothing was measured or charged\n{self.ask_text}\n{self.read_text}"
+        return f"{self.ask_text}\n{self.read_text}\nforeseen from public data: nothing was measured or charged"
 
     def __repr__(self) -> str:
         return f"Trial({self})"

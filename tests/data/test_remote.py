@@ -20,7 +20,8 @@ from everhold.session.study import _location
         eh.Postgres("postgresql:///clinic?host=/run/postgresql", table='Größe&"x"', seconds=2.5),
         eh.Spark("catalog.schema.patients", remote="sc://host:15002"),
         eh.Spark("s3://bucket/a b/*.parquet", remote="sc://host:443/;use_ssl=true"),
-        eh.Spark(("/one.parquet", "/two.parquet"), remote="sc://host:15002/"),
+        eh.Spark(("/one.parquet", "/two.parquet"), remote="sc://host:15002/", seconds=7200.25),
+        eh.Spark("patients", remote="sc://host:15002", seconds=0.5),
     ],
 )
 def test_a_location_leads_back_to_the_same_table(described):
@@ -28,6 +29,7 @@ def test_a_location_leads_back_to_the_same_table(described):
     found = at_url(described.location)
     if isinstance(described, eh.Spark):
         assert (found.paths, found.location) == (described.paths, described.location)
+        assert found.seconds == described.seconds
         assert found.paths or found.table == described.table
     else:
         assert found == described
@@ -74,6 +76,10 @@ def test_a_secret_is_refused_and_not_repeated(make):
         (lambda: eh.Spark("x", remote="sc://h", session=object()), "needs one of two"),
         (lambda: eh.Spark("x", remote="http://h"), "Expected sc://host:15002"),
         (lambda: eh.Spark("", remote="sc://h"), "Expected the name of a table"),
+        (lambda: eh.Spark("x", remote="sc://h", seconds=float("nan")), "seconds is nan"),
+        (lambda: eh.Spark("x", session=object(), seconds="soon"), "seconds is 'soon'"),
+        (lambda: at_url("spark+sc://h/?table=x&seconds=soon"), "seconds=soon"),
+        (lambda: at_url("spark+sc://h/?table=x&seconds=0"), "seconds is 0.0"),
     ],
 )
 def test_what_is_wrong_is_said(make, message):

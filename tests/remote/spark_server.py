@@ -30,13 +30,16 @@ def why_missing() -> str | None:
 
 
 class SparkServer:
-    """A server; a context manager."""
+    """A server; a context manager. `user` runs it, if this is root."""
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(self, *, user: str | None = None, **settings: str) -> None:
         spec = importlib.util.find_spec("pyspark")
         self._home = str(Path(spec.origin).parent)
         self._settings = SETTINGS | {name.replace("_", "."): value for name, value in settings.items()}
         self._folder = tempfile.mkdtemp(prefix="everhold-spark-")
+        self._user = user
+        if user is not None:
+            shutil.chown(self._folder, user)
         self._process: subprocess.Popen | None = None
         self.port = _free_port()
 
@@ -63,8 +66,8 @@ class SparkServer:
             self._process = subprocess.Popen(
                 [f"{self._home}/bin/spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
                  "--master", "local[2]", "--driver-memory", "2g", *given, "spark-internal"],
-                cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                env=os.environ | {"SPARK_HOME": self._home},
+                cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, user=self._user,
+                env=os.environ | {"SPARK_HOME": self._home} | ({} if self._user is None else {"HOME": self._folder}),
             )  # fmt: skip
         while not _listens(self.port):
             if self._process.poll() is not None:
@@ -77,6 +80,13 @@ class SparkServer:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
+
+    def pause(self) -> None:
+        """It keeps its connections, and answers nothing."""
+        os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.killpg(self._process.pid, signal.SIGCONT)
 
     @property
     def processes(self) -> list[int]:

@@ -74,7 +74,7 @@ def test_the_page_says_the_same(file, audit):
     text = " ".join(page.texts)
     for said in (guarantee(file.study), cite(file), str(file.head), "Every round replays bit for bit"):
         assert said in text
-    assert f"everhold audit {file.path.name} --expect-head {file.head}" in text
+    assert f"everhold audit '{file.path.name}' --expect-head {file.head}" in text  # as a shell reads it
     assert page.tags.count("tr") == 1 + len(file.questions)
 
 

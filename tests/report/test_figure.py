@@ -10,7 +10,7 @@ import pytest
 from everhold.ledger.reader import LoggedRound
 from everhold.queries.answer import Answer
 from everhold.report.figure import session_svg
-from everhold.report.interval_svg import interval_svg
+from everhold.report.interval_svg import axis_svg, interval_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 TOP, HIGH = 34, 300  # of the part with answers: 1 is at TOP, 0 at TOP + HIGH
@@ -94,9 +94,10 @@ class TestInterval:
         assert "circle" not in svg
         assert "no estimate" in svg
 
-    def test_ticks_name_the_ends_of_the_scale(self):
-        root = ElementTree.fromstring(interval_svg(30.0, 20.0, 40.0, bottom=0.0, top=100.0, ticks=3))
-        assert [one.text for one in root.iter("text")] == ["0", "50", "100"]
+    def test_round_numbers_stand_around_the_interval_and_the_ends_of_the_scale_below(self):
+        root = ElementTree.fromstring(axis_svg(30.0, 20.0, 40.0, bottom=0.0, top=100.0, unit=" %"))
+        words = [one.text for one in root.iter("text")]
+        assert words == ["20 %", "30 %", "40 %", "0 %", "100 %"]
 
     def test_a_scale_without_length_is_drawn(self):
         ElementTree.fromstring(interval_svg(1.0, 1.0, 1.0, bottom=1.0, top=1.0))

@@ -152,8 +152,8 @@ def site(folder: Path, *studies: Path, clock: Clock | None = None, **settings: o
 class Process:
     """`everhold serve` as a process of its own, on a free port."""
 
-    def __init__(self, folder: Path, *studies: Path, **settings: object) -> None:
-        self.folder, self.studies = folder, studies
+    def __init__(self, folder: Path, *studies: Path, config: Path | None = None, **settings: object) -> None:
+        self.folder, self.studies, self.config = folder, studies, config
         self.tokens = Tokens(folder / "tokens.json")
         self.settings = {**FREE, **settings}
         self.url = ""
@@ -164,6 +164,7 @@ class Process:
         given = {f"EVERHOLD_{name.upper()}": str(value) for name, value in self.settings.items()}
         environment = {**os.environ, **given, "EVERHOLD_LOG": str(self.folder / "access.jsonl"), "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "everhold", "serve", *map(str, self.studies), "--port", str(self._port())]
+        command += [] if self.config is None else ["--config", str(self.config)]
         self.child = subprocess.Popen(
             [*command, "--tokens", str(self.tokens.path)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,

@@ -327,7 +327,7 @@ def test_the_board_and_a_submission(page, labels):
     told = here.http.post("/contests/coins/submissions", data={"csrf": csrf}, files=files)
     assert told.status_code == 200, told.text
     assert "your first score" in told.text
-    assert "<td>ann</td>" in told.text
+    assert "<td class='first'>ann</td>" in told.text
     wrong = {"predictions": ("mine.csv", b"id,prediction\n0,7\n", "text/csv")}
     told = here.http.post("/contests/coins/submissions", data={"csrf": csrf}, files=wrong)
     assert told.status_code == 422

@@ -33,7 +33,7 @@ def test_what_is_foreseen_is_what_comes():
     assert asked == pytest.approx(preview.interval.half_width, rel=0.1)
     assert read == pytest.approx(preview.read_interval.half_width, rel=0.15)
     mean = held.try_out(eh.Mean("age"))
-    assert f"mean of age: ±{mean.interval.half_width:.2g} asked" in said
+    assert f"mean of age: ±{mean.interval.half_width:.2g} asked, ±{mean.read.interval.half_width:.2g} read" in said
     assert held.rounds == 0
 
 

@@ -30,7 +30,7 @@ def program_outcomes(
 
     A case is known by the example's `id`, or by its inputs where it has none.
     """
-    cases = [_case(one) for one in examples]
+    cases = [_case(example) for example in examples]
     if len(set(cases)) < len(cases):
         raise InvalidOutcomes(
             f"{len(cases) - len(set(cases)):,} of {len(cases):,} examples have the id, or the inputs, of another one. "
@@ -70,7 +70,7 @@ def check_program(
 
 
 def _case(example: Any) -> str:
-    found = example.get("id", None)
-    if found is not None:
-        return str(found)
+    own_id = example.get("id", None)
+    if own_id is not None:
+        return str(own_id)
     return repr(sorted((name, str(value)) for name, value in example.inputs().items()))

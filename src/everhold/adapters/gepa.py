@@ -63,16 +63,16 @@ class PromotedByGate:
         candidate = dict(proposal.candidate)
         artifact = json.dumps(candidate, sort_keys=True).encode()
         try:
-            found = self.gate.check(self._evaluate(candidate), name=f"iteration {state.i + 1}", artifact=artifact)
+            result = self.gate.check(self._evaluate(candidate), name=f"iteration {state.i + 1}", artifact=artifact)
         except GateUsedUp:
             self.used_up = True
             self._reasons[id(proposal)] = "the gate is used up"
             return False
-        self._reasons[id(proposal)] = found.reason
-        self.results.append(found)
-        if found.promoted:
+        self._reasons[id(proposal)] = result.reason
+        self.results.append(result)
+        if result.promoted:
             self.incumbent = candidate
-        return found.promoted
+        return result.promoted
 
     def reject_reason(self, proposal: CandidateProposal, state: GEPAState) -> str:
         """A sentence for GEPA's log."""

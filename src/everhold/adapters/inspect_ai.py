@@ -65,14 +65,14 @@ def promoted(gate: str, epochs: int = 1, name: str | None = None) -> Metric:
     verdicts: dict[str, bool] = {}
 
     def compute(scores: list[SampleScore]) -> float:
-        at = Gate(gate)
-        runs = Counter(str(one.sample_id) for one in scores)
-        if len(runs) < at.rules.cases + at.rules.visible or min(runs.values()) < epochs:
+        opened = Gate(gate)
+        runs = Counter(str(sample.sample_id) for sample in scores)
+        if len(runs) < opened.rules.cases + opened.rules.visible or min(runs.values()) < epochs:
             return float("nan")
-        found = sorted((str(one.sample_id), json.dumps(_single(one.score.value))) for one in scores)
-        known = json.dumps(found)
+        outcomes = sorted((str(sample.sample_id), json.dumps(_single(sample.score.value))) for sample in scores)
+        known = json.dumps(outcomes)
         if known not in verdicts:
-            verdicts[known] = at.check([(case, json.loads(value)) for case, value in found], name=name).promoted
+            verdicts[known] = opened.check([(case, json.loads(value)) for case, value in outcomes], name=name).promoted
         return float(verdicts[known])
 
     return compute

@@ -46,12 +46,12 @@ class PromoteBest:
         if self.used_up or trial.state != TrialState.COMPLETE or study.best_trial.number != trial.number:
             return
         try:
-            found = self.gate.check(self._evaluate(trial), name=f"trial {trial.number}")
+            result = self.gate.check(self._evaluate(trial), name=f"trial {trial.number}")
         except GateUsedUp:
             self.used_up = True
             if self._stop:
                 study.stop()
             return
-        self.results[trial.number] = found
-        if found.promoted:
-            study.set_user_attr("everhold_incumbent", found.name)
+        self.results[trial.number] = result
+        if result.promoted:
+            study.set_user_attr("everhold_incumbent", result.name)

@@ -102,19 +102,19 @@ class GatedRun:
 
         option = self._config.getoption
         path, artifact = Path(option("everhold_gate")), option("everhold_artifact")
-        found = cases_of(self._passed, int(option("count", 1) or 1))
+        outcomes = cases_of(self._passed, int(option("count", 1) or 1))
         if option("everhold_create"):
             named = {} if option("everhold_name") is None else {"name": option("everhold_name")}
-            made = Gate.create(path, found, artifact=artifact, **named)
-            return 0, f"made {path}: {made.rules.cases:,} sealed cases"
+            created = Gate.create(path, outcomes, artifact=artifact, **named)
+            return 0, f"made {path}: {created.rules.cases:,} sealed cases"
         with Gate(path) as gate:
             known = gate.rules.cases + gate.rules.visible
-            if len(found) < known and not self._not_collected:
+            if len(outcomes) < known and not self._not_collected:
                 raise InvalidOutcomes(
-                    f"this run has {len(found):,} of the gate's {known:,} tests. Expected all of them: leave out -k, -m and "
-                    "paths. Nothing was charged."
+                    f"this run has {len(outcomes):,} of the gate's {known:,} tests. Expected all of them: leave out -k, -m "
+                    "and paths. Nothing was charged."
                 )
-            result = gate.check(found, name=option("everhold_name"), artifact=artifact)
+            result = gate.check(outcomes, name=option("everhold_name"), artifact=artifact)
         return 0 if result.promoted else KEPT, str(result)
 
 
@@ -154,5 +154,5 @@ def cases_of(passed: dict[str, bool], count: int) -> dict[str, Any]:
     return cases
 
 
-def _without_run(found: re.Match[str]) -> str:
-    return f"[{found[1]}]" if found[1] else ""
+def _without_run(match: re.Match[str]) -> str:
+    return f"[{match[1]}]" if match[1] else ""

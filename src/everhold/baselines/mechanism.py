@@ -274,8 +274,8 @@ class BaselineMechanism:
     def answer(self, proposal: BaselineProposal, outcome: Outcome) -> Answer:
         """The answer to return, on the scale of the question."""
         cell = _cell(outcome)
-        found = self.policy.tell(proposal, cell)
-        value, low, high = (min(max(x, -1.0), 1.0) for x in (found.value, found.low, found.high))
+        reply = self.policy.tell(proposal, cell)
+        value, low, high = (min(max(x, -1.0), 1.0) for x in (reply.value, reply.low, reply.high))
         answer = Answer(value, low, high, cell is not QUIET, proposal.round, proposal.nats, "mean")
         return answer.as_share() if proposal.scale == "share" else answer
 

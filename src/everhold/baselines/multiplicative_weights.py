@@ -97,15 +97,15 @@ class MultiplicativeWeights:
         `sqrt(32 c ln(2/δ))/(ε₁n)` on the threshold, twice that on comparisons, and with ε₂ on answers.
         """
         bits = log2(max(domain, 2))
-        found = multiplicative_weights_setting(
+        setting = multiplicative_weights_setting(
             rows, rounds=rounds, domain_bits=bits, failure_probability=failure_probability
         )
-        a = found.accuracy
+        a = setting.accuracy
         updates = max(1, int(4.0 * bits * log(2.0) / a**2))
         root = sqrt(512.0)
-        scale = sqrt(32.0 * updates * log(2.0 / found.delta)) / (found.epsilon * rows)
+        scale = sqrt(32.0 * updates * log(2.0 / setting.delta)) / (setting.epsilon * rows)
         first, second = scale * (root + 1.0) / root, scale * (root + 1.0) / 2.0
-        promise = Promise(rows, failure_probability, found.width / 2.0)
+        promise = Promise(rows, failure_probability, setting.width / 2.0)
         return cls(rounds, 2.0 * a, first, second, a / 2.0, updates, promise, domain, seed)
 
     @property

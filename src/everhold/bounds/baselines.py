@@ -333,18 +333,18 @@ def _search(width: Callable[[tuple[float, ...]], float], start: tuple[float, ...
     from scipy.optimize import minimize  # takes half a second to import, and only plans need it
 
     point: tuple[float, ...] = start
-    best, at = width(start), start
+    best, best_point = width(start), start
     for _ in range(4):
-        found = minimize(
+        result = minimize(
             lambda x: min(width(tuple(float(v) for v in x)), 1e6),
             point,
             method="Nelder-Mead",
             options={"maxiter": 400, "xatol": 1e-5, "fatol": 1e-9},
         )
-        point = tuple(float(v) for v in found.x)
-        if float(found.fun) < best:
-            best, at = float(found.fun), point
-    return best, at
+        point = tuple(float(v) for v in result.x)
+        if float(result.fun) < best:
+            best, best_point = float(result.fun), point
+    return best, best_point
 
 
 def _rows(half_width: float, width: Callable[[float], float]) -> int:

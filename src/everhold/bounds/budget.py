@@ -48,7 +48,7 @@ class Budget:
 
     @classmethod
     def first(cls, failure_probability: float, horizon: int | None, terms: PrivacyTerms | None) -> Budget:
-        """Of a session that has not begun. With privacy, a part of δ is kept for what noise hides."""
+        """The budget of a session that has not begun. With privacy, a part of δ is kept for what noise hides."""
         if terms is None:
             return cls(failure_probability, Code(horizon))
         return cls(terms.sampling_part(failure_probability), Code(horizon), privacy=PrivacyLedger(terms))

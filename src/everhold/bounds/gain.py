@@ -41,7 +41,7 @@ def gain_refutes(differences: Mapping[int, int], by: int, nats: float) -> bool:
     """
     if not nats >= 0.0:
         raise SettingError(f"a price in nats is at least 0, not {nats!r}")
-    if not -STEPS <= by <= STEPS or not all(-STEPS <= one <= STEPS for one in differences):
+    if not -STEPS <= by <= STEPS or not all(-STEPS <= difference <= STEPS for difference in differences):
         raise SettingError(f"differences of scores lie between -1 and 1, in steps of 1/{STEPS}")
     return nats < inf and _ln_wealth(differences, by) >= nats
 
@@ -68,11 +68,11 @@ def gain_end(differences: Mapping[int, int], nats: float) -> int:
 def _ln_wealth(differences: Mapping[int, int], by: int) -> float:
     """ln of the average wealth of all bets, rounded down. A bet that could lose everything wins nothing."""
     most = _BET_STEPS * STEPS
-    found = [_ln_of_bet(differences, by, bet) for bet in _BETS if bet * (STEPS + by) < most]
-    if not found:
+    ln_wealths = [_ln_of_bet(differences, by, bet) for bet in _BETS if bet * (STEPS + by) < most]
+    if not ln_wealths:
         return -inf
-    top = max(found)
-    total = sum(exp(one - top) for one in found if one - top > _NEGLIGIBLE)
+    top = max(ln_wealths)
+    total = sum(exp(value - top) for value in ln_wealths if value - top > _NEGLIGIBLE)
     wealth = top + ln(total / len(_BETS))
     return wealth - 1e-13 * (1.0 + abs(top))
 

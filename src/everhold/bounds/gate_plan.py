@@ -17,6 +17,7 @@ from everhold.bounds.code import Code
 from everhold.bounds.gate_power import POWER, Changes, bets_power
 from everhold.bounds.gate_world import GateWorld
 from everhold.errors import SettingError, require_number, require_whole
+from everhold.progress import watched
 from everhold.results import PlainResult
 
 __all__ = ["GateContract", "GatePlan", "plan_gate"]
@@ -99,16 +100,16 @@ class GatePlan(PlainResult):
     @property
     def recommended(self) -> GateContract | None:
         """The first that can certify something and expects at least nine tenths of the steps of any other such; or None."""
-        able = [one for one in self.contracts if one.possible]
-        most = max((one.expected for one in able), default=0.0)
-        return next((one for one in able if one.expected >= 0.9 * most), None)
+        able = [contract for contract in self.contracts if contract.possible]
+        most = max((contract.expected for contract in able), default=0.0)
+        return next((contract for contract in able if contract.expected >= 0.9 * most), None)
 
     def __getitem__(self, name: str) -> GateContract:
         """The contract of that name."""
-        for one in self.contracts:
-            if one.name == name:
-                return one
-        raise KeyError(f"{name!r} is not in the plan: {', '.join(one.name for one in self.contracts)}")
+        for contract in self.contracts:
+            if contract.name == name:
+                return contract
+        raise KeyError(f"{name!r} is not in the plan: {', '.join(contract.name for contract in self.contracts)}")
 
     def __str__(self) -> str:
         by = f", each better by more than {100 * self.by:g} points" if self.by else ""
@@ -120,9 +121,9 @@ class GatePlan(PlainResult):
             "",
             f"{'  contract':<34}{'price':>7}{'expected':>10}   certified",
         ]
-        for one in self.contracts:
-            mark = "→ " if one is self.recommended else "  "
-            lines.append(f"{mark + one.name:<34}{one.nats:>7.1f}{one.expected:>10.1f}   {one.words}")
+        for contract in self.contracts:
+            mark = "→ " if contract is self.recommended else "  "
+            lines.append(f"{mark + contract.name:<34}{contract.nats:>7.1f}{contract.expected:>10.1f}   {contract.words}")
         lines += ["", "price: in nats. expected: steps that are promoted on average, of candidates that are better.", ""]
         return "\n".join([*lines, self._advice()])
 
@@ -130,19 +131,22 @@ class GatePlan(PlainResult):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """A line for each contract."""
-        found: list[dict[str, Any]] = self.to_dict()["contracts"]
-        return found
+        contracts: list[dict[str, Any]] = self.to_dict()["contracts"]
+        return contracts
 
     def _advice(self) -> str:
         best = self.recommended
         if best is None:
-            nearest = min((one.rows_needed for one in self.contracts if one.rows_needed is not None), default=None)
+            nearest = min(
+                (contract.rows_needed for contract in self.contracts if contract.rows_needed is not None), default=None
+            )
             more = "" if nearest is None else f" About {nearest:,} cases would be needed."
             return f"Cannot certify: no contract certifies steps of {100 * self.step:g} points with these cases.{more}"
-        said = f"certify={best.certify!r}" + (f", {best.generation} candidates a check" if best.generation > 1 else "")
-        return f"Recommended: {said}."
+        setting = f"certify={best.certify!r}" + (f", {best.generation} candidates a check" if best.generation > 1 else "")
+        return f"Recommended: {setting}."
 
 
+@watched("Planning")
 def plan_gate(
     *,
     rows: int,
@@ -175,18 +179,18 @@ def plan_gate(
     >>> plan_gate(rows=200, step=0.03, looks=200)["each promotion"].possible
     False
     """
-    for whole, what in ((rows, "rows"), (looks, "looks"), (generation, "generation")):
-        require_whole(whole, what)
-        if not 1 <= whole <= _MOST_ROWS:
-            raise SettingError(f"{what} is {whole!r}. Expected a number between 1 and {_MOST_ROWS:,}.")
+    for value, name in ((rows, "rows"), (looks, "looks"), (generation, "generation")):
+        require_whole(value, name)
+        if not 1 <= value <= _MOST_ROWS:
+            raise SettingError(f"{name} is {value!r}. Expected a number between 1 and {_MOST_ROWS:,}.")
     require_number(step, "step")
     changed = max(0.1, step) if changed is None else changed
-    for number, what in ((step, "step"), (changed, "changed"), (better, "better"), (accuracy, "accuracy"), (by, "by")):
-        require_number(number, what)
-    for number, what in ((step, "step"), (better, "better"), (confidence, "confidence"), (power, "power")):
-        require_number(number, what)
-        if not 0.0 < number < 1.0 and not (what == "better" and number == 1.0):
-            raise SettingError(f"{what} is {number!r}. Expected a number between 0 and 1.")
+    for number, name in ((step, "step"), (changed, "changed"), (better, "better"), (accuracy, "accuracy"), (by, "by")):
+        require_number(number, name)
+    for number, name in ((step, "step"), (better, "better"), (confidence, "confidence"), (power, "power")):
+        require_number(number, name)
+        if not 0.0 < number < 1.0 and not (name == "better" and number == 1.0):
+            raise SettingError(f"{name} is {number!r}. Expected a number between 0 and 1.")
     if not 0.0 <= accuracy < 1.0:
         raise SettingError(f"accuracy is {accuracy!r}. Expected the score of the first incumbent, below 1.")
     if not 0.0 <= by < step:

@@ -131,8 +131,8 @@ def most_price(cases: int, changes: Changes, method: GateTest, by: int = 0, powe
 @lru_cache(maxsize=256)
 def _most_price(cases: int, changes: Changes, method: GateTest, by: int, power: float) -> float:
     def reached(nats: float) -> bool:
-        found = mcnemar_power(cases, changes, nats) if method == "mcnemar" else bets_power(cases, changes, nats, by)
-        return found >= power
+        reached_power = mcnemar_power(cases, changes, nats) if method == "mcnemar" else bets_power(cases, changes, nats, by)
+        return reached_power >= power
 
     return _most_nats(reached)
 
@@ -193,10 +193,10 @@ def promotions_left(
     spacing = max(round((checks + EVERY) / (promoted + 1)), 1) if every is None else every
     if spacing < 1 or candidates < 1:
         raise SettingError(f"every is {every!r} and candidates {candidates!r}. Expected at least 1 of each.")
-    for found in range(_MOST):
+    for promotions in range(_MOST):
         budget = _kept(budget, spacing - 1)
         if budget.promotion_price(candidates) > affordable:
-            return found
+            return promotions
         budget = budget.checked("promoted", candidates)
     return _MOST
 
@@ -214,12 +214,12 @@ def _power(cases: int, changes: Changes, refutes: Callable[[int, int], bool]) ->
     """
     sizes, mass = _sizes(cases, changes.changed)
     least = np.empty(len(sizes), dtype=np.int64)
-    found = _least_gains(int(sizes[0]), refutes)
-    least[0] = found
+    gains = _least_gains(int(sizes[0]), refutes)
+    least[0] = gains
     for place, size in enumerate(sizes[1:].tolist(), start=1):
-        if not refutes(min(found, size), size - min(found, size)) or found > size:
-            found += 1
-        least[place] = found
+        if not refutes(min(gains, size), size - min(gains, size)) or gains > size:
+            gains += 1
+        least[place] = gains
     return _tails(sizes, mass, least, changes)
 
 

@@ -73,7 +73,7 @@ class GateWorld:
         return Changes(max(up * (1.0 - self.seen), 1e-12), down * self.seen)
 
     def power_at(self, nats: float) -> float:
-        """That a better candidate is promotable at this price."""
+        """The probability that a better candidate is promotable at this price."""
         if self.by:
             return bets_power(self.cases, self.looks_like(self.step), nats, self.margin)
         return mcnemar_power(self.cases, self.looks_like(self.step), nats)
@@ -105,19 +105,19 @@ class GateWorld:
         n = self.cases
         laws = []
         for share, step in ((self.better, self.step), (1.0 - self.better, 0.0)):
-            some = self.looks_like(step)
-            mean = some.gained - some.lost
-            laws.append((share, n * mean, sqrt(n * max(some.changed - mean * mean, 1e-12))))
+            changes = self.looks_like(step)
+            mean = changes.gained - changes.lost
+            laws.append((share, n * mean, sqrt(n * max(changes.changed - mean * mean, 1e-12))))
         x = np.linspace(least, max(least, *(mean + 9.0 * spread for _, mean, spread in laws)) + 1.0, 2_001)
         below = sum(share * ndtr((x - mean) / spread) for share, mean, spread in laws)
         largest = generation * below ** (generation - 1) * (x[1] - x[0]) / sqrt(2.0 * np.pi)
         largest[0] *= 0.5
-        found = []
+        picks = []
         for share, mean, spread in laws:
             weight = largest * share * np.exp(-0.5 * ((x - mean) / spread) ** 2) / spread
             mass = float(weight.sum())
-            found.append((mass, float((weight * x).sum()) / mass if mass > 0.0 else 0.0))
-        return found[0], found[1]
+            picks.append((mass, float((weight * x).sum()) / mass if mass > 0.0 else 0.0))
+        return picks[0], picks[1]
 
     def after(self, step: float, total: float) -> GateWorld:
         """After a promotion of a candidate with this step, whose sum of differences on the cases was `total`."""
@@ -156,17 +156,17 @@ class GateWorld:
 
     def _powers(self) -> tuple[list[float], list[float]]:
         """Prices, and the power at each, from nearly 1 to nearly 0: C is about z²/2, and more for large z."""
-        some = self.looks_like(self.step)
-        width = sqrt(self.cases * some.changed)
-        z = (some.gained - some.lost - self.by) * self.cases / width
+        changes = self.looks_like(self.step)
+        width = sqrt(self.cases * changes.changed)
+        z = (changes.gained - changes.lost - self.by) * self.cases / width
         prices = np.linspace(0.5 * max(z - 3.2, 0.0) ** 2, 0.5 * max(z + 3.2, 0.0) ** 2 + 4.0, _PRICES).tolist()
         return prices, [self.power_at(price) for price in prices]
 
     def _check(self, generation: int, power: float) -> tuple[float, float]:
         """How often a check promotes a better candidate, if one alone is promotable with this power, and its mean sum."""
-        some = self.looks_like(self.step)
-        mean = some.gained - some.lost
-        spread = sqrt(self.cases * max(some.changed - mean * mean, 1e-12))
+        changes = self.looks_like(self.step)
+        mean = changes.gained - changes.lost
+        spread = sqrt(self.cases * max(changes.changed - mean * mean, 1e-12))
         least = self.cases * mean + spread * float(ndtri(min(max(1.0 - power, 1e-9), 1.0 - 1e-9)))
         often, total = self.picked(generation, least)[0]
         return (self.better * power if generation == 1 else often), total
@@ -178,14 +178,14 @@ class GateWorld:
         number, owed = 0, [0.5, 0.5]  # so that the number of promotions is rounded to the nearest
         for _ in range(checks):
             least = sqrt(self.cases * self.changed)  # one standard error of a sum
-            found = world.picked(generation, least)
+            picks = world.picked(generation, least)
             if generation == 1:
                 often = (
                     self.better * leads_power(self.cases, world.looks_like(self.step)),
                     (1.0 - self.better) * leads_power(self.cases, world.looks_like(0.0)),
                 )
-                found = (often[0], found[0][1]), (often[1], found[1][1])
-            for kind, (step, (mass, total)) in enumerate(zip((self.step, 0.0), found, strict=True)):
+                picks = (often[0], picks[0][1]), (often[1], picks[1][1])
+            for kind, (step, (mass, total)) in enumerate(zip((self.step, 0.0), picks, strict=True)):
                 owed[kind] += mass
                 if owed[kind] < 1.0:
                     continue
@@ -195,7 +195,7 @@ class GateWorld:
                 gained = min(max(0.5 * (change + gain), gain), 1.0 - world.seen)
                 lost = min(max(gained - gain, 0.0), world.seen)
                 up, down = gained / max(1.0 - world.seen, 1e-12), lost / world.seen
-                right, wrong = (one * (1.0 - down) + (1.0 - one) * up for one in (right, wrong))
+                right, wrong = (share * (1.0 - down) + (1.0 - share) * up for share in (right, wrong))
                 world = world.after(step, (gained - lost) * self.cases)
         return number, world, Changes((1.0 - self.seen) * wrong, self.seen * (1.0 - right))
 

@@ -160,10 +160,10 @@ def check_score(score: float, rows: int, low: float | None, high: float | None) 
                 "high: the ends of what a single row's number can be, from public facts."
             )
         return
-    for value, what in ((low, "low"), (high, "high")):
-        require_number(value, what)
+    for value, name in ((low, "low"), (high, "high")):
+        require_number(value, name)
         if not isfinite(value):
-            raise SettingError(f"{what} is {value!r}. Expected a finite number.")
+            raise SettingError(f"{name} is {value!r}. Expected a finite number.")
     if not low < high:
         raise SettingError(f"low is {low!r} and high is {high!r}. Expected low < high.")
     if not low <= score <= high:

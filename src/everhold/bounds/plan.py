@@ -12,6 +12,7 @@ from everhold.bounds.privacy import Privacy
 from everhold.bounds.private_plan import PrivatePlan, private_plan
 from everhold.errors import SettingError, require_number, require_whole
 from everhold.plots import widths_figure
+from everhold.progress import watched
 from everhold.results import PlainResult
 
 if TYPE_CHECKING:
@@ -103,12 +104,12 @@ class Plan(PlainResult):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """A line for each option."""
-        found: list[dict[str, Any]] = self.to_dict()["options"]
-        return found
+        options: list[dict[str, Any]] = self.to_dict()["options"]
+        return options
 
     def plot(self, ax: Any = None) -> Any:
         """Half-widths of all mechanisms and acts side by side. Needs matplotlib (`everhold[plot]`)."""
-        widths = {one.mechanism: one.half_width for one in self.options if one.half_width is not None}
+        widths = {option.mechanism: option.half_width for option in self.options if option.half_width is not None}
         widths |= {way.name: way.half_width for way in self.acts}
         if not widths:
             raise SettingError("without rows a plan has no half-widths to draw. Give rows= to eh.plan.")
@@ -144,6 +145,7 @@ class Plan(PlainResult):
         )
 
 
+@watched("Planning")
 def plan(
     *,
     rounds: float,
@@ -188,14 +190,14 @@ def plan(
     The best of many candidates, with one interval for it: choose on one half, one interval on the other, ±0.00988. With all
     rows in one holdout: the best of 1,000, then close, ±0.0145; the best of 1,000, then read, ±0.0157.
     """
-    for value, what in ((rounds, "rounds"), (confidence, "confidence"), (density, "density")):
-        require_number(value, what)
-    for given, what in ((rows, "rows"), (half_width, "half_width"), (domain_bits, "domain_bits")):
+    for value, name in ((rounds, "rounds"), (confidence, "confidence"), (density, "density")):
+        require_number(value, name)
+    for given, name in ((rows, "rows"), (half_width, "half_width"), (domain_bits, "domain_bits")):
         if given is not None:
-            require_number(given, what)
+            require_number(given, name)
     require_whole(surprises, "surprises")
-    for whole, what in ((reads, "reads"), (candidates, "candidates"), (generations, "generations")):
-        require_whole(whole, what)
+    for whole, name in ((reads, "reads"), (candidates, "candidates"), (generations, "generations")):
+        require_whole(whole, name)
     if reference is not None:
         require_number(reference, "reference")
         if not 1 <= reference < inf:
@@ -299,8 +301,8 @@ def plan(
     acts: tuple[widths.Way, ...] = ()
     if rows is not None:
         table = widths.RowCounts(int(rows), int(reference or rows))
-        wanted = {"asks": int(t), "reads": reads, "candidates": candidates, "generations": generations}
-        acts = widths.ways(table, failure_probability=delta, **wanted)
+        numbers = {"asks": int(t), "reads": reads, "candidates": candidates, "generations": generations}
+        acts = widths.ways(table, failure_probability=delta, **numbers)
     private = None
     if privacy is not None:
         if rows is None:

@@ -77,7 +77,9 @@ class PrivatePlan(PlainResult):
             f"{'  act, if forecasts fit':<44}{'plain':>10}{'private':>10}{'wider':>9}",
         ]
         for cost in self.costs:
-            plain, private = (f"±{one:.3g}" if one < 0.5 else "none" for one in (cost.plain, cost.private))
+            plain, private = (
+                f"±{half_width:.3g}" if half_width < 0.5 else "none" for half_width in (cost.plain, cost.private)
+            )
             factor = f"×{cost.factor:.2f}" if cost.private < 0.5 else ""
             lines.append(f"  {cost.name:<42}{plain:>10}{private:>10}{factor:>9}")
         noise = f"±{self.gaussian_width:.3g}" if self.gaussian_width < 0.5 else "none"
@@ -122,19 +124,21 @@ def private_plan(
     if rows < 1 or reference < 1 or asks < 1:
         raise SettingError(f"rows, reference and asks are at least 1, not {rows}, {reference} and {asks}")
     terms, many = privacy.terms, privacy.surprises
-    budgets = [Budget.first(failure_probability, None, one) for one in (None, terms)]
+    budgets = [Budget.first(failure_probability, None, terms_of) for terms_of in (None, terms)]
     costs = []
     for before, name in ((0, "no surprise before"), (many - 1, f"after {many - 1} surprise{'s' * (many != 2)}")):
         widths = []
-        for budget, one in zip(budgets, (None, terms), strict=True):
+        for budget, terms_of in zip(budgets, (None, terms), strict=True):
             after = budget
             for _ in range(before):
                 after = after.surprised(_CELL_NATS)
-            widths.append(_asked(rows, reference, asks, after.quiet(max(asks - 1 - before, 0)), one, failure_probability))
+            widths.append(
+                _asked(rows, reference, asks, after.quiet(max(asks - 1 - before, 0)), terms_of, failure_probability)
+            )
         costs.append(PrivateCost(f"ask {asks:,}, {name}", *widths))
     read = [
-        _read(rows, reference, one, terms_of, failure_probability)
-        for one, terms_of in zip(budgets, (None, terms), strict=True)
+        _read(rows, reference, budget, terms_of, failure_probability)
+        for budget, terms_of in zip(budgets, (None, terms), strict=True)
     ]
     costs.append(PrivateCost("the first reading", *read))
     noise = gaussian_deviation(privacy, asks) * sqrt(2.0 * log(2.0 * asks / failure_probability)) / rows
@@ -228,24 +232,26 @@ def _normal(x: float) -> float:
 
 def _advice(costs: list[PrivateCost], fixed: float, even: int, asks: int, rows: int, privacy: Privacy) -> str:
     worst = costs[1]
-    said = []
+    sentences = []
     if worst.private >= 0.5:
-        said.append(
+        sentences.append(
             f"{rows:,} rows are too few for this promise: once its surprises are used, answers say nothing. More rows, a "
             "larger epsilon, or fewer surprises."
         )
     else:
         least, most = sorted((costs[0].factor, worst.factor))
-        said.append(f"Privacy makes quiet answers {least:.2f} to {most:.2f} times as wide.")
-    if fixed < min(one.private for one in costs[:2]):
-        said.append(
+        sentences.append(f"Privacy makes quiet answers {least:.2f} to {most:.2f} times as wide.")
+    if fixed < min(cost.private for cost in costs[:2]):
+        sentences.append(
             f"For {asks:,} questions that are all known in advance, Gaussian noise on each is narrower (±{fixed:.3g}). For "
             "questions that follow from answers, use everhold."
         )
     else:
-        said.append(
+        sentences.append(
             f"Gaussian noise on each of {asks:,} questions is no narrower (±{fixed:.3g}), even if all are known in advance."
         )
-    said.append(f"everhold's noise alone is smaller than Gaussian noise from {even:,} questions on.")
-    said.append(f"After {privacy.surprises:,} surprises nothing more can be asked: this needs a prior near the population.")
-    return " ".join(said)
+    sentences.append(f"everhold's noise alone is smaller than Gaussian noise from {even:,} questions on.")
+    sentences.append(
+        f"After {privacy.surprises:,} surprises nothing more can be asked: this needs a prior near the population."
+    )
+    return " ".join(sentences)

@@ -50,5 +50,5 @@ def favours_first(
     [False, True]
     """
     squared = rate * rate / 2
-    found = (rate - squared) * only_first - (rate + squared) * only_second - rate * known_rows
-    return found - deviation * deviation * (rate * rate + squared * squared) >= Fraction(nats)
+    evidence = (rate - squared) * only_first - (rate + squared) * only_second - rate * known_rows
+    return evidence - deviation * deviation * (rate * rate + squared * squared) >= Fraction(nats)

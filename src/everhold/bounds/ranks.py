@@ -25,10 +25,10 @@ def closure(better: NDArray[np.bool_]) -> NDArray[np.bool_]:
     >>> int(closure(np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]], dtype=bool)).sum())
     3
     """
-    found = better.copy()
-    for middle in range(len(found)):
-        found |= found[:, middle, None] & found[middle]
-    return found
+    closed = better.copy()
+    for middle in range(len(closed)):
+        closed |= closed[:, middle, None] & closed[middle]
+    return closed
 
 
 def rank_sets(better: NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -60,11 +60,11 @@ def step_down(refutes: Callable[[int, float], bool], count: int, nats: float) ->
     >>> step_down(lambda i, nats: nats <= (5.0, 4.2, 3.2)[i], 3, 3.3)   # ln 3 = 1.1, ln 2 = 0.7
     [True, True, False]
     """
-    found = [False] * count
-    while not all(found):
-        price = nats + ln(float(found.count(False)))
-        more = [done or refutes(index, price) for index, done in enumerate(found)]
-        if more == found:
+    refuted = [False] * count
+    while not all(refuted):
+        price = nats + ln(float(refuted.count(False)))
+        more = [done or refutes(index, price) for index, done in enumerate(refuted)]
+        if more == refuted:
             break
-        found = more
-    return found
+        refuted = more
+    return refuted

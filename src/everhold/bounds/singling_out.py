@@ -40,14 +40,14 @@ class WeightFloor:
             return "nothing can be said about which traits could single out a row"
         later = "whatever is ever asked" if self.by_privacy else "by what was disclosed so far"
         rare = 1.0 / self.weight
-        said = (
+        sentence = (
             "over the draw of the rows, the chance that the answers single out a row by one trait rarer than 1 in "
             f"{rare:,.4g}, "
             f"to somebody who knows the population but none of the rows, is at most {self.probability:g} ({later})"
         )
         if rare >= _PEOPLE:
-            return f"{said}; nobody has so rare a trait, so this protects nobody in practice"
-        return f"{said}; of all people on Earth, about {_PEOPLE / rare:,.2g} have so rare a trait"
+            return f"{sentence}; nobody has so rare a trait, so this protects nobody in practice"
+        return f"{sentence}; of all people on Earth, about {_PEOPLE / rare:,.2g} have so rare a trait"
 
     def __float__(self) -> float:
         return self.weight

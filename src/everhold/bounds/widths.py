@@ -93,50 +93,50 @@ def ways(
     choose on one half, one interval on the other: 3.7 nats, ±0.0099
     split into 1,000 parts, one for each question: 10.6 nats, ±0.3850
     """
-    for value, what in ((asks, "rounds"), (reads, "reads"), (candidates, "candidates"), (generations, "generations")):
+    for value, name in ((asks, "rounds"), (reads, "reads"), (candidates, "candidates"), (generations, "generations")):
         if value < 1:
-            raise SettingError(f"{what} is {value!r}. Expected at least 1.")
+            raise SettingError(f"{name} is {value!r}. Expected at least 1.")
     if generations > candidates:
         raise SettingError(f"{generations} generations need at least as many candidates, not {candidates}.")
     start = Budget(failure_probability)
-    found = [_asked(table, asks, None, start)]
-    found.append(_asked(table, asks, asks, Budget(failure_probability, Code(asks))))
+    listed = [_asked(table, asks, None, start)]
+    listed.append(_asked(table, asks, asks, Budget(failure_probability, Code(asks))))
     after = start.quiet(asks)
-    found.append(_read(table, after, 1, f"the first reading after {asks:,} ask{'s' * (asks > 1)}", "first"))
+    listed.append(_read(table, after, 1, f"the first reading after {asks:,} ask{'s' * (asks > 1)}", "first"))
     if asks <= _MOST_READS and asks != reads:
-        found.append(_one_by_one(table, start, asks, "each"))
+        listed.append(_one_by_one(table, start, asks, "each"))
     if asks == reads or 1 < reads <= _MOST_READS:
-        found.append(_one_by_one(table, start, reads, "each" if asks == reads else "read"))
+        listed.append(_one_by_one(table, start, reads, "each" if asks == reads else "read"))
     if reads > 1:
         fine = _BATCH if reads >= _LARGE_BATCH else _fine(1)
-        found.append(_batch(table, start, reads, None, fine, f"a batch of {reads:,}, fixed together", "read_many([...])"))
+        listed.append(_batch(table, start, reads, None, fine, f"a batch of {reads:,}, fixed together", "read_many([...])"))
     last = "the last act, one question" if reads == 1 else f"the last act, {reads:,} questions fixed together"
-    found.append(_batch(table, start, reads, Fraction(1), _FINEST, last, "close([...])"))
+    listed.append(_batch(table, start, reads, Fraction(1), _FINEST, last, "close([...])"))
     if candidates > 1:
-        found += _chosen(table, start, candidates, generations)
-        found.append(_plain(table, 2, 1, failure_probability, "choose on one half, one interval on the other", "best"))
+        listed += _chosen(table, start, candidates, generations)
+        listed.append(_plain(table, 2, 1, failure_probability, "choose on one half, one interval on the other", "best"))
     splits: tuple[tuple[int, Purpose], ...] = ((asks, "each"), (reads, "read"))
     for parts, purpose in splits:
         if parts > 1 and (purpose == "each" or parts != asks):
             name = f"split into {parts:,} parts, one for each question"
-            found.append(_plain(table, parts, parts, failure_probability, name, purpose))
-    return tuple(found)
+            listed.append(_plain(table, parts, parts, failure_probability, name, purpose))
+    return tuple(listed)
 
 
-def advice(found: tuple[Way, ...]) -> str:
+def advice(ways: tuple[Way, ...]) -> str:
     """Which of these is narrowest for each purpose, in words, one line each."""
     lines = []
     for purpose, text in _PURPOSES.items():
-        some = sorted((way for way in found if way.purpose == purpose), key=lambda way: way.half_width)
-        if not some:
+        ranked = sorted((way for way in ways if way.purpose == purpose), key=lambda way: way.half_width)
+        if not ranked:
             continue
-        first = some[0]
+        first = ranked[0]
         if first.half_width > _SAYS_NOTHING:
             lines.append(f"{text}: no act says anything with so few rows.")
             continue
         line = f"{text}: {first.name}, ±{first.half_width:.3g}" + (f", by {first.call}" if first.call else "")
         if purpose == "best" and not first.call:
-            others = "; ".join(f"{way.name}, ±{way.half_width:.3g}" for way in some[1:])
+            others = "; ".join(f"{way.name}, ±{way.half_width:.3g}" for way in ranked[1:])
             line += f". With all rows in one holdout: {others}"
         lines.append(line + ".")
     return "\n".join(lines)
@@ -201,10 +201,10 @@ def _chosen(table: RowCounts, start: Budget, candidates: int, generations: int) 
     budget = start
     for generation in range(generations):
         budget = budget.chosen(Fraction(1, each + (generation > 0)))
-    said = f"the best of {candidates:,}" + (f" in {generations:,} generations" if generations > 1 else "")
+    best = f"the best of {candidates:,}" + (f" in {generations:,} generations" if generations > 1 else "")
     price, call = budget.claim_price(Fraction(1)), "best_of([...]); close([...])"
-    last = _measured(table, price, _FINEST, f"{said}, then close", call, "best")
-    price, call, name = budget.claim_price(), "best_of([...]); read(q)", f"{said}, then read"
+    last = _measured(table, price, _FINEST, f"{best}, then close", call, "best")
+    price, call, name = budget.claim_price(), "best_of([...]); read(q)", f"{best}, then read"
     return [_measured(table, price, _fine(1), name, call, "best", _WIDEST_CHOSEN), last]
 
 

@@ -63,10 +63,10 @@ class _Where:
     server: ServerAt = None
     token: TokenIs = None
 
-    def do(self, study: Path, wanted: AnyAct) -> Any:
+    def do(self, study: Path, act: AnyAct) -> Any:
         """Do an act with a study here, or behind a server."""
-        with asked_study(study, self.who, self.data, self.expect_head, self.server, self.token) as found:
-            return acts.do(wanted, found, request_id=self.request_id)
+        with asked_study(study, self.who, self.data, self.expect_head, self.server, self.token) as holdout:
+            return acts.do(act, holdout, request_id=self.request_id)
 
 
 def _command(command: Callable[..., None]) -> Callable[..., None]:
@@ -74,30 +74,30 @@ def _command(command: Callable[..., None]) -> Callable[..., None]:
     signature = inspect.signature(command, eval_str=True)
     hints = get_type_hints(_Where, include_extras=True)
     shared = [
-        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
-        for one in fields(_Where)
+        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+        for field in fields(_Where)
     ]
 
     @guarded
     @wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
-        where = _Where(**{one.name: kwargs.pop(one.name) for one in shared})
+        where = _Where(**{parameter.name: kwargs.pop(parameter.name) for parameter in shared})
         command(*args, where=where, **kwargs)
 
-    kept = [one for one in signature.parameters.values() if one.name != "where"]
-    last = [one for one in kept if one.kind is inspect.Parameter.VAR_KEYWORD]
+    own = [parameter for parameter in signature.parameters.values() if parameter.name != "where"]
+    last = [parameter for parameter in own if parameter.kind is inspect.Parameter.VAR_KEYWORD]
     run.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*(one for one in kept if one not in last), *shared, *last]
+        parameters=[*(parameter for parameter in own if parameter not in last), *shared, *last]
     )
     return with_options(run) if last else run
 
 
 def _texts(given: Sequence[str] | None, file: Path | None) -> list[str]:
     """What was typed; a single word that is the name of a file stands for its lines."""
-    found = list(given or [])
-    if len(found) == 1 and Path(found[0]).suffix and len(found[0]) < 250 and Path(found[0]).is_file():
-        found = lines_of(Path(found[0]))
-    return [*found, *(lines_of(file) if file is not None else [])]
+    texts = list(given or [])
+    if len(texts) == 1 and Path(texts[0]).suffix and len(texts[0]) < 250 and Path(texts[0]).is_file():
+        texts = lines_of(Path(texts[0]))
+    return [*texts, *(lines_of(file) if file is not None else [])]
 
 
 def _question(text: str, what: What, given: Mapping[str, str | None]) -> Any:
@@ -112,18 +112,18 @@ def _question(text: str, what: What, given: Mapping[str, str | None]) -> Any:
     return text if is_plain(what, given) else statistic_of(text, what.value, given)
 
 
-def _show_all(texts: Sequence[str], found: Sequence[Any], as_json: bool) -> None:
-    for text, one in zip(texts, found, strict=True):
-        show(text, one, as_json, len(texts) > 1)
+def _show_all(texts: Sequence[str], results: Sequence[Any], as_json: bool) -> None:
+    for text, result in zip(texts, results, strict=True):
+        show(text, result, as_json, len(texts) > 1)
 
 
-def _show_disclosed(texts: Sequence[str], found: eh.Choice | eh.Decision | eh.Verdict, as_json: bool) -> None:
+def _show_disclosed(texts: Sequence[str], result: eh.Choice | eh.Decision | eh.Verdict, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({"questions": list(texts), **found.to_dict()}, ensure_ascii=False))
-    elif isinstance(found, eh.Choice):
-        say(f"{texts[found.index]}\n{found}")
+        typer.echo(json.dumps({"questions": list(texts), **result.to_dict()}, ensure_ascii=False))
+    elif isinstance(result, eh.Choice):
+        say(f"{texts[result.index]}\n{result}")
     else:
-        say(str(found))
+        say(str(result))
 
 
 @_command
@@ -147,8 +147,8 @@ def read(
 
         everhold read study.everhold bmi --as mean --given smoker
     """
-    wanted = acts.Read(_question(question, what, given), spend=spend, expect=expect)
-    show(question, where.do(study, wanted), where.as_json, False)
+    act = acts.Read(_question(question, what, given), spend=spend, expect=expect)
+    show(question, where.do(study, act), where.as_json, False)
 
 
 @_command
@@ -172,12 +172,12 @@ def read_many(
 
         everhold read-many study.everhold smoker '{"statistic": "mean", "arguments": {"question": "bmi"}}'
     """
-    texts = _some(_texts(questions, file))
-    wanted = acts.ReadMany([_question(text, what, given) for text in texts], spend=spend)
-    _show_all(texts, where.do(study, wanted), where.as_json)
+    texts = _required(_texts(questions, file))
+    act = acts.ReadMany([_question(text, what, given) for text in texts], spend=spend)
+    _show_all(texts, where.do(study, act), where.as_json)
 
 
-def _some(texts: list[str]) -> list[str]:
+def _required(texts: list[str]) -> list[str]:
     if not texts:
         raise eh.QuestionError("there is no question. Expected some after the study, or --file with one a line.")
     return texts
@@ -202,9 +202,9 @@ def best_of(
 
         everhold best-of study.everhold bmi age --as mean --given smoker
     """
-    texts = _some(_texts(questions, file))
-    wanted = acts.BestOf([_question(text, what, given) for text in texts], weights=_numbers(weights))
-    _show_disclosed(texts, where.do(study, wanted), where.as_json)
+    texts = _required(_texts(questions, file))
+    act = acts.BestOf([_question(text, what, given) for text in texts], weights=_numbers(weights))
+    _show_disclosed(texts, where.do(study, act), where.as_json)
 
 
 def _numbers(text: str | None) -> list[float] | None:
@@ -233,8 +233,8 @@ def is_better(
         everhold is-better study.everhold smoker "age > 80" --by 0.05
     """
     first, second = _two(questions)
-    wanted = acts.IsBetter(_question(first, what, given), _question(second, what, given), by=by)
-    _show_disclosed(questions, where.do(study, wanted), where.as_json)
+    act = acts.IsBetter(_question(first, what, given), _question(second, what, given), by=by)
+    _show_disclosed(questions, where.do(study, act), where.as_json)
 
 
 def _two(texts: Sequence[str]) -> tuple[str, str]:
@@ -265,15 +265,15 @@ def compare(
     """
     first, second = _two(questions)
     if what is None:
-        wanted = _texts_compared(first, second, given, spend)
+        act = _texts_compared(first, second, given, spend)
     else:
-        wanted = acts.CompareTwo(_question(first, what, given), _question(second, what, given), spend=spend)
-    _show_disclosed(questions, where.do(study, wanted), where.as_json)
+        act = acts.CompareTwo(_question(first, what, given), _question(second, what, given), spend=spend)
+    _show_disclosed(questions, where.do(study, act), where.as_json)
 
 
 def _texts_compared(first: str, second: str, given: Mapping[str, str | None], spend: float | None) -> acts.CompareTwo:
     """Two texts with a range and a group, which belong to the comparison."""
-    by_name = {one.name: one for one in parameters(STATISTICS["compare"])}
+    by_name = {parameter.name: parameter for parameter in parameters(STATISTICS["compare"])}
     more = {name: value for name, value in given.items() if value is not None}
     if odd := set(more) - {"low", "high", "given"}:
         raise eh.QuestionError(f"--{sorted(odd)[0]} belongs to a statistic. Expected --as with its name.")
@@ -296,8 +296,8 @@ def certify(
 
         everhold certify study.everhold 12
     """
-    found = where.do(study, acts.Certify(number, spend=spend))
-    show(f"round {number}", found, where.as_json, False)
+    answer = where.do(study, acts.Certify(number, spend=spend))
+    show(f"round {number}", answer, where.as_json, False)
 
 
 @_command
@@ -318,14 +318,14 @@ def close(
         everhold close study.everhold smoker "age > 40" --yes
     """
     texts = _texts(questions, file)
-    wanted = acts.Close([_question(text, what, given) for text in texts])
+    act = acts.Close([_question(text, what, given) for text in texts])
     if not yes:
         many = "1 question" if len(texts) == 1 else f"{len(texts):,} questions"
         raise eh.SettingError(
             f"this would read {many} and close {study} for good: nothing can be asked afterwards. Add --yes to do it. "
             "Nothing was read."
         )
-    _show_all(texts, where.do(study, wanted), where.as_json)
+    _show_all(texts, where.do(study, act), where.as_json)
     if not where.as_json:
         say("Closed. Its log, certificate and audit stay.")
 

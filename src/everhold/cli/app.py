@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 def printable(text: str) -> str:
-    """Text from elsewhere, without letters that a terminal would obey.
+    """Text from elsewhere, without control characters that a terminal would obey.
 
     >>> printable("ann\\x1b[31m")
     'ann?[31m'
@@ -102,7 +102,7 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
             problem(f"a file could not be read or written: {error}.")
             raise typer.Exit(4) from None
         except ValueError as error:
-            if "has an empty name" not in str(error):  # what Path says of "."
+            if "has an empty name" not in str(error):  # the error of Path for "."
                 raise
             problem("a folder was named where a file was expected.")
             raise typer.Exit(4) from None

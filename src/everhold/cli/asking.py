@@ -76,23 +76,23 @@ TokenIs = Annotated[
 
 def _others() -> dict[str, dict[str, list[str]]]:
     """The parameters of all statistics but their first, which is the expression: what each is for, in which statistics."""
-    found: dict[str, dict[str, list[str]]] = {}
+    by_name: dict[str, dict[str, list[str]]] = {}
     for kind in STATISTICS.values():
-        for one in parameters(kind)[1:]:
-            found.setdefault(one.name, {}).setdefault(one.about, []).append(kind.name)
-    return found
+        for parameter in parameters(kind)[1:]:
+            by_name.setdefault(parameter.name, {}).setdefault(parameter.about, []).append(kind.name)
+    return by_name
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """A command with an option for every parameter of a statistic, in place of `**given`."""
     signature = inspect.signature(command, eval_str=True)
-    kept = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    own = [parameter for parameter in signature.parameters.values() if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
     for name, meanings in _others().items():
-        about = " ".join(f"{said} ({', '.join(kinds)})" for said, kinds in meanings.items())
+        about = " ".join(f"{meaning} ({', '.join(kinds)})" for meaning, kinds in meanings.items())
         option = Annotated[str | None, typer.Option(f"--{name.replace('_', '-')}", help=about, metavar="TEXT")]
-        kept.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option))
-    command.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in kept} | {"return": None}
+        own.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option))
+    command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in own} | {"return": None}
     return command
 
 
@@ -101,7 +101,7 @@ def statistic_of(text: str, what: str, given: Mapping[str, str | None]) -> Stati
     lead, *others = parameters(STATISTICS[what])
     if given.get(lead.name) is not None:
         raise eh.QuestionError(f"--{lead.name} of a {what} is the expression itself, which is there already.")
-    by_name = {one.name: one for one in others}
+    by_name = {parameter.name: parameter for parameter in others}
     read = {
         name: by_name[name].read(value) if name in by_name else value for name, value in given.items() if value is not None
     }
@@ -141,18 +141,18 @@ def _nothing() -> Iterator[None]:
     yield
 
 
-def show(text: str, found: Result, as_json: bool, several: bool) -> None:
+def show(text: str, result: Result, as_json: bool, several: bool) -> None:
     """A result on the screen, or as a line of JSON."""
     if as_json:
-        shown = {key: value for key, value in found.to_dict().items() if key != "parts"}
-        if isinstance(found, eh.Shares):
+        shown = {key: value for key, value in result.to_dict().items() if key != "parts"}
+        if isinstance(result, eh.Shares):
             shown["cells"] = [{k: v for k, v in cell.items() if k != "parts"} for cell in shown["cells"]]
         typer.echo(json.dumps({"question": text, **shown}, ensure_ascii=False))
-    elif isinstance(found, eh.Shares):
-        say(str(found))
+    elif isinstance(result, eh.Shares):
+        say(str(result))
     else:
-        label = f"{text}: " if several and isinstance(found, eh.Answer) else ""
-        say(f"{label}{found}", style="yellow" if found.surprise else None)
+        label = f"{text}: " if several and isinstance(result, eh.Answer) else ""
+        say(f"{label}{result}", style="yellow" if result.surprise else None)
 
 
 @with_options
@@ -191,15 +191,15 @@ def ask(
     texts = [*(questions or []), *(lines_of(file) if file is not None else [])]
     if not texts:
         raise eh.QuestionError("there is no question. Expected one after the study, or --file with one a line.")
-    wanted = [statistic_of(text, what.value, given) for text in texts]
+    statistics = [statistic_of(text, what.value, given) for text in texts]
     if request_id is not None and len(texts) > 1 and not is_plain(what, given):
         raise eh.QuestionError("--request-id goes with one statistic, or with plain questions.")
     if expect is not None and not (len(texts) == 1 and is_plain(what, given)):
         raise eh.QuestionError("--expect goes with a single yes/no question.")
-    with asked_study(study, who, data, expect_head, server, token) as found:
-        if isinstance(found, eh.Holdout) and len(texts) > 1 and is_plain(what, given):
-            _check_all(found, texts)
-        _ask_all(found, texts, wanted, is_plain(what, given), as_json, request_id, expect)
+    with asked_study(study, who, data, expect_head, server, token) as holdout:
+        if isinstance(holdout, eh.Holdout) and len(texts) > 1 and is_plain(what, given):
+            _check_all(holdout, texts)
+        _ask_all(holdout, texts, statistics, is_plain(what, given), as_json, request_id, expect)
 
 
 @contextmanager
@@ -215,8 +215,8 @@ def asked_study(
     if server is not None:
         if who is not None or data is not None or expect_head is not None:
             raise eh.SettingError("--who, --data and --expect-head are for studies on this machine; a token says who asks.")
-        with remote(study, server, token) as found:
-            yield found
+        with remote(study, server, token) as connected:
+            yield connected
         return
     with opened(study, data, expect_head) as holdout:
         holdout.who = recorded_name(who)
@@ -239,7 +239,7 @@ def is_plain(what: What, given: Mapping[str, str | None]) -> bool:
 def _ask_all(
     holdout: eh.Holdout | RemoteStudy,
     texts: list[str],
-    wanted: list[Statistic[Any]],
+    statistics: list[Statistic[Any]],
     plain: bool,
     as_json: bool,
     request_id: str | None,
@@ -249,22 +249,22 @@ def _ask_all(
         show(texts[0], holdout.ask(texts[0], request_id=request_id, expect=expect), as_json, False)
         return
     if not plain or len(texts) == 1:
-        for text, one in zip(texts, wanted, strict=True):
-            question: Any = text if plain else one
+        for text, parsed in zip(texts, statistics, strict=True):
+            question: Any = text if plain else parsed
             show(text, holdout.ask(question, request_id=request_id), as_json, len(texts) > 1)
         return
     starts = range(0, len(texts), _BATCH)
     for start in track(starts, "Asking", console=console, transient=True, disable=as_json or not console.is_terminal):
-        some = texts[start : start + _BATCH]
-        batch = None if request_id is None else f"{request_id}/{start // _BATCH}"
+        batch = texts[start : start + _BATCH]
+        batch_id = None if request_id is None else f"{request_id}/{start // _BATCH}"
         try:
-            answers = holdout.ask_many(some, request_id=batch)
+            answers = holdout.ask_many(batch, request_id=batch_id)
         except eh.PrecisionExhausted as refusal:
-            for text, paid in zip(some, refusal.answers, strict=False):
+            for text, paid in zip(batch, refusal.answers, strict=False):
                 if isinstance(paid, eh.Answer):
                     show(text, paid, as_json, True)
             raise
-        for text, answer in zip(some, answers, strict=True):
+        for text, answer in zip(batch, answers, strict=True):
             show(text, answer, as_json, True)
 
 
@@ -307,26 +307,26 @@ def try_(
 
         everhold try study.everhold "age > 40 AND smoker"
     """
-    wanted = [statistic_of(text, what.value, given) for text in questions]
+    statistics = [statistic_of(text, what.value, given) for text in questions]
     if server is not None:
-        with remote(study, server, token) as found:
-            _try_all(found, questions, wanted, as_json)
+        with remote(study, server, token) as connected:
+            _try_all(connected, questions, statistics, as_json)
         return
-    _try_all(holdout_without_rows(study), questions, wanted, as_json)
+    _try_all(holdout_without_rows(study), questions, statistics, as_json)
 
 
-def _try_all(study: eh.Holdout | RemoteStudy, texts: list[str], wanted: list[Statistic[Any]], as_json: bool) -> None:
-    for text, one in zip(texts, wanted, strict=True):
-        found = try_both(study, one)
+def _try_all(study: eh.Holdout | RemoteStudy, texts: list[str], statistics: list[Statistic[Any]], as_json: bool) -> None:
+    for text, parsed in zip(texts, statistics, strict=True):
+        preview = try_both(study, parsed)
         if as_json:
-            typer.echo(json.dumps({"question": text, **found.to_dict()}, ensure_ascii=False))
+            typer.echo(json.dumps({"question": text, **preview.to_dict()}, ensure_ascii=False))
         else:
-            say(f"{text}\n{found}" if len(texts) > 1 else str(found))
+            say(f"{text}\n{preview}" if len(texts) > 1 else str(preview))
 
 
 def _usage(kind: type[Statistic[Any]]) -> str:
-    named = [one for one in parameters(kind) if one.positional]
-    words = [one.name.upper() if one.required else f"[{one.name.upper()}]" for one in named]
+    named = [parameter for parameter in parameters(kind) if parameter.positional]
+    words = [parameter.name.upper() if parameter.required else f"[{parameter.name.upper()}]" for parameter in named]
     return f"{kind.name} {' ; '.join(words)}"
 
 
@@ -402,19 +402,21 @@ def _shell_statistic(name: str, text: str) -> Statistic[Any]:
     """`bmi 10 60 | given smoker`: an expression, its range, a group; `bmi ; smoker ; NOT smoker`: two groups."""
     body, *options = (part.strip() for part in text.split(" | "))
     words = [part.strip() for part in body.split(" ; ")]
-    by_name = {one.name: one for one in parameters(STATISTICS[name])}
+    by_name = {parameter.name: parameter for parameter in parameters(STATISTICS[name])}
     given: dict[str, Any] = {}
     for option in options:
         key, _, value = option.partition(" ")
         given[key] = by_name[key].read(value) if key in by_name else value
-    for one in list(by_name.values())[:1]:
-        if one.name in given:
-            raise eh.QuestionError(f"{one.name!r} of a {name} stands before the first |.")
-    words[-1], numbers = _trailing_numbers(words[-1], [one for one in by_name.values() if one.form != "expression"])
+    for lead in list(by_name.values())[:1]:
+        if lead.name in given:
+            raise eh.QuestionError(f"{lead.name!r} of a {name} stands before the first |.")
+    words[-1], numbers = _trailing_numbers(
+        words[-1], [parameter for parameter in by_name.values() if parameter.form != "expression"]
+    )
     if twice := set(given) & set(numbers):
         raise eh.QuestionError(f"{sorted(twice)[0]!r} is given twice.")
     given |= numbers
-    leads = [one.name for one in by_name.values() if one.positional and one.name not in given]
+    leads = [parameter.name for parameter in by_name.values() if parameter.positional and parameter.name not in given]
     if len(words) == 1 and " by " in body and "second" in by_name and not by_name["second"].required:
         words = [part.strip() for part in words[0].split(" by ", 1)]
     if len(words) > len(leads):
@@ -433,8 +435,11 @@ def _trailing_numbers(text: str, numeric: list[Parameter]) -> tuple[str, dict[st
         except ValueError:
             break
         words.pop()
-    names = [one.name for one in numeric if one.form in ("real", "end")]
-    if not numbers or len(numbers) not in (len(names), len([one for one in numeric if one.form == "real"])):
+    names = [parameter.name for parameter in numeric if parameter.form in ("real", "end")]
+    if not numbers or len(numbers) not in (
+        len(names),
+        len([parameter for parameter in numeric if parameter.form == "real"]),
+    ):
         return text, {}
     return " ".join(words), dict(zip(names, numbers, strict=False))
 
@@ -453,8 +458,8 @@ def _prepare_prompt(holdout: eh.Holdout, study: Path) -> None:
     words = [*holdout.schema, "AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS NULL", *STATISTICS]
 
     def complete(start: str, state: int) -> str | None:
-        found = [word for word in words if word.lower().startswith(start.lower())]
-        return found[state] if state < len(found) else None
+        matches = [word for word in words if word.lower().startswith(start.lower())]
+        return matches[state] if state < len(matches) else None
 
     readline.set_completer(complete)
     readline.set_completer_delims(" ()<>=!,+-*/%")

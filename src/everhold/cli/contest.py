@@ -40,8 +40,8 @@ def _labels(path: Path, id_column: str, label_column: str) -> tuple[list[str], l
         for column in (id_column, label_column):
             if column not in (rows.fieldnames or []):
                 raise eh.DataError(f"{path} has no column {column!r}. It has: {', '.join(rows.fieldnames or [])}.")
-        found = [(row[id_column], row[label_column]) for row in rows]
-    return [one for one, _ in found], [label for _, label in found]
+        pairs = [(row[id_column], row[label_column]) for row in rows]
+    return [row_id for row_id, _ in pairs], [label for _, label in pairs]
 
 
 @contest.command("create")
@@ -82,22 +82,22 @@ def create(
 
         everhold contest create digits.everhold --labels hidden.csv --classes 0,1,2,3,4,5,6,7,8,9
     """
-    ids, found = _labels(labels, id_column, label_column)
+    ids, label_texts = _labels(labels, id_column, label_column)
     regression = metric in ("mean_absolute_error", "mean_squared_error")
     settings: dict[str, Any] = {"low": low, "high": high} if regression else {}
     if regression:
         try:
-            values: list[Any] = [float(one) for one in found]
+            values: list[Any] = [float(text) for text in label_texts]
         except ValueError:
             raise eh.DataError(f"{labels} has labels that are not numbers, and {metric} needs numbers.") from None
     else:
-        values = found
+        values = label_texts
         if classes is None:
             raise eh.SettingError(
                 "the possible labels are missing. Expected --classes a,b,c with every label that can occur: they are public."
             )
-        settings["classes"] = [one.strip() for one in classes.split(",")]
-    made = Contest.create(
+        settings["classes"] = [name.strip() for name in classes.split(",")]
+    created = Contest.create(
         study,
         values,
         ids=ids,
@@ -117,7 +117,7 @@ def create(
         register=not no_register,
         **settings,
     )
-    say(f"Created {study}: {made.rules.title}, {len(ids):,} rows, scored by {made.rules.metric}.")
+    say(f"Created {study}: {created.rules.title}, {len(ids):,} rows, scored by {created.rules.metric}.")
     spent = "" if epsilon is None else f", {study}.spent"
     say(f"Keep {labels}, {study}.labels{spent} and {study}.key to yourself; show the study itself after the contest.")
     say(f"Next: everhold contest submit {study} predictions.csv --entrant NAME")
@@ -133,24 +133,24 @@ def _submitted(
                 "--entrant out."
             )
         with eh.connect(server, token) as connected:
-            found = connected.contest(str(study)).submit(predictions)
+            submission = connected.contest(str(study)).submit(predictions)
     elif entrant is None:
         raise eh.SettingError("the entrant is missing. Expected --entrant NAME, or --server for a contest behind a server.")
     else:
-        found = Contest(study).submit(entrant, predictions)
+        submission = Contest(study).submit(entrant, predictions)
     if as_json:
-        typer.echo(json.dumps(_flat(found)))
-    elif found.state in REFUSED:
-        problem(f"{found.state}: {found.reason} Nothing was charged.")
+        typer.echo(json.dumps(_flat(submission)))
+    elif submission.state in REFUSED:
+        problem(f"{submission.state}: {submission.reason} Nothing was charged.")
     else:
-        say(f"{found.state}: {found.reason}" + ("" if found.score is None else f"\n{found.score}"))
-    if found.state in REFUSED:
-        raise typer.Exit(REFUSED[found.state])
+        say(f"{submission.state}: {submission.reason}" + ("" if submission.score is None else f"\n{submission.score}"))
+    if submission.state in REFUSED:
+        raise typer.Exit(REFUSED[submission.state])
 
 
-def _flat(found: Submission) -> dict[str, Any]:
+def _flat(submission: Submission) -> dict[str, Any]:
     """One level of names, for programs that tune themselves."""
-    shown = found.to_dict()
+    shown = submission.to_dict()
     score = shown.pop("score")
     if score is None:
         return shown
@@ -191,30 +191,32 @@ def board(
 
         everhold contest board digits.everhold --out board.html
     """
-    found = Contest(study).board()
+    standings = Contest(study).board()
     if out is not None:
-        out.write_text(board_html(found), encoding="utf-8")
+        out.write_text(board_html(standings), encoding="utf-8")
         say(f"Wrote {out}")
     elif as_csv:
-        typer.echo(found.to_csv(), nl=False)
+        typer.echo(standings.to_csv(), nl=False)
     elif as_json:
-        places = [{key: value for key, value in asdict(place).items() if key != "when"} for place in found.places]
-        unranked = [{"entrant": entrant, "reason": reason} for entrant, reason in found.unranked]
-        typer.echo(json.dumps({"title": found.rules.title, "places": places, "unranked": unranked, "head": found.head}))
+        places = [{key: value for key, value in asdict(place).items() if key != "when"} for place in standings.places]
+        unranked = [{"entrant": entrant, "reason": reason} for entrant, reason in standings.unranked]
+        typer.echo(
+            json.dumps({"title": standings.rules.title, "places": places, "unranked": unranked, "head": standings.head})
+        )
     else:
-        say(str(found))
+        say(str(standings))
 
 
 OnlyPreview = Annotated[bool, typer.Option("--preview", help="Only say what it would do and cost: nothing is recorded.")]
 
 
-def _say_ranks(found: RankingPreview | Board | dict[str, Any], as_json: bool) -> None:
+def _say_ranks(result: RankingPreview | Board | dict[str, Any], as_json: bool) -> None:
     """A preview, or a final board: from a file, or as a server sends it."""
-    shown = found if isinstance(found, dict) else found.to_dict()
+    shown = result if isinstance(result, dict) else result.to_dict()
     if as_json:
         return typer.echo(json.dumps(shown))
-    if not isinstance(found, dict):
-        return say(str(found))
+    if not isinstance(result, dict):
+        return say(str(result))
     for place in shown["places"]:
         ranks = "-".join(dict.fromkeys((str(place["best_rank"]), str(place["worst_rank"]))))
         say(f"{ranks:>7}  {place['entrant']}  {place['value']:.4g} in [{place['low']:.4g}, {place['high']:.4g}]")
@@ -241,13 +243,13 @@ def duel(
         everhold contest duel digits.everhold ann bob
     """
     with _opened(study, server, token) as where:
-        found = where.preview(first, second) if preview else where.duel(first, second)
-    if not isinstance(found, bool):
-        _say_ranks(found, as_json)
+        result = where.preview(first, second) if preview else where.duel(first, second)
+    if not isinstance(result, bool):
+        _say_ranks(result, as_json)
     elif as_json:
-        typer.echo(json.dumps({"first": first, "second": second, "better": found}))
+        typer.echo(json.dumps({"first": first, "second": second, "better": result}))
     else:
-        say(f"{first} is certified better than {second}." if found else "Cannot tell: the rows do not show it.")
+        say(f"{first} is certified better than {second}." if result else "Cannot tell: the rows do not show it.")
 
 
 @contest.command("finish")

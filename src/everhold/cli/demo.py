@@ -162,7 +162,7 @@ def search_models(seed: int) -> Search:
         used, seen = rng.random(200) < 0.7, rng.random(600) < 0.7
         models[used, index] = (train_x[seen][:, used].T @ (2.0 * train_y[seen] - 1.0)) / seen.sum()
     right, public, fresh = (
-        (one @ models > 0) == label[:, None] for one, label in ((x, y), (train_x, train_y), (fresh_x, fresh_y))
+        (features @ models > 0) == label[:, None] for features, label in ((x, y), (train_x, train_y), (fresh_x, fresh_y))
     )
     test = eh.Holdout(TEST_ROWS, prior=eh.Reference(600), seed=seed)
     asked = [eh.Values(sample=right[:, index], reference=public[:, index]) for index in range(MODELS)]
@@ -175,7 +175,7 @@ def search_models(seed: int) -> Search:
 # what is shown --------------------------------------------------------------------------------------------------------
 
 
-def draw(plain: Trace, read: eh.Answer, found: Search, path: Path) -> None:
+def draw(plain: Trace, read: eh.Answer, search: Search, path: Path) -> None:
     """The figure: what is reported against the truth."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MultipleLocator
@@ -183,7 +183,7 @@ def draw(plain: Trace, read: eh.Answer, found: Search, path: Path) -> None:
     figure = Figure(figsize=(11, 4.6), layout="constrained", facecolor="white")
     left, right = figure.subplots(1, 2)
     _draw_noise(left, plain, read)
-    _draw_search(right, found)
+    _draw_search(right, search)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
         axes.yaxis.set_major_locator(MultipleLocator(0.02))
@@ -193,11 +193,11 @@ def draw(plain: Trace, read: eh.Answer, found: Search, path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def _interval(axes: Any, at: float, answer: eh.Answer, said: str, *, above: bool) -> None:
+def _interval(axes: Any, at: float, answer: eh.Answer, text: str, *, above: bool) -> None:
     ends = [[answer.value - answer.low], [answer.high - answer.value]]
     axes.errorbar([at], [answer.value], yerr=ends, color=_OURS, fmt="D", ms=6, lw=3, capsize=6, zorder=5)
     axes.annotate(
-        said,
+        text,
         (at, answer.high if above else answer.low),
         (0, 8 if above else -8),
         textcoords="offset points",
@@ -210,7 +210,7 @@ def _interval(axes: Any, at: float, answer: eh.Answer, said: str, *, above: bool
 
 
 def _draw_noise(axes: Any, plain: Trace, read: eh.Answer) -> None:
-    values = [one.value for one in plain.answers]
+    values = [answer.value for answer in plain.answers]
     end = plain.rounds[-1]
     axes.set_title(f"{FEATURES:,} questions about pure noise", fontsize=12, loc="left")
     axes.axhline(0.5, color=_TRUTH, ls="--", lw=1.4)
@@ -233,13 +233,13 @@ def _draw_noise(axes: Any, plain: Trace, read: eh.Answer) -> None:
     axes.set_ylabel("accuracy of the model")
 
 
-def _draw_search(axes: Any, found: Search) -> None:
-    best = np.maximum.accumulate(found.scores)
-    indices = np.array([int(np.argmax(found.scores[: index + 1])) for index in range(len(best))])
+def _draw_search(axes: Any, search: Search) -> None:
+    best = np.maximum.accumulate(search.scores)
+    indices = np.array([int(np.argmax(search.scores[: index + 1])) for index in range(len(best))])
     tried = np.arange(1, len(best) + 1)
     axes.set_title(f"the best of {len(best):,} models on {TEST_ROWS:,} test rows", fontsize=12, loc="left")
     axes.plot(tried, best, color=_PLAIN, lw=3)
-    axes.plot(tried, found.truths[indices], color=_TRUTH, ls="--", lw=1.4)
+    axes.plot(tried, search.truths[indices], color=_TRUTH, ls="--", lw=1.4)
     axes.annotate(
         f"its plain test score: {100 * best[-1]:.1f} %",
         (tried[-1] * 0.5, best[-1]),
@@ -251,8 +251,8 @@ def _draw_search(axes: Any, found: Search) -> None:
         fontweight="bold",
     )
     axes.annotate(
-        f"truth: {100 * found.truths[indices[-1]]:.1f} %",
-        (tried[-1] * 0.5, found.truths[indices[-1]]),
+        f"truth: {100 * search.truths[indices[-1]]:.1f} %",
+        (tried[-1] * 0.5, search.truths[indices[-1]]),
         (0, -6),
         textcoords="offset points",
         ha="right",
@@ -260,12 +260,12 @@ def _draw_search(axes: Any, found: Search) -> None:
         color=_TRUTH,
         fontsize=11,
     )
-    said = f"everhold: {100 * found.score.low:.1f} to {100 * found.score.high:.1f} %"
-    _interval(axes, tried[-1] * 1.25, found.score, said, above=False)
-    axes.plot([tried[-1] * 1.7] * 2, found.fixed, color="#9ca3af", lw=3, solid_capstyle="butt")
+    text = f"everhold: {100 * search.score.low:.1f} to {100 * search.score.high:.1f} %"
+    _interval(axes, tried[-1] * 1.25, search.score, text, above=False)
+    axes.plot([tried[-1] * 1.7] * 2, search.fixed, color="#9ca3af", lw=3, solid_capstyle="butt")
     axes.annotate(
         "if all models had been\nfixed in advance",
-        (tried[-1] * 1.7, found.fixed[1]),
+        (tried[-1] * 1.7, search.fixed[1]),
         (0, 8),
         textcoords="offset points",
         ha="right",
@@ -273,7 +273,7 @@ def _draw_search(axes: Any, found: Search) -> None:
         fontsize=9,
     )
     axes.set_xscale("log")
-    axes.set_ylim(min(found.score.low, found.fixed[0]) - 0.03, max(found.score.high, found.fixed[1]) + 0.03)
+    axes.set_ylim(min(search.score.low, search.fixed[0]) - 0.03, max(search.score.high, search.fixed[1]) + 0.03)
     axes.set_xlabel("models tried")
     axes.set_ylabel("accuracy of the best so far")
 
@@ -315,27 +315,27 @@ def main(argv: list[str] | None = None) -> None:
     read = holdout.read(last_check(noise, answers))
 
     console.print(f"\nThen the best of {MODELS:,} models on {TEST_ROWS:,} test rows: chosen, and read.")
-    found = search_models(given.seed)
-    first = int(np.argmax(found.scores))
+    search = search_models(given.seed)
+    first = int(np.argmax(search.scores))
 
     table = Table(title="What is said of the last model, and what is true", title_justify="left")
     for heading in ("", "by", "reported", "interval", "truth", ""):
         table.add_column(heading, justify="right" if heading in ("reported", "truth") else "left")
     plain = traces[0].answers[-1]
-    half = 1.96 * float(found.scores[first] * (1 - found.scores[first]) / TEST_ROWS) ** 0.5
-    score = float(found.scores[first])
+    half = 1.96 * float(search.scores[first] * (1 - search.scores[first]) / TEST_ROWS) ** 0.5
+    score = float(search.scores[first])
     lines = [
         ("noise", "a plain holdout", plain.value, plain.low, plain.high, 0.5),
         ("noise", "everhold, asked", answers[-1].value, answers[-1].low, answers[-1].high, 0.5),
         ("noise", "everhold, read", read.value, read.low, read.high, 0.5),
-        (f"best of {MODELS:,}", "a plain holdout", score, score - half, score + half, float(found.truths[first])),
+        (f"best of {MODELS:,}", "a plain holdout", score, score - half, score + half, float(search.truths[first])),
         (
             f"best of {MODELS:,}",
             "everhold, read",
-            found.score.value,
-            found.score.low,
-            found.score.high,
-            float(found.truths[found.winner]),
+            search.score.value,
+            search.score.low,
+            search.score.high,
+            float(search.truths[search.winner]),
         ),
     ]
     for scene, who, value, low, high, truth in lines:
@@ -353,11 +353,11 @@ def main(argv: list[str] | None = None) -> None:
     if find_spec("matplotlib") is None:
         console.print("\nNo figure: matplotlib is not installed. `pip install 'everhold[plot]'` installs it.", markup=False)
     else:
-        draw(traces[0], read, found, given.out)
+        draw(traces[0], read, search, given.out)
         console.print(f"\nFigure: [bold]{given.out}[/bold]")
     study = given.out.with_name("demo.everhold")
-    made = "Created" if make_demo_study(study) else "Found"
-    console.print(f"{made} a study with 20,000 synthetic patients: [bold]{study}[/bold]. Ask it:")
+    verb = "Created" if make_demo_study(study) else "Found"
+    console.print(f"{verb} a study with 20,000 synthetic patients: [bold]{study}[/bold]. Ask it:")
     console.print(f'  everhold ask {study} "smoker AND age > 60"', markup=False)
     console.print(f"\nDone in {time.perf_counter() - started:.0f} s. Documentation: https://everhold.github.io/everhold/")
 

@@ -91,7 +91,7 @@ def create(
 
         everhold gate create gate.everhold --incumbent baseline.json --outcomes pass --epsilon 3 --promotions 5
     """
-    made = Gate.create(
+    created = Gate.create(
         study,
         incumbent,
         by=by,
@@ -108,10 +108,10 @@ def create(
         privacy=privacy_promise(epsilon, delta, promotions, "--promotions"),
     )
     if as_json:
-        typer.echo(made.status().to_json())
+        typer.echo(created.status().to_json())
         return
     say(f"Created {study}.")
-    say(str(made.status()))
+    say(str(created.status()))
     spent = "" if epsilon is None else f", {study}.spent"
     say(f"Keep {incumbent}, {study}.cases, {study}.outcomes{spent} and {study}.key where candidates cannot read them.")
     say(f"Next: everhold gate check {study} --candidate new.json")
@@ -126,13 +126,13 @@ def _visible(given: str | None) -> Any:
         return [line.strip() for line in Path(given).read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
-def _show(found: CheckResult, as_json: bool) -> None:
+def _show(result: CheckResult, as_json: bool) -> None:
     if as_json:
-        typer.echo(found.to_json())
+        typer.echo(result.to_json())
     else:
-        say(str(found))
-    if not found.promoted:
-        raise typer.Exit(WAITS if found.verdict == "wait" else KEPT)
+        say(str(result))
+    if not result.promoted:
+        raise typer.Exit(WAITS if result.verdict == "wait" else KEPT)
 
 
 @gate.command("check")
@@ -175,8 +175,8 @@ def check(
     if incumbent is not None and not study.exists():
         Gate.create(study, incumbent)
     with Gate(study) as opened:
-        found = opened.check(candidate, name=called, artifact=artifact, request_id=request_id, who=who, scorer=scorer)
-    _show(found, as_json)
+        result = opened.check(candidate, name=called, artifact=artifact, request_id=request_id, who=who, scorer=scorer)
+    _show(result, as_json)
 
 
 @gate.command("decide")
@@ -189,8 +189,8 @@ def decide(study: GatePath, who: Who = None, request_id: RequestIs = None, as_js
         everhold gate decide gate.everhold
     """
     with Gate(study) as opened:
-        found = opened.decide(request_id=request_id, who=who)
-    _show(found, as_json)
+        result = opened.decide(request_id=request_id, who=who)
+    _show(result, as_json)
 
 
 @gate.command("finish")
@@ -203,11 +203,11 @@ def finish(study: GatePath, who: Who = None, as_json: AsJson = False) -> None:
         everhold gate finish gate.everhold
     """
     with Gate(study) as opened:
-        found = opened.finish(who=who)
+        result = opened.finish(who=who)
     if as_json:
-        typer.echo(found.to_json())
+        typer.echo(result.to_json())
     else:
-        say(str(found))
+        say(str(result))
 
 
 @gate.command("status")
@@ -220,14 +220,14 @@ def status(study: GatePath, as_json: AsJson = False, server: ServerAt = None, to
         everhold gate status gate.everhold
     """
     if server is None:
-        found = Gate(study).status()
+        gate_status = Gate(study).status()
     else:
         with eh.connect(server, token) as connected:
-            found = connected.gate(str(study)).status()
+            gate_status = connected.gate(str(study)).status()
     if as_json:
-        typer.echo(json.dumps(found.to_dict()))
+        typer.echo(json.dumps(gate_status.to_dict()))
     else:
-        say(str(found))
+        say(str(gate_status))
 
 
 @gate.command("visible")
@@ -252,21 +252,27 @@ def registry(as_json: AsJson = False) -> None:
 
         everhold gate registry
     """
-    found = eh.Registry().studies()
+    studies = eh.Registry().studies()
     if as_json:
         typer.echo(
             json.dumps(
                 [
-                    {"kind": one.kind, "path": one.path, "created": one.created, "rows": one.rows, "new_budget": one.reason}
-                    for one in found
+                    {
+                        "kind": study.kind,
+                        "path": study.path,
+                        "created": study.created,
+                        "rows": study.rows,
+                        "new_budget": study.reason,
+                    }
+                    for study in studies
                 ]
             )
         )
         return
-    for one in found:
-        reason = f"; new budget: {one.reason}" if one.reason else ""
-        say(f"{one.created[:10]}  {one.kind}  {one.rows:,} rows  {one.path}{reason}")
-    if not found:
+    for study in studies:
+        reason = f"; new budget: {study.reason}" if study.reason else ""
+        say(f"{study.created[:10]}  {study.kind}  {study.rows:,} rows  {study.path}{reason}")
+    if not studies:
         say("No study is registered.")
 
 

@@ -89,16 +89,16 @@ class _Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command itself, to be run."""
-        name, found, rest = super().resolve_command(ctx, args)
-        return name, loaded(name) if name in COMMANDS else found, rest
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, loaded(name) if name in COMMANDS else command, rest
 
 
 def loaded(name: str) -> Any:
     """A command, imported."""
-    some = typer.Typer(rich_markup_mode=None)
-    some.callback()(lambda: None)
-    import_module(f"everhold.cli.{COMMANDS[name][0]}").register(some)
-    group: Any = typer.main.get_command(some)
+    app = typer.Typer(rich_markup_mode=None)
+    app.callback()(lambda: None)
+    import_module(f"everhold.cli.{COMMANDS[name][0]}").register(app)
+    group: Any = typer.main.get_command(app)
     return group.commands[name]
 
 

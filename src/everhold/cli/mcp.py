@@ -48,10 +48,10 @@ def mcp(
 
     if server is not None:
         with eh.connect(server, token) as connected:
-            far = connected.study(str(study))
-            far.status()  # a wrong name or token is reported now
+            remote_study = connected.study(str(study))
+            remote_study.status()  # a wrong name or token is reported now
             far_gate = None if gate is None else connected.gate(str(gate))
-            tools(far, str(study), closing=allow_close, gate=far_gate).run("stdio")
+            tools(remote_study, str(study), closing=allow_close, gate=far_gate).run("stdio")
         return
     with eh.Holdout.open(study, data=data, expect_head=expect_head) as holdout:
         holdout.who = "agent"

@@ -78,7 +78,7 @@ def plan(
         return
     if rounds is None:
         raise typer.BadParameter("--rounds is missing. Expected how many adaptive questions, or --gate.")
-    found = eh.plan(
+    result = eh.plan(
         rounds=rounds,
         rows=rows,
         half_width=half_width,
@@ -91,7 +91,7 @@ def plan(
         generations=generations,
         privacy=None if epsilon is None else eh.Privacy(epsilon, delta, surprises),
     )
-    say(str(found))
+    say(str(result))
 
 
 def _refuse_mixed(context: typer.Context, gate: bool) -> None:
@@ -99,8 +99,8 @@ def _refuse_mixed(context: typer.Context, gate: bool) -> None:
     for name in _QUESTIONS if gate else _GATE:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            other = "belongs to a plan without --gate" if gate else "belongs to a gate's plan: add --gate"
-            raise typer.BadParameter(f"--{name.replace('_', '-')} {other}.")
+            reason = "belongs to a plan without --gate" if gate else "belongs to a gate's plan: add --gate"
+            raise typer.BadParameter(f"--{name.replace('_', '-')} {reason}.")
 
 
 @guarded

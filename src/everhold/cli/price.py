@@ -44,13 +44,13 @@ def price(
     """
     if rows is None:
         raise eh.SettingError("--rows is missing. Expected how many rows the score was measured on.")
-    found = None if log is None else read_search_log(log, metric=metric, status=status)
-    if found is None and (metric is not None or status is not None):
+    search_log = None if log is None else read_search_log(log, metric=metric, status=status)
+    if search_log is None and (metric is not None or status is not None):
         raise eh.SettingError("--metric and --status name columns of a log. Expected --from FILE with them.")
-    if found is not None:
-        looks, digits = looks if looks is not None else found.looks, digits if digits is not None else found.digits
-        kept, score = kept if kept is not None else found.kept, score if score is not None else found.score
-        _refuse_other_metrics(found, low)
+    if search_log is not None:
+        looks, digits = looks if looks is not None else search_log.looks, digits if digits is not None else search_log.digits
+        kept, score = kept if kept is not None else search_log.kept, score if score is not None else search_log.score
+        _refuse_other_metrics(search_log, low)
     if looks is None or score is None:
         missing = "--looks" if looks is None else "--score"
         raise eh.SettingError(f"{missing} is missing. Expected it, or --from with a log that says it.")
@@ -62,20 +62,22 @@ def price(
 
         draw_price(worth, plot)
     if as_json:
-        typer.echo(json.dumps(worth.to_dict() | ({} if found is None else {"log": str(found)}), ensure_ascii=False))
+        typer.echo(
+            json.dumps(worth.to_dict() | ({} if search_log is None else {"log": str(search_log)}), ensure_ascii=False)
+        )
         return
-    if found is not None:
-        say(f"{log}: {found}\n")
+    if search_log is not None:
+        say(f"{log}: {search_log}\n")
     say(str(worth))
     if plot is not None:
         say(f"\nPicture: {plot}")
 
 
-def _refuse_other_metrics(found: SearchLog, low: float | None) -> None:
-    if low is None and not found.is_share:
+def _refuse_other_metrics(search_log: SearchLog, low: float | None) -> None:
+    if low is None and not search_log.is_share:
         raise eh.SettingError(
-            f"{found.metric!r} does not look like a share of right rows. Expected --low and --high with it, the least and "
-            "the most that a single row's number can be, or --metric with the column of a share."
+            f"{search_log.metric!r} does not look like a share of right rows. Expected --low and --high with it, the least "
+            "and the most that a single row's number can be, or --metric with the column of a share."
         )
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
@@ -37,8 +36,8 @@ def status(study: Study, as_json: AsJson = False, server: ServerAt = None, token
         everhold status patients --server https://data.example.org
     """
     if server is not None:
-        with remote(study, server, token) as found:
-            _server_status(found, server, as_json)
+        with remote(study, server, token) as connected:
+            _server_status(connected, server, as_json)
         return
     file = read_study(study)
     facts = study_facts(
@@ -108,8 +107,8 @@ def log(
         everhold log study.everhold --last 50 --parts
     """
     if server is not None:
-        with remote(study, server, token) as found:
-            _show_log(list(found.log()), last, as_json, parts)
+        with remote(study, server, token) as connected:
+            _show_log(list(connected.log()), last, as_json, parts)
         return
     _show_log(read_study(study).log, last, as_json, parts)
 
@@ -117,39 +116,31 @@ def log(
 def _show_log(asked: Sequence[LoggedQuestion | LoggedAct], last: int, as_json: bool, parts: bool) -> None:
     shown = asked[-last:] if last > 0 else asked
     if as_json:
-        for one in shown:
-            typer.echo(one.to_json())
+        for entry in shown:
+            typer.echo(entry.to_json())
         return
     table = Table(box=None, header_style="bold")
     for heading in ("round", "answer", "interval", "kind", "question", "asked by", "time"):
-        least = min(16, max((len(one.who or "") for one in shown), default=0)) if heading == "asked by" else None
+        least = min(16, max((len(entry.who or "") for entry in shown), default=0)) if heading == "asked by" else None
         right = heading in ("round", "answer")
         table.add_column(heading, justify="right" if right else "left", overflow="fold", min_width=least)
-    for one in shown:
-        _add_line(table, one, one.question)
-        for part in one.parts if parts and one.finding is not None else ():
+    for entry in shown:
+        _add_line(table, entry, entry.question)
+        for part in entry.parts if parts and entry.finding is not None else ():
             _add_line(table, part, f"  {part.question}")
     console.print(table)
     if len(shown) < len(asked):
         console.print(f"the last {len(shown):,} of {len(asked):,} questions; --last 0 shows all", highlight=False)
 
 
-def _add_line(table: Table, one: LoggedQuestion | LoggedAct | LoggedRound, question: str) -> None:
-    cells = (f"{one.round:,}", one.value_text, one.interval_text, one.kind_word)
-    when = one.time[:19].replace("T", " ")
-    table.add_row(*(Text(printable(cell)) for cell in (*cells, question, one.who or "", when)))
+def _add_line(table: Table, entry: LoggedQuestion | LoggedAct | LoggedRound, question: str) -> None:
+    cells = (f"{entry.round:,}", entry.value_text, entry.interval_text, entry.kind_word)
+    when = entry.time[:19].replace("T", " ")
+    table.add_row(*(Text(printable(cell)) for cell in (*cells, question, entry.who or "", when)))
 
 
 def _audited(study: Path, expect_head: str | None) -> eh.Audit:
-    try:
-        total: int | None = len(read_study(study).rounds)
-    except eh.LedgerError:
-        total = None
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("Replaying", total=total)
-        return eh.Holdout.audit_file(
-            study, expect_head=expect_head, progress=lambda done: progress.update(task, completed=done)
-        )
+    return eh.Holdout.audit_file(study, expect_head=expect_head)
 
 
 @guarded
@@ -162,15 +153,17 @@ def audit(study: Study, expect_head: ExpectHead = None, as_json: AsJson = False)
     """
     if not study.is_file():
         raise eh.LedgerError(f"there is no study {study}. Check the name.")
-    found = _audited(study, expect_head)
+    checked = _audited(study, expect_head)
     if as_json:
-        typer.echo(json.dumps({"ok": found.ok, "rounds": found.rounds, "surprises": found.surprises, "found": str(found)}))
+        typer.echo(
+            json.dumps({"ok": checked.ok, "rounds": checked.rounds, "surprises": checked.surprises, "found": str(checked)})
+        )
     else:
-        say(str(found), style=None if found.ok else "red")
-        if found.ok:
+        say(str(checked), style=None if checked.ok else "red")
+        if checked.ok:
             file = read_study(study)
             say(f"\n{guarantee(file.study)}\n\nTo cite: {cite(file)}")
-    if not found.ok:
+    if not checked.ok:
         raise typer.Exit(AUDIT_FAILED)
 
 
@@ -192,8 +185,8 @@ def certificate(
 
         everhold certificate study.everhold --out certificate.html --sign custodian.key
     """
-    said = Signing(title, custodian, contact, timestamp())
-    found = _audited(study, expect_head)
+    signing = Signing(title, custodian, contact, timestamp())
+    checked = _audited(study, expect_head)
     file = read_study(study)
     page = out or study.with_suffix(".html")
     data = page.with_suffix(".json")
@@ -201,16 +194,16 @@ def certificate(
         raise eh.SettingError(f"{page} ends in .json, where the data goes. Expected a page, such as certificate.html.")
     for path in (page, data):
         _require_free(path, study)
-    content = certificate_json(file, found, said)
+    content = certificate_json(file, checked, signing)
     if sign is not None:
         content = signature.sign(content, sign)
-    page.write_text(certificate_html(file, found, said), encoding="utf-8")
+    page.write_text(certificate_html(file, checked, signing), encoding="utf-8")
     data.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
     say(
-        f"{found}\nWrote {page} and {data}"
+        f"{checked}\nWrote {page} and {data}"
         + ("" if sign is None else f", signed by {content['signatures'][0]['keyid'][:16]}…")
     )
-    if not found.ok:
+    if not checked.ok:
         raise typer.Exit(AUDIT_FAILED)
 
 
@@ -224,8 +217,8 @@ def signing_key(path: Annotated[Path, typer.Argument(help="The new key; its publ
 
         everhold signing-key custodian.key
     """
-    made = signature.create_key(path)
-    say(f"Wrote {path}, for you alone, and {path}.pub, for your readers.\nKey id: {made}")
+    key_id = signature.create_key(path)
+    say(f"Wrote {path}, for you alone, and {path}.pub, for your readers.\nKey id: {key_id}")
 
 
 @guarded
@@ -246,18 +239,18 @@ def verify(
         raise eh.LedgerError(f"{file} cannot be read: {error.strerror}.") from None
     except ValueError:
         raise eh.LedgerError(f"{file} is not JSON. Expected what `everhold certificate --sign KEY` writes.") from None
-    found = signature.verify(envelope, key)
-    one = found.certificate
-    say(f"The signature is right: nothing was changed since {one['date'][:10]}. Key id: {found.key}")
-    if not found.known:
+    verified = signature.verify(envelope, key)
+    certificate = verified.certificate
+    say(f"The signature is right: nothing was changed since {certificate['date'][:10]}. Key id: {verified.key}")
+    if not verified.known:
         say("Whose key that is, is not shown: compare the id with the custodian's, or give --key custodian.key.pub.")
-    by = f", by {one['custodian']}" if one["custodian"] else ""
-    say(f"\n{one['title']}{by}. {one['guarantee']}\n\nTo cite: {one['cite']}")
-    if not one["audit"]["ok"]:
-        say(f"But its own audit failed: {one['audit']['found']}", style="red")
+    by = f", by {certificate['custodian']}" if certificate["custodian"] else ""
+    say(f"\n{certificate['title']}{by}. {certificate['guarantee']}\n\nTo cite: {certificate['cite']}")
+    if not certificate["audit"]["ok"]:
+        say(f"But its own audit failed: {certificate['audit']['found']}", style="red")
         raise typer.Exit(AUDIT_FAILED)
     if study is not None:
-        checked = _audited(study, one["head"])
+        checked = _audited(study, certificate["head"])
         say(str(checked), style=None if checked.ok else "red")
         if not checked.ok:
             raise typer.Exit(AUDIT_FAILED)

@@ -7,7 +7,6 @@ from math import ceil, exp, sqrt
 from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress
 from rich.table import Table
 
 from everhold.cli.app import console, guarded, say
@@ -46,13 +45,13 @@ def mechanism_for(settings: Settings, rows: int) -> MechanismFactory:
 
     promise = settings.privacy
 
-    def factory(at: GameTerms) -> Holdout | Session[Any]:
+    def factory(terms: GameTerms) -> Holdout | Session[Any]:
         if promise is not None:
-            return private(at, promise.promise)
-        n = at.private.size
+            return private(terms, promise.promise)
+        n = terms.private.size
         width = None if settings.half_width is None else min(settings.half_width * sqrt(max(rows / n, 1.0)), 0.5)
         return everhold(
-            at,
+            terms,
             half_width=width,
             rule=settings.rule,
             density=settings.density,
@@ -64,8 +63,13 @@ def mechanism_for(settings: Settings, rows: int) -> MechanismFactory:
 
 
 def _shown(risk: Risk, against: str, rows: int) -> dict[str, Any]:
-    def rate(one: SuccessRate) -> dict[str, Any]:
-        return {"successes": one.successes, "tries": one.tries, "rate": one.value, "interval": list(one.interval)}
+    def rate(measured: SuccessRate) -> dict[str, Any]:
+        return {
+            "successes": measured.successes,
+            "tries": measured.tries,
+            "rate": measured.value,
+            "interval": list(measured.interval),
+        }
 
     return {
         "against": against,
@@ -105,32 +109,29 @@ def risk(
     """
     file = read_study(study)
     settings = Settings.from_dict(file.study.settings)
-    found: list[dict[str, Any]] = []
-    with Progress(console=console, disable=as_json or not console.is_terminal, transient=True) as progress:
-        for against, attack, kind, times in _PLANS:
-            rows = max(16, min(file.study.rows, RIDDEN_ROWS if attack == "riding" else MOST_ROWS))
-            reference = max(1, min(int(file.study.draws), 10 * rows))
-            bar = progress.add_task(f"{attack}, {kind} weight, {against}", total=games * times)
-            one = single_out(
-                "empirical mean" if against == "exact counts" else mechanism_for(settings, file.study.rows),
-                kind=kind,
-                attack=attack,
-                games=games * times,
-                rows=rows,
-                reference=reference,
-                confidence=settings.confidence,
-                seed=seed,
-                progress=lambda done, bar=bar: progress.update(bar, completed=done),  # type: ignore[misc]
-            )
-            found.append(_shown(one, against, rows))
-        members = _members(file, settings, progress, games, seed, search)
+    attacks: list[dict[str, Any]] = []
+    for against, attack, kind, times in _PLANS:
+        rows = max(16, min(file.study.rows, RIDDEN_ROWS if attack == "riding" else MOST_ROWS))
+        reference = max(1, min(int(file.study.draws), 10 * rows))
+        result = single_out(
+            "empirical mean" if against == "exact counts" else mechanism_for(settings, file.study.rows),
+            kind=kind,
+            attack=attack,
+            games=games * times,
+            rows=rows,
+            reference=reference,
+            confidence=settings.confidence,
+            seed=seed,
+        )
+        attacks.append(_shown(result, against, rows))
+    members = _members(file, settings, games, seed, search)
     floor = file.weight_floor()
     if as_json:
-        shown = {"study": str(file.path), "attacks": found, "membership": members, "weight_floor": floor.to_dict()}
+        shown = {"study": str(file.path), "attacks": attacks, "membership": members, "weight_floor": floor.to_dict()}
         typer.echo(json.dumps(shown))
         return
     table = Table("attack", "weight", "against", "rows", "asked", "main", "control", "baseline", "risk", box=None)
-    for row in found:
+    for row in attacks:
         rates = [str(SuccessRate(row[what]["successes"], row[what]["tries"])) for what in ("main", "control", "baseline")]
         table.add_row(
             _ATTACKS[row["attack"]],
@@ -142,12 +143,12 @@ def risk(
             f"{row['risk']:.0%}" if row["questions"] else "nothing asked",
         )
     console.print(table)
-    if any(row["questions"] == 0 for row in found):
+    if any(row["questions"] == 0 for row in attacks):
         say('\n"nothing asked": the copy refused its first question, so this attack was not tested.')
-    for who in members:
+    for row in members:
         say(
-            f"\nmembership, {who['attack']}: area {who['auc']:.2f} (chance 0.50 ± {2.0 * who['error']:.2f}) with "
-            f"{who['questions']:,.0f} questions a game; {who['found']:.0%} of members found where 10% of others are accused"
+            f"\nmembership, {row['attack']}: area {row['auc']:.2f} (chance 0.50 ± {2.0 * row['error']:.2f}) with "
+            f"{row['questions']:,.0f} questions a game; {row['found']:.0%} of members found where 10% of others are accused"
         )
     say(f"\nSo far {floor.text}.")
     say(_LEGEND)
@@ -156,7 +157,7 @@ def risk(
         "The riding attack targets mechanisms that use the private data only on a surprise, and takes thousands of "
         "questions. " + _promise(settings)
     )
-    say(f"\n{verdict(found, settings, file.study.rows)}", style="bold")
+    say(f"\n{verdict(attacks, settings, file.study.rows)}", style="bold")
 
 
 _LEGEND = """
@@ -207,24 +208,18 @@ def _promise(settings: Settings) -> str:
     )
 
 
-def _members(
-    file: StudyFile, settings: Settings, progress: Progress, games: int, seed: int, search: bool
-) -> list[dict[str, Any]]:
+def _members(file: StudyFile, settings: Settings, games: int, seed: int, search: bool) -> list[dict[str, Any]]:
     """How well somebody tells whether a row is there, by riding and, if wanted, by attacks that a search finds."""
     rows = max(16, min(file.study.rows, RIDDEN_ROWS))
     reference = max(1, min(int(file.study.draws), 10 * rows))
     factory = mechanism_for(settings, file.study.rows)
     common: dict[str, Any] = {"rows": rows, "reference": reference, "confidence": settings.confidence, "seed": seed}
-    bar = progress.add_task("membership", total=2 * games)
-    ridden = membership(
-        factory, games=max(2 * games, 4), progress=lambda done: progress.update(bar, completed=done), **common
-    )
-    found = [_member_row("riding with a decoy", ridden)]
+    ridden = membership(factory, games=max(2 * games, 4), **common)
+    attacks = [_member_row("riding with a decoy", ridden)]
     if search:
-        bar = progress.add_task("search for attacks", total=None)
-        best = search_attack(factory, progress=lambda done: progress.update(bar, completed=done), **common)
-        found.append({**_member_row("found by a search", best.fresh), "tried": best.tried, "asks": list(best.questions)})
-    return found
+        best = search_attack(factory, **common)
+        attacks.append({**_member_row("found by a search", best.fresh), "tried": best.tried, "asks": list(best.questions)})
+    return attacks
 
 
 def _member_row(attack: str, risk: MembershipRisk) -> dict[str, Any]:

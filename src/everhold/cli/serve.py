@@ -57,7 +57,7 @@ def serve(
     settings = settings.with_studies(studies or [], expect_head)
 
     def ready(url: str) -> None:
-        say(f"Serving {', '.join(one.path.stem for one in settings.studies)} on {settings.public_url or url}")
+        say(f"Serving {', '.join(study.path.stem for study in settings.studies)} on {settings.public_url or url}")
         if not any(token.state == "live" for token in Tokens(settings.tokens).all()):
             say(f"No live token yet. Make one: everhold token create NAME --scope custodian --tokens {settings.tokens}")
         if not settings.secure and settings.host not in ("127.0.0.1", "::1", "localhost"):

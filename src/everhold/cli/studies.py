@@ -64,9 +64,9 @@ def create(
     """
     promise = privacy_promise(epsilon, delta, surprises)
     if (prior is None) == (split is None):
-        found = "neither was given" if prior is None else "both were given"
+        fault = "neither was given" if prior is None else "both were given"
         raise eh.PriorError(
-            f"a study needs public rows, from --prior FILE or from --split 0.5, but {found}. Pass one of them."
+            f"a study needs public rows, from --prior FILE or from --split 0.5, but {fault}. Pass one of them."
         )
     settings: dict[str, Any] = {
         "confidence": confidence,

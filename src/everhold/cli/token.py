@@ -42,15 +42,15 @@ def create(
     """
     for missing in study or ():
         _warn_of_unknown(missing, tokens)
-    secret, made = Tokens(tokens).create(name, scope, studies=study or (), days=days)
+    secret, entry = Tokens(tokens).create(name, scope, studies=study or (), days=days)
     if as_json:
-        typer.echo(json.dumps({"token": secret, "id": made.id, "scope": made.scope, "expires": made.expires}))
+        typer.echo(json.dumps({"token": secret, "id": entry.id, "scope": entry.scope, "expires": entry.expires}))
         return
     typer.echo(secret)
-    limits = ", ".join(made.studies) or "all studies"
-    end = "without an end (--days 90 sets one)" if made.expires is None else f"until {made.expires}"
-    say(f"For {made.name}: {made.scope}, {limits}, {end}.")
-    say(f"It will not be shown again. Revoke it with: everhold token revoke {made.id}")
+    limits = ", ".join(entry.studies) or "all studies"
+    end = "without an end (--days 90 sets one)" if entry.expires is None else f"until {entry.expires}"
+    say(f"For {entry.name}: {entry.scope}, {limits}, {end}.")
+    say(f"It will not be shown again. Revoke it with: everhold token revoke {entry.id}")
 
 
 def _warn_of_unknown(study: str, tokens: Path) -> None:
@@ -75,14 +75,14 @@ def show(tokens: File = _DEFAULT, as_json: AsJson = False) -> None:
 
         everhold token list
     """
-    found = Tokens(tokens).all()
+    listed = Tokens(tokens).all()
     if as_json:
-        typer.echo(json.dumps([one.shown() for one in found]))
+        typer.echo(json.dumps([entry.shown() for entry in listed]))
         return
     table = Table("id", "for", "scope", "studies", "created", "expires", "state", box=None)
-    for one in found:
-        name, limits = printable(one.name), printable(", ".join(one.studies) or "all")
-        table.add_row(one.id, name, one.scope, limits, one.created[:10], (one.expires or "never")[:10], one.state)
+    for entry in listed:
+        name, limits = printable(entry.name), printable(", ".join(entry.studies) or "all")
+        table.add_row(entry.id, name, entry.scope, limits, entry.created[:10], (entry.expires or "never")[:10], entry.state)
     console.print(table)
 
 

@@ -86,10 +86,10 @@ class AsyncServer(Connection):
                 outcome = await self._client.request(**self._arguments(call))
             except (self._httpx.RequestError, RuntimeError) as error:
                 outcome = error
-            found = self._response_or_pause(outcome, tries, started)
-            if not isinstance(found, float):
-                return self._read_response(call, found)
-            await asyncio.sleep(found)
+            response_or_pause = self._response_or_pause(outcome, tries, started)
+            if not isinstance(response_or_pause, float):
+                return self._read_response(call, response_or_pause)
+            await asyncio.sleep(response_or_pause)
             tries += 1
 
     async def close(self) -> None:
@@ -123,8 +123,8 @@ class AsyncStudy:
     ) -> Answer | R:
         """As `Holdout.ask`: a yes/no question as text, or a statistic."""
         call = calls.ask(self.name, question, expect=expect, request_id=request_id)
-        found: Answer | R = await self._server.send(call)
-        return found
+        result: Answer | R = await self._server.send(call)
+        return result
 
     @overload
     async def read(
@@ -156,8 +156,8 @@ class AsyncStudy:
     ) -> Answer | R:
         """As `Holdout.read`: the private rows' own value; it widens later intervals."""
         call = calls.read(self.name, question, spend=spend, expect=expect, request_id=request_id)
-        found: Answer | R = await self._server.send(call)
-        return found
+        result: Answer | R = await self._server.send(call)
+        return result
 
     @overload
     async def try_out(self, question: str) -> Preview: ...
@@ -167,8 +167,8 @@ class AsyncStudy:
 
     async def try_out(self, question: str | Statistic[Any]) -> Preview | Trial:
         """As `Holdout.try_out`: the public side alone, for nothing."""
-        found: Preview | Trial = await self._server.send(calls.try_out(self.name, question))
-        return found
+        preview: Preview | Trial = await self._server.send(calls.try_out(self.name, question))
+        return preview
 
     ask_many = _async_method(calls.ask_many)
     read_many = _async_method(calls.read_many)
@@ -201,8 +201,8 @@ class AsyncStudy:
         while after is not None:
             call = calls.log_page(self.name, after=after, contains=contains, who=who, surprises=surprises)
             rounds, after = await self._server.send(call)
-            for one in rounds:
-                yield one
+            for entry in rounds:
+                yield entry
 
     async def schema(self) -> Schema:
         """The declared columns."""

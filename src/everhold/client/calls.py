@@ -61,10 +61,10 @@ class ApiCall(Generic[T]):
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
-def _at(study: str, what: str = "", *, kind: str = "studies") -> str:
+def _at(study: str, path: str = "", *, kind: str = "studies") -> str:
     if not isinstance(study, str) or study in ("", ".", ".."):
         raise ServerError(f"there is no study {study!r}. Expected the name of one.")
-    return f"/v1/{kind}/{quote(study, safe='')}{what}"
+    return f"/v1/{kind}/{quote(study, safe='')}{path}"
 
 
 def _text(question: object) -> str:
@@ -95,10 +95,12 @@ def ask_many(study: str, questions: Iterable[str], *, request_id: str | None = N
     """As `Holdout.ask_many`."""
     if isinstance(questions, str) or not isinstance(questions, Iterable):
         raise QuestionError("ask_many takes a list of questions; for a single one there is ask.")
-    body = {"questions": [_text(one) for one in questions], "request_id": _identified(request_id)}
+    body = {"questions": [_text(question) for question in questions], "request_id": _identified(request_id)}
     if not body["questions"]:
         raise QuestionError("there is no question. Expected a list of them.")
-    return ApiCall("POST", _at(study, "/ask_many"), lambda given: [Answer.from_dict(one) for one in given["answers"]], body)
+    return ApiCall(
+        "POST", _at(study, "/ask_many"), lambda given: [Answer.from_dict(answer) for answer in given["answers"]], body
+    )
 
 
 def try_out(study: str, question: str | Statistic[Any]) -> ApiCall[Any]:
@@ -108,9 +110,9 @@ def try_out(study: str, question: str | Statistic[Any]) -> ApiCall[Any]:
     return ApiCall("POST", _at(study, "/try_out"), Preview.from_dict, {"question": as_sent(question)})
 
 
-def foreseen(study: str, wanted: Statistic[Any]) -> ApiCall[Any]:
+def foreseen(study: str, statistic: Statistic[Any]) -> ApiCall[Any]:
     """A statistic's result if no part of it were a surprise."""
-    return ApiCall("POST", _at(study, "/try_out"), result_from_dict, {"question": as_sent(wanted)})
+    return ApiCall("POST", _at(study, "/try_out"), result_from_dict, {"question": as_sent(statistic)})
 
 
 def try_both(study: str, question: str | Statistic[Any]) -> ApiCall[Trial]:
@@ -180,8 +182,8 @@ def compare(
     request_id: str | None = None,
 ) -> ApiCall[Verdict]:
     """As `Holdout.compare`: a certified verdict."""
-    wanted = acts.CompareTwo(first, second, low=low, high=high, given=given, spend=spend)
-    return act(study, wanted, request_id)
+    comparison = acts.CompareTwo(first, second, low=low, high=high, given=given, spend=spend)
+    return act(study, comparison, request_id)
 
 
 def certify(
@@ -200,9 +202,9 @@ def close(study: str, questions: Iterable[Question], *, request_id: str | None =
 def _listed(questions: Iterable[Question], *, least: int = 1) -> list[Question]:
     if isinstance(questions, str) or not isinstance(questions, Iterable):
         raise QuestionError("this act takes a list of questions or statistics.")
-    if len(found := list(questions)) < least:
+    if len(listed := list(questions)) < least:
         raise QuestionError("there is no question. Expected a list of them.")
-    return found
+    return listed
 
 
 # reading --------------------------------------------------------------------------------------------------------------
@@ -241,7 +243,7 @@ def log_page(
     parameters = {name: value for name, value in given.items() if value is not None}
 
     def read(page: dict[str, Any]) -> tuple[list[LoggedQuestion | LoggedAct], int | None]:
-        return [logged_from_dict(one) for one in page["questions"]], page["next"]
+        return [logged_from_dict(entry) for entry in page["questions"]], page["next"]
 
     return ApiCall("GET", _at(study, "/log"), read, parameters=parameters)
 
@@ -307,9 +309,9 @@ def finish(name: str) -> ApiCall[dict[str, Any]]:
 
 def preview_ranking(name: str, first: str | None, second: str | None) -> ApiCall[RankingPreview]:
     """What a duel, or without names the last ranking, would do and cost."""
-    what = "/finish" if first is None and second is None else "/duel"
-    parameters = {} if what == "/finish" else {"first": first or "", "second": second or ""}
-    return ApiCall("GET", _at(name, what, kind="contests"), RankingPreview.from_dict, parameters=parameters)
+    path = "/finish" if first is None and second is None else "/duel"
+    parameters = {} if path == "/finish" else {"first": first or "", "second": second or ""}
+    return ApiCall("GET", _at(name, path, kind="contests"), RankingPreview.from_dict, parameters=parameters)
 
 
 def predictions_to_csv(rules: dict[str, Any], predictions: Sequence[Any]) -> str:
@@ -321,7 +323,9 @@ def predictions_to_csv(rules: dict[str, Any], predictions: Sequence[Any]) -> str
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow((rules["id_column"], rules["prediction_column"]))
-    writer.writerows(zip(rules["ids"], (getattr(one, "item", lambda o=one: o)() for one in predictions), strict=True))
+    writer.writerows(
+        zip(rules["ids"], (getattr(prediction, "item", lambda o=prediction: o)() for prediction in predictions), strict=True)
+    )
     return out.getvalue()
 
 
@@ -345,7 +349,7 @@ def failed(status: int, given: Any) -> EverholdError:
     ):
         kind = PrivacyUsedUp if code == "privacy_used_up" else PrecisionExhausted
         refusal = kind(message, **{name: details[name] for name in ("asked", "left", "needed", "more_rows")})
-        refusal.answers = [Answer.from_dict(one) for one in details["answers"]]
+        refusal.answers = [Answer.from_dict(answer) for answer in details["answers"]]
         return refusal
     kinds: dict[str, type[EverholdError]] = {
         "question": QuestionError,
@@ -377,11 +381,11 @@ def gate(name: str) -> ApiCall[GateStatus]:
 
 def check_candidate(name: str, candidate: object, options: CheckOptions) -> ApiCall[CheckResult]:
     """Check a candidate's outcomes: `{case: score}` or a file. Sent again under its id, it gets the recorded verdict."""
-    found = read_outcomes(candidate, scorer=options.get("scorer"), strict=False)
+    outcomes = read_outcomes(candidate, scorer=options.get("scorer"), strict=False)
     artifact = options.get("artifact")
     content = artifact if isinstance(artifact, bytes) or artifact is None else Path(artifact).read_bytes()
     body = {
-        "outcomes": {case: list(runs) if len(runs) > 1 else runs[0] for case, runs in found.runs.items()},
+        "outcomes": {case: list(runs) if len(runs) > 1 else runs[0] for case, runs in outcomes.runs.items()},
         "name": options.get("name"),
         "artifact": None if content is None else hashlib.sha256(content).hexdigest(),
         "request_id": _identified(options.get("request_id")),

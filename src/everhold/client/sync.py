@@ -94,10 +94,10 @@ class Server(Connection):
                 outcome = self._client.request(**self._arguments(call))
             except (self._httpx.RequestError, RuntimeError) as error:
                 outcome = error
-            found = self._response_or_pause(outcome, tries, started)
-            if not isinstance(found, float):
-                return self._read_response(call, found)
-            time.sleep(found)
+            response_or_pause = self._response_or_pause(outcome, tries, started)
+            if not isinstance(response_or_pause, float):
+                return self._read_response(call, response_or_pause)
+            time.sleep(response_or_pause)
             tries += 1
 
     def close(self) -> None:
@@ -151,8 +151,8 @@ class RemoteStudy:
     def ask(self, question: str | Statistic[R], *, expect: float | None = None, request_id: str | None = None) -> Answer | R:
         """As `Holdout.ask`: a yes/no question as text, or a statistic."""
         call = calls.ask(self.name, question, expect=expect, request_id=request_id)
-        found: Answer | R = self._server.send(call)
-        return found
+        result: Answer | R = self._server.send(call)
+        return result
 
     @overload
     def read(
@@ -184,8 +184,8 @@ class RemoteStudy:
     ) -> Answer | R:
         """As `Holdout.read`: the private rows' own value; it widens later intervals."""
         call = calls.read(self.name, question, spend=spend, expect=expect, request_id=request_id)
-        found: Answer | R = self._server.send(call)
-        return found
+        result: Answer | R = self._server.send(call)
+        return result
 
     @overload
     def try_out(self, question: str) -> Preview: ...
@@ -195,8 +195,8 @@ class RemoteStudy:
 
     def try_out(self, question: str | Statistic[Any]) -> Preview | Trial:
         """As `Holdout.try_out`: the public side alone, for nothing."""
-        found: Preview | Trial = self._server.send(calls.try_out(self.name, question))
-        return found
+        preview: Preview | Trial = self._server.send(calls.try_out(self.name, question))
+        return preview
 
     ask_many = _sync_method(calls.ask_many)
     read_many = _sync_method(calls.read_many)
@@ -221,8 +221,8 @@ class RemoteStudy:
     def by(self, *columns: str, read: bool = False) -> By:
         """As `Holdout.by`: statistics by groups; a request for each group, or one for all that are read."""
 
-        def answered(wanted: Sequence[Statistic[Any]]) -> list[Any]:
-            return self.read_many(wanted) if read else [self.ask(one) for one in wanted]
+        def answered(statistics: Sequence[Statistic[Any]]) -> list[Any]:
+            return self.read_many(statistics) if read else [self.ask(statistic) for statistic in statistics]
 
         return By(answered, self.schema, columns)
 
@@ -234,7 +234,7 @@ class RemoteStudy:
     def rehearsal(self) -> Rehearsal:
         """The same questions on the public side alone: nothing is spent."""
         return Rehearsal(
-            lambda wanted: self._server.send(calls.foreseen(self.name, wanted)), self.try_out, lambda: self.schema
+            lambda statistic: self._server.send(calls.foreseen(self.name, statistic)), self.try_out, lambda: self.schema
         )
 
     def log(
@@ -329,7 +329,7 @@ class RemoteContest:
         return self._server.send(calls.finish(self.name))
 
     def scorer(self, features: Any) -> RemoteScorer:
-        """For scikit-learn's searches: `scorer(estimator, X, y)` submits what the estimator says of `features`.
+        """For scikit-learn's searches: `scorer(estimator, X, y)` submits the estimator's predictions for `features`.
 
         Args:
             features: the contest's public features, a row for each of `rules['ids']`.
@@ -377,12 +377,12 @@ class RemoteScorer:
         from everhold.learn.scorer import SearchStopped
 
         try:
-            found = self.contest.submit(estimator.predict(self._features))
+            submission = self.contest.submit(estimator.predict(self._features))
         except EverholdError as refusal:
             raise SearchStopped(f"the search stops here: {refusal}") from refusal
-        if found.score is None:
-            raise SearchStopped(f"the search stops here: {found.state}: {found.reason}")
-        return found.score.value if self.contest.rules["larger_is_better"] else -found.score.value
+        if submission.score is None:
+            raise SearchStopped(f"the search stops here: {submission.state}: {submission.reason}")
+        return submission.score.value if self.contest.rules["larger_is_better"] else -submission.score.value
 
     def __repr__(self) -> str:
         return f"RemoteScorer({self.contest!r})"

@@ -102,7 +102,7 @@ class Connection:
             kind = type(outcome).__name__
             broken = ServerError(f"{self.url} could not be reached ({kind}). Is the server running?")
         pause = self._pause(tries, started, response)
-        if pause is None or isinstance(broken, NotScored):  # waiting a day to submit is not for a program to do
+        if pause is None or isinstance(broken, NotScored):  # a daily limit is not worth waiting for
             raise broken
         return pause
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +16,7 @@ from everhold.learn.metrics import METRICS, MetricContext, Task
 from everhold.learn.options import TestSetOptions
 from everhold.learn.score import Score
 from everhold.queries.interval import Interval
-from everhold.results import JsonResult, as_frame
+from everhold.results import JsonResult, as_frame, axis_around, html_table, interval_bar
 
 if TYPE_CHECKING:
     from everhold.contest.ranks import RankedScore, Standing
@@ -209,6 +210,10 @@ class Board:
     privacy: str | None = None
     """What a private contest has spent and has left, in words."""
 
+    def seen_by(self, entrant: str) -> Board:
+        """The board as one entrant sees it: what was wrong with the submissions of others is theirs to know."""
+        return replace(self, unranked=tuple((who, reason) for who, reason in self.unranked if who == entrant))
+
     def to_dict(self, *, whole: bool = True) -> dict[str, Any]:
         """Everything, ready for JSON; not whole: without what would reveal submissions that the ladder does not show."""
         return {
@@ -236,6 +241,22 @@ class Board:
     def to_frame(self) -> Any:
         """The lines of the board as a table of pandas or Polars, whichever is installed."""
         return as_frame([asdict(place) for place in self.places], [field.name for field in fields(Place)])
+
+    def _repr_html_(self) -> str:
+        left, right = axis_around([(place.low, place.high) for place in self.places])
+        rows = [
+            (
+                place.rank_text,
+                escape(place.entrant),
+                f"<b>{place.value:.4g}</b>",
+                str(Interval(place.low, place.high)),
+                interval_bar(place.value, place.low, place.high, left, right),
+                f"{place.beats:,} of {place.others:,}",
+            )
+            for place in self.places
+        ]
+        head = ["rank", "entrant", self.rules.metric, "interval", f"{left:,.4g} to {right:,.4g}", "certified better than"]
+        return html_table(head, rows, f"{self.rules.title}{', final' if self.final else ''}")
 
     def __str__(self) -> str:
         lines = [

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from everhold.contest.board import RANKS_SAY
 from everhold.queries.interval import Interval
 from everhold.report.interval_svg import interval_svg
+from everhold.report.percent import with_to
 
 if TYPE_CHECKING:
     from everhold.contest.board import Board
@@ -25,26 +26,24 @@ _STYLE = (
 
 
 def board_table(board: Board) -> str:
-    """Ranks, intervals drawn to one scale, and who is not ranked and why."""
+    """Ranks, and intervals drawn to one scale. Why somebody is not ranked is for that entrant alone, and not here."""
     places = board.places
     low = min((place.low for place in places), default=0.0)
     high = max((place.high for place in places), default=1.0)
     rows = "".join(
-        f"<tr><td class='n'>{place.rank_text}</td><td>{escape(place.entrant)}</td><td class='n'>{place.value:.4g}</td>"
-        f"<td>{Interval(place.low, place.high)}</td>"
-        f"<td>{interval_svg(place.value, place.low, place.high, bottom=low, top=high)}</td>"
-        f"<td class='n'>{place.beats:,} of {place.others:,}</td><td class='n'>{place.submissions:,}</td></tr>"
+        f"<tr><td class='n' data-label='rank'>{place.rank_text}</td><td class='first'>{escape(place.entrant)}</td>"
+        f"<td class='n' data-label='score'>{place.value:.4g}</td>"
+        f"<td class='nowrap' data-label='interval'>{with_to(str(Interval(place.low, place.high)))}</td>"
+        f"<td class='drawn'>{interval_svg(place.value, place.low, place.high, bottom=low, top=high, wide=160.0)}</td>"
+        f"<td class='n' data-label='certified better than'>{place.beats:,} of {place.others:,}</td>"
+        f"<td class='n' data-label='submissions'>{place.submissions:,}</td></tr>"
         for place in places
     )
-    rest = "".join(
-        f"<tr><td class='n'>–</td><td>{escape(entrant)}</td><td colspan='5'>{escape(reason)}</td></tr>"
-        for entrant, reason in board.unranked
-    )
-    empty = "" if rows or rest else "<tr><td colspan='7'>Nobody has submitted anything yet.</td></tr>"
+    empty = "" if rows else "<tr><td colspan='7'>No submission was scored yet.</td></tr>"
     return (
-        "<table><thead><tr><th class='n'>rank</th><th>entrant</th><th class='n'>score</th>"
+        "<table class='stack'><thead><tr><th class='n'>rank</th><th>entrant</th><th class='n'>score</th>"
         "<th>interval</th><th></th><th class='n'>certified better than</th><th class='n'>submissions</th></tr></thead>"
-        f"<tbody>{rows}{rest}{empty}</tbody></table>"
+        f"<tbody>{rows}{empty}</tbody></table>"
     )
 
 

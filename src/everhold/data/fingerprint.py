@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from everhold.progress import progress_bar
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +26,8 @@ __all__ = ["fingerprint_files", "fingerprint_rows", "row_hashes"]
 
 _LANES = 4
 _CHUNK = 65_536
+_LONG = 40  # chunks that may take seconds
+_MB = 1 << 20
 
 
 def fingerprint_rows(table: RowTable, key: bytes) -> str:
@@ -35,13 +40,15 @@ def fingerprint_rows(table: RowTable, key: bytes) -> str:
     >>> fingerprint_rows(one, b"k") == fingerprint_rows(one, b"l")
     False
     """
-    totals = np.array(
-        [
-            sum(int(part.sum(dtype=np.uint64)) for part in _hashes(table, tuple(table), key, lane)) & 0xFFFF_FFFF_FFFF_FFFF
-            for lane in range(_LANES)
-        ],
-        dtype=np.uint64,
-    )
+    with progress_bar("Fingerprint of the rows", _LANES * -(-table.row_count // _CHUNK), least=_LONG) as bar:
+        totals = np.array(
+            [
+                sum(int(part.sum(dtype=np.uint64)) for part in bar.over(_hashes(table, tuple(table), key, lane)))
+                & 0xFFFF_FFFF_FFFF_FFFF
+                for lane in range(_LANES)
+            ],
+            dtype=np.uint64,
+        )
     names = "\n".join(f"{name} {table.kind(name)}" for name in table)
     message = f"everhold rows 1\n{table.row_count}\n{names}\n".encode() + totals.astype(">u8").tobytes()
     return hmac.new(key, message, hashlib.sha256).hexdigest()
@@ -73,12 +80,14 @@ def _hashes(table: RowTable, names: Sequence[str], key: bytes, lane: int) -> Ite
 def fingerprint_files(paths: Sequence[str], key: bytes) -> str:
     """The fingerprint of files that are read in place, from their bytes in order."""
     digest = hmac.new(key, b"everhold files 1\n", hashlib.sha256)
-    for path in paths:
-        inner = hashlib.blake2b(key=key[:64])
-        with open(path, "rb") as file:
-            while chunk := file.read(1 << 20):
-                inner.update(chunk)
-        digest.update(inner.digest())
+    with progress_bar("Fingerprint of the files, in MB", sum(-(-os.path.getsize(path) // _MB) for path in paths)) as bar:
+        for path in paths:
+            inner = hashlib.blake2b(key=key[:64])
+            with open(path, "rb") as file:
+                while chunk := file.read(_MB):
+                    inner.update(chunk)
+                    bar.advance()
+            digest.update(inner.digest())
     return digest.hexdigest()
 
 

@@ -51,9 +51,7 @@ class Postgres:
             )
         if not isinstance(self.table, str) or not all(self.parts) or len(self.parts) > 2:
             raise SettingError(f"the table is {self.table!r}. Expected its name, with its schema: 'study.patients'.")
-        require_number(self.seconds, "seconds")
-        if not 0 < self.seconds <= 86_400:
-            raise SettingError(f"seconds is {self.seconds!r}. Expected a number above 0 and up to 86,400.")
+        _require_seconds(self.seconds)
         netloc, query = urlsplit(self.url).netloc, dict(parse_qsl(urlsplit(self.url).query))
         _refuse_secret(
             ":" in netloc.rpartition("@")[0] or any(name in query for name in _SECRETS), "~/.pgpass or PGPASSWORD"
@@ -67,8 +65,7 @@ class Postgres:
     @property
     def location(self) -> str:
         """One URL of the database and the table, for a study's key file."""
-        more = {"table": self.table} | ({} if self.seconds == 600.0 else {"seconds": f"{self.seconds:g}"})
-        return _with_query(self.url, more)
+        return _with_query(self.url, {"table": self.table} | _limit(self.seconds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +78,8 @@ class Spark:
         remote: the URL of a Spark Connect server, `sc://host:15002`, without a token. PySpark takes that from
             SPARK_CONNECT_AUTHENTICATE_TOKEN.
         session: instead of `remote`, a session of your own, classic or Connect. None of its settings is changed.
+        seconds: a question that takes longer is interrupted on the server, and fails like any other failure. It is a brake
+            for emergencies.
 
     >>> Spark("clinic.patients", remote="sc://host:15002").location
     'spark+sc://host:15002/?table=clinic.patients'
@@ -89,6 +88,7 @@ class Spark:
     table: str | Sequence[str]
     remote: str | None = field(default=None, kw_only=True)
     session: Any = field(default=None, kw_only=True, repr=False, compare=False)
+    seconds: float = field(default=600.0, kw_only=True)
 
     def __post_init__(self) -> None:
         names = self.paths or (self.table,)
@@ -96,6 +96,7 @@ class Spark:
             raise SettingError(f"the table is {self.table!r}. Expected the name of a table, or paths of Parquet files.")
         if (self.remote is None) == (self.session is None):
             raise SettingError("Spark needs one of two: remote='sc://host:15002', or session= with a session of your own.")
+        _require_seconds(self.seconds)
         if self.remote is not None:
             if not isinstance(self.remote, str) or not self.remote.startswith("sc://"):
                 raise SettingError("the URL of the Spark Connect server is not one. Expected sc://host:15002.")
@@ -118,6 +119,7 @@ class Spark:
             return None
         where, _, settings = self.remote.removeprefix("sc://").partition("/")
         names = [("path", path) for path in self.paths] or [("table", str(self.table))]
+        names += _limit(self.seconds).items()
         return f"{_SPARK}://{where}/{settings}?{urlencode(names, quote_via=quote, safe='/:*,')}"
 
 
@@ -145,20 +147,20 @@ def at_url(url: str) -> Postgres | Spark:
         )
     plain, _, text = url.partition("?")
     given = parse_qsl(text, keep_blank_values=True)
-    ours = {"table", "seconds"} if scheme in _POSTGRES else {"table", "path"}
+    ours = {"table", "seconds"} if scheme in _POSTGRES else {"table", "path", "seconds"}
     found = {name: value for name, value in given if name in ours}
-    if scheme == _SPARK:
-        paths = [value for name, value in given if name == "path"]
-        if not paths and "table" not in found:
-            raise SettingError(_no_table("spark+sc://host:15002/"))
-        return Spark(paths or found["table"], remote=plain.removeprefix("spark+"))
-    if "table" not in found:
-        raise SettingError(_no_table("postgresql://reader@host/database"))
-    url = _with_query(plain, dict([one for one in given if one[0] not in ours]))
     try:
         seconds = float(found.get("seconds", "600"))
     except ValueError:
         raise SettingError(f"the URL has seconds={found['seconds']}. Expected a number.") from None
+    if scheme == _SPARK:
+        paths = [value for name, value in given if name == "path"]
+        if not paths and "table" not in found:
+            raise SettingError(_no_table("spark+sc://host:15002/"))
+        return Spark(paths or found["table"], remote=plain.removeprefix("spark+"), seconds=seconds)
+    if "table" not in found:
+        raise SettingError(_no_table("postgresql://reader@host/database"))
+    url = _with_query(plain, dict([one for one in given if one[0] not in ours]))
     return Postgres(url, table=found["table"], seconds=seconds)
 
 
@@ -171,6 +173,17 @@ def open_table(described: Postgres | Spark, *, what: str, private: bool) -> Remo
     from everhold.data.engines.spark import SparkTable
 
     return SparkTable(described, what=what, private=private)
+
+
+def _require_seconds(seconds: float) -> None:
+    require_number(seconds, "seconds")
+    if not 0 < seconds <= 86_400:
+        raise SettingError(f"seconds is {seconds!r}. Expected a number above 0 and up to 86,400.")
+
+
+def _limit(seconds: float) -> dict[str, str]:
+    """What a URL says of it."""
+    return {} if seconds == 600.0 else {"seconds": f"{seconds:.15g}"}
 
 
 def _no_table(url: str) -> str:

@@ -17,6 +17,7 @@ from everhold.data.fingerprint import fingerprint_files, fingerprint_rows, row_h
 from everhold.data.source import as_source
 from everhold.data.units import by_unit
 from everhold.errors import DataError, QuestionError, SettingError
+from everhold.progress import NO_BAR, progress_bar
 from everhold.queries.expression.question import BoundedMean, Expression, TextQuestion, without_values
 from everhold.queries.query import RowFunction, Values
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from everhold.queries.query import Query
 
 __all__ = ["IN_MEMORY", "EngineName", "Sample"]
+
+_LONG = 200_000_000  # rows times questions of a scan that may take seconds
 
 EngineName = Literal["auto", "memory", "duckdb"]
 
@@ -148,6 +151,18 @@ class Sample:
     def sums_of(self, queries: Sequence[Query]) -> list[Sums]:
         """The sums of many text questions, in one scan."""
         questions = [cast(TextQuestion, without_values(query)) for query in queries]
+        with (
+            progress_bar(f"Reading {self.size:,} {'rows' if self._unit is None else 'units'}")
+            if self._is_long(len(questions))
+            else NO_BAR
+        ):
+            return self._scan(questions)
+
+    def _is_long(self, questions: int) -> bool:
+        """Whether a scan may take seconds, by public counts."""
+        return self.size * questions >= _LONG or isinstance(self._engine, RemoteEngine)
+
+    def _scan(self, questions: Sequence[TextQuestion]) -> list[Sums]:
         return [steps.centred(self.size) for steps in self._engine.sums(questions)]
 
     def require_ready(self) -> None:

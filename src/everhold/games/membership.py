@@ -27,6 +27,7 @@ from everhold.data.table import RowTable
 from everhold.errors import PrecisionExhausted, SettingError, require_whole
 from everhold.games.play import MECHANISMS, GameTerms, MechanismFactory
 from everhold.games.singling_out import Keys
+from everhold.progress import NO_BAR, progress_bar
 from everhold.queries.rng import stream_rng
 from everhold.session.holdout import Holdout
 from everhold.session.session import Session
@@ -54,8 +55,8 @@ class MembershipRisk:
     @property
     def auc(self) -> float:
         """The probability that a member has the larger score; ties count half."""
-        one, other = np.array(self.members)[:, None], np.array(self.others)[None, :]
-        return float(np.mean((one > other) + 0.5 * (one == other)))
+        members, others = np.array(self.members)[:, None], np.array(self.others)[None, :]
+        return float(np.mean((members > others) + 0.5 * (members == others)))
 
     @property
     def error(self) -> float:
@@ -163,7 +164,8 @@ def membership(
             raise SettingError(f"{name} is {value!r}. Expected at least {least}.")
     factory = MECHANISMS[mechanism] if isinstance(mechanism, str) else mechanism
     keys, scores, asked = Keys(), ([], []), 0  # type: tuple[Keys, tuple[list[float], list[float]], int]
-    for game in range(games):
+    bar = NO_BAR if progress is not None else progress_bar("Guessing who is there", games)
+    for game in bar.each(range(games)):
         drawn = keys.draw(stream_rng(seed, "membership", game, "rows"), rows + 1)[_KEY]
         target, is_member = int(drawn[0]), game % 2 == 0
         private = RowTable({_KEY: drawn[:-1] if is_member else drawn[1:]})
@@ -171,8 +173,8 @@ def membership(
         most = 40 * rows
         holdout = factory(GameTerms(keys, private, prior, most, confidence, seed + game))
         rng = stream_rng(seed, "membership", game, "attacker")
-        found = ride_with_decoy(holdout, prior.pool(rng).rows, target, rng, rides=rides, most=most)
-        scores[0 if is_member else 1].append(found)
+        score = ride_with_decoy(holdout, prior.pool(rng).rows, target, rng, rides=rides, most=most)
+        scores[0 if is_member else 1].append(score)
         asked += holdout.rounds
         if progress is not None:
             progress(game + 1)

@@ -22,6 +22,7 @@ from everhold.errors import PrecisionExhausted, ReplayError, SettingError, requi
 from everhold.games.registry import Register
 from everhold.games.seats import Asked, AskingSeat, HoldoutSeat, Move, RecordSeat, Seat, as_move
 from everhold.games.world import WORLDS, World
+from everhold.progress import NO_BAR, progress_bar
 from everhold.queries.disclosed import Verdict
 from everhold.queries.query import as_query
 from everhold.queries.rng import stream_rng
@@ -212,39 +213,40 @@ def play(
         raise SettingError(f"the game has {rounds} rounds and {rows} private rows. Expected at least 1 round and 2 rows.")
     program = ANALYSTS[analyst] if isinstance(analyst, str) else analyst
     factory = MECHANISMS[mechanism] if isinstance(mechanism, str) else mechanism
-    place = WORLDS[world](seed) if isinstance(world, str) else world
-    private = place.draw(stream_rng(seed, "game", "sample"), rows)
-    prior = place.prior(stream_rng(seed, "game", "reference"), reference or rows)
-    made = factory(GameTerms(place, private, prior, rounds, confidence, seed))
-    session = made.session if isinstance(made, Holdout) else made
+    game_world = WORLDS[world](seed) if isinstance(world, str) else world
+    private = game_world.draw(stream_rng(seed, "game", "sample"), rows)
+    prior = game_world.prior(stream_rng(seed, "game", "reference"), reference or rows)
+    built = factory(GameTerms(game_world, private, prior, rounds, confidence, seed))
+    session = built.session if isinstance(built, Holdout) else built
     public = prior.pool(stream_rng(seed, "game", "public")).rows
 
     def view(try_out: Callable[[Any], Preview]) -> AnalystView:
-        return AnalystView(place, public, stream_rng(seed, "game", "analyst"), rows, rounds, try_out)
+        return AnalystView(game_world, public, stream_rng(seed, "game", "analyst"), rows, rounds, try_out)
 
     score, refused = _Score(), None
-    seat: Seat = HoldoutSeat(made) if isinstance(made, Holdout) else AskingSeat(lambda one: session.ask(one.question))
-    try:
-        _run(program(view(session.try_out)), seat, place, rounds, score, progress)
-    except PrecisionExhausted as refusal:
-        refused = str(refusal)
+    seat: Seat = HoldoutSeat(built) if isinstance(built, Holdout) else AskingSeat(lambda asked: session.ask(asked.question))
+    with NO_BAR if progress is not None else progress_bar("Playing", rounds) as bar:
+        try:
+            _run(program(view(session.try_out)), seat, game_world, rounds, score, progress or bar.update)
+        except PrecisionExhausted as refusal:
+            refused = str(refusal)
 
     def again() -> list[Answer]:
         """Algorithm 3. The analyst's previews use the mechanism of the replay."""
         first: Mechanism[Any] = session.first_state()
         record = RecordSeat(first, session.journal.in_order())
-        replayed: Seat = record if isinstance(made, Holdout) else AskingSeat(record.ask)
-        running, found = program(view(lambda question: first.preview(as_query(question)))), _Score()
+        replayed: Seat = record if isinstance(built, Holdout) else AskingSeat(record.ask)
+        running, score_again = program(view(lambda question: first.preview(as_query(question)))), _Score()
         with suppress(PrecisionExhausted):  # where the game was refused
-            _run(running, replayed, place, rounds, found, None, most=len(score.answers))
-        if len(found.answers) != len(score.answers):
-            raise ReplayError(f"{len(found.answers)} answers were replayed of {len(score.answers)}.")
-        return found.answers
+            _run(running, replayed, game_world, rounds, score_again, None, most=len(score.answers))
+        if len(score_again.answers) != len(score.answers):
+            raise ReplayError(f"{len(score_again.answers)} answers were replayed of {len(score.answers)}.")
+        return score_again.answers
 
     return Game(
         analyst if isinstance(analyst, str) else getattr(analyst, "__name__", "analyst"),
         mechanism if isinstance(mechanism, str) else getattr(mechanism, "__name__", "mechanism"),
-        place.name,
+        game_world.name,
         rows,
         score.answers,
         np.array(score.truths),

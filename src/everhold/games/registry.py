@@ -40,11 +40,11 @@ class Register(Mapping[str, T], Generic[T]):
     def add(self, name: str) -> Callable[[S], S]:
         """A decorator that registers a function under this name."""
 
-        def keep(thing: S) -> S:
-            if name in self._known and self._known[name] is not thing:
+        def keep(registered: S) -> S:
+            if name in self._known and self._known[name] is not registered:
                 raise SettingError(f"there is already a {self._kind} named {name!r}. Choose another name.")
-            self._known[name] = thing  # type: ignore[assignment]
-            return thing
+            self._known[name] = registered  # type: ignore[assignment]
+            return registered
 
         return keep
 
@@ -68,8 +68,8 @@ class Register(Mapping[str, T], Generic[T]):
 
 def discover(package: ModuleType) -> None:
     """Import every file of a package, so that it registers what it defines."""
-    for found in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{found.name}")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
 
 
 _loaded: set[Path] = set()

@@ -2,7 +2,7 @@
 
 People think of some attacks; a search tries many (QuerySnout: Cretu, Houssiau, Cully and de Montjoye 2022; QueryCheetah:
 Stevanoski, Cretu and de Montjoye 2024). An *attack* is a list of texts about a known row, the target: conjunctions of its
-attributes, some turned round, some left out, some with "or it is the target". A rule is fitted to the answers of simulated
+attributes, some negated, some left out, some with "or it is the target". A rule is fitted to the answers of simulated
 games, with and without the target among the rows, and its fitness is how well it tells them apart in games that it was not
 fitted to. The best attack is then played in fresh games.
 """
@@ -22,6 +22,7 @@ from everhold.games.membership import MembershipRisk
 from everhold.games.play import MECHANISMS, GameTerms, MechanismFactory
 from everhold.priors.pool import Prior
 from everhold.priors.reference import Reference
+from everhold.progress import NO_BAR, progress_bar
 from everhold.queries.rng import stream_rng
 
 __all__ = ["Bits", "SearchedAttack", "search_attack"]
@@ -81,11 +82,11 @@ def _text(genes: Genes, target: Sequence[bool]) -> str:
         return f"a{index + 1}" if value else f"NOT a{index + 1}"
 
     parts = [is_(i, bool(target[i]) == (gene > 0)) for i, gene in enumerate(genes[:-1]) if gene]
-    said = " AND ".join(parts) if parts else "a1 OR NOT a1"
+    text = " AND ".join(parts) if parts else "a1 OR NOT a1"
     if genes[-1]:
-        itself = " AND ".join(is_(i, bool(one)) for i, one in enumerate(target))
-        said = f"({said}) OR ({itself})"
-    return said
+        itself = " AND ".join(is_(i, bool(value)) for i, value in enumerate(target))
+        text = f"({text}) OR ({itself})"
+    return text
 
 
 class _Arena:
@@ -108,16 +109,16 @@ class _Arena:
         prior = self._world.prior(rng, self._reference)
         terms = GameTerms(self._world, drawn.take(index), prior, len(attack), self._confidence, self._seed + game)
         holdout = self._factory(terms)
-        found = np.zeros((len(attack), 2))
+        features = np.zeros((len(attack), 2))
         try:
             for place, genes in enumerate(attack):
                 answer = holdout.ask(_text(genes, target))
-                found[place] = answer.value * self._rows, answer.surprise
+                features[place] = answer.value * self._rows, answer.surprise
         except PrecisionExhausted:
             pass  # the rest says nothing
         self.asked += holdout.rounds
         self.games += 1
-        return found.ravel()
+        return features.ravel()
 
     def play(self, attack: NDArray[np.int8], games: int, what: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Features and labels of many games."""
@@ -135,7 +136,7 @@ def _fitted(features: NDArray[np.float64], labels: NDArray[np.float64]) -> Rule:
 
 
 def _risk(scores: NDArray[np.float64], labels: NDArray[np.float64], name: str, questions: float) -> MembershipRisk:
-    members, others = (tuple(scores[labels == which].tolist()) for which in (1.0, -1.0))
+    members, others = (tuple(scores[labels == label].tolist()) for label in (1.0, -1.0))
     return MembershipRisk(name, members, others, questions)
 
 
@@ -204,12 +205,15 @@ def search_attack(
         return _fitness(arena, attack, games), attack
 
     shape = (questions, attributes + 1)
-    ranked = [judged(_random_genes(rng, shape)) for _ in range(population)]
-    for _ in range(generations):
-        ranked = sorted(ranked, key=lambda one: -one[0])[:_KEEP]
-        parents = [attack for _, attack in ranked]
-        ranked += [judged(_child(rng, parents)) for _ in range(population - _KEEP)]
-    best = max(ranked, key=lambda one: one[0])[1]
+    planned = population + generations * (population - _KEEP)
+    with NO_BAR if progress is not None else progress_bar("Searching for attacks", planned) as bar:
+        progress = progress or bar.update
+        ranked = [judged(_random_genes(rng, shape)) for _ in range(population)]
+        for _ in range(generations):
+            ranked = sorted(ranked, key=lambda pair: -pair[0])[:_KEEP]
+            parents = [attack for _, attack in ranked]
+            ranked += [judged(_child(rng, parents)) for _ in range(population - _KEEP)]
+    best = max(ranked, key=lambda pair: pair[0])[1]
     features, labels = arena.play(best, 4 * games, "refit")
     rule = _fitted(features, labels)
     played, truth = arena.play(best, fresh_games, "fresh")
@@ -226,6 +230,6 @@ def _random_genes(rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[n
 
 def _child(rng: np.random.Generator, parents: Sequence[NDArray[np.int8]]) -> NDArray[np.int8]:
     """Every question from one of two parents; one gene in ten is drawn anew."""
-    one, other = (parents[int(rng.integers(len(parents)))] for _ in range(2))
-    mixed = np.where(rng.random((len(one), 1)) < 0.5, one, other)
-    return np.where(rng.random(one.shape) < 0.1, _random_genes(rng, one.shape), mixed).astype(np.int8)
+    first, second = (parents[int(rng.integers(len(parents)))] for _ in range(2))
+    mixed = np.where(rng.random((len(first), 1)) < 0.5, first, second)
+    return np.where(rng.random(first.shape) < 0.1, _random_genes(rng, first.shape), mixed).astype(np.int8)

@@ -61,7 +61,7 @@ class Move:
     @property
     def questions(self) -> list[Any]:
         """The questions alone."""
-        return [one.question for one in self.asked]
+        return [asked.question for asked in self.asked]
 
     def truth(self, index: int, world: World) -> float:
         """The population mean of one of its questions."""
@@ -91,15 +91,15 @@ class Seat(Protocol):
         """Do what an analyst wants."""
 
 
-def _wrapped(thing: object) -> Asked:
-    if isinstance(thing, Asked):
-        return thing
-    if not callable(thing):
+def _wrapped(yielded: object) -> Asked:
+    if isinstance(yielded, Asked):
+        return yielded
+    if not callable(yielded):
         raise QuestionError(
             "an analyst yielded something that is not a question. Expected a callable, Asked(...), or an act such as "
             "Read(question)."
         )
-    return Asked(thing)
+    return Asked(yielded)
 
 
 def as_move(yielded: object) -> Move:
@@ -107,14 +107,14 @@ def as_move(yielded: object) -> Move:
     if type(yielded) not in acts.ACTS.values():
         return Move(None, (_wrapped(yielded),))
     act = cast("AnyAct", yielded)
-    asked = tuple(_wrapped(one) for one in acts.questions_of(act))
+    asked = tuple(_wrapped(question) for question in acts.questions_of(act))
     plain: dict[str, Any] = {}
-    left = [one.question for one in asked]
-    for one in parameters(type(act)):
-        if one.form == "question":
-            plain[one.name], left = left[0], left[1:]
-        elif one.form == "questions":
-            plain[one.name], left = left, []
+    left = [item.question for item in asked]
+    for parameter in parameters(type(act)):
+        if parameter.form == "question":
+            plain[parameter.name], left = left[0], left[1:]
+        elif parameter.form == "questions":
+            plain[parameter.name], left = left, []
     return Move(replace(cast(Any, act), **plain), asked)
 
 
@@ -139,15 +139,15 @@ class HoldoutSeat:
         return _made(move.act, acts.do(move.act, self._held))
 
 
-def _made(act: AnyAct, found: Any) -> Made:
+def _made(act: AnyAct, result: Any) -> Made:
     """The result of an act that everhold did."""
     if isinstance(act, ReadMany | Close):
-        return Made(found, tuple(enumerate(found)), reported=True)
+        return Made(result, tuple(enumerate(result)), reported=True)
     if isinstance(act, Read):
-        return Made(found, ((0, found),), reported=True)
+        return Made(result, ((0, result),), reported=True)
     if isinstance(act, Certify):
-        return Made(found, ((-1, found),), reported=True)
-    return Made(found)
+        return Made(result, ((-1, result),), reported=True)
+    return Made(result)
 
 
 class AskingSeat:
@@ -169,22 +169,22 @@ class AskingSeat:
         act = move.act
         if isinstance(act, Certify):
             return Made(self._answers[act.round], ((-1, self._answers[act.round]),), reported=True)
-        answers = [self._ask(one) for one in move.asked]
-        self._answers.update({one.round: one for one in answers})
-        kept = tuple(enumerate(answers))
+        answers = [self._ask(asked) for asked in move.asked]
+        self._answers.update({answer.round: answer for answer in answers})
+        numbered = tuple(enumerate(answers))
         price = answers[-1].price if answers else 0.0
-        values = [one.value for one in answers]
+        values = [answer.value for answer in answers]
         if isinstance(act, ReadMany | Close):
             self._closed = isinstance(act, Close)
-            return Made(answers, kept, reported=True)
+            return Made(answers, numbered, reported=True)
         if isinstance(act, BestOf):
             best = max(range(len(values)), key=lambda index: (values[index], -index))
-            return Made(Choice(best, len(values), price), kept)
+            return Made(Choice(best, len(values), price), numbered)
         if isinstance(act, IsBetter):
-            return Made(Decision(values[0] - values[1] > act.by, price), kept)
+            return Made(Decision(values[0] - values[1] > act.by, price), numbered)
         if isinstance(act, CompareTwo):
-            return Made(Verdict(_by_intervals(answers), price), kept)
-        return Made(answers[0], kept, reported=isinstance(act, Read))
+            return Made(Verdict(_by_intervals(answers), price), numbered)
+        return Made(answers[0], numbered, reported=isinstance(act, Read))
 
 
 def _by_intervals(answers: Sequence[Answer]) -> Any:
@@ -224,19 +224,19 @@ class RecordSeat:
         replay_act(self._mechanism, past, self._rounds)
         return _made(act, acts.result_from({**past.done.result, "kind": _KINDS[act.name]}))
 
-    def ask(self, one: Asked) -> Answer:
+    def ask(self, asked: Asked) -> Answer:
         """A plain ask."""
-        return self._round(one.question, "ask")
+        return self._round(asked.question, "ask")
 
     def _round(self, question: object, kind: str) -> Answer:
         past = self._record.popleft() if self._record else None
         if past is None or isinstance(past, RecordedAct) or past.act.kind != kind:
             raise ReplayError(f"the record has something else than a question to {kind} after round {len(self._rounds)}.")
         self._rounds.append(past)
-        found = step(self._mechanism, as_query(question), past.outcome, past.fit, past.act)
-        if found.proposal.forecast != past.forecast:
+        replayed = step(self._mechanism, as_query(question), past.outcome, past.fit, past.act)
+        if replayed.proposal.forecast != past.forecast:
             raise ReplayError(f"the question of round {past.number} is not the one that was asked then.")
-        return found.answer
+        return replayed.answer
 
 
 _KINDS = {"best_of": "choice", "is_better": "decision", "compare": "verdict", "certify": "answer"}

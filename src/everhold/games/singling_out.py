@@ -34,6 +34,7 @@ from everhold.errors import PrecisionExhausted, SettingError, require_whole
 from everhold.games.play import MECHANISMS, GameTerms, MechanismFactory
 from everhold.priors.pool import Prior
 from everhold.priors.reference import Reference
+from everhold.progress import NO_BAR, progress_bar
 from everhold.queries.rng import stream_rng
 from everhold.session.holdout import Holdout
 from everhold.session.session import Session
@@ -130,21 +131,21 @@ def composition(holdout: Holdout | Session[Any], kind: WeightClass, rng: np.rand
         right = inside - left
         go_left = left > 0 and (right == 0 or left <= right)
         length, bits, inside = length + 1, 2 * bits + (not go_left), max(left if go_left else right, 1)
-    found = [(length, bits)]
+    prefixes = [(length, bits)]
     if kind == "high":
         wide = ceil(log2(n)) + 3
-        wanted = 4.0 * log(n) / n
+        needed = 4.0 * log(n) / n
         tried = {bits >> (length - wide)}
         weight = 2.0**-length
-        while weight < wanted and len(tried) < 2**wide:
+        while weight < needed and len(tried) < 2**wide:
             cell = int(rng.integers(0, 2**wide))
             if cell in tried:
                 continue
             tried.add(cell)
             if count(wide, cell) == 0:
-                found.append((wide, cell))
+                prefixes.append((wide, cell))
                 weight += 2.0**-wide
-    return Predicate(odd, tuple(found))
+    return Predicate(odd, tuple(prefixes))
 
 
 def riding(holdout: Holdout | Session[Any], public: RowTable, rng: np.random.Generator, most: int) -> Predicate:
@@ -285,18 +286,19 @@ def single_out(
     planned = 40 * rows if attack == "riding" else planned
     hits = np.zeros(3, dtype=int)
     asked = 0
-    for game in range(games):
-        private, other = (keys.draw(stream_rng(seed, "singling out", game, what), rows) for what in ("main", "control"))
+    bar = NO_BAR if progress is not None else progress_bar(f"{attack.capitalize()}, {kind} weight", games)
+    for game in bar.each(range(games)):
+        private, control = (keys.draw(stream_rng(seed, "singling out", game, what), rows) for what in ("main", "control"))
         prior = keys.prior(stream_rng(seed, "singling out", game, "reference"), reference or rows)
         holdout = factory(GameTerms(keys, private, prior, planned, confidence, seed + game))
         rng = stream_rng(seed, "singling out", game, "attacker")
         if attack == "composition":
-            found = composition(holdout, kind, rng)
+            predicate = composition(holdout, kind, rng)
         else:
-            found = riding(holdout, prior.pool(rng).rows, rng, planned)
-        lucky = _random_predicate(found, rng)
-        if found.counts(kind, rows):
-            hits += [found.isolates(private), found.isolates(other), lucky.isolates(private)]
+            predicate = riding(holdout, prior.pool(rng).rows, rng, planned)
+        lucky = _random_predicate(predicate, rng)
+        if predicate.counts(kind, rows):
+            hits += [predicate.isolates(private), predicate.isolates(control), lucky.isolates(private)]
         asked += holdout.rounds
         if progress is not None:
             progress(game + 1)

@@ -99,10 +99,10 @@ class World:
             features = np.zeros(self.atoms)
             np.add.at(features, self.rows["i"], self.prior_weights)
             expected = 0.5 * features[self.rows["i"]]
-        here = self.weights > 0.0
-        if bool((expected[here] <= 0.0).any()):
+        occurs = self.weights > 0.0
+        if bool((expected[occurs] <= 0.0).any()):
             return float("inf")
-        return float((self.weights[here] ** 2 / expected[here]).sum() - 1.0)
+        return float((self.weights[occurs] ** 2 / expected[occurs]).sum() - 1.0)
 
 
 def atoms_of(

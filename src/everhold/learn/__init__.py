@@ -1,1 +1,1 @@
-"""Learners that talk to labels only through questions."""
+"""Models and private labels: test sets that score models, and learners that use labels only through questions."""

@@ -61,7 +61,7 @@ def checked_predictions(given: Any, size: int, metric: Metric, context: MetricCo
 
 
 def require_rows_alone(predict: Callable[[Any], Any], public: Any, whole: NDArray[Any]) -> None:
-    """A model says of a row what it would say of it alone: asked again about some public rows, it says the same."""
+    """Refuse a model whose prediction for a row depends on other rows: asked again about some, it must say the same."""
     size = min(length(public), _ASKED_AGAIN)
     again = np.asarray(predict(part_of(public, 0, size, 2)))
     before = whole[0:size:2]
@@ -77,16 +77,16 @@ def require_rows_alone(predict: Callable[[Any], Any], public: Any, whole: NDArra
 
 
 def made_with(held: Holdout, pool: Pool, settings: Mapping[str, Any]) -> str | None:
-    """What a study that exists was made with, where that is not what is asked for now; None: the same."""
-    kept = held.public
-    if kept.pool is None:
+    """How an existing study was made, where this differs from what is asked for now; None where it is the same."""
+    public = held.public
+    if public.pool is None:
         return "something else than a test set"
-    if kept.pool.rows.size != pool.rows.size or set(kept.pool.rows) != set(pool.rows):
+    if public.pool.rows.size != pool.rows.size or set(public.pool.rows) != set(pool.rows):
         return "other public rows"
-    declared = kept.schema.conform(pool.rows, what="the reference")
-    if fingerprint_rows(kept.pool.rows, b"public") != fingerprint_rows(declared, b"public"):
+    declared = public.schema.conform(pool.rows, what="the reference")
+    if fingerprint_rows(public.pool.rows, b"public") != fingerprint_rows(declared, b"public"):
         return "other public rows"
-    weights = [np.ones(pool.rows.size) if one is None else one for one in (kept.pool.weights, pool.weights)]
+    weights = [np.ones(pool.rows.size) if given is None else given for given in (public.pool.weights, pool.weights)]
     if not np.allclose(weights[0] / weights[0].sum(), weights[1] / weights[1].sum(), rtol=1e-9, atol=0.0):
         return "another prior"
     for name, value in settings.items():

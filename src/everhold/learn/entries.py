@@ -119,8 +119,8 @@ class Winner(JsonResult):
         among = f"the best of {self.entries:,}"
         if self.generation > 1:  # others may be a little better on the private rows, and were not named
             among = f"champion of {self.entries:,} in {self.generation} generations"
-        said = "not read" if self.score is None else str(self.score)
-        return f"entry {self.entry.number}, {among}, {self.entry.name}: {said}"
+        score_text = "not read" if self.score is None else str(self.score)
+        return f"entry {self.entry.number}, {among}, {self.entry.name}: {score_text}"
 
     def __repr__(self) -> str:
         return f"Winner({self})"
@@ -191,11 +191,13 @@ class Entries:
         """An entry of the same model, by public facts."""
         if outputs.name is None:
             return None
-        return next((one for one in self if one.outputs.name == outputs.name and one.entry.metric == metric), None)
+        return next(
+            (sealed for sealed in self if sealed.outputs.name == outputs.name and sealed.entry.metric == metric), None
+        )
 
     def forecasts(self, metric: str) -> Sequence[float]:
         """Of all entries for a metric."""
-        return [one.entry.forecast.value for one in self if one.entry.metric == metric]
+        return [sealed.entry.forecast.value for sealed in self if sealed.entry.metric == metric]
 
     def _take_over(self) -> None:
         """What other processes have entered meanwhile."""
@@ -203,10 +205,10 @@ class Entries:
             return
         while (file := self._file(len(self._kept) + 1)).exists():
             with file.open("rb") as body:
-                kept = pickle.load(body)
-            if kept.get("version") != _VERSION:
+                content = pickle.load(body)
+            if content.get("version") != _VERSION:
                 raise LedgerError(f"{file} was written by another everhold. Use the version that wrote it.")
-            self._kept.append(kept["sealed"])
+            self._kept.append(content["sealed"])
 
     def _file(self, number: int) -> Path:
         if self._folder is None:

@@ -123,8 +123,8 @@ def _as_output(table: NDArray[np.float64], known: NDArray[Any], output: Output, 
     if output == "labels":
         return np.asarray(known[np.argmax(table, axis=1)])
     ordered = np.zeros((len(table), len(context.classes)))
-    for index, one in enumerate(context.classes):
-        where = np.flatnonzero(known == one)
+    for index, label in enumerate(context.classes):
+        where = np.flatnonzero(known == label)
         if len(where):
             ordered[:, index] = table[:, where[0]]
     if output == "probabilities":
@@ -145,16 +145,16 @@ def choice_weights(forecasts: Sequence[float | None], spread: float, better: flo
         better: 1 where larger is better, -1 otherwise.
     """
     count = len(forecasts)
-    known = [better * one for one in forecasts if one is not None]
+    known = [better * forecast for forecast in forecasts if forecast is not None]
     even = Fraction(_WEIGHT_ONE // (2 * count), _WEIGHT_ONE)
     if not known:
         return [2 * even] * count
-    behind = np.array([np.inf if one is None else max(known) - better * one for one in forecasts])
+    behind = np.array([np.inf if forecast is None else max(known) - better * forecast for forecast in forecasts])
     near = np.zeros(count)
     for scale in _SCALES:
-        one = np.exp(-0.5 * (behind / max(scale * spread, 1e-12)) ** 2)
-        near += one / (one.sum() * len(_SCALES))
-    return [even + Fraction(int(_WEIGHT_ONE * 0.5 * float(one) * (1.0 - 1e-9)), _WEIGHT_ONE) for one in near]
+        nearness = np.exp(-0.5 * (behind / max(scale * spread, 1e-12)) ** 2)
+        near += nearness / (nearness.sum() * len(_SCALES))
+    return [even + Fraction(int(_WEIGHT_ONE * 0.5 * float(share) * (1.0 - 1e-9)), _WEIGHT_ONE) for share in near]
 
 
 def needed_lead(weight: Fraction, generation: int) -> float:

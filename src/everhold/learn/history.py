@@ -38,25 +38,25 @@ class History(list[ScoredModel], Tabular):
         return [
             {
                 "number": number,
-                "act": one.act,
-                "model": one.model,
-                "metric": one.score.metric,
-                "value": one.score.value,
-                "low": one.score.low,
-                "high": one.score.high,
-                "forecast_only": one.score.is_forecast,
-                "surprise": one.score.surprise,
-                "round": one.score.round,
-                "price": one.score.price,
+                "act": entry.act,
+                "model": entry.model,
+                "metric": entry.score.metric,
+                "value": entry.score.value,
+                "low": entry.score.low,
+                "high": entry.score.high,
+                "forecast_only": entry.score.is_forecast,
+                "surprise": entry.score.surprise,
+                "round": entry.score.round,
+                "price": entry.score.price,
             }
-            for number, one in enumerate(self, 1)
+            for number, entry in enumerate(self, 1)
         ]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
         return {
             "kind": "history",
-            "scores": [{"act": one.act, "model": one.model, **one.score.to_dict()} for one in self],
+            "scores": [{"act": entry.act, "model": entry.model, **entry.score.to_dict()} for entry in self],
         }
 
     def to_json(self) -> str:
@@ -65,9 +65,9 @@ class History(list[ScoredModel], Tabular):
 
     def _repr_html_(self) -> str:
         rows = [
-            [escape(text) for text in (str(n), one.act, one.model, one.score.metric, f"{one.score.value:.4g}",
-                                       str(one.score.interval), "forecast only" if one.score.is_forecast else "")]
-            for n, one in enumerate(self, 1)
+            [escape(text) for text in (str(n), entry.act, entry.model, entry.score.metric, f"{entry.score.value:.4g}",
+                                       str(entry.score.interval), "forecast only" if entry.score.is_forecast else "")]
+            for n, entry in enumerate(self, 1)
         ]  # fmt: skip
         return html_table(["", "act", "model", "metric", "value", "interval", ""], rows)
 
@@ -75,5 +75,5 @@ class History(list[ScoredModel], Tabular):
         """A forest plot of the scores, which should have one metric. Needs matplotlib (`everhold[plot]`)."""
         from everhold.plots import forest
 
-        names = [f"{one.act}: {one.model}" for one in self]
-        return forest([one.score for one in self], labels=names, title=self[-1].score.metric if self else "", ax=ax)
+        names = [f"{entry.act}: {entry.model}" for entry in self]
+        return forest([entry.score for entry in self], labels=names, title=self[-1].score.metric if self else "", ax=ax)

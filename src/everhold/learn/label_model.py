@@ -37,13 +37,13 @@ def _cross_validated(public: Any, public_labels: Any, context: MetricContext, ta
     if task == "classification":
         model = HistGradientBoostingClassifier(max_iter=60, random_state=0)
         fewest = int(np.unique(public_labels, return_counts=True)[1].min())
-        found = cross_val_predict(model, public, public_labels, cv=max(2, min(5, fewest)), method="predict_proba")
+        predicted = cross_val_predict(model, public, public_labels, cv=max(2, min(5, fewest)), method="predict_proba")
         present = np.unique(public_labels)
-        chances = np.zeros((len(found), k))
-        for j, one in enumerate(context.classes):
-            index = np.flatnonzero(present == one)
+        chances = np.zeros((len(predicted), k))
+        for j, label in enumerate(context.classes):
+            index = np.flatnonzero(present == label)
             if len(index):
-                chances[:, j] = found[:, index[0]]
+                chances[:, j] = predicted[:, index[0]]
     else:
         values = cross_val_predict(HistGradientBoostingRegressor(max_iter=60, random_state=0), public, public_labels, cv=5)
         spread = max(

@@ -154,7 +154,7 @@ def paired(columns: dict[str, NDArray[Any]], layout: Layout) -> dict[str, object
 def row_digests(features: Any) -> NDArray[np.float64]:
     """A number for each row, from its whole content; it distinguishes rows that have no columns."""
     size = length(features)
-    found = np.empty(size)
+    digests = np.empty(size)
     for index in range(size):
         row = part_of(features, index, index + 1)
         if hasattr(row, "tocoo"):
@@ -166,8 +166,8 @@ def row_digests(features: Any) -> NDArray[np.float64]:
             content = repr({name: np.asarray(column).tolist() for name, column in row.items()})
         else:
             content = repr(np.asarray(row, dtype=object).tolist())
-        found[index] = int.from_bytes(hashlib.sha256(content.encode("utf-8", "replace")).digest()[:6], "big")
-    return found
+        digests[index] = int.from_bytes(hashlib.sha256(content.encode("utf-8", "replace")).digest()[:6], "big")
+    return digests
 
 
 def length(features: Any) -> int:
@@ -216,8 +216,8 @@ def predicted(model: Any, features: Any, output: str, classes: NDArray[Any], pos
             f"predict_proba returned shape {table.shape}. Expected {(length(features), len(known))}. Nothing was charged."
         )
     ordered = np.zeros((len(table), len(classes)))
-    for k, one in enumerate(classes):
-        index = np.flatnonzero(known == one)
+    for k, label in enumerate(classes):
+        index = np.flatnonzero(known == label)
         if len(index):
             ordered[:, k] = table[:, index[0]]
     return ordered[:, np.flatnonzero(classes == positive)[0]] if output == "scores" else ordered
@@ -233,19 +233,19 @@ def _boosted(model: Any, features: Any, output: str, classes: NDArray[Any], posi
     """A Booster's output: values, or probabilities of the second class or of every class, as it was trained."""
     if type(model).__module__.split(".")[0] == "xgboost":
         features = sys.modules["xgboost"].DMatrix(features)
-    found = np.asarray(model.predict(features), dtype=np.float64)
+    predictions = np.asarray(model.predict(features), dtype=np.float64)
     if output == "values":
-        return found
-    if found.ndim == 1 and len(classes) == 2 and bool(((found >= 0.0) & (found <= 1.0)).all()):
-        found = np.stack([1.0 - found, found], axis=1)
-    if found.ndim != 2 or found.shape[1] != len(classes):
+        return predictions
+    if predictions.ndim == 1 and len(classes) == 2 and bool(((predictions >= 0.0) & (predictions <= 1.0)).all()):
+        predictions = np.stack([1.0 - predictions, predictions], axis=1)
+    if predictions.ndim != 2 or predictions.shape[1] != len(classes):
         raise QuestionError(
-            f"the Booster returned shape {found.shape} for {len(classes)} classes. Expected probabilities: train it with an "
-            "objective such as 'binary:logistic' or 'multi:softprob', or pass a function of X. Nothing was charged."
+            f"the Booster returned shape {predictions.shape} for {len(classes)} classes. Expected probabilities: train it "
+            "with an objective such as 'binary:logistic' or 'multi:softprob', or pass a function of X. Nothing was charged."
         )
     if output == "labels":
-        return classes[np.argmax(found, axis=1)]
-    return found[:, np.flatnonzero(classes == positive)[0]] if output == "scores" else found
+        return classes[np.argmax(predictions, axis=1)]
+    return predictions[:, np.flatnonzero(classes == positive)[0]] if output == "scores" else predictions
 
 
 def predicted_in_private(predict: Callable[[Any], Any], features: Any, like: NDArray[Any]) -> NDArray[Any]:
@@ -258,11 +258,13 @@ def predicted_in_private(predict: Callable[[Any], Any], features: Any, like: NDA
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = _plain(np.asarray(predict(features)))
-        if found.shape == (size, *like.shape[1:]) and (found.dtype.kind in "buif" or like.dtype.kind not in "buif"):
-            return found
+            predictions = _plain(np.asarray(predict(features)))
+        if predictions.shape == (size, *like.shape[1:]) and (
+            predictions.dtype.kind in "buif" or like.dtype.kind not in "buif"
+        ):
+            return predictions
     except (Exception, SystemExit, GeneratorExit):  # any error may be caused by a single row
-        found = np.empty(0)
+        predictions = np.empty(0)
     if size <= 1:
         nothing: Any = np.nan if like.dtype.kind in "buif" else ""
         return np.full((size, *like.shape[1:]), nothing, dtype=np.float64 if like.dtype.kind in "buif" else object)
@@ -273,13 +275,15 @@ def predicted_in_private(predict: Callable[[Any], Any], features: Any, like: NDA
     return np.concatenate(parts)
 
 
-def _plain(found: NDArray[Any]) -> NDArray[Any]:
+def _plain(predictions: NDArray[Any]) -> NDArray[Any]:
     """Predictions that compare with labels without an error or a warning: 64-bit numbers, and plain values."""
-    if found.dtype.kind == "f":
-        return found.astype(np.float64)
-    if found.dtype.kind != "O":
-        return found if found.dtype.kind in "buiUM" else np.full(found.shape, "", dtype=object)
-    items = [item if type(item) in (str, int, float, bool) or isinstance(item, np.generic) else "" for item in found.ravel()]
-    plain = np.empty(found.size, dtype=object)
+    if predictions.dtype.kind == "f":
+        return predictions.astype(np.float64)
+    if predictions.dtype.kind != "O":
+        return predictions if predictions.dtype.kind in "buiUM" else np.full(predictions.shape, "", dtype=object)
+    items = [
+        item if type(item) in (str, int, float, bool) or isinstance(item, np.generic) else "" for item in predictions.ravel()
+    ]
+    plain = np.empty(predictions.size, dtype=object)
     plain[:] = [item.item() if isinstance(item, np.generic) else item for item in items]
-    return plain.reshape(found.shape)
+    return plain.reshape(predictions.shape)

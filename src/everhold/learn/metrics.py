@@ -65,10 +65,10 @@ class MetricContext:
     def of_label(self, probabilities: Any, y: Any) -> NDArray[np.float64]:
         """The model's probability for the label."""
         table = np.clip(np.nan_to_num(np.asarray(probabilities, dtype=np.float64), nan=0.0), 0.0, 1.0)
-        found = np.zeros(len(table))
-        for k, one in enumerate(self.classes):
-            found = np.where(y == one, table[:, k], found)
-        return found
+        probability = np.zeros(len(table))
+        for k, label in enumerate(self.classes):
+            probability = np.where(y == label, table[:, k], probability)
+        return probability
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,8 @@ def _average(programs: list[MetricProgram]) -> MetricProgram:
         values.append(finished(program, answers[start : start + len(batch)]))
         start += len(batch)
     k = len(values)
-    ends = sum(one.low for one in values) / k, sum(one.high for one in values) / k
-    return MetricValue(sum(one.value for one in values) / k, max(ends[0] - 1e-15, 0.0), min(ends[1] + 1e-15, 1.0))
+    ends = sum(value.low for value in values) / k, sum(value.high for value in values) / k
+    return MetricValue(sum(value.value for value in values) / k, max(ends[0] - 1e-15, 0.0), min(ends[1] + 1e-15, 1.0))
 
 
 def finished(program: MetricProgram, answers: Sequence[Answer]) -> MetricValue:
@@ -156,7 +156,7 @@ def _wrong(_: MetricContext) -> Part:
     return lambda out, y: np.asarray(out != y)
 
 
-def _found(classes: Iterable[Any]) -> MetricProgram:
+def _recall(classes: Iterable[Any]) -> MetricProgram:
     """The mean recall over some classes."""
     return _average(
         [
@@ -199,7 +199,7 @@ def _brier(context: MetricContext) -> Part:
     def part(out: Any, y: Any) -> NDArray[np.float64]:
         given = np.asarray(out, dtype=np.float64)
         table = np.clip(np.nan_to_num(given, nan=0.0), 0.0, 1.0)
-        hot = np.stack([np.asarray(y == one) for one in context.classes], axis=1)
+        hot = np.stack([np.asarray(y == label) for label in context.classes], axis=1)
         off = np.clip(0.5 * ((table - hot) ** 2).sum(axis=1), 0.0, 1.0)
         return np.where(np.isnan(given).any(axis=1), 1.0, off)  # a missing prediction has the largest error
 
@@ -232,8 +232,8 @@ def _plain_mean(
     """A metric that is the mean of one part, in units of `span`."""
 
     def program(context: MetricContext) -> MetricProgram:
-        found, worth = (yield from _mean(loss(context))), span(context)
-        return MetricValue(found.value * worth, found.low * worth, found.high * worth, 0.0, worth)
+        mean, worth = (yield from _mean(loss(context))), span(context)
+        return MetricValue(mean.value * worth, mean.low * worth, mean.high * worth, 0.0, worth)
 
     return Metric(name, task, output, program, larger_is_better, loss, span=span)
 
@@ -285,9 +285,9 @@ METRICS: dict[str, Metric] = {
     for metric in (
         _plain_mean("accuracy", "classification", "labels", _right, larger_is_better=True),
         _plain_mean("error", "classification", "labels", _wrong),
-        Metric("balanced_accuracy", "classification", "labels", lambda context: _found(context.classes)),
+        Metric("balanced_accuracy", "classification", "labels", lambda context: _recall(context.classes)),
         Metric("precision", "classification", "labels", _precision),
-        Metric("recall", "classification", "labels", lambda context: _found(context.positives())),
+        Metric("recall", "classification", "labels", lambda context: _recall(context.positives())),
         Metric("f1", "classification", "labels", _f1),
         _plain_mean("brier", "classification", "probabilities", _brier),
         _plain_mean("log_loss", "classification", "probabilities", _surprisal, span=lambda context: -log(context.least)),

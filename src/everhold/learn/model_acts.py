@@ -17,6 +17,7 @@ from everhold.learn.forecasts import Forecast, choice_weights, held_out_forecast
 from everhold.learn.metrics import MetricValue, finished
 from everhold.learn.score import ModelVerdict, Score, ScoreDifference
 from everhold.learn.sides import Outputs, Sides, question, share_of
+from everhold.progress import progress_bar
 from everhold.queries.answer import Answer
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class ModelActs:
     def ask(self, held: Holdout, metric: Metric, outputs: Outputs, group: Group | None, expect: float | None) -> Score:
         """A score as an ask: the forecast, where the private rows agree with it."""
         guess = self._guess(metric, group, expect)
-        return self._score(metric, outputs, group, lambda asked: [held.ask(one, expect=guess) for one in asked])
+        return self._score(metric, outputs, group, lambda asked: [held.ask(query, expect=guess) for query in asked])
 
     def read(
         self,
@@ -90,7 +91,7 @@ class ModelActs:
         guess = self._guess(metric, group, expect)
         if guess is not None:
             return self._score(
-                metric, outputs, None, lambda asked: [held.read(one, expect=guess, spend=spend) for one in asked]
+                metric, outputs, None, lambda asked: [held.read(query, expect=guess, spend=spend) for query in asked]
             )
         return self._score(metric, outputs, group, lambda asked: held.read_many(asked, spend=spend))
 
@@ -98,14 +99,14 @@ class ModelActs:
         """All scores in the last act."""
         self.require_pairs(metric)
         programs = [metric.program(self.sides.context) for _ in models]
-        asked = [self.sides.questions(metric, next(one), out) for one, out in zip(programs, models, strict=True)]
-        answers = [share_of(one) for one in held.close([one for some in asked for one in some])]
-        found, start = [], 0
-        for program, some in zip(programs, asked, strict=True):
-            parts = answers[start : start + len(some)]
-            found.append(_score_of(metric, finished(program, parts), parts))
-            start += len(some)
-        return found
+        asked = [self.sides.questions(metric, next(program), out) for program, out in zip(programs, models, strict=True)]
+        answers = [share_of(answer) for answer in held.close([query for batch in asked for query in batch])]
+        scores, start = [], 0
+        for program, batch in zip(programs, asked, strict=True):
+            parts = answers[start : start + len(batch)]
+            scores.append(_score_of(metric, finished(program, parts), parts))
+            start += len(batch)
+        return scores
 
     def _guess(self, metric: Metric, group: Group | None, expect: float | None) -> float | None:
         """What is foreseen of the only part of a plain mean, on the scale of its question."""
@@ -123,25 +124,33 @@ class ModelActs:
     def _score(self, metric: Metric, outputs: Outputs, group: Group | None, way: Way) -> Score:
         self.require_pairs(metric)
         program = metric.program(self.sides.context)
-        wanted = next(program)
+        metric_parts = next(program)
         if group is None:
-            parts = [share_of(one) for one in way(self.sides.questions(metric, wanted, outputs))]
+            parts = [share_of(answer) for answer in way(self.sides.questions(metric, metric_parts, outputs))]
         else:
-            parts = self._within(metric, wanted, outputs, group, way)
+            parts = self._within(metric, metric_parts, outputs, group, way)
         return _score_of(metric, finished(program, parts), parts)
 
-    def _within(self, metric: Metric, wanted: Sequence[Part], outputs: Outputs, group: Group, way: Way) -> list[Answer]:
+    def _within(
+        self, metric: Metric, metric_parts: Sequence[Part], outputs: Outputs, group: Group, way: Way
+    ) -> list[Answer]:
         """Means over the rows of a group, each from two questions."""
         asked = []
-        for number, part in enumerate(wanted, 1):
+        for number, part in enumerate(metric_parts, 1):
             values = self.sides.values(part, outputs, pairs=False)
-            for side, some in (("of", values), ("the rest", [1.0 - np.asarray(one, np.float64) for one in values])):
-                inside = [np.where(mask, one, 0.0) for one, mask in zip(some, (group.private, group.public), strict=True)]
+            for side, side_values in (
+                ("of", values),
+                ("the rest", [1.0 - np.asarray(value, np.float64) for value in values]),
+            ):
+                inside = [
+                    np.where(mask, value, 0.0)
+                    for value, mask in zip(side_values, (group.private, group.public), strict=True)
+                ]
                 name = None
                 if outputs.name is not None:
                     name = f"{metric.name} of model {outputs.name}, part {number}, {side} given {group.text}"
                 asked.append(question(inside[0], inside[1], name))
-        answers = [share_of(one) for one in way(asked)]
+        answers = [share_of(answer) for answer in way(asked)]
         return [_mean_within(answers[index], answers[index + 1]) for index in range(0, len(answers), 2)]
 
     # choices and verdicts ------------------------------------------------------------------------------------------
@@ -149,7 +158,7 @@ class ModelActs:
     def best_of(self, held: Holdout, metric: Metric, models: Sequence[Outputs], weights: Sequence[float] | None) -> Choice:
         """Which model is best on the private rows, and nothing else."""
         names = [f"model {index}" for index in range(1, len(models) + 1)]
-        given = [Fraction(one) for one in weights] if weights is not None else [Fraction(1, len(models))] * len(models)
+        given = [Fraction(weight) for weight in weights] if weights is not None else [Fraction(1, len(models))] * len(models)
         if len(given) != len(models):
             raise QuestionError(f"weights has {len(given)} numbers for {len(models)} models. Expected one for each.")
         if min(given) <= 0:
@@ -162,7 +171,7 @@ class ModelActs:
         return held.acts.choose(
             names,
             lambda index: self.sides.private_value(metric, models[index].private),
-            [one / whole for one in given],
+            [weight / whole for weight in given],
             by=metric.name,
         )
 
@@ -190,8 +199,8 @@ class ModelActs:
         recognised = first.name is not None and second.name is not None
         again = f"{metric.name} of {first.name} against {second.name}" if recognised else None
         if metric.name in ("accuracy", "error") and not self._pairs and self._coins():
-            ones, others = (self.sides.values(loss, one, pairs=False) for one in (first, second))
-            larger = held.compare(question(*ones, None), question(*others, None), request_id=again)
+            firsts, seconds = (self.sides.values(loss, outputs, pairs=False) for outputs in (first, second))
+            larger = held.compare(question(*firsts, None), question(*seconds, None), request_id=again)
         else:
             larger = held.acts.compare_difference(self.sides.difference(metric, first, second), again)
         return ModelVerdict.of(larger, metric.name, metric.larger_is_better)
@@ -205,7 +214,7 @@ class ModelActs:
         _loss(metric, self.sides)
         answer = held.read(self.sides.difference(metric, first, second))
         worth = metric.span(self.sides.context)
-        value, low, high = (worth * one for one in (answer.value, answer.low, answer.high))
+        value, low, high = (worth * number for number in (answer.value, answer.low, answer.high))
         return ScoreDifference(
             metric.name,
             value,
@@ -245,13 +254,13 @@ class ModelActs:
     ) -> tuple[Forecast, NDArray[Any] | None]:
         """The best forecast that public facts give: the owner's, held-out predictions, or the prior."""
         sides = self.sides
-        found = held_out_forecast(
+        held_out = held_out_forecast(
             model, metric, sides.context, sides.public, sides.public_labels, folds if expect is None else 0
         )
         if expect is not None:
-            return Forecast(float(expect), 0, "expected"), None if found is None else found[1]
-        if found is not None:
-            return found
+            return Forecast(float(expect), 0, "expected"), None if held_out is None else held_out[1]
+        if held_out is not None:
+            return held_out
         if metric.pairs and not self._pairs:
             return Forecast(0.5, 0, "prior"), None
         return Forecast(sides.prior_value(metric, outputs.public), 0, "prior"), None
@@ -259,7 +268,9 @@ class ModelActs:
     def winner(self, held: Holdout, metric: Metric, *, read: bool) -> Winner:
         """Choose among what was entered since the last choice and the champion; then read it."""
         judged, champion, generation = self._so_far(held, metric)
-        waiting = [one for one in self.entries if one.entry.metric == metric.name and one.entry.number not in judged]
+        waiting = [
+            sealed for sealed in self.entries if sealed.entry.metric == metric.name and sealed.entry.number not in judged
+        ]
         if champion is None and not waiting:
             raise QuestionError(
                 f"no model was entered for {metric.name}. Enter candidates first: test.enter(model), or "
@@ -304,10 +315,10 @@ class ModelActs:
     def _weights(self, metric: Metric, waiting: Sequence[SealedEntry]) -> list[Fraction]:
         """Public weights of those who wait."""
         sign = 1.0 if metric.larger_is_better else -1.0
-        return choice_weights([_known(one) for one in waiting], self._spread(metric, waiting), sign)
+        return choice_weights([_known(sealed) for sealed in waiting], self._spread(metric, waiting), sign)
 
     def _goodness(self, metric: Metric, candidate: SealedEntry, champion: SealedEntry | None, lead: float) -> float:
-        """On the private rows. Who follows a champion must be better by so many standard errors of the difference.
+        """A candidate's value on the private rows, minus the lead that it needs over a champion.
 
         Of 200 neighbours of a champion, some are better on the same rows by luck. To name one of them discloses much and
         gains little.
@@ -326,10 +337,10 @@ class ModelActs:
             begun, done = past.begun, past.done
             if begun.kind != "best_of" or begun.options.get("by") != metric.name or done.interrupted:
                 continue
-            numbers = [_number(one["name"]) for one in begun.asked]
+            numbers = [_number(entry["name"]) for entry in begun.asked]
             if None in numbers:
                 continue
-            judged |= {one for one in numbers if one is not None}
+            judged |= {number for number in numbers if number is not None}
             champion, generation = numbers[int(done.outcome or 0)], generation + 1
         return judged, champion, generation
 
@@ -337,7 +348,7 @@ class ModelActs:
         """The standard deviation of a private score less its forecast, as foreseen for the best candidates."""
         public = self.sides.public_draws.independent
         rows = 1.0 / (1.0 / self.sides.private_draws.independent + 1.0 / max(public, 1.0))
-        known = sorted(value for one in waiting if (value := _known(one)) is not None)
+        known = sorted(value for sealed in waiting if (value := _known(sealed)) is not None)
         one_row = 0.5 * metric.span(self.sides.context)
         if known and metric.name in ("accuracy", "error"):
             tenth = max(len(known) // 10, 1)
@@ -380,8 +391,8 @@ def _number(label: str | None) -> int | None:
     return int(number) if word == "entry" and number.isdigit() else None
 
 
-def _score_of(metric: Metric, found: MetricValue, parts: Sequence[Answer]) -> Score:
-    return Score(metric.name, found.value, found.low, found.high, tuple(parts), bottom=found.bottom, top=found.top)
+def _score_of(metric: Metric, value: MetricValue, parts: Sequence[Answer]) -> Score:
+    return Score(metric.name, value.value, value.low, value.high, tuple(parts), bottom=value.bottom, top=value.top)
 
 
 def _mean_within(inside: Answer, rest: Answer) -> Answer:
@@ -414,10 +425,10 @@ def model_name(model: Any, params: dict[str, Any] | None = None) -> str:
     if params is None and not hasattr(model, "get_params"):
         return str(kind)
     try:
-        said = " ".join(repr(model).split())
+        text = " ".join(repr(model).split())
     except Exception:
         return str(kind)
-    return said if len(said) <= 200 else f"{said[:197]}..."
+    return text if len(text) <= 200 else f"{text[:197]}..."
 
 
 def outputs_of(sides: Sides, metric: Metric, models: Iterable[Any]) -> list[Outputs]:
@@ -425,4 +436,5 @@ def outputs_of(sides: Sides, metric: Metric, models: Iterable[Any]) -> list[Outp
     given = list(models)
     if not given:
         raise QuestionError("there are no models. Expected a list of fitted models.")
-    return [sides.outputs(model, metric) for model in given]
+    with progress_bar("Predicting", len(given)) as bar:
+        return [sides.outputs(model, metric) for model in bar.over(given)]

@@ -23,7 +23,7 @@ __all__ = ["TestSetOptions", "checked_labels"]
 
 _ROOM = 0.25  # of the public labels' range, on both sides of it
 _MANY = 20  # classes; more of them are probably numbers
-_BINS = 16  # labels of a regression that the prior supposes
+_BINS = 16  # how many labels of a regression the prior assumes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,9 +103,9 @@ class TestSetOptions:
     def completed(self, public_labels: NDArray[Any] | None) -> TestSetOptions:
         """With what was left out, from public labels: the prior, and the range of a regression's labels with room."""
         prior: LabelPrior = "labelled" if self.task == "regression" and public_labels is not None else "uniform"
-        found = replace(self, prior=self.prior or prior)
+        options = replace(self, prior=self.prior or prior)
         if self.task == "classification" or self.low is not None:
-            return found
+            return options
         if public_labels is None:
             raise SettingError(
                 "a regression needs the range of its labels. Expected low=… and high=…, or reference=(X_train, y_train), "
@@ -114,7 +114,7 @@ class TestSetOptions:
         labels = np.asarray(public_labels, dtype=np.float64)
         least, most = float(labels.min()), float(labels.max())
         room = max(_ROOM * (most - least), 1e-9 * max(abs(least), abs(most), 1.0))
-        return replace(found, low=least - room, high=most + room)
+        return replace(options, low=least - room, high=most + room)
 
     def with_seed(self) -> TestSetOptions:
         """The same with a seed: the one that was given, that of the study that is there already, or a new one."""

@@ -75,8 +75,8 @@ class Score(Finding):
 
     def _repr_html_(self) -> str:
         notes = f"round {self.round:,} · {self.price:.1f} nats{' · forecast only' if self.is_forecast else ''}"
-        said = f"{escape(self.metric)} <b>{self.value:.4g}</b> in {self.interval}"
-        return interval_html(said, self, self.bottom, self.top, notes)
+        text = f"{escape(self.metric)} <b>{self.value:.4g}</b> in {self.interval}"
+        return interval_html(text, self, self.bottom, self.top, notes)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -130,12 +130,12 @@ class ModelVerdict(JsonResult):
         return cls(metric, "better" if larger.outcome == first else "worse", larger.price)
 
     def __str__(self) -> str:
-        said = {
+        sentence = {
             "better": "the first model is better",
             "worse": "the first model is worse",
             "cannot tell": "cannot tell: the private rows do not show which is better",
         }[self.verdict]
-        return f"{said} ({self.metric}, judged at {self.price:.1f} nats)"
+        return f"{sentence} ({self.metric}, judged at {self.price:.1f} nats)"
 
     def __repr__(self) -> str:
         return f"ModelVerdict({self})"

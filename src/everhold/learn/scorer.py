@@ -25,8 +25,8 @@ class SearchStopped(BaseException):
 class Scorer:
     """Enters a fitted estimator and returns its public forecast: `scorer(estimator, X, y)`, where X and y play no part.
 
-    What is returned is not a score: `test.winner()` names the best of all entries and reads it. With `generation` it is
-    asked which entry is best so far after every so many.
+    What is returned is not a score: `test.winner()` names the best of all entries and reads it. With `generation`,
+    after every so many entries the test set is asked which is best so far.
 
     Larger is better, as scikit-learn wants it: losses are negated. It can be sent to other processes where the test set is
     durable. What is sent is the name of the study's file; the rows wait in a file beside it that only its owner can read,
@@ -94,9 +94,9 @@ def rows_file(path: Path) -> Path:
     return path.with_name(path.name + ".rows")
 
 
-def save_rows(path: Path, kept: dict[str, Any]) -> None:
+def save_rows(path: Path, content: dict[str, Any]) -> None:
     """Write them so that only the owner can read them."""
-    write_atomic(rows_file(path), pickle.dumps({"rows": _VERSION, **kept}), private=True)
+    write_atomic(rows_file(path), pickle.dumps({"rows": _VERSION, **content}), private=True)
 
 
 def _again(path: str, metric: str, folds: int, generation: int | None) -> Scorer:
@@ -105,12 +105,12 @@ def _again(path: str, metric: str, folds: int, generation: int | None) -> Scorer
     if path not in _here:
         try:
             with rows_file(Path(path)).open("rb") as file:
-                kept = pickle.load(file)
-            if kept.pop("rows", None) != _VERSION:
+                content = pickle.load(file)
+            if content.pop("rows", None) != _VERSION:
                 raise LedgerError(f"{rows_file(Path(path))} was written by another everhold. Make the scorer again.")
         except FileNotFoundError:
             raise LedgerError(
                 f"the rows of {path} are not here: a scorer works on the machine and for the owner of its test set."
             ) from None
-        _here[path] = TestSet.shared(kept)
+        _here[path] = TestSet.shared(content)
     return Scorer(_here[path], metric, folds=folds, generation=generation)

@@ -63,7 +63,7 @@ class Sides:
 
     def outputs(self, model: Any, metric: Metric) -> Outputs:
         """Predictions for both sides: on public rows every error is raised, on private ones none."""
-        digest = "" if self.transductive else model_digest(model)  # before it sees a private row
+        digest = "" if self.transductive else model_digest(model)  # computed before the model sees a private row
 
         def predict(rows: Any) -> Any:
             return predicted(model, rows, metric.output, self.context.classes, self.context.positive)
@@ -110,8 +110,10 @@ class Sides:
         if metric.loss is None:
             raise TypeError(f"{metric.name} has no loss of a row")
         loss = metric.loss(self.context)
-        ones, others = self.values(loss, first, pairs=False), self.values(loss, second, pairs=False)
-        private, public = (np.asarray(a, np.float64) - np.asarray(b, np.float64) for a, b in zip(ones, others, strict=True))
+        first_losses, second_losses = self.values(loss, first, pairs=False), self.values(loss, second, pairs=False)
+        private, public = (
+            np.asarray(a, np.float64) - np.asarray(b, np.float64) for a, b in zip(first_losses, second_losses, strict=True)
+        )
         recognised = first.name is not None and second.name is not None
         name = f"{metric.name} of {first.name} minus {second.name}" if recognised else None
         return RowValues(sample=np.clip(private, -1.0, 1.0), reference=np.clip(public, -1.0, 1.0), name=name)
@@ -124,8 +126,10 @@ class Sides:
     def private_error(self, metric: Metric, private: NDArray[Any], other: NDArray[Any]) -> float:
         """The standard error of a difference of two models on the private rows. Only for choices, like `private_value`."""
         if metric.loss is not None:
-            ones, others = (np.asarray(metric.loss(self.context)(out, self.labels), np.float64) for out in (private, other))
-            worth, apart = metric.span(self.context), ones - others
+            first_losses, second_losses = (
+                np.asarray(metric.loss(self.context)(out, self.labels), np.float64) for out in (private, other)
+            )
+            worth, apart = metric.span(self.context), first_losses - second_losses
         else:  # a metric of several means: by its differences on parts of the rows
             parts = [slice(start, None, _BLOCKS) for start in range(min(_BLOCKS, len(self.labels)))]
             values = [

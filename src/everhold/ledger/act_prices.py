@@ -64,10 +64,10 @@ def act_result(
         number = begun.asked[0]["round"]
         if not 1 <= number <= len(rounds):
             raise ValueError("a round that is not there")
-        found = narrowed_answer(mechanism, rounds[number - 1], price)
-        if found is None:
+        narrowed = narrowed_answer(mechanism, rounds[number - 1], price)
+        if narrowed is None:
             raise ValueError("an interval that cannot be narrowed")
-        return found.to_dict()
+        return narrowed.to_dict()
     return {"price": price}
 
 
@@ -84,7 +84,7 @@ def narrowed_answer(mechanism: ActingMechanism, past: Round, nats: float) -> Ans
 
 
 def price_act(budget: Budget, begun: ActStart, outcome: object, *, interrupted: bool = False) -> tuple[float, Budget]:
-    """An act that is not made of rounds, paid for: the price of its claim (or all that is disclosed then), the budget."""
+    """Pay for an act that is not made of rounds: the price of its claim (or all nats disclosed by then), the new budget."""
     options = begun.options
     spend = None if options.get("spend") is None else Fraction(options["spend"])
     if begun.kind == "best_of":

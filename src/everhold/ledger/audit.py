@@ -49,8 +49,8 @@ class Audit(PlainResult):
         if self.deviation is not None:
             return f"audit: FAILED at the first of these: {self.deviation}"
         taken = f"; {_count(self.unchecked, 'reading')} taken as recorded" if self.unchecked else ""
-        said = f"{_count(self.rounds, 'round')} with {_count(self.surprises, 'surprise')}"
-        return f"audit: ok, {said} replayed without the data{taken}"
+        replayed = f"{_count(self.rounds, 'round')} with {_count(self.surprises, 'surprise')}"
+        return f"audit: ok, {replayed} replayed without the data{taken}"
 
     __repr__ = __str__
 
@@ -69,7 +69,7 @@ def audit(mechanism: Mechanism[Any], rounds: Iterable[Round | RecordedAct]) -> A
     again = walk(mechanism, rounds)
     while True:
         try:
-            past, found = next(again)
+            past, step = next(again)
         except StopIteration:
             return Audit(done, surprises, unchecked, None)
         except RoundMissing as error:
@@ -78,13 +78,13 @@ def audit(mechanism: Mechanism[Any], rounds: Iterable[Round | RecordedAct]) -> A
             raise
         except EverholdError as error:
             return deviates(f"round {done + 1} cannot be replayed: {error}")
-        if found is None or found.proposal.forecast != past.forecast:
+        if step is None or step.proposal.forecast != past.forecast:
             return deviates(f"the sketch's reading of round {past.number} differs from the record")
-        if found.cost != past.nats:
-            return deviates(f"what round {past.number} disclosed costs {found.cost} nats, recorded were {past.nats}")
-        if found.counts != past.counts:
-            return deviates(f"round {past.number} allows the counts {found.counts}, recorded were {past.counts}")
-        answer = found.answer.on(past.answer.scale)
+        if step.cost != past.nats:
+            return deviates(f"what round {past.number} disclosed costs {step.cost} nats, recorded were {past.nats}")
+        if step.counts != past.counts:
+            return deviates(f"round {past.number} allows the counts {step.counts}, recorded were {past.counts}")
+        answer = step.answer.on(past.answer.scale)
         if answer != past.answer:
             return deviates(f"round {past.number} replays as {answer}, recorded was {past.answer}")
         done += 1

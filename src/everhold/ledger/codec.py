@@ -210,8 +210,8 @@ def question_from_dict(asked: Mapping[str, Any], kinds: Mapping[str, Kind]) -> Q
     """The question of an act again; None where it was given by values."""
     if asked["kind"] == "values":
         return None
-    found = _asked(asked, None, kinds, None)
-    return None if isinstance(found, Digest) else found
+    question = _asked(asked, None, kinds, None)
+    return None if isinstance(question, Digest) else question
 
 
 def _act_to_dict(act: RoundAct) -> dict[str, Any]:
@@ -219,22 +219,22 @@ def _act_to_dict(act: RoundAct) -> dict[str, Any]:
     return {"kind": act.kind, "parts": act.parts, "part": act.part, "spend": spend, "expect": act.expect}
 
 
-def _act_from_dict(kept: Mapping[str, Any] | None) -> RoundAct:
-    if kept is None:
+def _act_from_dict(recorded: Mapping[str, Any] | None) -> RoundAct:
+    if recorded is None:
         return ASK
-    require_keys(kept, ("kind", "parts", "part", "spend", "expect"), "the act of a round")
-    kind, parts, part = kept["kind"], kept["parts"], kept["part"]
-    spend = None if kept["spend"] is None else Fraction(kept["spend"])
+    require_keys(recorded, ("kind", "parts", "part", "spend", "expect"), "the act of a round")
+    kind, parts, part = recorded["kind"], recorded["parts"], recorded["part"]
+    spend = None if recorded["spend"] is None else Fraction(recorded["spend"])
     fine = kind in get_args(ActKind) and type(parts) is int and type(part) is int and 1 <= part <= parts
-    fine = fine and (spend is None or (0 < spend <= 1 and str(spend) == kept["spend"]))
-    fine = fine and (kept["expect"] is None or type(kept["expect"]) in (int, float))
+    fine = fine and (spend is None or (0 < spend <= 1 and str(spend) == recorded["spend"]))
+    fine = fine and (recorded["expect"] is None or type(recorded["expect"]) in (int, float))
     if not fine:
         raise ValueError("an act that is not known")
-    expect = None if kept["expect"] is None else float(kept["expect"])
-    found = RoundAct(kind, parts, part, spend, expect)
-    if found == ASK:
+    expect = None if recorded["expect"] is None else float(recorded["expect"])
+    act = RoundAct(kind, parts, part, spend, expect)
+    if act == ASK:
         raise ValueError("a plain ask that is written as an act")
-    return found
+    return act
 
 
 def sqlite_version() -> int:
@@ -269,9 +269,9 @@ def read_entry(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all
         if record.kind == "repeat":
             return Repeat(int(body["round"]), asked_by, int(body["sqlite"]))
         if record.kind == "finding":
-            parts = tuple(int(one) for one in body["rounds"])
-            found = RecordedFinding(body["statistic"], body["arguments"], body["summary"], parts)
-            return FindingEntry(found, asked_by, int(body["sqlite"]))
+            parts = tuple(int(number) for number in body["rounds"])
+            finding = RecordedFinding(body["statistic"], body["arguments"], body["summary"], parts)
+            return FindingEntry(finding, asked_by, int(body["sqlite"]))
         scale, numerator, denominator, draws, second, group = body["reading"]
         asked = (
             UNPARSED
@@ -378,10 +378,10 @@ _ASKED = {
 _TEXTS = ("yes/no", "mean", "share given", "mean given", "quantile", "difference given", "difference", "spread")
 
 
-def require_keys(found: Mapping[str, Any], wanted: Iterable[str], what: str) -> None:
+def require_keys(entries: Mapping[str, Any], expected: Iterable[str], what: str) -> None:
     """Refuse a part of a record with other entries than it has."""
-    if set(found) != set(wanted):
-        odd = sorted(set(found) ^ set(wanted))
+    if set(entries) != set(expected):
+        odd = sorted(set(entries) ^ set(expected))
         raise LedgerError(f"{what} has unknown or missing entries ({', '.join(map(str, odd[:4]))}).")
 
 
@@ -399,15 +399,15 @@ def _require_shape(kind: str, body: Mapping[str, Any]) -> None:
         (body["cell"] is None and body["fit"] is not None)
         or (body["act"] is None and body["surprise"] != (body["cell"] is not None))
         or not _is_outcome(body["cell"])
-        or any(not isinstance(one, int) or isinstance(one, bool) for one in body["fit"] or [])
+        or any(not isinstance(coefficient, int) or isinstance(coefficient, bool) for coefficient in body["fit"] or [])
     ):
         raise ValueError("a surprise without its cell or its coefficients")
     if kind == "round":
         require_keys(body["asked"], _ASKED.get(body["asked"].get("kind"), ()), "the question of a round")
 
 
-def _counts(kept: list[Any]) -> tuple[int, int]:
-    low, high = kept
+def _counts(counts: list[Any]) -> tuple[int, int]:
+    low, high = counts
     if type(low) is not int or type(high) is not int:
         raise ValueError("counts that are not whole numbers")
     return low, high
@@ -416,7 +416,7 @@ def _counts(kept: list[Any]) -> tuple[int, int]:
 def _is_outcome(cell: object) -> bool:
     """Quiet, a cell, a cell with its step, or nothing."""
     if isinstance(cell, list):
-        return len(cell) == 2 and all(type(one) is int for one in cell) and cell[1] >= 0
+        return len(cell) == 2 and all(type(item) is int for item in cell) and cell[1] >= 0
     return cell is None or type(cell) is int or cell == NOTHING
 
 
@@ -429,10 +429,10 @@ def _require_finding(body: Mapping[str, Any]) -> None:
     for cell in cells:
         if table:
             require_keys(cell, ("label", "value", "low", "high"), "a cell of a finding")
-            if not all(isinstance(one, str) for one in cell["label"]):
+            if not all(isinstance(part, str) for part in cell["label"]):
                 raise ValueError("a label that is not text")
         value, low, high = (cell[name] for name in ("value", "low", "high"))
-        if not all(one is None or type(one) in (int, float) for one in (value, low, high)):
+        if not all(number is None or type(number) in (int, float) for number in (value, low, high)):
             raise ValueError("a value that is not a number")
         if low is not None and high is not None and not low <= high:
             raise ValueError("an interval whose ends are not in order")
@@ -441,7 +441,7 @@ def _require_finding(body: Mapping[str, Any]) -> None:
         raise ValueError("a summary of another kind")
     if not table and (short["unit"] not in ("number", "date") or (short["unit"] == "date" and not _is_moment(short))):
         raise ValueError("a unit that is not known")
-    if not body["rounds"] or not all(type(one) is int and one >= 1 for one in body["rounds"]):
+    if not body["rounds"] or not all(type(number) is int and number >= 1 for number in body["rounds"]):
         raise ValueError("rounds that are not numbers")
 
 
@@ -469,36 +469,36 @@ def _require_name(asked: Query | Digest, name: str | None, identity: str | None)
         raise ValueError("a name that is not the question's")
 
 
-def _question(kept: Query | Digest) -> tuple[dict[str, Any], bytes | None]:
-    if isinstance(kept, Digest):
-        return {"kind": "digest", "sha256": kept.sha256}, None
-    if isinstance(kept, Expression):
-        return {"kind": "yes/no", "text": kept.name}, None
-    if isinstance(kept, BoundedMean):
-        given = None if kept.given is None else text_of(kept.given)
-        ends = {"low": kept.low, "high": kept.high, "given": given, "reverse": kept.reverse}
-        return {"kind": "mean", "text": text_of(kept.tree), **ends}, None
-    if isinstance(kept, GroupShare):
-        return {"kind": "share given", "text": text_of(kept.tree), "given": text_of(kept.given)}, None
-    if isinstance(kept, SpreadOf):
-        given = None if kept.given is None else text_of(kept.given)
-        texts, ranges = [text_of(tree) for tree in kept.trees], [list(ends) for ends in kept.ranges]
-        return {"kind": "spread", "texts": texts, "ranges": ranges, "given": given, "sign": kept.sign}, None
-    if isinstance(kept, GroupDifference | PairedShares):
-        groups = {"first": text_of(kept.first), "second": text_of(kept.second)}
-        if isinstance(kept, PairedShares):
+def _question(question: Query | Digest) -> tuple[dict[str, Any], bytes | None]:
+    if isinstance(question, Digest):
+        return {"kind": "digest", "sha256": question.sha256}, None
+    if isinstance(question, Expression):
+        return {"kind": "yes/no", "text": question.name}, None
+    if isinstance(question, BoundedMean):
+        given = None if question.given is None else text_of(question.given)
+        ends = {"low": question.low, "high": question.high, "given": given, "reverse": question.reverse}
+        return {"kind": "mean", "text": text_of(question.tree), **ends}, None
+    if isinstance(question, GroupShare):
+        return {"kind": "share given", "text": text_of(question.tree), "given": text_of(question.given)}, None
+    if isinstance(question, SpreadOf):
+        given = None if question.given is None else text_of(question.given)
+        texts, ranges = [text_of(tree) for tree in question.trees], [list(ends) for ends in question.ranges]
+        return {"kind": "spread", "texts": texts, "ranges": ranges, "given": given, "sign": question.sign}, None
+    if isinstance(question, GroupDifference | PairedShares):
+        groups = {"first": text_of(question.first), "second": text_of(question.second)}
+        if isinstance(question, PairedShares):
             return {"kind": "difference", **groups}, None
-        ends = {"low": kept.low, "high": kept.high}
-        return {"kind": "difference given", "text": text_of(kept.tree), **ends, **groups}, None
-    if isinstance(kept, GroupMean | QuantileOf):
-        given = None if kept.given is None else text_of(kept.given)
-        ends = {"text": text_of(kept.tree), "low": kept.low, "high": kept.high, "given": given}
-        if isinstance(kept, GroupMean):
+        ends = {"low": question.low, "high": question.high}
+        return {"kind": "difference given", "text": text_of(question.tree), **ends, **groups}, None
+    if isinstance(question, GroupMean | QuantileOf):
+        given = None if question.given is None else text_of(question.given)
+        ends = {"text": text_of(question.tree), "low": question.low, "high": question.high, "given": given}
+        if isinstance(question, GroupMean):
             return {"kind": "mean given", **ends}, None
-        more = {"level": kept.level, "step": kept.step, "middle": kept.middle}
+        more = {"level": question.level, "step": question.step, "middle": question.middle}
         return {"kind": "quantile", **ends, **more}, None
-    if isinstance(kept, RecordedQuestion):
-        packed = kept.packed
+    if isinstance(question, RecordedQuestion):
+        packed = question.packed
         return {"kind": "values", "scale": packed.scale, "form": packed.form, "size": packed.size}, packed.data
     raise LedgerError("a callable cannot be kept in a file. Ask in text, or use a prior with fixed rows.")
 

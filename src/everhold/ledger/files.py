@@ -77,18 +77,18 @@ def exclusive(path: Path, *, patience: float = 10.0) -> Iterator[None]:
 
 def write_atomic(path: Path, content: bytes, *, private: bool = False) -> None:
     """Write a file so that it is there with all of its content, or as it was before; `private`: for its owner alone."""
-    made = path.with_name(f".{path.name}.{os.getpid()}.new")
-    fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o644)
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o644)
     with os.fdopen(fd, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(made, path)
+    os.replace(new, path)
     sync_folder(path.parent)
 
 
 def append_line(path: Path, line: bytes, *, private: bool = False) -> None:
-    """Add a line to a file, which is made if need be, durably. A line before it that was cut off stays by itself."""
+    """Add a line to a file, which is made if need be, durably. If the last line was cut off, the new one begins after it."""
     new = not path.exists()
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600 if private else 0o644)
     try:
@@ -142,9 +142,9 @@ def read_json(path: Path) -> dict[str, Any]:
     content = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict):
         raise ValueError("not an object of JSON")
-    if (found := content.pop("format", None)) != JSON_FORMAT or isinstance(found, bool):
+    if (version := content.pop("format", None)) != JSON_FORMAT or isinstance(version, bool):
         raise LedgerError(
-            f"{path} has format {found!r}, and this version of everhold reads format {JSON_FORMAT}. Expected a file that "
+            f"{path} has format {version!r}, and this version of everhold reads format {JSON_FORMAT}. Expected a file that "
             "this version or an older release wrote: update everhold."
         )
     return content

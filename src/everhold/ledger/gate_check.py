@@ -57,12 +57,14 @@ class CheckPlan:
         by = options["by"]
         if type(by) is not int or not 0 <= by < STEPS or (by and options["method"] == "mcnemar"):
             raise ValueError("a check by a margin that it cannot have")
-        if not all(set(one) == _CANDIDATE and one["kind"] == "candidate" for one in begun.asked):
+        if not all(set(candidate) == _CANDIDATE and candidate["kind"] == "candidate" for candidate in begun.asked):
             raise ValueError("a check of something else than candidates")
         if options["method"] == _NOISY and len(begun.asked) > 1:
             raise ValueError("a private check of several candidates")
-        found = tuple((str(one["name"]), str(one["digest"]), one["artifact"]) for one in begun.asked)
-        return cls(found, str(options["incumbent"]), by, options["method"], options["certify"])
+        candidates = tuple(
+            (str(candidate["name"]), str(candidate["digest"]), candidate["artifact"]) for candidate in begun.asked
+        )
+        return cls(candidates, str(options["incumbent"]), by, options["method"], options["certify"])
 
     @property
     def asked(self) -> tuple[dict[str, Any], ...]:
@@ -176,10 +178,10 @@ class GainPlan:
 
     def result(self, outcome: object, price: float) -> dict[str, Any]:
         """What is returned."""
-        found = json.loads(outcome) if isinstance(outcome, str) else None
-        if not isinstance(found, list) or [type(one) for one in found] != [int, int]:
+        parsed = json.loads(outcome) if isinstance(outcome, str) else None
+        if not isinstance(parsed, list) or [type(item) for item in parsed] != [int, int]:
             raise ValueError("an outcome that no gate has")
-        total, low = found
+        total, low = parsed
         if abs(total) > STEPS * self.cases or not -STEPS <= low <= STEPS:
             raise ValueError("an outcome that no gate has")
         if self.noise is not None and low != self._noisy_end(total, price):

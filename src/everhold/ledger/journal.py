@@ -120,7 +120,7 @@ class Journal:
 
     def in_order(self) -> Iterator[Round | RecordedAct]:
         """Rounds and other acts as they happened."""
-        acts = iter([*(one for one, _ in self._acts)])
+        acts = iter([*(act for act, _ in self._acts)])
         following = next(acts, None)
         for past in self._rounds:
             while following is not None and following.after < past.number:

@@ -22,11 +22,11 @@ class Log(list[LoggedQuestion | LoggedAct], Tabular):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """A line for each question and act; a table has one for each of its cells."""
-        return [row for one in self for row in _rows(one)]
+        return [row for entry in self for row in _rows(entry)]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        return {"kind": "log", "questions": [one.to_dict() for one in self]}
+        return {"kind": "log", "questions": [entry.to_dict() for entry in self]}
 
     def to_json(self) -> str:
         """As JSON text."""
@@ -35,8 +35,8 @@ class Log(list[LoggedQuestion | LoggedAct], Tabular):
     def __repr__(self) -> str:
         shown = self[-_MOST_LINES:]
         lines = [
-            f"{one.number:>4,}  {one.kind_word:<9} {one.question}: {one.value_text} {one.interval_text}".rstrip()
-            for one in shown
+            f"{entry.number:>4,}  {entry.kind_word:<9} {entry.question}: {entry.value_text} {entry.interval_text}".rstrip()
+            for entry in shown
         ]
         return "\n".join([f"{len(self):,} questions and acts", *lines])
 
@@ -46,16 +46,16 @@ class Log(list[LoggedQuestion | LoggedAct], Tabular):
             [
                 escape(text)
                 for text in (
-                    f"{one.number:,}",
-                    one.kind_word,
-                    one.question,
-                    one.value_text,
-                    one.interval_text,
-                    f"{one.price:.1f}",
-                    one.who or "",
+                    f"{entry.number:,}",
+                    entry.kind_word,
+                    entry.question,
+                    entry.value_text,
+                    entry.interval_text,
+                    f"{entry.price:.1f}",
+                    entry.who or "",
                 )
             ]
-            for one in shown
+            for entry in shown
         ]
         caption = f"{len(self) - len(shown):,} earlier ones are not shown" if len(self) > len(shown) else ""
         return html_table(["", "act", "question", "value", "interval", "nats", "who"], rows, caption)
@@ -77,27 +77,27 @@ class _Line:
         self.surprise = bool(row["surprise"])
 
 
-def _rows(one: LoggedQuestion | LoggedAct) -> list[dict[str, Any]]:
-    surprise = isinstance(one, LoggedQuestion) and one.surprise
-    ends = (None, None) if one.interval is None else (one.interval.low, one.interval.high)
+def _rows(entry: LoggedQuestion | LoggedAct) -> list[dict[str, Any]]:
+    surprise = isinstance(entry, LoggedQuestion) and entry.surprise
+    ends = (None, None) if entry.interval is None else (entry.interval.low, entry.interval.high)
     line = {
-        "number": one.number,
-        "act": one.act,
-        "question": one.question,
+        "number": entry.number,
+        "act": entry.act,
+        "question": entry.question,
         "cell": None,
-        "value": one.value,
+        "value": entry.value,
         "low": ends[0],
         "high": ends[1],
-        "result": one.value_text,
+        "result": entry.value_text,
         "surprise": surprise,
-        "round": one.round,
-        "price": one.price,
-        "time": one.time,
-        "who": one.who,
+        "round": entry.round,
+        "price": entry.price,
+        "time": entry.time,
+        "who": entry.who,
     }
-    if not isinstance(one, LoggedQuestion) or one.finding is None or not one.finding.cells:
+    if not isinstance(entry, LoggedQuestion) or entry.finding is None or not entry.finding.cells:
         return [line]
     return [
         {**line, "cell": " × ".join(label), "value": value, "low": low, "high": high, "result": f"{value:.4g}"}
-        for label, value, low, high in one.finding.cells
+        for label, value, low, high in entry.finding.cells
     ]

@@ -112,12 +112,12 @@ class LoggedAct(JsonResult):
     @property
     def value(self) -> float | None:
         """The value of a certificate; all else has none."""
-        return None if self._certified is None else self._certified.value
+        return None if self.certified is None else self.certified.value
 
     @property
     def interval(self) -> Interval | None:
         """The interval of a certificate."""
-        return None if self._certified is None else self._certified.interval
+        return None if self.certified is None else self.certified.interval
 
     @property
     def value_text(self) -> str:
@@ -137,15 +137,16 @@ class LoggedAct(JsonResult):
             return f"promoted “{self.result['name']}”" if self.result["promoted"] else "kept the incumbent"
         if self.act == "gain":
             return f"{self.result['gain']:+.4g}, at least {self.result['low']:+.4g}"
-        return "" if self._certified is None else f"{self._certified.value:.4g}"
+        return "" if self.certified is None else f"{self.certified.value:.4g}"
 
     @property
     def interval_text(self) -> str:
         """The interval of a certificate, for people."""
-        return "" if self._certified is None else str(self._certified.interval)
+        return "" if self.certified is None else str(self.certified.interval)
 
     @property
-    def _certified(self) -> Answer | None:
+    def certified(self) -> Answer | None:
+        """The answer of a certificate; None of everything else."""
         return Answer.from_dict(self.result) if self.act == "certify" and self.result is not None else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -176,13 +177,15 @@ def logged_act(past: RecordedAct, asked_by: AskedBy) -> LoggedAct:
     """An act as people read it. Its number is given by `in_order`."""
     done = past.done
     result = None if done.interrupted else done.result
-    return LoggedAct(0, past.begun.kind, _said(past), result, past.after, asked_by.time, asked_by.who, asked_by.request_id)
+    return LoggedAct(
+        0, past.begun.kind, _in_words(past), result, past.after, asked_by.time, asked_by.who, asked_by.request_id
+    )
 
 
-def _said(past: RecordedAct) -> str:
+def _in_words(past: RecordedAct) -> str:
     """What an act was about, in words."""
     begun = past.begun
-    asked = [_question(one) for one in begun.asked]
+    asked = [_question(entry) for entry in begun.asked]
     if begun.kind == "best_of":
         return f"the largest of: {'; '.join(asked)}"
     if begun.kind == "rank":
@@ -193,7 +196,7 @@ def _said(past: RecordedAct) -> str:
         return f"a certificate for {asked[0]}"
     if begun.kind == "check":
         margin = begun.options["by"] / STEPS
-        named = " or ".join(f"“{one}”" for one in asked)
+        named = " or ".join(f"“{name}”" for name in asked)
         return f"is {named} better than the incumbent{f' by more than {margin:.4g}' if margin else ''}"
     if begun.kind == "gain":
         return "how much better is the incumbent of now than the first one"
@@ -207,23 +210,29 @@ def _said(past: RecordedAct) -> str:
 def _question(asked: dict[str, Any]) -> str:
     kind = asked["kind"]
     if kind == "statistic":
-        given = asked["arguments"]
+        given, name = asked["arguments"], asked["name"]
+        if name == "quantile" and given.get("level") == 0.5:
+            given, name = {key: value for key, value in given.items() if key != "level"}, "median"
         leads = [str(given[name]) for name in _LEADS if name in given]
         others = [f"{name} {value}" for name, value in sorted(given.items()) if name not in _LEADS]
-        return f"{asked['name']}({', '.join([*leads, *others])})"
+        return f"{name}({', '.join([*leads, *others])})"
     if kind in ("round", "entry"):
         return f"round {asked['round']:,}"
     if "text" not in asked:
         return asked.get("name") or "values given as arrays"
     given = f" given {asked['given']}" if asked.get("given") else ""
+    if kind == "quantile":
+        called = "median" if asked["level"] == 0.5 else f"{asked['level']:g} quantile"
+        return f"{called} of {asked['text']}{given}"
     return f"{asked['text']}{given}" if kind == "yes/no" else f"{kind.removesuffix(' given')} of {asked['text']}{given}"
 
 
 def in_order(questions: Sequence[LoggedQuestion], acts: Sequence[LoggedAct]) -> list[LoggedQuestion | LoggedAct]:
     """Questions and acts as they happened, numbered."""
     placed: list[tuple[tuple[int, int, str], LoggedQuestion | LoggedAct]] = [
-        ((one.round, 0, "") if one.finding is None else (one.finding.after, 1, one.time), one) for one in questions
+        ((question.round, 0, "") if question.finding is None else (question.finding.after, 1, question.time), question)
+        for question in questions
     ]
-    placed += [((one.after, 1, one.time), one) for one in acts]
-    placed.sort(key=lambda one: one[0])
-    return [replace(one, number=number) for number, (_, one) in enumerate(placed, 1)]
+    placed += [((act.after, 1, act.time), act) for act in acts]
+    placed.sort(key=lambda pair: pair[0])
+    return [replace(entry, number=number) for number, (_, entry) in enumerate(placed, 1)]

@@ -46,8 +46,8 @@ class OpenFiles:
             with path.open("rb") as file:
                 return file.read(-1 if most is None else most)
         with self._lock:
-            if kept := self._kept.get(file_id(os.stat(path))):
-                return _read(kept[0], most)
+            if descriptors := self._kept.get(file_id(os.stat(path))):
+                return _read(descriptors[0], most)
             fd = os.open(path, os.O_RDONLY)
             try:
                 return _read(fd, most)
@@ -58,9 +58,9 @@ class OpenFiles:
                     os.close(fd)
 
 
-def file_id(found: os.stat_result) -> FileId:
+def file_id(status: os.stat_result) -> FileId:
     """Which file it is, whatever its name."""
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _read(fd: int, most: int | None) -> bytes:

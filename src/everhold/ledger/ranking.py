@@ -59,8 +59,8 @@ class RankingPlan:
             "fan",
         ):
             raise ValueError("a ranking with other options than it can have")
-        rounds = tuple(one["round"] for one in begun.asked)
-        kinds = {type(one) for one in (*rounds, options["rows"])} | {one["kind"] for one in begun.asked}
+        rounds = tuple(entry["round"] for entry in begun.asked)
+        kinds = {type(value) for value in (*rounds, options["rows"])} | {entry["kind"] for entry in begun.asked}
         if not kinds <= {int, "entry"} or len(set(rounds)) != len(rounds):
             raise ValueError("a ranking of something else than entries")
         if type(options["sealed"]) is not bool or type(options["last"]) is not bool:
@@ -106,18 +106,18 @@ class RankingPlan:
 
     def outcome(self, better: list[bool], sums: list[int] | None) -> str:
         """What is disclosed, as one text."""
-        found: dict[str, Any] = {"better": "".join("01"[one] for one in better)}
-        return json.dumps(found | ({"sums": sums} if self.last else {}), sort_keys=True, separators=(",", ":"))
+        disclosed: dict[str, Any] = {"better": "".join("01"[bit] for bit in better)}
+        return json.dumps(disclosed | ({"sums": sums} if self.last else {}), sort_keys=True, separators=(",", ":"))
 
     def _parse(self, outcome: object) -> tuple[str, list[int]]:
-        found = json.loads(outcome) if isinstance(outcome, str) else {}
-        if set(found) != ({"better", "sums"} if self.last else {"better"}):
+        disclosed = json.loads(outcome) if isinstance(outcome, str) else {}
+        if set(disclosed) != ({"better", "sums"} if self.last else {"better"}):
             raise ValueError("an outcome that no ranking has")
-        better, sums = str(found["better"]), list(found.get("sums", []))
+        better, sums = str(disclosed["better"]), list(disclosed.get("sums", []))
         most = self.rows * (TOP if self.method == "fan" else 1)
         fine = set(better) <= set("01") and len(better) == len(self.pairs)
         fine = fine and len(sums) == (len(self.rounds) if self.last else 0)
-        if not fine or not all(type(one) is int and 0 <= one <= most for one in sums):
+        if not fine or not all(type(total) is int and 0 <= total <= most for total in sums):
             raise ValueError("an outcome that no ranking has")
         return better, sums
 
@@ -125,8 +125,8 @@ class RankingPlan:
         """What is returned: who is certified better than whom, and in a last ranking everybody's score with its interval."""
         better, sums = self._parse(outcome)
         beaten: list[list[int]] = [[] for _ in self.rounds]
-        for (first, second), said in zip(self.pairs, better, strict=True):
-            if said == "1":
+        for (first, second), bit in zip(self.pairs, better, strict=True):
+            if bit == "1":
                 beaten[first].append(self.rounds[second])
         nats = self.score_nats(price)
         return {

@@ -38,6 +38,9 @@ __all__ = [
 ]
 
 
+_MEDIAN = "QUANTILE 0.5 OF "
+
+
 @dataclass(frozen=True, slots=True)
 class LoggedRound:
     """One round as people read it.
@@ -174,16 +177,16 @@ class LoggedQuestion(JsonResult):
         """The estimate for people; of a table the number of its cells."""
         if self.finding is None:
             return self.parts[0].value_text
-        found = self.finding.estimate
-        return f"{len(self.finding.cells):,} cells" if found is None else found.value_text
+        estimate = self.finding.estimate
+        return f"{len(self.finding.cells):,} cells" if estimate is None else estimate.value_text
 
     @property
     def interval_text(self) -> str:
         """The interval for people, rounded outwards; empty of a table."""
         if self.finding is None:
             return self.parts[0].interval_text
-        found = self.finding.estimate
-        return "" if found is None else found.interval_text
+        estimate = self.finding.estimate
+        return "" if estimate is None else estimate.interval_text
 
     @property
     def surprise(self) -> bool:
@@ -233,24 +236,24 @@ class LoggedQuestion(JsonResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON. A statistic has its parts underneath."""
-        found = self.finding
-        if found is None:
+        finding = self.finding
+        if finding is None:
             return {"number": self.number, **self.parts[0].to_dict(), "parts": []}
         cells = [
             {"label": list(label), "value": number_or_null(value), "low": low, "high": high}
-            for label, value, low, high in found.cells
+            for label, value, low, high in finding.cells
         ]
         return {
             "number": self.number,
             "kind": "shares" if cells else "finding",
             "act": self.act,
-            "question": found.question,
-            "statistic": found.statistic,
-            "arguments": found.arguments,
-            "value": None if found.value is None else number_or_null(found.value),
-            "low": None if found.low is None else number_or_null(found.low),
-            "high": None if found.high is None else number_or_null(found.high),
-            "unit": found.unit,
+            "question": finding.question,
+            "statistic": finding.statistic,
+            "arguments": finding.arguments,
+            "value": None if finding.value is None else number_or_null(finding.value),
+            "low": None if finding.low is None else number_or_null(finding.low),
+            "high": None if finding.high is None else number_or_null(finding.high),
+            "unit": finding.unit,
             "cells": cells,
             "surprise": self.surprise,
             "round": self.round,
@@ -258,7 +261,7 @@ class LoggedQuestion(JsonResult):
             "time": self.time,
             "who": self.who,
             "request_id": self.request_id,
-            "after": found.after,
+            "after": finding.after,
             "parts": [part.to_dict() for part in self.parts],
         }
 
@@ -270,7 +273,7 @@ class LoggedQuestion(JsonResult):
         parts = tuple(LoggedRound.from_dict(part) for part in given["parts"])
         cells = tuple((tuple(cell["label"]), *ends_from(cell)) for cell in given["cells"])
         ends: tuple[float | None, float | None, float | None] = (None, None, None) if cells else ends_from(given)
-        found = LoggedFinding(
+        finding = LoggedFinding(
             given["after"],
             given["question"],
             given["statistic"],
@@ -283,7 +286,7 @@ class LoggedQuestion(JsonResult):
             given["who"],
             given["request_id"],
         )
-        return cls(given["number"], found, parts)
+        return cls(given["number"], finding, parts)
 
 
 def logged_from_dict(given: dict[str, Any]) -> LoggedQuestion | LoggedAct:
@@ -296,18 +299,18 @@ def as_asked(rounds: Sequence[LoggedRound], findings: Iterable[LoggedFinding]) -
 
     A round that a statistic used but somebody had asked before stands for itself as well.
     """
-    found = list(findings)
+    recorded = list(findings)
     inside = {
         number
-        for one in found
-        for number in one.rounds
-        if (rounds[number - 1].time, rounds[number - 1].who) == (one.time, one.who)
+        for finding in recorded
+        for number in finding.rounds
+        if (rounds[number - 1].time, rounds[number - 1].who) == (finding.time, finding.who)
     }
     placed: list[tuple[int, LoggedFinding | None, tuple[LoggedRound, ...]]] = [
-        (one.round, None, (one,)) for one in rounds if one.round not in inside
+        (past.round, None, (past,)) for past in rounds if past.round not in inside
     ]
-    placed += [(one.after, one, tuple(rounds[number - 1] for number in one.rounds)) for one in found]
-    placed.sort(key=lambda one: (one[0], one[1] is not None))
+    placed += [(finding.after, finding, tuple(rounds[number - 1] for number in finding.rounds)) for finding in recorded]
+    placed.sort(key=lambda item: (item[0], item[1] is not None))
     return [LoggedQuestion(number, finding, parts) for number, (_, finding, parts) in enumerate(placed, 1)]
 
 
@@ -353,7 +356,7 @@ class StudyFile:
     @property
     def surprises(self) -> int:
         """How many rounds surprised."""
-        return sum(one.answer.surprise for one in self.rounds)
+        return sum(past.answer.surprise for past in self.rounds)
 
     def weight_floor(self, probability: float = 0.05) -> WeightFloor:
         """How rare a trait must be so that what was disclosed does not single out a row by it. `Holdout` says more."""
@@ -422,14 +425,16 @@ def logged_round(past: Round, at: AskedBy) -> LoggedRound:
     """A round as people read it. A name that somebody gave to values is marked as one."""
     if past.is_text:
         question = str(past.name)
+        if question.startswith(_MEDIAN):  # its name, for the record; people say median
+            question = f"MEDIAN OF {question.removeprefix(_MEDIAN)}"
     else:
         question = "values given as arrays" if past.name is None else f"values named {past.name!r}"
     return LoggedRound(past.answer, question, at.time, at.who, at.request_id, past.name)
 
 
-def logged_finding(after: int, found: RecordedFinding, at: AskedBy) -> LoggedFinding:
+def logged_finding(after: int, finding: RecordedFinding, at: AskedBy) -> LoggedFinding:
     """A statistic with its result as people read it."""
-    short = found.summary
+    short = finding.summary
     cells: list[tuple[tuple[str, ...], float, float, float]] = []
     value: float | None = None
     low: float | None = None
@@ -441,14 +446,14 @@ def logged_finding(after: int, found: RecordedFinding, at: AskedBy) -> LoggedFin
     return LoggedFinding(
         after,
         short["what"],
-        found.statistic,
-        found.arguments,
+        finding.statistic,
+        finding.arguments,
         value,
         low,
         high,
         short.get("unit", "number"),
         tuple(cells),
-        found.rounds,
+        finding.rounds,
         at.time,
         at.who,
         at.request_id,

@@ -35,7 +35,7 @@ HOME = "EVERHOLD_HOME"
 """The environment variable that names another folder for the registry."""
 
 _MOST = 4096  # of a large set of rows, those with the smallest digests are compared
-_LARGELY = 0.1  # sets of which so much of the smaller one is common overlap
+_LARGELY = 0.1  # two sets overlap if they share this part of the smaller one
 _PATIENCE = 60.0  # seconds to wait for another process that is writing
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS study (
@@ -111,15 +111,15 @@ class Registry:
                 if self.exists:
                     raise ValueError("the key of existing studies is gone") from None
             self._make_folder()
-            made = path.with_name(f".registry.key.{os.getpid()}.{secrets.token_hex(4)}")
-            fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            new = path.with_name(f".registry.key.{os.getpid()}.{secrets.token_hex(4)}")
+            fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(fd, "w", encoding="ascii") as file:
                 file.write(secrets.token_hex(32))
                 file.flush()
                 os.fsync(file.fileno())
             with suppress(FileExistsError):  # another process was first
-                os.link(made, path)
-            made.unlink()
+                os.link(new, path)
+            new.unlink()
             return bytes.fromhex(path.read_text(encoding="ascii"))
         except (OSError, ValueError) as error:
             raise LedgerError(
@@ -157,8 +157,8 @@ class Registry:
     def digests(self, rows: Iterable[str]) -> NDArray[np.uint64]:
         """A keyed digest of each text."""
         key = self.key
-        found = [hashlib.blake2b(one.encode("utf-8", "surrogatepass"), key=key, digest_size=8).digest() for one in rows]
-        return np.frombuffer(b"".join(found), dtype=">u8").astype(np.uint64)
+        digests = [hashlib.blake2b(row.encode("utf-8", "surrogatepass"), key=key, digest_size=8).digest() for row in rows]
+        return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
 
     # studies -------------------------------------------------------------------------------------------------------------
 
@@ -198,33 +198,33 @@ class Registry:
             return self._overlapping(db, digests)
 
     def _overlapping(self, db: sqlite3.Connection, digests: RowDigests) -> list[KnownStudy]:
-        found: list[KnownStudy] = []
+        studies: list[KnownStudy] = []
         others: list[tuple[KnownStudy, NDArray[np.uint64]]] = []
         lowest, first = np.uint64(2**64 - 1), np.empty(0, np.uint64)
         columns = "id, kind, path, created, rows, reason, records, head, key"
         for *row, key in db.execute(f"SELECT {columns} FROM study ORDER BY created").fetchall():
             known = KnownStudy(*row)
-            kept = dict(db.execute("SELECT kind, highest FROM sampled WHERE study = ?", (known.id,)))
-            form = next((one for one in digests if one in kept), None)  # the first that both have
+            highest_by_form = dict(db.execute("SELECT kind, highest FROM sampled WHERE study = ?", (known.id,)))
+            form = next((form for form in digests if form in highest_by_form), None)  # the first that both have
             if form is None or key != self._key_name():
                 continue
             mine, mine_highest = _sampled(digests[form])
-            wanted = "SELECT value FROM digest WHERE study = ? AND kind = ?"
-            values = [int(one, 16) for (one,) in db.execute(wanted, (known.id, form))]
-            highest = min(mine_highest, np.uint64(int(kept[form], 16)))
-            one, other = (part[part <= highest] for part in (mine, np.array(values, dtype=np.uint64)))
-            common = one[np.isin(one, other)]
-            share = len(common) / min(len(one), len(other)) if min(len(one), len(other)) else 0.0
-            if share >= _LARGELY and (form != "rows" or compare(one, other).beyond_chance):
-                found.append(replace(known, common=min(share, 1.0)))
+            query = "SELECT value FROM digest WHERE study = ? AND kind = ?"
+            values = [int(text, 16) for (text,) in db.execute(query, (known.id, form))]
+            highest = min(mine_highest, np.uint64(int(highest_by_form[form], 16)))
+            ours, theirs = (part[part <= highest] for part in (mine, np.array(values, dtype=np.uint64)))
+            common = ours[np.isin(ours, theirs)]
+            share = len(common) / min(len(ours), len(theirs)) if min(len(ours), len(theirs)) else 0.0
+            if share >= _LARGELY and (form != "rows" or compare(ours, theirs).beyond_chance):
+                studies.append(replace(known, common=min(share, 1.0)))
             elif form != "rows" and len(common):
                 others.append((known, common))
                 lowest, first = min(lowest, highest), mine
-        if not found and others:  # a set put together from several
+        if not studies and others:  # a set put together from several
             together = np.unique(np.concatenate([common for _, common in others]))
             share = int((together <= lowest).sum()) / max(int((first <= lowest).sum()), 1)
-            found = [replace(known, common=share) for known, _ in others] if share >= _LARGELY else []
-        return found
+            studies = [replace(known, common=share) for known, _ in others] if share >= _LARGELY else []
+        return studies
 
     def enter(
         self,
@@ -243,18 +243,18 @@ class Registry:
         """
         name = self._key_name()
         with self._open() as db:
-            known = [one for one in self._overlapping(db, digests) if one.id != study]
+            known = [entry for entry in self._overlapping(db, digests) if entry.id != study]
             if known and refuse and reason is None:
                 return known
             now = utc_now().isoformat(timespec="microseconds")
-            rows = max((len(one) for one in digests.values()), default=0)
+            rows = max((len(values) for values in digests.values()), default=0)
             entry = (study, kind, str(path.absolute()), now, rows, name, reason)
             self._remove(db, study)
             db.execute("INSERT INTO study VALUES (?, ?, ?, ?, ?, ?, ?, 0, '')", entry)
             for form, values in digests.items():
                 sampled, highest = _sampled(values)
                 db.execute("INSERT INTO sampled VALUES (?, ?, ?)", (study, form, f"{highest:016x}"))
-                lines = [(study, form, f"{one:016x}") for one in sampled.tolist()]
+                lines = [(study, form, f"{digest:016x}") for digest in sampled.tolist()]
                 db.executemany("INSERT INTO digest VALUES (?, ?, ?)", lines)
             return known
 
@@ -287,8 +287,8 @@ class Registry:
         if not self.exists:
             return None
         with self._open() as db:
-            found = db.execute("SELECT head FROM study WHERE id = ?", (study,)).fetchone()
-        return None if found is None else str(found[0])
+            row = db.execute("SELECT head FROM study WHERE id = ?", (study,)).fetchone()
+        return None if row is None else str(row[0])
 
     # charges to the budget of a private study ----------------------------------------------------------------------------
 
@@ -319,7 +319,7 @@ class Registry:
 
 
 def _sampled(digests: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], np.uint64]:
-    """The rows with the smallest digests, and up to where none is left out. The same rows are chosen from every table."""
+    """The smallest digests, and the largest up to which none is left out. The same rows are chosen from every table."""
     ordered = np.sort(digests)
     if len(ordered) <= _MOST:
         return ordered, np.uint64(2**64 - 1)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import ReplayError
 from everhold.ledger.walk import step as one_step
+from everhold.progress import progress_bar
 from everhold.queries.protocol import QUIET
 from everhold.queries.query import as_query
 
@@ -55,31 +56,33 @@ def replay(
     named: dict[str, Answer] = {}
 
     def step(question: object) -> Answer:
+        bar.advance()
         query = read(question)
         if query.name is not None and query.name in named:
             return named[query.name]
         number = mechanism.rounds + 1
         if forecasts is not None and number > len(forecasts):
             raise ReplayError(f"the record ends after {len(forecasts)} rounds, but there is a further question.")
-        found = one_step(mechanism, query, *transcript.get(number, (QUIET, None)))
-        if forecasts is not None and found.proposal.forecast != forecasts[number - 1]:
+        replayed = one_step(mechanism, query, *transcript.get(number, (QUIET, None)))
+        if forecasts is not None and replayed.proposal.forecast != forecasts[number - 1]:
             raise ReplayError(f"the question of round {number} is not the one that was asked then.")
-        answer = found.answer.as_asked(query)
+        answer = replayed.answer.as_asked(query)
         if query.name is not None:
             named[query.name] = answer
         return answer
 
-    if callable(questions):
-        program = questions()
-        try:
-            question = next(program)
-            while True:
-                answers.append(step(question))
-                question = program.send(answers[-1])
-        except StopIteration:
-            pass
-    else:
-        answers.extend(step(question) for question in questions)
+    with progress_bar("Replaying", None if forecasts is None else len(forecasts)) as bar:
+        if callable(questions):
+            program = questions()
+            try:
+                question = next(program)
+                while True:
+                    answers.append(step(question))
+                    question = program.send(answers[-1])
+            except StopIteration:
+                pass
+        else:
+            answers.extend(step(question) for question in questions)
     late = [number for number in transcript if number > mechanism.rounds]
     if late:
         raise ReplayError(

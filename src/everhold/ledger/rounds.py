@@ -67,7 +67,7 @@ class RecordedQuestion:
         return self.packed.unpack()
 
     def on_sample(self, rows: Rows, size: int, scale: Scale) -> Sums:
-        """Never: a replay has no private rows."""
+        """Refused: a replay has no private rows."""
         raise ReplayError("a recorded question can be replayed, not asked of private rows.")
 
 
@@ -168,20 +168,20 @@ class RecordedFinding:
     rounds: tuple[int, ...]
 
     @classmethod
-    def of(cls, asked: Statistic[Any], found: Finding | Shares) -> RecordedFinding:
+    def of(cls, statistic: Statistic[Any], result: Finding | Shares) -> RecordedFinding:
         """What the record holds of a statistic and its result."""
-        return cls(asked.name, arguments(asked), summary_of(found), tuple(part.round for part in found.parts))
+        return cls(statistic.name, arguments(statistic), summary_of(result), tuple(part.round for part in result.parts))
 
     @property
     def key(self) -> str:
-        """What tells it from others: everything."""
+        """What distinguishes it from others: all of it."""
         return json.dumps([self.statistic, self.arguments, self.summary, self.rounds], sort_keys=True)
 
 
-def summary_of(found: Finding | Shares) -> dict[str, Any]:
+def summary_of(result: Finding | Shares) -> dict[str, Any]:
     """A result without its parts, ready for a record."""
-    whole = found.to_dict()
-    if isinstance(found, Shares):
+    whole = result.to_dict()
+    if isinstance(result, Shares):
         names = ("label", "value", "low", "high")
         return {**whole, "cells": [{name: cell[name] for name in names} for cell in whole["cells"]]}
     return {name: whole[name] for name in ("kind", "what", "value", "low", "high", "unit")}

@@ -53,7 +53,7 @@ class SealedArrays:
     def read(self, digest: str) -> NDArray[Any] | None:
         """An array again, checked against its digest; None where it is lost or changed."""
         try:
-            found = np.load(io.BytesIO(zlib.decompress(self._at(digest).read_bytes())), allow_pickle=False)
+            array = np.load(io.BytesIO(zlib.decompress(self._at(digest).read_bytes())), allow_pickle=False)
         except (OSError, ValueError, zlib.error):
             return None
-        return found if isinstance(found, np.ndarray) and self.digest_of(found) == digest else None
+        return array if isinstance(array, np.ndarray) and self.digest_of(array) == digest else None

@@ -37,9 +37,9 @@ def require_ledger(path: Path) -> None:
         raise LedgerError(f"{path} cannot be read: {error.strerror}.") from None
     if len(first) < _PAGE or first[:16] != b"SQLite format 3\0" or first[68:72] != APPLICATION_ID.to_bytes(4, "big"):
         raise LedgerError(f"{path} is not an everhold study.")
-    found = int.from_bytes(first[60:64], "big")
-    if found != FORMAT:
-        raise LedgerError(f"{path} has ledger format {found}. This everhold reads format {FORMAT}: use a newer one.")
+    version = int.from_bytes(first[60:64], "big")
+    if version != FORMAT:
+        raise LedgerError(f"{path} has ledger format {version}. This everhold reads format {FORMAT}: use a newer one.")
     _Walk(path, first).schema()
 
 
@@ -181,7 +181,7 @@ class _Walk:
                 and body % 2 == 1
                 and (blob == 0 or (blob >= 12 and blob % 2 == 0))
                 and digest == 76
-                and size == head + sum(0 if one in (0, 9) else 1 if one == 1 else (one - 12) // 2 for one in types)
+                and size == head + sum(0 if code in (0, 9) else 1 if code == 1 else (code - 12) // 2 for code in types)
             )
         if not fine:
             self.fail(number, "a row that is not a record")

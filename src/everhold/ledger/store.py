@@ -25,7 +25,7 @@ from everhold.ledger.sqlite_format import APPLICATION_ID, CREATE, FORMAT, requir
 
 __all__ = ["Head", "Record", "Store"]
 
-_SOME = "SELECT seq, kind, version, body, blob, hash FROM record WHERE seq > ? ORDER BY seq LIMIT ?"
+_NEXT_ROWS = "SELECT seq, kind, version, body, blob, hash FROM record WHERE seq > ? ORDER BY seq LIMIT ?"
 _AT_ONCE = 500
 _PATIENCE = 300.0  # seconds that a write waits for readers
 _START = b"everhold ledger 1\n".ljust(32, b"\0")
@@ -138,12 +138,12 @@ class Store:
         `before` is done under the lock, when it is certain that the file is new.
         """
         lock = _locked(path)
-        made = path.with_name(f".{path.name}.{os.getpid()}.new")
+        new = path.with_name(f".{path.name}.{os.getpid()}.new")
         try:
             if path.exists():
                 raise LedgerError(f"{path} exists already. Open it, or choose another name.")
             before()
-            con = sqlite3.connect(made, isolation_level=None)
+            con = sqlite3.connect(new, isolation_level=None)
             try:
                 con.execute("PRAGMA page_size = 4096")
                 con.execute("PRAGMA auto_vacuum = NONE")
@@ -156,16 +156,16 @@ class Store:
                 con.execute("COMMIT")
             finally:
                 con.close()
-            settle(made)
-            os.link(made, path)  # fails if somebody was faster; the file is complete
-            made.unlink()
+            settle(new)
+            os.link(new, path)  # fails if somebody was faster; the file is complete
+            new.unlink()
             sync_folder(path.parent)
         except (OSError, sqlite3.Error) as error:
-            made.unlink(missing_ok=True)
+            new.unlink(missing_ok=True)
             _unlocked(lock)
             raise LedgerError(f"{path} could not be created: {error}.") from None
         except BaseException:
-            made.unlink(missing_ok=True)
+            new.unlink(missing_ok=True)
             _unlocked(lock)
             raise
         store = cls(path, write=True, lock=lock)
@@ -210,8 +210,8 @@ class Store:
 
     def holds(self, head: Head) -> bool:
         """Whether the ledger had this head once."""
-        found = self._con.execute("SELECT hash FROM record WHERE seq = ?", (head.records,)).fetchone()
-        return bool(found == (head.hash,))
+        row = self._con.execute("SELECT hash FROM record WHERE seq = ?", (head.records,)).fetchone()
+        return bool(row == (head.hash,))
 
     def require_one_name(self) -> None:
         """Refuse a file that can be reached by another name: its lock is beside a name, so that it would have two.
@@ -233,8 +233,8 @@ class Store:
 
     def last(self) -> int:
         """How many records the file has, without reading them."""
-        found = self._con.execute("SELECT max(seq) FROM record").fetchone()[0]
-        return int(found or 0)
+        count = self._con.execute("SELECT max(seq) FROM record").fetchone()[0]
+        return int(count or 0)
 
     @property
     def closed(self) -> bool:
@@ -318,7 +318,7 @@ class Store:
         before, seq, read = after.hash, after.records, 0
         try:
             while True:
-                rows, read = self._some(seq, read)  # no lock is held between the pieces
+                rows, read = self._next_rows(seq, read)  # no lock is held between the pieces
                 if not rows:
                     break
                 for row in rows:
@@ -334,7 +334,7 @@ class Store:
         except (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError) as error:
             raise LedgerError(f"{self.path} is damaged after record {seq}: {error}.") from None
 
-    def _some(self, seq: int, read: int) -> tuple[list[tuple[object, ...]], int]:
+    def _next_rows(self, seq: int, read: int) -> tuple[list[tuple[object, ...]], int]:
         """The next records, and how many bytes have been read with them: no more than the file has.
 
         Pages that are used twice, or chains of them that run in a circle, would give more.
@@ -343,7 +343,7 @@ class Store:
         self._con.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(length, 4096))
         try:
             rows: list[tuple[object, ...]] = []
-            for row in self._con.execute(_SOME, (seq, _AT_ONCE)):
+            for row in self._con.execute(_NEXT_ROWS, (seq, _AT_ONCE)):
                 read += sum(len(value) for value in row if isinstance(value, str | bytes))
                 if read > length:
                     raise LedgerError(f"{self.path} is damaged after record {seq + len(rows)}: pages are used twice.")
@@ -465,7 +465,7 @@ def _locked(path: Path) -> int:
             "or ask there."
         ) from None
     if sys.platform != "win32":
-        with suppress(OSError):  # on a full disk nobody is named to those who wait
+        with suppress(OSError):  # on a full disk the lock cannot name its holder
             os.ftruncate(fd, 0)
             os.write(fd, f"{os.getpid()}\n".encode())
     return fd

@@ -63,8 +63,8 @@ class Study:
     @property
     def privacy(self) -> PrivacyTerms | None:
         """What the study promises about its rows; None where it promises nothing."""
-        kept = self.settings.get("privacy")
-        return None if kept is None else PrivacyTerms.from_dict(kept)
+        terms = self.settings.get("privacy")
+        return None if terms is None else PrivacyTerms.from_dict(terms)
 
     @property
     def first_budget(self) -> Budget:
@@ -169,8 +169,8 @@ class Secret:
 
     def save(self, study: Path) -> None:
         """Write it so that only the owner can read it, and so that it is there when the study is."""
-        kept = {name: value for name, value in asdict(self).items() if name != "rows" or value is not None}
-        write_atomic(self.path(study), to_json(kept), private=True)
+        content = {name: value for name, value in asdict(self).items() if name != "rows" or value is not None}
+        write_atomic(self.path(study), to_json(content), private=True)
 
     @classmethod
     def load(cls, study: Path) -> Secret:
@@ -180,7 +180,7 @@ class Secret:
             content = read_json(path)
             rows = content.get("rows")
             if len(bytes.fromhex(content["key"])) != 32 or not all(
-                isinstance(one, str | None) for one in (content["data"], rows)
+                isinstance(value, str | None) for value in (content["data"], rows)
             ):
                 raise ValueError("not a key of 32 bytes")
             return cls(content["key"], content["data"], rows)

@@ -50,9 +50,9 @@ def table_to_bytes(table: RowTable, weights: np.ndarray[Any, Any] | None) -> byt
                 raise LedgerError(f"column {name!r} of the reference holds {raw.dtype}, which a study cannot keep: drop it.")
             entry = {"name": name, "kind": None, "values": add(raw)}
         columns.append(entry)
-    kept = {"rows": table.row_count, "columns": columns, "weights": None if weights is None else add(weights)}
+    content = {"rows": table.row_count, "columns": columns, "weights": None if weights is None else add(weights)}
     try:
-        head = dump(kept).encode()
+        head = dump(content).encode()
     except UnicodeEncodeError:
         raise LedgerError("the reference holds a text with half of a character in it. Expected UTF-8 text.") from None
     if len(head) > _MOST_HEAD:
@@ -119,7 +119,7 @@ def _table(data: bytes) -> tuple[RowTable, np.ndarray[Any, Any] | None]:
 def _bytes(entry: Mapping[str, Any], rows: int) -> int:
     """How many bytes an array takes: one entry, or one vector, for each row."""
     dtype, shape = np.dtype(entry["dtype"]), entry["shape"]
-    whole = all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in [rows, *shape])
+    whole = all(isinstance(size, int) and not isinstance(size, bool) and size >= 0 for size in [rows, *shape])
     if not whole or dtype.hasobject or len(shape) not in (1, 2) or shape[0] != rows:
         raise ValueError("an array of another shape")
     return int(dtype.itemsize) * int(shape[0]) * (int(shape[1]) if len(shape) == 2 else 1)

@@ -87,10 +87,10 @@ def walk(
             mechanism.skip(1)
             yield past, None
             continue
-        kept = past.question
-        if past.outcome is not None and isinstance(kept, Digest):
+        recorded = past.question
+        if past.outcome is not None and isinstance(recorded, Digest):
             raise ReplayError(f"round {past.number} disclosed something, but its question was not kept.")
-        question = past.forecast if isinstance(kept, Digest) else kept
+        question = past.forecast if isinstance(recorded, Digest) else recorded
         yield past, step(mechanism, question, past.outcome, past.fit, past.act)
 
 

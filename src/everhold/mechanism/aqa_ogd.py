@@ -107,14 +107,14 @@ class AqaOgd:
         constants: Constants = "corrected",
         draws: Constants = "corrected",
     ) -> None:
-        for whole, what in ((rows, "rows"), (rounds, "rounds"), (seed, "seed")):
-            require_whole(whole, what)
-        for number, what in (
+        for value, name in ((rows, "rows"), (rounds, "rounds"), (seed, "seed")):
+            require_whole(value, name)
+        for number, name in (
             (accuracy, "accuracy"),
             (density, "density"),
             (failure_probability, "failure_probability"),
         ):
-            require_number(number, what)
+            require_number(number, name)
         if rows < 1:
             raise SettingError(f"the number of private rows is {rows!r}. Expected at least 1.")
         if constants not in get_args(Constants) or draws not in get_args(Constants):

@@ -119,8 +119,8 @@ class Basis:
         """`Σ_i m_i`, then `Σ_i m_i φ_j(i)` for every question."""
         result = np.empty(1 + self._count)
         result[0] = masses.sum()
-        some = masses != 0.0
-        index = np.flatnonzero(some) if 2 * np.count_nonzero(some) < self.size else None
+        nonzero = masses != 0.0
+        index = np.flatnonzero(nonzero) if 2 * np.count_nonzero(nonzero) < self.size else None
         if index is not None:  # a wrong prior has many rows without mass
             masses = masses[index]
         # Neighbours count in different histograms: sums that wait for each other take several times as long.

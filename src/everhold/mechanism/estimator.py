@@ -43,7 +43,7 @@ __all__ = [
     "second_moment",
 ]
 
-_MOMENT_ROWS = 2**14  # of which a second moment is foreseen, at least
+_MOMENT_ROWS = 2**14  # a second moment is foreseen from at least so many rows
 _PROBES = 2048  # rows for the identity of a question, if every round draws new rows
 
 
@@ -165,9 +165,9 @@ def _signed(values: GridValues) -> NDArray[np.float64]:
     return np.where(values.array, 1.0, -1.0) if values.scale == "share" else values.array / VALUE_ONE
 
 
-def _same(some: Sequence[GridValues], others: Sequence[GridValues]) -> bool:
+def _same_objects(first: Sequence[GridValues], second: Sequence[GridValues]) -> bool:
     """Whether these are the very same objects."""
-    return len(some) == len(others) and all(one is other for one, other in zip(some, others, strict=True))
+    return len(first) == len(second) and all(a is b for a, b in zip(first, second, strict=True))
 
 
 class PoolEstimator:
@@ -232,7 +232,7 @@ class PoolEstimator:
     def learn(self, sketch: Sketch, queries: Sequence[Query], values: Sequence[GridValues], fit: tuple[int, ...]) -> Sketch:
         """Extend the basis and evaluate the new sketch once."""
         ahead, self._ahead = self._ahead, None
-        if ahead is not None and _same(ahead[0], values):
+        if ahead is not None and _same_objects(ahead[0], values):
             basis, moments = ahead[1], ahead[2]
         else:
             basis, moments = self._basis(sketch).with_more(values), None

@@ -90,13 +90,13 @@ class _Taught:
     constraints: tuple[Constraint, ...] = ()
 
     def most_telling(self, most: int) -> _Taught:
-        """Those that were farthest off, where there are many: a refit takes time with each."""
+        """At most so many of them, those whose forecasts were farthest off: a refit takes time with each."""
         if len(self.queries) <= most:
             return self
-        offs = [abs(one.target - one.sketch) / one.slack for one in self.constraints]
-        kept = sorted(sorted(range(len(offs)), key=lambda index: (-offs[index], index))[:most])
+        offs = [abs(constraint.target - constraint.sketch) / constraint.slack for constraint in self.constraints]
+        farthest = sorted(sorted(range(len(offs)), key=lambda index: (-offs[index], index))[:most])
         queries, values, constraints = (
-            tuple(some[index] for index in kept) for some in (self.queries, self.values, self.constraints)
+            tuple(items[index] for index in farthest) for items in (self.queries, self.values, self.constraints)
         )
         return _Taught(queries, values, constraints)  # type: ignore[arg-type]
 
@@ -160,7 +160,7 @@ class Everhold:
             raise SettingError(
                 f"known_rows is {known_rows!r}. Expected a number from 0 to {rows - 1} (one less than the rows)."
             )
-        confidence_nats(failure_probability)  # refuses what is not one
+        confidence_nats(failure_probability)  # refuses what is no failure probability
         self._n = rows
         self._known_rows = known_rows
         self._estimator = estimator
@@ -290,8 +290,8 @@ class Everhold:
         if forecast.scale == "share":
             measure = CountCells(asked, forecast, inputs)
             return EverholdProposal(t, query, forecast, values, measure, inputs.nats, act)
-        found = MeanCells(asked, forecast, inputs)
-        return EverholdProposal(t, query, forecast, values, found, inputs.nats, act, 2.0 * found.within.allowed)
+        cells = MeanCells(asked, forecast, inputs)
+        return EverholdProposal(t, query, forecast, values, cells, inputs.nats, act, 2.0 * cells.within.allowed)
 
     def _group_measure(self, query: Grouped, forecast: SketchValue, look: Look, inputs: MeasureInputs) -> Measure:
         values = (look.values[0], look.values[1])
@@ -529,31 +529,31 @@ def _expected(forecast: SketchValue, expect: float | None) -> SketchValue:
 def _group_forecast(values: Sequence[GridValues], look: Look, query: Grouped) -> SketchValue:
     """What the sketch foresees: the value, the size of the group and its second moment."""
     if isinstance(query, PairedShares):
-        up, down = (_steps_of(one, look) for one in values)
+        up, down = (_steps_of(value, look) for value in values)
         per = look.masses.per * STEPS
         return SketchValue("mean", min(max(up - down, -per), per), per, look.draws)
     if isinstance(query, SpreadOf):
         means = _means(values, look)
-        positions = [(float(position_of(one)),) * 3 for one in means]
+        positions = [(float(position_of(mean)),) * 3 for mean in means]
         value = Fraction(combined(query, positions)[0]) * 2 - 1
         return SketchValue("mean", value.numerator, value.denominator, means[0].draws, 0, means[0].group)
     if isinstance(query, GroupDifference):
-        one, other = (_side_forecast(values[i : i + 2], look, query.low is not None) for i in (0, 2))
-        d = Fraction(one.numerator, 2 * one.denominator) - Fraction(other.numerator, 2 * other.denominator)
-        return SketchValue("mean", d.numerator, d.denominator, min(one.draws, other.draws))
+        first, second = (_side_forecast(values[i : i + 2], look, query.low is not None) for i in (0, 2))
+        d = Fraction(first.numerator, 2 * first.denominator) - Fraction(second.numerator, 2 * second.denominator)
+        return SketchValue("mean", d.numerator, d.denominator, min(first.draws, second.draws))
     return replace(_side_forecast(values, look, isinstance(query, GroupMean)), scale=_scale(query))
 
 
 def _means(values: Sequence[GridValues], look: Look) -> tuple[SketchValue, ...]:
     """Every mean of a variance or correlation, over the rows of its group."""
     down, first, *rest = values
-    found = [_side_forecast((first, down), look, True)]
+    means = [_side_forecast((first, down), look, True)]
     member = first.array + down.array + STEPS == STEPS
     count = np.where(member, float(VALUE_ONE), -float(VALUE_ONE))
-    for one in rest:
-        other = GridValues("mean", np.where(member, -one.array, count))
-        found.append(_side_forecast((one, other), look, True))
-    return tuple(found)
+    for number in rest:
+        complement = GridValues("mean", np.where(member, -number.array, count))
+        means.append(_side_forecast((number, complement), look, True))
+    return tuple(means)
 
 
 def _steps_of(values: GridValues, look: Look) -> int:
@@ -563,14 +563,14 @@ def _steps_of(values: GridValues, look: Look) -> int:
 
 
 def _shares(look: Look) -> tuple[float, float]:
-    one, other = (_steps_of(values, look) / (look.masses.per * STEPS) for values in look.values)
-    return min(one, 1.0), min(other, 1.0)
+    first, second = (_steps_of(values, look) / (look.masses.per * STEPS) for values in look.values)
+    return min(first, 1.0), min(second, 1.0)
 
 
 def _side_forecast(values: Sequence[GridValues], look: Look, number: bool) -> SketchValue:
     """The mean of one group by its two questions."""
     masses = look.masses
-    up, down = (_steps_of(one, look) for one in values)
+    up, down = (_steps_of(value, look) for value in values)
     group = min(max((up + down) / (masses.per * STEPS), 1.0 / look.draws, _LEAST_GROUP), 1.0)
     draws = max(look.draws * group, 1.0)
     if up + down == 0:

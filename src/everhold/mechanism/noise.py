@@ -1,8 +1,8 @@
 """Secret noise in whole numbers, from the operating system, in a fixed number of operations.
 
-Floating-point noise leaks what it should hide (Mironov 2012), and a sampler that loops until it is content leaks by its
-time. So every probability here is a whole number over a power of two, and every draw takes one uniform whole number and
-the same operations, whatever comes out. Nothing is stored: two draws never use the same coins, also after a fork.
+Floating-point noise leaks what it should hide (Mironov 2012), and a sampler that loops until it accepts leaks by its
+running time. So every probability here is a whole number over a power of two, and every draw takes one uniform whole number
+and the same operations, whatever comes out. Nothing is stored: two draws never use the same coins, also after a fork.
 
 How near these distributions are to the ideal ones, and what that costs: `docs/theory/privacy.md`, "Samplers".
 """
@@ -73,10 +73,10 @@ class SecretNoise:
         """An index i with probability proportional to `weight_i · exp(total_i / σ)`, totals in steps."""
         sums = list(accumulate(choice_weights(totals, weights, self._terms.release_parts)))
         coin = self._below(sums[-1])
-        return sum(coin >= one for one in sums)
+        return sum(coin >= cumulative for cumulative in sums)
 
     def _below(self, count: int) -> int:
-        """A uniform whole number below `count`, but for one part in 2^512 of any of them."""
+        """A whole number below `count`, each with the same probability up to one part in 2^512."""
         bits = count.bit_length() + _CHOICE_BITS - _BITS
         return (self._bits(bits) * count) >> bits
 
@@ -150,11 +150,11 @@ def choice_weights(totals: Sequence[int], weights: Sequence[Fraction], release_p
     """Whole-number weights proportional to `weight · exp(total/σ)`; totals are cut to 100 σ below the largest."""
     most, per = max(totals), Fraction(release_parts * ROW, ROW_PARTS)
     common = 1
-    for one in weights:
-        common = common * one.denominator
-    found = []
+    for weight in weights:
+        common = common * weight.denominator
+    whole_weights = []
     for total, weight in zip(totals, weights, strict=True):
         behind = min((most - total) / per, Fraction(-_LOWEST))
         size = (behind.numerator << _BITS) // behind.denominator
-        found.append(int(weight * common) * exp_minus(size))
-    return found
+        whole_weights.append(int(weight * common) * exp_minus(size))
+    return whole_weights

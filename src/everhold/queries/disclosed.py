@@ -41,8 +41,8 @@ class Choice(JsonResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        found = {"kind": "choice", "index": self.index, "candidates": self.candidates, "disclosed": self.disclosed}
-        return {**found, "noisy": True} if self.noisy else found
+        entries = {"kind": "choice", "index": self.index, "candidates": self.candidates, "disclosed": self.disclosed}
+        return {**entries, "noisy": True} if self.noisy else entries
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Choice:
@@ -78,8 +78,8 @@ class Decision(JsonResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        found = {"kind": "decision", "yes": self.yes, "disclosed": self.disclosed}
-        return {**found, "noisy": True} if self.noisy else found
+        entries = {"kind": "decision", "yes": self.yes, "disclosed": self.disclosed}
+        return {**entries, "noisy": True} if self.noisy else entries
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Decision:
@@ -104,16 +104,16 @@ class Verdict(JsonResult):
     @property
     def verdict(self) -> Literal["yes", "no", "cannot tell"]:
         """Whether the first is larger than the second."""
-        said: dict[str, Literal["yes", "no", "cannot tell"]] = {"first": "yes", "second": "no"}
-        return said.get(self.outcome, "cannot tell")
+        verdicts: dict[str, Literal["yes", "no", "cannot tell"]] = {"first": "yes", "second": "no"}
+        return verdicts.get(self.outcome, "cannot tell")
 
     def __str__(self) -> str:
-        said = {
+        sentences = {
             "first": "yes: the first is larger",
             "second": "no: the second is larger",
             "neither": "cannot tell: the private rows do not show which is larger",
         }
-        return f"{said[self.outcome]} (judged at {self.price:.1f} nats)"
+        return f"{sentences[self.outcome]} (judged at {self.price:.1f} nats)"
 
     def __repr__(self) -> str:
         return f"Verdict({self})"

@@ -20,6 +20,7 @@ from everhold.bounds.looks import (
     worth_rows,
 )
 from everhold.errors import require_number
+from everhold.progress import watched
 from everhold.queries.disclosed import width_factor
 from everhold.queries.interval import Interval
 from everhold.results import JsonResult
@@ -121,21 +122,21 @@ class ScorePrice(JsonResult):
     @property
     def headline(self) -> str:
         """The surprise, in one line."""
-        said = f"{self.score:g} reported. One look: {_ends(self.one_look, self._decimals)}. "
+        first = f"{self.score:g} reported. One look: {_ends(self.one_look, self._decimals)}. "
         number = "1 look" if self.looks == 1 else f"{self.looks:,} looks"
-        kept = "" if self.kept_looks is None else f" with {self.kept_looks:,} kept"
-        return f"{said}After {number}{kept}: {_ends(self.kept, self._decimals)}."
+        with_kept = "" if self.kept_looks is None else f" with {self.kept_looks:,} kept"
+        return f"{first}After {number}{with_kept}: {_ends(self.kept, self._decimals)}."
 
     @property
     def _decimals(self) -> int:
         return max(min(self.one_look.decimals - 2, 6), 0)
 
     def __str__(self) -> str:
-        what = "" if self.low is not None else f" ({_counts(*count_range(self.score, self.rows))} right)"
+        counts = "" if self.low is not None else f" ({_counts(*count_range(self.score, self.rows))} right)"
         lines = [
             self.headline,
             "",
-            f"{self.rows:,} rows{what}, confidence {self.confidence:g}",
+            f"{self.rows:,} rows{counts}, confidence {self.confidence:g}",
             f"{'what the search saw':<46}{'interval':<18}{'times':>6}{'nats':>8}{'like rows':>11}",
         ]
         for line in self.lines:
@@ -181,6 +182,7 @@ class ScorePrice(JsonResult):
         return cls(kept_looks=given["kept"], lines=lines, **numbers)
 
 
+@watched("Pricing")
 def price(
     *,
     rows: int,

@@ -163,11 +163,11 @@ class Values:
         """The exact sums of the given sample values, checked."""
         if self.sample is None:
             raise QuestionError("Values(sample=...) is missing. It is required, except for try_out.")
-        found, sums = strict_sums(self.sample, size, "Values(sample=...)")
-        if found != scale:
+        own_scale, sums = strict_sums(self.sample, size, "Values(sample=...)")
+        if own_scale != scale:
             kinds = {"share": "booleans", "mean": "numbers"}
             raise QuestionError(
-                f"Values(sample=...) has {kinds[found]} but Values(reference=...) has {kinds[scale]}. Expected the same "
+                f"Values(sample=...) has {kinds[own_scale]} but Values(reference=...) has {kinds[scale]}. Expected the same "
                 "type on both sides: convert one of them."
             )
         return sums

@@ -5,20 +5,24 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from html import escape
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from everhold.ledger.reader import LoggedQuestion
 from everhold.ledger.table_blob import table_to_bytes
 from everhold.report.facts import budget_facts
 from everhold.report.figure import session_svg
+from everhold.report.percent import shown_cells, value_and_interval
 
 if TYPE_CHECKING:
     from everhold.ledger.audit import Audit
-    from everhold.ledger.reader import LoggedAct, LoggedQuestion, StudyFile
+    from everhold.ledger.reader import LoggedAct, StudyFile
     from everhold.ledger.study import Study
 
 __all__ = ["Signing", "assumptions", "certificate_html", "certificate_json", "cite", "digests", "guarantee"]
 
 _SHOWN = 500  # rounds listed in the page; JSON has all
+_SLIM = 360  # pixels of a narrow screen's picture
 
 
 def guarantee(study: Study) -> str:
@@ -57,12 +61,13 @@ def cite(file: StudyFile) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Signing:
-    """What the custodian says of a certificate: title, who they are, how to reach them, when; empty where not said."""
+    """What the custodian says of a study: title, who they are, how to reach them, when, what it is about; or nothing."""
 
     title: str = ""
     custodian: str = ""
     contact: str = ""
     date: str = ""
+    description: str = ""
 
 
 def assumptions(study: Study) -> list[str]:
@@ -94,6 +99,7 @@ def certificate_json(file: StudyFile, audit: Audit, signing: Signing | None = No
         "custodian": said.custodian,
         "contact": said.contact,
         "date": said.date,
+        "description": said.description,
         "assumptions": assumptions(file.study),
         **digests(file.study),
         "audit": {"ok": audit.ok, "found": str(audit), "unchecked_readings": audit.unchecked},
@@ -120,21 +126,25 @@ def certificate_json(file: StudyFile, audit: Audit, signing: Signing | None = No
 def _row(one: LoggedQuestion | LoggedAct) -> str:
     """A question or an act as it was asked; the parts of a statistic unfold."""
     said = f"<code>{escape(one.question)}</code>"
-    if one.finding is not None:
-        lines = [
-            f"<li>{escape(label)}: {value} in {escape(interval)}</li>" for label, value, interval in one.finding.cell_texts
-        ]
+    if isinstance(one, LoggedQuestion) and one.finding is not None:
+        lines = [f"<li>{escape(label)}: {value}, {escape(interval)}</li>" for label, value, interval in shown_cells(one)]
         lines += [
-            f"<li><code>{escape(part.question)}</code>: {part.value_text} in {escape(part.interval_text)} (round "
-            f"{part.round:,}{', surprise' if part.answer.surprise else ''})</li>"
+            f"<li><code>{escape(part.question)}</code>: {escape(', '.join(value_and_interval(part)))} (round {part.round:,}"
+            f"{', surprise' if part.answer.surprise else ''})</li>"
             for part in one.parts
         ]
         said = f"<details><summary>{escape(one.question)}</summary><ul>{''.join(lines)}</ul></details>"
-    return (
-        f"<tr{' class=s' if one.surprise else ''}><td>{one.round:,}</td><td>{said}</td><td>{escape(one.value_text)}</td>"
-        f"<td>{escape(one.interval_text)}</td><td>{escape(one.kind_text)}</td>"
-        f"<td>{escape(one.who or '')}</td></tr>"
+    value, interval = value_and_interval(one)
+    cells = (
+        ("Round", f"{one.round:,}"),
+        ("Question", said),
+        ("Answer", escape(value)),
+        ("Interval", escape(interval)),
+        ("Kind", escape(one.kind_text)),
+        ("Asked by", escape(one.who or "")),
     )
+    row = "".join(f'<td data-label="{label}">{cell}</td>' for label, cell in cells)
+    return f"<tr{' class=s' if one.surprise else ''}>{row}</tr>"
 
 
 def certificate_html(file: StudyFile, audit: Audit, signing: Signing | None = None) -> str:
@@ -159,10 +169,11 @@ def certificate_html(file: StudyFile, audit: Audit, signing: Signing | None = No
         ("Created", file.study.created),
         ("Ledger head", str(file.head)),
         *(
-            (name.replace("_", " ").replace("sha256", "(SHA-256)").capitalize(), one)
+            (name.capitalize().replace("_", " ").replace("sha256", "(SHA-256)"), one)
             for name, one in digests(file.study).items()
         ),
     ]
+    about = f"\n<p>{escape(named.description)}</p>" if named.description else ""
     rests_on = "".join(f"<li>{escape(one)}</li>" for one in assumptions(file.study))
     asked = file.log
     rows = "".join(_row(one) for one in asked[-_SHOWN:])
@@ -174,31 +185,42 @@ def certificate_html(file: StudyFile, audit: Audit, signing: Signing | None = No
 <style>
 :root {{ color-scheme: light dark; }}
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
-body {{ color: #1f2937; background: #fff; }}
+body {{ color: #1f2937; background: #fff; overflow-wrap: anywhere; }}
 h1 {{ font-size: 1.6rem; margin-bottom: .2rem; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
 .ok {{ color: #047857; }} .bad {{ color: #b91c1c; }}
 dl {{ display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.2rem; }} dt {{ color: #4b5563; }}
-dd {{ margin: 0; overflow-wrap: anywhere; }}
+dd {{ margin: 0; overflow-wrap: anywhere; }} code {{ overflow-wrap: anywhere; }}
 table {{ border-collapse: collapse; width: 100%; font-size: .9rem; }}
 th, td {{ text-align: left; padding: .25rem .5rem; border-bottom: 1px solid #e5e7eb; vertical-align: top; }}
-td {{ overflow-wrap: anywhere; }}
+th, td {{ overflow-wrap: normal; }} td:nth-child(2) {{ overflow-wrap: anywhere; }}
+td:nth-child(1), td:nth-child(3), td:nth-child(4), th {{ white-space: nowrap; }}
 tr.s td {{ color: #9a3412; }}
-svg {{ width: 100%; height: auto; }}
-@media print {{ body {{ margin: 0; max-width: none; font-size: 11px; }} tr, dl, svg {{ break-inside: avoid; }} }}
-@media (prefers-color-scheme: dark) {{ body {{ color: #e5e7eb; background: #111827; }} dt {{ color: #9ca3af; }}
+svg {{ width: 100%; height: auto; }} .slim {{ display: none; }}
+@media screen and (max-width: 40rem) {{ .wide {{ display: none; }} .slim {{ display: block; }}
+dl {{ grid-template-columns: minmax(0, 1fr); }} dt {{ margin-top: .4rem; }}
+.stack thead {{ display: none; }} .stack, .stack tbody, .stack tr, .stack td {{ display: block; border: 0; padding: 0; }}
+.stack tr {{ padding: .5rem 0; border-bottom: 1px solid #9ca3af; }} .stack td:empty {{ display: none; }}
+.stack td::before {{ content: attr(data-label); color: #6b7280; display: inline-block; min-width: 6rem; }} }}
+@media print {{ html {{ font-size: 10.5px; }} body {{ margin: 0; padding: 0; max-width: none; font-size: 1rem; }}
+h2 {{ break-after: avoid; }} tr, svg, dd, li {{ break-inside: avoid; }}
+tr:has(details) {{ break-inside: auto; }} .wide {{ max-width: 42rem; }}
+details::details-content {{ content-visibility: visible; }} summary {{ list-style: none; }} }}
+@media screen and (prefers-color-scheme: dark) {{ body {{ color: #e5e7eb; background: #111827; }} dt {{ color: #9ca3af; }}
 th, td {{ border-color: #374151; }} .ok {{ color: #34d399; }} .bad {{ color: #f87171; }} tr.s td {{ color: #fdba74; }} }}
 </style></head><body>
 <h1>Certificate of {escape(title)}</h1>
-<p class="{"ok" if audit.ok else "bad"}"><strong>{verdict}.</strong> {escape(str(audit))}.</p>
+<p class="{"ok" if audit.ok else "bad"}"><strong>{verdict}.</strong> {escape(str(audit))}.</p>{about}
 <p>{escape(guarantee(file.study))}</p>
-{session_svg(file.rounds, title="Answers with their intervals")}
+<div class="wide">{session_svg(file.rounds, title="Answers with their intervals")}</div>
+<div class="slim">{session_svg(file.rounds, title="Answers with their intervals", wide=_SLIM)}</div>
 <h2>What this rests on</h2><ul>{rests_on}</ul>
 <h2>The study</h2><dl>{table}</dl>
 <h2>How to cite it</h2><p>{escape(cite(file))}</p>
 <h2>How to check it</h2><p>With the study's file and no private rows:
-<code>everhold audit {escape(file.path.name)} --expect-head {escape(str(file.head))}</code></p>
+<code>everhold audit {escape(quote(file.path.name))} --expect-head {escape(str(file.head))}</code></p>
 <h2>Questions and answers</h2>{left}
-<table><thead><tr><th>Round</th><th>Question</th><th>Answer</th><th>Interval</th><th>Kind</th><th>Asked by</th></tr></thead>
+<table class="stack"><thead><tr><th>Round</th><th>Question</th><th>Answer</th><th>Interval</th><th>Kind</th>
+<th>Asked by</th></tr></thead>
 <tbody>{rows}</tbody></table>
 </body></html>
 """

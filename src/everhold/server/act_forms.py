@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 from pydantic import ValidationError
@@ -23,6 +23,9 @@ from everhold.statistics.finding import Finding, Shares
 from everhold.statistics.means import Mean, Share
 from everhold.statistics.parameters import Form, Parameter, parameters
 from everhold.trial import as_statistic
+
+if TYPE_CHECKING:
+    from everhold.data.schema import Schema
 
 __all__ = [
     "ACT_BODIES",
@@ -187,25 +190,27 @@ def title_of(question: object) -> str:
     sent = as_sent(question)
     if isinstance(sent, str):
         return sent
-    given = sent["arguments"]
-    return f"{sent['statistic']}({', '.join(str(value) for value in given.values())})"
+    given, name = sent["arguments"], sent["statistic"]
+    if name == "quantile" and given.get("level") == 0.5:
+        given, name = {key: value for key, value in given.items() if key != "level"}, "median"
+    return f"{name}({', '.join(str(value) for value in given.values())})"
 
 
-def act_cards(act: AnyAct, found: Any, question: str = "") -> list[AnswerCard]:
+def act_cards(act: AnyAct, found: Any, question: str = "", schema: Schema | None = None) -> list[AnswerCard]:
     """What an act returned. `question`: of the earlier answer, where the act is about one."""
     if isinstance(found, list):
-        return [_result(one, question, small=True) for one, question in zip(found, questions_of(act), strict=True)]
+        return [_result(one, question, schema, small=True) for one, question in zip(found, questions_of(act), strict=True)]
     asked = questions_of(act)
     if isinstance(found, Answer | Finding | Shares) and asked:
-        return [_result(found, asked[0])]
+        return [_result(found, asked[0], schema)]
     if isinstance(found, Answer):
-        card = AnswerCard.of(found, Share("") if found.scale == "share" else Mean(""), question)
+        card = AnswerCard.of(found, Share("") if found.scale == "share" else Mean(""), question, schema=schema)
         return [replace(card, kind=_said(kind_of_act(act.name)), surprise=False)]
     return [_disclosed(act, found, asked)]
 
 
-def _result(found: Any, question: object, *, small: bool = False) -> AnswerCard:
-    return AnswerCard.of(found, as_statistic(question), title_of(question), small=small)
+def _result(found: Any, question: object, schema: Schema | None, *, small: bool = False) -> AnswerCard:
+    return AnswerCard.of(found, as_statistic(question), title_of(question), small=small, schema=schema)
 
 
 def _disclosed(act: AnyAct, found: Any, asked: Sequence[object]) -> AnswerCard:

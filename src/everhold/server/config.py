@@ -14,6 +14,9 @@ from everhold.errors import SettingError, did_you_mean
 
 __all__ = ["EXAMPLE", "Config", "StudyAt"]
 
+_WORDS = ("title", "description", "custodian", "contact")
+_LONGEST = 2_000
+
 
 @dataclass(frozen=True, slots=True)
 class StudyAt:
@@ -25,16 +28,28 @@ class StudyAt:
         grid_ms: its own grid, if it is not the server's.
         charges_each: of a private study, how many surprises, readings and choices each token's name may cause; None: any.
         expect_head: a head that was noted before; a file that does not contain it is not served.
+        title, description: what people see of it on the page; its name where there is no title.
+        custodian, contact: who holds the private rows, and how to reach them; also in the certificate.
     """
 
     path: Path
     data: str | None = None
     grid_ms: int | None = None
     charges_each: int | None = None
+    title: str = ""
+    description: str = ""
+    custodian: str = ""
+    contact: str = ""
     expect_head: str | None = None
 
     def __post_init__(self) -> None:
         _require_grid(self.grid_ms)
+        for name in _WORDS:
+            said = getattr(self, name)
+            if not isinstance(said, str) or len(said) > _LONGEST:
+                raise SettingError(
+                    f"a [[study]] has {name} = {str(said)[:40]!r}. Expected a text of up to {_LONGEST:,} letters."
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +188,7 @@ _NUMBERS = (
     "body_seconds",
 )
 _REAL = ("question_seconds", "session_hours")
-_OF_STUDY = ("path", "data", "grid_ms", "charges_each", "expect_head")
+_OF_STUDY = ("path", "data", "grid_ms", "charges_each", "expect_head", *_WORDS)
 
 
 def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
@@ -187,8 +202,9 @@ def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
         if unknown := set(one) - set(_OF_STUDY):
             name = sorted(unknown)[0]
             raise SettingError(
-                f"a [[study]] has no setting {name!r}. Expected path, data where the rows moved, grid_ms, expect_head after "
-                f"a backup was restored, and charges_each for a private study.{did_you_mean(name, _OF_STUDY)}"
+                f"a [[study]] has no setting {name!r}. Expected path, data where the rows moved, grid_ms, title, "
+                "description, custodian, contact, expect_head after a backup was restored, and charges_each for a private study."
+                f"{did_you_mean(name, _OF_STUDY)}"
             )
         if not isinstance(head := one.get("expect_head"), str | None):
             raise SettingError(f"a [[study]] has expect_head = {head!r}. Expected a text, as `everhold status` prints it.")
@@ -202,7 +218,8 @@ def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
             )
         data = one.get("data")
         where = data if data is None or is_url(data) else str(folder / data)
-        found.append(StudyAt(folder / one["path"], where, one.get("grid_ms"), each, head))
+        words = {name: one[name] for name in _WORDS if name in one}
+        found.append(StudyAt(folder / one["path"], where, one.get("grid_ms"), each, expect_head=head, **words))
     return tuple(found)
 
 
@@ -256,6 +273,10 @@ session_hours = 12
 
 [[study]]
 path = "patients.everhold"
+# title = "Patients of 2026"         # for people: on the page and in the certificate
+# description = "Adults seen in our four clinics. The public table is last year's."
+# custodian = "The clinics' data office"
+# contact = "data@example.org"
 # data = "patients.parquet"          # if the rows are not where the study was made from; also a URL, without a password
 # grid_ms = 1000                     # a grid of its own; this is the default where rows are in a database
 # charges_each = 5                   # of a private study: surprises, readings and choices that each token's name may cause

@@ -35,12 +35,14 @@ class _View:
     Attributes:
         board: where everybody stands.
         file: makes the study as its file would be read.
-        mark: of the contest's files when this was taken, to find out what others have changed.
+        stamps: of the contest's files when this was taken, to find out what others have changed.
+        logged: how many submissions there were.
     """
 
     board: Board
     file: Callable[[], StudyFile]
     stamps: FileStamps
+    logged: int
 
 
 class ContestWriter:
@@ -127,7 +129,7 @@ class ContestWriter:
         stamps = self.contest.stamps()
         if stamps[0] != self.contest.last_stamps[0]:
             file = read_study(self.path)
-            return _View(self.contest.board(), lambda: file, stamps)
+            return _View(self.contest.board(), lambda: file, stamps, len(self.contest.log()))
         board, held = self.contest.standing()
         journal = held.journal
         for number in range(len(self._rounds) + 1, len(journal) + 1):
@@ -140,7 +142,7 @@ class ContestWriter:
                 self.path, self.study, tuple(self._rounds[:count]), (), head, budget, acts=acts, closed=board.final
             )
 
-        return _View(board, file_so_far, stamps)
+        return _View(board, file_so_far, stamps, len(self.contest.log()))
 
     def _current_view(self) -> _View:
         """What has left. A change by somebody else, in the shell, is seen when nobody is being scored here."""
@@ -169,6 +171,11 @@ class ContestWriter:
     def board(self) -> Board:
         """Where everybody stands."""
         return self._current_view().board
+
+    def refused(self, entrant: str) -> list[dict[str, Any]]:
+        """An entrant's own submissions that were not scored, the latest first, as far as their answers have left."""
+        logged = self.contest.log()[: self._current_view().logged]
+        return [one for one in reversed(logged) if one["entrant"] == entrant and one["round"] is None]
 
     def file(self) -> StudyFile:
         """The study behind it."""

@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from everhold.errors import QuestionError
+from everhold.errors import EverholdError, QuestionError
 from everhold.ledger.reader import LoggedAct, LoggedQuestion, LoggedRound
 from everhold.queries.answer import Answer
+from everhold.queries.expression import expression
 from everhold.queries.interval import Interval
-from everhold.report.interval_svg import interval_svg
+from everhold.report.interval_svg import axis_svg, interval_svg
+from everhold.report.percent import in_percent
+from everhold.results import axis_around
 from everhold.statistics import STATISTICS, statistic
 from everhold.statistics.finding import Comparison, Finding, Shares
-from everhold.statistics.means import Share
+from everhold.statistics.means import Compare, Difference, Mean, Share
 from everhold.statistics.parameters import Form, Parameter, parameters
+from everhold.statistics.quantiles import Median, Quantile
 
 if TYPE_CHECKING:
     from everhold.data.schema import ColumnSchema, Schema
@@ -30,10 +34,10 @@ __all__ = [
     "WORDS",
     "AnswerCard",
     "FormField",
+    "GridLine",
     "QuestionForm",
     "bar",
     "described",
-    "example",
     "vocabulary",
 ]
 
@@ -145,6 +149,14 @@ class QuestionForm:
 
 
 @dataclass(frozen=True, slots=True)
+class GridLine:
+    """A line of a two-way table: its first label, and for each of the second its share, interval and a drawing."""
+
+    label: str
+    cells: list[tuple[str, str, str, Markup] | None]
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerCard:
     """What the answer card shows."""
 
@@ -158,21 +170,30 @@ class AnswerCard:
     rounds: str
     surprise: bool
     kind: str
+    heads: tuple[str, ...] = ()
+    grid: tuple[GridLine, ...] = ()
+    ends: str = ""
 
     @classmethod
-    def of(cls, found: Result, asked: Statistic[Any], question: str, *, small: bool = False) -> AnswerCard:
+    def of(
+        cls,
+        found: Result,
+        asked: Statistic[Any],
+        question: str,
+        *,
+        small: bool = False,
+        schema: Schema | None = None,
+    ) -> AnswerCard:
         """From what was found, the statistic that was asked for, and the question as it was typed.
 
-        `small`: drawn for a row of a table.
+        `small`: drawn for a row of a table. `schema`: says what the whole scale of a column is.
         """
         if isinstance(found, Shares):
             return cls._table(found)
-        percent = isinstance(asked, Share)
+        unit, times = _unit(asked, schema)
         title = question if isinstance(found, Answer) else found.what
-        times = 100.0 if percent else 1.0
         interval = Interval(times * found.low, times * found.high)
         digits = min(max(interval.decimals, 0), 6)
-        unit = " %" if percent else ""
         low, high = str(interval)[1:-1].split(", ")
         value = f"{times * found.value:,.{digits}f}{unit}"
         if isinstance(found, Finding) and (_is_date(found) or not found.seen):
@@ -190,17 +211,28 @@ class AnswerCard:
             verdict = yes[found.verdict]
         many = 1 if isinstance(found, Answer) else len(found.parts)
         asked_of = f"Round {found.round:,}" if many == 1 else f"{many} questions, the last in round {found.round:,}"
+        ends = _whole_scale(asked, schema)
+        if small:
+            left, right = ends or axis_around([(found.low, found.high)])
+            drawn = interval_svg(found.value, found.low, found.high, bottom=left, top=right, wide=120.0)
+        else:
+            bottom, top = (None, None) if ends is None else (times * ends[0], times * ends[1])
+            numbers = (times * found.value, times * found.low, times * found.high)
+            drawn = axis_svg(
+                *numbers, bottom=bottom, top=top, unit=unit if times > 1.0 else "", zero=isinstance(found, Comparison)
+            )
         return cls(
             title=title,
             value=value,
             sentence=sentence,
-            drawn=Markup("") if _is_date(found) else _drawn(found, percent, small),
+            drawn=Markup("") if _is_date(found) else Markup(drawn),
             verdict=verdict,
             what="",
             cells=[],
             rounds=f"{asked_of}; priced at {found.price:.1f} nats.",
             surprise=found.surprise and found.value == found.value,
             kind=_kind(found if isinstance(found, Answer) else found.parts[-1]),
+            ends=f"{low} to {high}{unit}",
         )
 
     @property
@@ -212,18 +244,68 @@ class AnswerCard:
     def _table(cls, found: Shares) -> AnswerCard:
         top = max((cell.high for cell in found.cells), default=1.0) or 1.0
         shown, note = found.notable()
-        cells = [
-            (
-                " × ".join(label),
-                f"{100 * cell.value:.1f} %" if cell.value == cell.value else "none seen",
-                f"{Interval(100 * cell.low, 100 * cell.high)} %",
-                Markup(interval_svg(cell.value, cell.low, cell.high, bottom=0.0, top=top)),
+
+        def texts(cell: Answer | Finding) -> tuple[str, str, Markup]:
+            value = f"{100 * cell.value:.1f} %" if cell.value == cell.value else "none seen"
+            drawn = interval_svg(cell.value, cell.low, cell.high, bottom=0.0, top=top, wide=120.0)
+            return value, in_percent(Interval(cell.low, cell.high)), Markup(drawn)
+
+        cells = [(" × ".join(label), *texts(cell)) for label, cell in shown]
+        heads = found.columns
+        grid: tuple[GridLine, ...] = ()
+        if len(heads) == 2:
+            seconds = list(dict.fromkeys(label[1] for label, _ in shown))
+            by_label = dict(shown)
+            heads = (heads[0], heads[1], *seconds)
+            lines = dict.fromkeys(label[0] for label, _ in shown)
+            grid = tuple(
+                GridLine(
+                    one,
+                    [(two, *texts(by_label[one, two])) if (one, two) in by_label else None for two in seconds],
+                )
+                for one in lines
             )
-            for label, cell in shown
-        ]
-        rounds = f"{len(found):,} questions. {note}".strip()
+        scale = f"Drawn from 0 to {100 * top:.3g} %."
+        rounds = f"{len(found):,} questions. {scale} {note}".strip()
         kind = _kind(found.parts[-1]) if found.parts else ""
-        return cls(found.what, "", "", Markup(""), "", found.what, cells, rounds, found.surprises > 0, kind)
+        surprise = found.surprises > 0
+        return cls(found.what, "", "", Markup(""), "", found.what, cells, rounds, surprise, kind, heads, grid)
+
+
+def _unit(asked: Statistic[Any], schema: Schema | None) -> tuple[str, float]:
+    """What stands after a value, and what it is multiplied by: shares are in per cent, their differences in points."""
+    if isinstance(asked, Share):
+        return " %", 100.0
+    if isinstance(asked, Compare | Difference) and asked.low is None and asked.high is None:
+        text = asked.first if isinstance(asked, Compare) else asked.question
+        if schema is not None and _is_yes_no(text, schema):
+            return " points", 100.0
+    return "", 1.0
+
+
+def _is_yes_no(text: str, schema: Schema) -> bool:
+    """Whether a text is a yes/no question by the declared columns."""
+    try:
+        expression(text, schema.kinds, schema.words)
+    except EverholdError:
+        return False
+    return True
+
+
+def _whole_scale(asked: Statistic[Any], schema: Schema | None) -> tuple[float, float] | None:
+    """The ends that a value could have: of a share, of a difference of shares, or of a number by its declared range."""
+    unit, _ = _unit(asked, schema)
+    if unit:
+        return (0.0, 1.0) if unit == " %" else (-1.0, 1.0)
+    if not isinstance(asked, Mean | Median | Quantile):
+        return None
+    low, high = asked.low, asked.high
+    name = asked.question.strip().strip('"')
+    if schema is not None and name in schema:
+        low, high = (schema[name].low if low is None else low), (schema[name].high if high is None else high)
+    if isinstance(low, int | float) and isinstance(high, int | float) and low < high:
+        return float(low), float(high)
+    return None
 
 
 def _kind(answer: Answer) -> str:
@@ -234,20 +316,6 @@ def _kind(answer: Answer) -> str:
 
 def _is_date(found: Answer | Finding) -> bool:
     return isinstance(found, Finding) and found.unit == "date"
-
-
-def _drawn(found: Answer | Finding, percent: bool, small: bool) -> Markup:
-    bottom, top = 0.0, 1.0
-    if not percent:
-        reach = max(found.high - found.low, 1e-9)
-        bottom, top = found.low - 0.5 * reach, found.high + 0.5 * reach
-        if isinstance(found, Comparison):
-            bottom, top = min(bottom, -0.1 * reach), max(top, 0.1 * reach)
-        elif found.low >= 0.0:
-            bottom = max(bottom, 0.0)
-    ticks, wide = (0, 120.0) if small else (5 if percent else 3, 560.0)
-    bottom, top = (float(f"{end:.3g}") for end in (bottom, top))
-    return Markup(interval_svg(found.value, found.low, found.high, bottom=bottom, top=top, wide=wide, ticks=ticks))
 
 
 def bar(one: LoggedQuestion | LoggedAct | LoggedRound) -> Markup:
@@ -262,22 +330,6 @@ def bar(one: LoggedQuestion | LoggedAct | LoggedRound) -> Markup:
     room = 0.25 * (found.high - found.low)
     bottom, top = found.low - room, found.high + room
     return Markup(interval_svg(found.value, found.low, found.high, bottom=bottom, top=top, wide=120.0))
-
-
-def example(column: ColumnSchema) -> str:
-    """A question about a column."""
-    name = column.name if column.name.isidentifier() else f'"{column.name}"'
-    if column.kind == "boolean":
-        return name
-    if column.kind == "text":
-        first = column.categories[0].replace("'", "''") if column.categories else "…"
-        return f"{name} = '{first}'" if column.categories else f"{name} IS NOT NULL"
-    if column.kind == "date":
-        return f"year({name}) >= 2020"
-    if column.low is None or column.high is None:
-        return f"{name} > 0"
-    middle = 0.5 * (column.low + column.high)
-    return f"{name} > {round(middle) if column.whole or abs(middle) >= 10 else float(f'{middle:.2g}'):g}"
 
 
 def described(column: ColumnSchema) -> str:

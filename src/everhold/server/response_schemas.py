@@ -315,6 +315,10 @@ class StatusOut(BaseModel):
     created: str
     head: str | None
     guarantee: str
+    title: str = Field(description="What the custodian calls it; empty where nothing was said.")
+    description: str
+    custodian: str = Field(description="Who holds the private rows.")
+    contact: str = Field(description="How to reach them.")
 
 
 class StudyOut(StatusOut):

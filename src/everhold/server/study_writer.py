@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -31,6 +31,7 @@ from everhold.mechanism.tolerance import FixedPrecision
 from everhold.queries.expression.question import size_of_query
 from everhold.queries.request import AskedBy, Request
 from everhold.queries.round_act import RoundAct
+from everhold.server.examples import examples
 from everhold.server.writer import Job, OwnThread, ReleasedView, StartRunner, Writer
 from everhold.session.act_preview import ActPreview, charge_text, how_read, prices_after
 from everhold.session.acts import checked_spend
@@ -410,6 +411,11 @@ class StudyWriter:
     def schema(self) -> Schema:
         """The declared columns."""
         return self.study.schema
+
+    @cached_property
+    def examples(self) -> dict[str, str]:
+        """A question about each column, from usual values of the public rows."""
+        return examples(self.study.schema, self.study.reference, self.study.weights)
 
     @property
     def progress(self) -> Progress:

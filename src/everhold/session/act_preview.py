@@ -105,4 +105,4 @@ def prices_after(act: AnyAct, budget: Budget, read_nats: Sequence[float] = ()) -
         after = [budget.judged(verdict, checked_spend(act.spend)) for verdict in ("first", "neither")]
     elif isinstance(act, Certify):
         after = [budget.claimed(checked_spend(act.spend))]
-    return tuple(one.claim_price() for one in after)
+    return tuple(later.claim_price() for later in after)

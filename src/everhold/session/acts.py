@@ -17,6 +17,7 @@ from everhold.ledger.codec import question_to_dict
 from everhold.ledger.rounds import ActStart
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.measures.measure import count_of
+from everhold.progress import progress_bar
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.queries.expression import BoundedMean, Expression, conjunction, question_of
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from everhold.statistics.statistic import QuestionBatch, Statistic
 
 __all__ = ["Acts", "candidate_weights", "checked_by", "checked_spend", "described", "verdict_of"]
+
+_MANY = 20  # candidates that may take seconds
 
 
 def checked_spend(spend: object) -> Fraction | None:
@@ -85,17 +88,17 @@ class Acts:
         if isinstance(asked, str) or callable(asked) or not isinstance(asked, Iterable):
             raise QuestionError("this act takes a list of questions or statistics.")
         return [
-            checked_statistic(cast("Statistic[Any]", one)) if is_statistic(one) else self._session.query(one)
-            for one in asked
+            checked_statistic(cast("Statistic[Any]", question)) if is_statistic(question) else self._session.query(question)
+            for question in asked
         ]
 
     def _together(self, questions: Sequence[Any], answer: Callable[[QuestionBatch], Sequence[Answer]]) -> list[Any]:
         """Results of questions and statistics whose parts are answered together, batch by batch."""
         return run_together([_steps(question, self._declared) for question in questions], answer)
 
-    def do(self, wanted: AnyAct, asked_by: AskedBy) -> Any:
+    def do(self, act: AnyAct, asked_by: AskedBy) -> Any:
         """Do an act: `Holdout` and a server come here with the same value."""
-        match wanted:
+        match act:
             case Read(question, spend=spend, expect=expect):
                 require_no_expect(question, expect)
                 return self.read([question], spend, asked_by, None if expect is None else [expect])[0]
@@ -111,7 +114,7 @@ class Acts:
                 return self.certify(number, spend, asked_by)
             case Close(questions):
                 return self.close(questions, asked_by)
-        raise QuestionError(f"there is no act {wanted!r} here. Expected one of {', '.join(ACTS)}.")
+        raise QuestionError(f"there is no act {act!r} here. Expected one of {', '.join(ACTS)}.")
 
     # readings ------------------------------------------------------------------------------------------------------
 
@@ -159,9 +162,9 @@ class Acts:
         return self._together(questions, parts)
 
     def _record_findings(self, questions: Sequence[Any], results: Sequence[Any], asked_by: AskedBy) -> None:
-        for question, found in zip(questions, results, strict=True):
+        for question, result in zip(questions, results, strict=True):
             if is_statistic(question):
-                self._session.record_finding(question, found, asked_by)
+                self._session.record_finding(question, result, asked_by)
 
     # selections and bits -------------------------------------------------------------------------------------------
 
@@ -205,7 +208,8 @@ class Acts:
         options = {"weights": [str(weight) for weight in weights], "generation": generation, "by": by}
 
         def decide() -> int:
-            values = [_no_error(criterion, index) for index in range(len(names))]
+            with progress_bar("Choosing", len(names), least=_MANY) as bar:
+                values = [_no_error(criterion, index) for index in bar.over(range(len(names)))]
             best = max(range(len(weights)), key=lambda index: (values[index], weights[index], -index))
             stays = bool(generation) and values[best] <= values[-1]  # the champion, unless a candidate is better
             return len(names) - 1 if stays else best
@@ -221,8 +225,8 @@ class Acts:
         begun = ActStart("is_better", described(questions), {"by": float(by)})
 
         def decide() -> bool:
-            one, other = self._private_values(questions)
-            return one - other > by if one > -np.inf and other > -np.inf else False
+            first_value, second_value = self._private_values(questions)
+            return first_value - second_value > by if first_value > -np.inf and second_value > -np.inf else False
 
         return Decision.from_dict(self._session.perform(begun, decide, asked_by))
 
@@ -234,7 +238,9 @@ class Acts:
         def tried(batch: QuestionBatch) -> list[Answer]:
             return [self._as_foreseen(query) for query in batch]
 
-        unsure = [one for one in questions if not isinstance(one, Expression | BoundedMean)]  # texts were checked
+        unsure = [
+            question for question in questions if not isinstance(question, Expression | BoundedMean)
+        ]  # texts were checked
         for result in self._together(unsure, tried):
             if not isinstance(result, Answer | Finding):
                 raise QuestionError("a table has many values. Expected questions with one value each.")
@@ -265,7 +271,7 @@ class Acts:
         return answer.as_asked(query)
 
     def _private_values(self, questions: Sequence[Any]) -> list[float]:
-        """Values on the private rows; what has none is smaller than all others."""
+        """Values on the private rows; a question without a value there counts as smaller than all others."""
 
         def exact(batch: QuestionBatch) -> list[Answer]:
             if (totals := self._linear_values(batch)) is not None:
@@ -275,11 +281,11 @@ class Acts:
 
         try:
             results = self._together(questions, exact)
-        except DataError:  # the rows cannot be read at all, which is no function of them
+        except DataError:  # the rows cannot be read at all: this says nothing about them
             raise
-        except (ArithmeticError, EverholdError, ValueError):  # as a function of private rows: nothing may be raised
+        except (ArithmeticError, EverholdError, ValueError):  # an error may depend on private rows, so it is not raised
             results = [None] * len(questions)
-        values = [float("-inf") if one is None else float(one.value) for one in results]
+        values = [float("-inf") if result is None else float(result.value) for result in results]
         return [float("-inf") if isnan(value) else value for value in values]
 
     def _linear_values(self, batch: QuestionBatch) -> list[Answer] | None:
@@ -287,12 +293,12 @@ class Acts:
         if not all(isinstance(query, Expression | BoundedMean) for query in batch):
             return None
         n = self._session.size
-        found = []
+        answers = []
         for query, sums in zip(batch, self._session.scanner.sums(batch, "mean"), strict=True):
             value = sums.first / (VALUE_ONE * n)
             answer = Answer(value, value, value, False, 0, 0.0, "mean")
-            found.append(answer.as_asked(query))
-        return found
+            answers.append(answer.as_asked(query))
+        return answers
 
     def _exact(self, proposal: EverholdProposal, sums: Any) -> Answer:
         position = proposal.measure.value(sums)
@@ -315,24 +321,24 @@ class Acts:
         self,
         first: object,
         second: object,
-        wanted: Mapping[str, Any],
+        optional: Mapping[str, Any],
         spend: object,
         asked_by: AskedBy,
     ) -> Verdict:
         """Which of two is larger in the population, certified; or that the private rows do not show it.
 
-        `wanted`: low, high and given, for two texts.
+        `optional`: low, high and given, for two texts.
         """
         spend = checked_spend(spend)
         texts = isinstance(first, str) and isinstance(second, str)
-        if not texts and any(value is not None for value in wanted.values()):
+        if not texts and any(value is not None for value in optional.values()):
             raise QuestionError("low, high and given are for two questions given as text. Leave them out.")
-        given = self._declared.yes_no(wanted["given"]).tree if wanted.get("given") is not None else None
-        yes_no = texts and all(self._declared.is_yes_no(cast(str, one)) for one in (first, second))
+        given = self._declared.yes_no(optional["given"]).tree if optional.get("given") is not None else None
+        yes_no = texts and all(self._declared.is_yes_no(cast(str, text)) for text in (first, second))
         if texts and not (yes_no and self._session.sample.unit is None):
-            questions: list[Any] = [checked_statistic(Compare(cast(str, first), cast(str, second), **wanted))]
+            questions: list[Any] = [checked_statistic(Compare(cast(str, first), cast(str, second), **optional))]
         else:
-            if yes_no and (wanted.get("low") is not None or wanted.get("high") is not None):
+            if yes_no and (optional.get("low") is not None or optional.get("high") is not None):
                 raise QuestionError("two yes/no questions are compared without a range. Leave low and high out.")
             questions = self.checked([first, second])
         parts = 2
@@ -343,7 +349,7 @@ class Acts:
             parts = self._count(questions) if earlier is None else earlier.begun.options.get("parts", 0)
         options, decide = self._compared(pair, questions, spend, parts)
         options["spend"] = None if spend is None else str(spend)
-        options["given"] = wanted.get("given")
+        options["given"] = optional.get("given")
         begun = ActStart("compare", described(questions), options)
         require = self._require_compared(begun, asked_by)
         return Verdict.from_dict(self._session.perform(begun, decide, asked_by, require))
@@ -351,14 +357,14 @@ class Acts:
     def _compared(
         self, pair: tuple[Query, Query, Query] | None, questions: Sequence[Any], spend: Fraction | None, parts: int
     ) -> tuple[dict[str, Any], Callable[[], str]]:
-        """How two are compared, and what does it."""
+        """The method of comparison as options for the record, and the function that decides."""
         if pair is not None:
             return {"method": "mcnemar", "parts": 2, "sides": 1}, self._mcnemar(pair, spend)
         decide = self._by_intervals(questions, RoundAct("close", parts=parts, spend=spend))
         return {"method": "intervals", "parts": parts, "sides": 2}, decide
 
     def _require_compared(self, begun: ActStart, asked_by: AskedBy) -> Callable[[], None]:
-        """Refuses a verdict by what has been disclosed until now; nothing does so here."""
+        """A check of the budget before a verdict. A plain study can always pay; a private one may refuse."""
         return lambda: None
 
     def compare_difference(self, difference: Values, request_id: str | None) -> Verdict:
@@ -372,32 +378,32 @@ class Acts:
         return Verdict.from_dict(self._session.perform(begun, decide, self._session.asked_by(request_id, None)))
 
     def _pair(self, questions: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
-        """Two yes/no questions about the same rows, and both at once; None where rows are not coins."""
-        if self._session.sample.unit is not None or any(is_statistic(one) for one in questions):
+        """Two yes/no questions about the same rows, and their conjunction; None where rows do not answer yes or no."""
+        if self._session.sample.unit is not None or any(is_statistic(question) for question in questions):
             return None
-        one, other = (without_values(question) for question in questions)
-        if isinstance(one, Expression) and isinstance(other, Expression):
+        a, b = (without_values(question) for question in questions)
+        if isinstance(a, Expression) and isinstance(b, Expression):
             group = () if given is None else (given,)
-            wanted = ((one.tree,), (other.tree,), (one.tree, other.tree))
-            first, second, third = (question_of(conjunction(*trees, *group)) for trees in wanted)
+            conditions = ((a.tree,), (b.tree,), (a.tree, b.tree))
+            first, second, third = (question_of(conjunction(*trees, *group)) for trees in conditions)
             return first, second, third
-        if any(self._as_foreseen(question).scale != "share" for question in (one, other)):
+        if any(self._as_foreseen(query).scale != "share" for query in (a, b)):
             return None
-        if isinstance(one, Values) and isinstance(other, Values):
-            for given_ in (one, other):  # what is wrong with given values is reported, and they are as long as the rows
-                self._session.sample.sums(given_, "share")
+        if isinstance(a, Values) and isinstance(b, Values):
+            for values in (a, b):  # what is wrong with given values is reported, and they are as long as the rows
+                self._session.sample.sums(values, "share")
             both = Values(
-                sample=np.asarray(one.sample) & np.asarray(other.sample),
-                reference=np.asarray(one.reference) & np.asarray(other.reference),
+                sample=np.asarray(a.sample) & np.asarray(b.sample),
+                reference=np.asarray(a.reference) & np.asarray(b.reference),
             )
-            return one, other, both
-        if isinstance(one, RowFunction) and isinstance(other, RowFunction):
-            f, g = one.function, other.function
+            return a, b, both
+        if isinstance(a, RowFunction) and isinstance(b, RowFunction):
+            f, g = a.function, b.function
 
             def both_true(rows: Rows) -> Any:
                 return np.asarray(f(rows)) & np.asarray(g(rows))
 
-            return one, other, RowFunction(both_true)
+            return a, b, RowFunction(both_true)
         return None
 
     def _mcnemar(self, pair: tuple[Query, Query, Query], spend: Fraction | None) -> Callable[[], str]:
@@ -406,7 +412,7 @@ class Acts:
 
         def decide() -> str:
             nats = self._mechanism.budget.claim_price(spend, parts=2, sides=1)
-            a, b, both = (count_of(one, n) for one in session.scanner.sums(pair, "share"))
+            a, b, both = (count_of(sums, n) for sums in session.scanner.sums(pair, "share"))
             if mcnemar_refutes(max(a - both - known_rows, 0), b - both, nats):
                 return "first"
             return "second" if mcnemar_refutes(max(b - both - known_rows, 0), a - both, nats) else "neither"
@@ -427,16 +433,16 @@ class Acts:
         return count
 
     def _by_intervals(self, questions: Sequence[Any], act: RoundAct) -> Callable[[], str]:
-        """Certain where the private intervals of both, at the price of the claim, do not meet."""
+        """A verdict where the private intervals of both, at the price of the claim, do not overlap."""
 
         def decide() -> str:
             def private(batch: QuestionBatch) -> list[Answer]:
                 proposals = [self._mechanism.propose(query, act) for query in batch]
-                found = []
+                answers = []
                 for proposal, sums in zip(proposals, self._sums(proposals), strict=True):
                     answer = self._mechanism.answer(proposal, self._mechanism.decide(proposal, sums))
-                    found.append(answer.as_asked(proposal.query))
-                return found
+                    answers.append(answer.as_asked(proposal.query))
+                return answers
 
             try:
                 results = self._together(questions, private)
@@ -458,7 +464,7 @@ class Acts:
             begun,
             lambda: None,
             asked_by,
-            require=lambda: self.require_narrower(number, spend),  # by what everybody has done until now
+            require=lambda: self.require_narrower(number, spend),  # at the price that this turn finds, after what others did
         )
         return Answer.from_dict(done)
 
@@ -492,19 +498,19 @@ def verdict_of(results: Sequence[Any]) -> str:
 
 
 def candidate_weights(given: Sequence[float] | None, count: int) -> list[Fraction]:
-    """Public forecasts of which is best, on a grid and with a sum of at most 1; even when left out."""
+    """Public forecasts of which is best, on a grid and with a sum of at most 1; equal weights when left out."""
     if given is None:
         return [Fraction(1, count)] * count
-    if len(given) != count or not all(isinstance(one, int | float) and one > 0 for one in given):
+    if len(given) != count or not all(isinstance(weight, int | float) and weight > 0 for weight in given):
         raise SettingError(f"weights has {len(given)} entries for {count} candidates. Expected one positive number each.")
-    total = sum(Fraction(one) for one in given)
+    total = sum(Fraction(weight) for weight in given)
     floor_ = Fraction(1, 8 * count)
-    weights = [Fraction(7, 8) * Fraction(one) / total + floor_ for one in given]
+    weights = [Fraction(7, 8) * Fraction(weight) / total + floor_ for weight in given]
     return [Fraction(int(weight * 2**32), 2**32) for weight in weights]
 
 
 def _no_error(criterion: Callable[[int], float], index: int) -> float:
-    """A private value; nothing in the private rows may raise."""
+    """A criterion's value on the private rows; an error could disclose something, so it counts as the worst value."""
     try:
         value = float(criterion(index))
     except Exception:
@@ -514,10 +520,10 @@ def _no_error(criterion: Callable[[int], float], index: int) -> float:
 
 def described(questions: Sequence[Any]) -> tuple[dict[str, Any], ...]:
     """Questions and statistics as plain data, for the record."""
-    found: list[Mapping[str, Any]] = []
+    entries: list[Mapping[str, Any]] = []
     for question in questions:
         if is_statistic(question):
-            found.append({"kind": "statistic", "name": question.name, "arguments": arguments(question)})
+            entries.append({"kind": "statistic", "name": question.name, "arguments": arguments(question)})
         else:
-            found.append(question_to_dict(without_values(question)))
-    return tuple(dict(one) for one in found)
+            entries.append(question_to_dict(without_values(question)))
+    return tuple(dict(entry) for entry in entries)

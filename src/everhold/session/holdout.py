@@ -1,7 +1,7 @@
 """The front door: a holdout's acts, for every interface.
 
-Every question and every act, from wherever it comes, passes one of two methods: a round `Recorder.decide`, any other act
-`Recorder.perform`.
+Every question and every act, from every interface, goes through one of two methods: `Recorder.decide` for a round,
+`Recorder.perform` for any other act.
 """
 
 from __future__ import annotations
@@ -322,8 +322,8 @@ class Holdout:
         """
         journal = self.journal
         rounds = [logged_round(past, journal.asked_by(past.number)) for past in journal]
-        asked = as_asked(rounds, [logged_finding(*one) for one in journal.findings])
-        return Log(in_order(asked, [logged_act(*one) for one in journal.acts]))
+        asked = as_asked(rounds, [logged_finding(*entry) for entry in journal.findings])
+        return Log(in_order(asked, [logged_act(*entry) for entry in journal.acts]))
 
     def by(self, *columns: str, read: bool = False) -> By:
         """Statistics by groups: `holdout.by("carrier").mean("arr_delay")`, `holdout.by("city", "smoker").median("age")`.
@@ -335,8 +335,8 @@ class Holdout:
             read: read all groups at one price, instead of asking for one after the other.
         """
 
-        def answered(wanted: Sequence[Statistic[Any]]) -> list[Any]:
-            return self.read_many(wanted) if read else [self.ask(one) for one in wanted]
+        def answered(statistics: Sequence[Statistic[Any]]) -> list[Any]:
+            return self.read_many(statistics) if read else [self.ask(statistic) for statistic in statistics]
 
         return By(answered, self.schema, columns)
 
@@ -344,9 +344,9 @@ class Holdout:
         """The session so far: answers with their intervals over rounds, and the price."""
         points = []
         for past in self.journal:
-            one = past.answer.as_share()
-            kind = "surprise" if one.surprise else "quiet" if one.act == "ask" else "read"
-            points.append(Point(one.round, one.value, one.low, one.high, one.price, kind))
+            answer = past.answer.as_share()
+            kind = "surprise" if answer.surprise else "quiet" if answer.act == "ask" else "read"
+            points.append(Point(answer.round, answer.value, answer.low, answer.high, answer.price, kind))
         return session_figure(points, title=f"{self.rounds:,} rounds, {self.surprises:,} surprises", ax=ax)
 
     def weight_floor(self, probability: float = 0.05) -> WeightFloor:
@@ -426,8 +426,8 @@ class Holdout:
         require_no_expect(question, expect)
         return self._ask_statistic(cast("Statistic[Any]", question), request_id, who)
 
-    def _ask_statistic(self, wanted: Statistic[R], request_id: str | None, who: str | None) -> R:
-        wanted = checked_statistic(wanted)
+    def _ask_statistic(self, statistic: Statistic[R], request_id: str | None, who: str | None) -> R:
+        statistic = checked_statistic(statistic)
         asked_by = self.session.asked_by(request_id, who)
         count = 0
         paid: list[Answer] = []
@@ -438,15 +438,15 @@ class Holdout:
             first = count - len(batch) + 1
             try:
                 answers = self.session.ask_parts(batch, asked_by, first=first)
-            except PrecisionExhausted as refusal:  # what was answered before it is charged, and returned with it
+            except PrecisionExhausted as refusal:  # answers before the refusal are charged, and returned with it
                 refusal.answers = [*paid, *refusal.answers]
                 raise
             paid.extend(answers)
             return answers
 
-        found = run(wanted.steps(self.declared()), parts)
-        self.record_finding(wanted, found, asked_by)
-        return found
+        result = run(statistic.steps(self.declared()), parts)
+        self.record_finding(statistic, result, asked_by)
+        return result
 
     def declared(self, most_cells: int = 10_000) -> DeclaredColumns:
         """The declared columns, and what statistics may know of the public side."""
@@ -538,8 +538,8 @@ class Holdout:
 
         All are fixed before the first is read, so that they cost each other no more than questions fixed in advance.
         """
-        found: list[Any] = self._do(ReadMany(cast(Any, questions), spend=spend), request_id, who)
-        return found
+        results: list[Any] = self._do(ReadMany(cast(Any, questions), spend=spend), request_id, who)
+        return results
 
     def close(self, questions: Iterable[object], *, request_id: str | None = None, who: str | None = None) -> list[Any]:
         """The last act: read any number of questions and statistics exactly, and never read the private rows again.
@@ -547,8 +547,8 @@ class Holdout:
         All of the failure probability that is left is spent on these. Afterwards the study can be read, audited and cited,
         and nothing can be asked. To let another process go on with a study, use `release`.
         """
-        found: list[Any] = self._do(Close(cast(Any, questions)), request_id, who)
-        return found
+        results: list[Any] = self._do(Close(cast(Any, questions)), request_id, who)
+        return results
 
     def best_of(
         self,
@@ -568,8 +568,8 @@ class Holdout:
             weights: how probable it is, by what is publicly known, that each is best. A likely winner costs less.
             request_id, who: as for `ask`.
         """
-        found: Choice = self._do(BestOf(cast(Any, questions), weights=weights), request_id, who)
-        return found
+        choice: Choice = self._do(BestOf(cast(Any, questions), weights=weights), request_id, who)
+        return choice
 
     def is_better(
         self,
@@ -584,8 +584,8 @@ class Holdout:
 
         It says nothing certain about the population; `compare` does.
         """
-        found: Decision = self._do(IsBetter(cast(Any, first), cast(Any, second), by=by), request_id, who)
-        return found
+        decision: Decision = self._do(IsBetter(cast(Any, first), cast(Any, second), by=by), request_id, who)
+        return decision
 
     def compare(
         self,
@@ -611,9 +611,9 @@ class Holdout:
             given: only rows for which this is true, for two texts.
             spend, request_id, who: as for `read`.
         """
-        one, other = cast(Any, first), cast(Any, second)
-        found: Verdict = self._do(CompareTwo(one, other, low=low, high=high, given=given, spend=spend), request_id, who)
-        return found
+        act = CompareTwo(cast(Any, first), cast(Any, second), low=low, high=high, given=given, spend=spend)
+        verdict: Verdict = self._do(act, request_id, who)
+        return verdict
 
     def certify(
         self, answer: Answer | int, *, spend: float | None = None, request_id: str | None = None, who: str | None = None
@@ -623,11 +623,11 @@ class Holdout:
         It discloses nothing new: the interval follows from what the earlier answer disclosed.
         """
         number = answer if isinstance(answer, int) else answer.round
-        found: Answer = self._do(Certify(number, spend=spend), request_id, who)
-        return found
+        certified: Answer = self._do(Certify(number, spend=spend), request_id, who)
+        return certified
 
-    def _do(self, wanted: AnyAct, request_id: str | None, who: str | None) -> Any:
-        return self.acts.do(wanted, self.session.asked_by(request_id, who))
+    def _do(self, act: AnyAct, request_id: str | None, who: str | None) -> Any:
+        return self.acts.do(act, self.session.asked_by(request_id, who))
 
     @property
     def acts(self) -> Acts:
@@ -666,9 +666,9 @@ class Holdout:
         """The same questions on the public side alone: `holdout.rehearsal.mean("bmi")` spends nothing."""
         return Rehearsal(self._foreseen, self.session.try_out, lambda: self.schema)
 
-    def _foreseen(self, wanted: Statistic[R]) -> R:
+    def _foreseen(self, statistic: Statistic[R]) -> R:
         """A statistic's result if no part of it were a surprise."""
-        steps = checked_statistic(wanted).steps(self.declared())
+        steps = checked_statistic(statistic).steps(self.declared())
         return run(steps, lambda batch: [as_answer(self.session.try_out(query)) for query in batch])
 
     def check(self, question: object) -> None:

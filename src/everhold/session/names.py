@@ -59,10 +59,12 @@ def _is_round(mechanism: Mechanism[Any], query: Query, earlier: Round) -> bool:
     """Whether this is the question that was answered then."""
     if query.name is not None or earlier.name is not None:
         return query.name == earlier.name and identity(mechanism, query) == earlier.identity
-    kept = earlier.question
-    digest = kept.sha256 if isinstance(kept, Digest) else kept.packed.digest if isinstance(kept, RecordedQuestion) else None
+    asked = earlier.question
+    digest = (
+        asked.sha256 if isinstance(asked, Digest) else asked.packed.digest if isinstance(asked, RecordedQuestion) else None
+    )
     if digest is None:
-        return query == kept  # a callable over rows that are drawn anew
+        return query == asked  # a callable over rows that are drawn anew
     return mechanism.identity(query) == digest
 
 
@@ -112,10 +114,10 @@ def require_expect(value: object) -> float | None:
     if value is None:
         return None
     require_number(value, "expect")
-    found = float(value)  # type: ignore[arg-type]
-    if not -1.0 <= found <= 1.0:
+    foreseen = float(value)  # type: ignore[arg-type]
+    if not -1.0 <= foreseen <= 1.0:
         raise QuestionError(f"expect is {value!r}. Expected the value that you foresee, on the answer's scale: a share.")
-    return found
+    return foreseen
 
 
 def require_writable(value: str | None, what: str) -> None:

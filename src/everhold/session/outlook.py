@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from math import floor, log10
+from typing import TYPE_CHECKING, Any
 
 from everhold.bounds.binomial import binomial_interval
 from everhold.bounds.privacy import ROW_PARTS, chance_nats
@@ -18,7 +19,7 @@ __all__ = ["SMALL_REFERENCE", "outlook", "small_reference"]
 SMALL_REFERENCE = 8
 """A reference with so many times fewer rows than the private side is worth a warning."""
 
-_COLUMNS = 2  # whose means are foreseen
+_COLUMNS = 2  # so many columns, at most, have the width of their mean foreseen
 
 
 def small_reference(rows: int, draws: float) -> str | None:
@@ -43,13 +44,20 @@ def _noise(holdout: Holdout) -> tuple[float, float]:
     return (margin + hidden) / n, terms.shaken_parts(failure, ledger.charges + 1) / ROW_PARTS / n
 
 
+def _half_width(found: Any) -> str:
+    """In the statistic's own units, two digits, never as a power of ten."""
+    half = (found.high - found.low) / 2
+    digits = 1 - floor(log10(half)) if half > 0.0 else 0
+    return f"{round(half, digits):,.{max(digits, 0)}f}"
+
+
 def outlook(holdout: Holdout) -> str:
     """Half-widths to expect now, in words. Public facts only; nothing is read or charged."""
     n, budget = holdout.size, holdout.budget
     pool = holdout.public.pool
     draws = float(n) if pool is None else pool.draws
     contract = holdout.settings.contract()
-    said = []
+    phrases = []
     if isinstance(contract, Anytime):
         noise = contract.noise_at(budget.code.asks + 1, budget.code.horizon)
         if (ledger := holdout.privacy) is not None and contract.noise is None:
@@ -61,17 +69,17 @@ def outlook(holdout: Holdout) -> str:
         cell = share_radius(0.1, 0.5 * (1.0 / n + 1.0 / draws)) / 4  # half of a first reading's cell
         cell += shaken
         first = binomial_interval(round((0.1 - cell) * n), round((0.1 + cell) * n), n, budget.claim_price())
-        said.append(f"shares of about a tenth: ±{(high - low) / 2:.2g} asked, ±{(first[1] - first[0]) / 2:.2g} read")
-        numbers = [one for one in holdout.schema.columns if one.kind == "number" and one.low is not None]
+        phrases.append(f"shares of about a tenth: ±{(high - low) / 2:.2g} asked, ±{(first[1] - first[0]) / 2:.2g} read")
+        numbers = [column for column in holdout.schema.columns if column.kind == "number" and column.low is not None]
         for column in numbers[:_COLUMNS]:
             try:
-                asked = holdout.try_out(Mean(column.name))
+                trial = holdout.try_out(Mean(column.name))
             except EverholdError:
                 continue
-            said.append(f"mean of {column.name}: ±{(asked.high - asked.low) / 2:.2g} asked")
+            phrases.append(f"mean of {column.name}: ±{_half_width(trial.ask)} asked, ±{_half_width(trial.read)} read")
     else:
-        said.append(contract.describe())
+        phrases.append(contract.describe())
     advice = small_reference(n, draws)
     if holdout.privacy is not None:
-        said.append(holdout.privacy.text)
-    return "To expect: " + "; ".join(said) + "." + ("" if advice is None else f" But {advice}")
+        phrases.append(holdout.privacy.text)
+    return "To expect: " + "; ".join(phrases) + "." + ("" if advice is None else f" But {advice}")

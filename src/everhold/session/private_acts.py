@@ -42,7 +42,7 @@ class PrivateActs(Acts):
         return cast(PrivateEverhold, self._mechanism)
 
     def close(self, asked: Iterable[object], asked_by: AskedBy) -> NoReturn:
-        """Never: the last act reads exactly."""
+        """Refused: the last act would read rows exactly."""
         _refuse("close with questions", "holdout.read(...)")
 
     def is_better(self, first: object, second: object, by: float, asked_by: AskedBy) -> Decision:
@@ -54,8 +54,8 @@ class PrivateActs(Acts):
         margin = Fraction(by) * n / _width(questions[0])
 
         def decide() -> bool:
-            one, other = (sums.first for sums in self._session.scanner.sums(questions, "mean"))
-            return mechanism.says_yes(Fraction(one - other, ROW) - margin)
+            first_sum, second_sum = (sums.first for sums in self._session.scanner.sums(questions, "mean"))
+            return mechanism.says_yes(Fraction(first_sum - second_sum, ROW) - margin)
 
         begun = ActStart("is_better", described(questions), {"by": float(by)})
         require = self._affordable(asked_by, mechanism.ledger.terms.bit_cost, "a bit, which may be a yes")
@@ -92,9 +92,9 @@ class PrivateActs(Acts):
         def decide() -> str:
             nats = mechanism.budget.claim_price(spend, parts=2, sides=1)
             deviation = Fraction(mechanism.ledger.terms.release_parts, ROW_PARTS)
-            a, b, both = (0.5 * (1.0 + mechanism.prior(one)) for one in pair)
+            a, b, both = (0.5 * (1.0 + mechanism.prior(query)) for query in pair)
             rate = verdict_rate(nats, n, a + b - 2.0 * both, float(deviation))
-            counts = [count_of(one, n) for one in self._session.scanner.sums(pair, "share")]
+            counts = [count_of(sums, n) for sums in self._session.scanner.sums(pair, "share")]
             only_a, only_b = (mechanism.noisy_rows(count - counts[2]) for count in counts[:2])
             known = mechanism.known_rows
             if favours_first(only_a, only_b, rate=rate, deviation=deviation, known_rows=known, nats=nats):
@@ -105,7 +105,7 @@ class PrivateActs(Acts):
         return decide
 
     def _by_intervals(self, questions: Sequence[Any], act: RoundAct) -> Callable[[], str]:
-        """Certain where the intervals of noisy readings do not meet. The readings themselves are not disclosed."""
+        """A verdict where the intervals of noisy readings do not overlap. The readings themselves are not disclosed."""
         mechanism = self._private
 
         def decide() -> str:
@@ -115,11 +115,11 @@ class PrivateActs(Acts):
                 nonlocal part
                 proposals = [mechanism.propose_part(query, act, part + place) for place, query in enumerate(batch, start=1)]
                 part += len(batch)
-                found = []
+                answers = []
                 for query, proposal, sums in zip(batch, proposals, self._sums(proposals), strict=True):
                     answer = mechanism.answer(proposal, mechanism.decide(proposal, sums))
-                    found.append(answer.as_asked(query))
-                return found
+                    answers.append(answer.as_asked(query))
+                return answers
 
             try:
                 return verdict_of(self._together(questions, private))
@@ -166,7 +166,7 @@ class PrivateActs(Acts):
         generation: int = 0,
         asked_by: AskedBy | None = None,
     ) -> Choice:
-        """Never: a criterion of the caller's has no known sensitivity (AUC and F1 have none that is useful)."""
+        """Refused: how much one row moves a caller's criterion is not known (AUC and F1: too much to be useful)."""
         _refuse("a choice by a criterion of your own", "holdout.best_of([...]) of questions given as text")
 
     def choose_sum(self, names: Sequence[str], values: Sequence[Values], weights: Sequence[Fraction], *, by: str) -> Choice:
@@ -208,16 +208,16 @@ class PrivateActs(Acts):
 
         begun = ActStart("best_of", described(questions), options)
         require = self._affordable(asked_by, mechanism.ledger.terms.release_cost, "a choice")
-        found = self._session.perform(begun, decide, asked_by, require)
-        return Choice.from_dict(found)
+        choice = self._session.perform(begun, decide, asked_by, require)
+        return Choice.from_dict(choice)
 
 
 def _require_alike(questions: Sequence[Any]) -> None:
     """Candidates whose sums can be compared: yes/no questions, or numbers with one range."""
-    if all(isinstance(one, Expression) for one in questions):
+    if all(isinstance(question, Expression) for question in questions):
         return
-    means = [one for one in questions if isinstance(one, BoundedMean)]
-    if len(means) == len(questions) and len({(one.low, one.high, one.reverse) for one in means}) == 1:
+    means = [question for question in questions if isinstance(question, BoundedMean)]
+    if len(means) == len(questions) and len({(mean.low, mean.high, mean.reverse) for mean in means}) == 1:
         return
     raise PrivacyError(
         "this act of a private study takes yes/no questions given as text. Statistics, and questions of different kinds or "

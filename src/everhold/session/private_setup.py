@@ -44,7 +44,7 @@ def require_private_setup(data: object, prior: object, schema: object) -> None:
 
 
 def require_private_rows(terms: PrivacyTerms, rows: Source, size: int, unit: str | None) -> None:
-    """Refuse a δ that is too large for so many rows, and rows that belong to nobody. For the custodian alone."""
+    """Refuse a δ that is too large for so many rows, and rows without a value of the unit. For the custodian alone."""
     if terms.promise.delta >= 1.0 / size:
         raise SettingError(
             f"delta is {terms.promise.delta:g} for {size:,} private rows. Expected far less than 1/{size:,}: a mechanism "

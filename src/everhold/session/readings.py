@@ -45,9 +45,9 @@ def read_parts(
     A question that was read before is answered from the record, and one that occurs twice is read once.
     """
     queries = [session.query(question) for question in questions]
-    guesses = [None] * len(queries) if expects is None else [require_expect(one) for one in expects]
+    guesses = [None] * len(queries) if expects is None else [require_expect(expect) for expect in expects]
     parts_asked_by = [asked_by.part(number) for number in range(first, first + len(queries))]
-    ids = [one.request_id for one in parts_asked_by]
+    ids = [part.request_id for part in parts_asked_by]
     with session.recorder.turn():
         journal = session.recorder.journal
         session.recorder.acting_mechanism()
@@ -68,18 +68,18 @@ def read_parts(
             ]
             _read(session, kind, spend, readings, asked_by)
         answers = [
-            _recorded(journal, rounds.get(index), query, one)
-            for index, (query, one) in enumerate(zip(queries, parts_asked_by, strict=True))
+            _recorded(journal, rounds.get(index), query, part_asked_by)
+            for index, (query, part_asked_by) in enumerate(zip(queries, parts_asked_by, strict=True))
         ]
         journal.flush()
         return answers
 
 
 def _require_no_ask(journal: Journal, request_ids: Sequence[str | None]) -> None:
-    for one in request_ids:
-        if (earlier := journal.requested(one)) is not None and earlier.act.kind == "ask":
+    for request_id in request_ids:
+        if (earlier := journal.requested(request_id)) is not None and earlier.act.kind == "ask":
             raise RequestConflict(
-                f"request id {one!r} belongs to an ask (round {earlier.number}). Expected a new id for a reading. "
+                f"request id {request_id!r} belongs to an ask (round {earlier.number}). Expected a new id for a reading. "
                 "Nothing was charged."
             )
 
@@ -90,7 +90,7 @@ def _unread(
     """The indices of questions that have to be read now: each once, and none that was read before."""
     journal = session.recorder.journal
     seen: set[str] = set()
-    found: list[int] = []
+    indices: list[int] = []
     for index, (query, request_id) in enumerate(zip(queries, request_ids, strict=True)):
         earlier = journal.read_as(query.name)
         if earlier is not None:
@@ -98,26 +98,26 @@ def _unread(
         done = earlier is not None and (kind == "read" or earlier.act.kind == "close")
         if done or journal.requested(request_id) is not None or query.name in seen:
             continue
-        found.append(index)
+        indices.append(index)
         if query.name is not None:
             seen.add(query.name)
-    return found
+    return indices
 
 
 def _read(
     session: Session[P], kind: ReadingKind, spend: Fraction | None, readings: Sequence[PlannedReading], asked_by: AskedBy
 ) -> None:
     """Propose all readings, announce them, and make them."""
-    proposals = [session.mechanism.propose(one.query, replace(one.act, part=1)) for one in readings]
-    for one, proposal in zip(readings, proposals, strict=True):
-        if not one.query.text and not one.query.repeatable:  # what is wrong with given values is reported
-            session.sample.sums(one.query, proposal.forecast.scale)
+    proposals = [session.mechanism.propose(reading.query, replace(reading.act, part=1)) for reading in readings]
+    for reading, proposal in zip(readings, proposals, strict=True):
+        if not reading.query.text and not reading.query.repeatable:  # what is wrong with given values is reported
+            session.sample.sums(reading.query, proposal.forecast.scale)
     options = {
         "spend": None if spend is None else str(spend),
-        "expect": [one.act.expect for one in readings],
-        "requests": [one.asked_by.request_id for one in readings],
+        "expect": [reading.act.expect for reading in readings],
+        "requests": [reading.asked_by.request_id for reading in readings],
     }
-    asked = tuple(question_to_dict(without_values(one.query)) for one in readings)
+    asked = tuple(question_to_dict(without_values(reading.query)) for reading in readings)
     session.recorder.read_batch(ActStart(kind, asked, options), asked_by, readings, proposals)
 
 

@@ -28,6 +28,7 @@ from everhold.ledger.codec import (
 )
 from everhold.ledger.rounds import ActEnd, ActStart, RecordedAct, RecordedFinding, Round, to_record
 from everhold.ledger.walk import walk
+from everhold.progress import NO_BAR, Progress, progress_bar
 from everhold.queries.protocol import NOTHING, ActingMechanism, P
 from everhold.queries.request import AskedBy
 from everhold.queries.round_act import RoundAct
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from everhold.session.shield import PrivacyShield, Shield
 
 __all__ = ["PlannedReading", "Recorder"]
+
+_MANY = 20  # readings that may take seconds
 
 T = TypeVar("T")
 
@@ -204,13 +207,13 @@ class Recorder(Generic[P]):
             self.mechanism.absorb(proposal, outcome)
         if len(self.journal) < proposal.round:
             fit = self.mechanism.fit if len(self.mechanism.fit) > decided.learnt else None
-            kept = to_record(query, proposal, surprise=outcome is not None, whole=self.mechanism.fresh)
+            recorded = to_record(query, proposal, surprise=outcome is not None, whole=self.mechanism.fresh)
             done = Round(
                 decided.answer,
                 outcome,
                 fit,
                 proposal.forecast,
-                kept,
+                recorded,
                 query.name,
                 decided.identity,
                 decided.act,
@@ -235,21 +238,23 @@ class Recorder(Generic[P]):
         self.journal.flush()
         self.shield.announced()
         self._readings = list(readings)
-        with self._under_way(begun, asked_by):
-            scanned = self.shield.read(lambda: self.sums_needed(proposals))
-        self._read_the_rest(scanned)
+        with progress_bar("Reading", len(readings), least=_MANY) as bar:
+            with self._under_way(begun, asked_by):
+                scanned = self.shield.read(lambda: self.sums_needed(proposals))
+            self._read_the_rest(scanned, bar)
 
-    def _read_the_rest(self, scanned: SumsByName) -> None:
+    def _read_the_rest(self, scanned: SumsByName, bar: Progress = NO_BAR) -> None:
         """Read the parts of a batch that are left, and make all of them durable together."""
         while self._readings:
             part = self._readings[0]
             self.decide(part.query, self.mechanism.propose(part.query, part.act), part.asked_by, part.act, scanned)
             self._readings = self._readings[1:]
+            bar.advance()
         self.journal.flush()
 
     def sums_needed(self, proposals: Sequence[P]) -> SumsByName:
         """The private sums of all text questions that several proposals need, in one scan."""
-        return self._scanner.sums_of_texts([need for one in proposals for need in self.mechanism.needs(one)])
+        return self._scanner.sums_of_texts([need for proposal in proposals for need in self.mechanism.needs(proposal)])
 
     # other acts ----------------------------------------------------------------------------------------------------------
 
@@ -344,7 +349,7 @@ class Recorder(Generic[P]):
 
     def _read_what_was_announced(self, begun: ActStart, asked_by: AskedBy) -> None:
         """Readings are recorded together, so that none of a pending batch was recorded."""
-        questions = [question_from_dict(one, self._kinds) for one in begun.asked]
+        questions = [question_from_dict(asked, self._kinds) for asked in begun.asked]
         spend = None if begun.options["spend"] is None else Fraction(begun.options["spend"])
         if any(query is None for query in questions):
             self._end_without_result(begun, asked_by)
@@ -438,6 +443,6 @@ class Recorder(Generic[P]):
                     self.journal.restore(entry.round, entry.asked_by)
                     yield entry.round
 
-        for past, found in walk(self.mechanism, record(), every=False):
-            if found is not None and found.proposal.forecast != past.forecast:
+        for past, step in walk(self.mechanism, record(), every=False):
+            if step is not None and step.proposal.forecast != past.forecast:
                 raise LedgerError(f"round {past.number} of {where} does not replay: audit it.")

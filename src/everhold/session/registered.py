@@ -62,16 +62,16 @@ def require_unused_rows(sample: Sample) -> None:
         RowsInUse: with the name of that study.
     """
     registry = Registry()
-    for one in registry.overlapping(_digests(sample, registry)):
-        found = f"these rows have a study already: {one.path}, made on {one.created[:10]}."
+    for study in registry.overlapping(_digests(sample, registry)):
+        known = f"these rows have a study already: {study.path}, made on {study.created[:10]}."
         unused = "If it never answered anything, pass register=False (--no-register)."
-        if _promises_nothing(Path(one.path)):
+        if _promises_nothing(Path(study.path)):
             raise RowsInUse(
-                f"{found} That study promised no privacy, so no epsilon holds for these rows any more, whatever is promised "
+                f"{known} That study promised no privacy, so no epsilon holds for these rows any more, whatever is promised "
                 f"from now on. Go on with it as a plain study, or make a private one of rows that it does not have. {unused}"
             )
         raise RowsInUse(
-            f"{found} What both disclose adds up, and no study counts what another spends. Go on with that study: "
+            f"{known} What both disclose adds up, and no study counts what another spends. Go on with that study: "
             f"eh.Holdout.open(path). If you count the sum of all epsilons yourself, pass register=False too. {unused}"
         )
 
@@ -228,7 +228,7 @@ class HeadNotes:
 
 
 def _digests(sample: Sample, registry: Registry) -> RowDigests:
-    """Of every row; of rows that are read in place, one of all of them, so that only the same files are recognised."""
+    """A digest of every row; of rows read in place a single one of all, so that only the same files are recognised."""
     key = registry.key
     rows = sample.row_digests(key)
     if rows is not None:
@@ -237,19 +237,19 @@ def _digests(sample: Sample, registry: Registry) -> RowDigests:
 
 
 def _warn(known: Sequence[KnownStudy]) -> None:
-    for one in known:
-        if one.kind == "gate" or _has_answered(Path(one.path)):
-            said = (
-                f"these rows have a study already: {one.path}, made on {one.created[:10]}. What it disclosed about them is "
-                "not counted here, and intervals are not valid for questions that follow from its answers. Go on with that "
-                "study: eh.Holdout.open(path)."
+    for study in known:
+        if study.kind == "gate" or _has_answered(Path(study.path)):
+            message = (
+                f"these rows have a study already: {study.path}, made on {study.created[:10]}. What it disclosed about them "
+                "is not counted here, and intervals are not valid for questions that follow from its answers. Go on with "
+                "that study: eh.Holdout.open(path)."
             )
-            warnings.warn(RowsInUseWarning(said), stacklevel=4)
+            warnings.warn(RowsInUseWarning(message), stacklevel=4)
             return
 
 
 def _has_answered(path: Path) -> bool:
-    """Whether a study has disclosed anything, as far as can be seen: one that is gone may have."""
+    """Whether a study may have disclosed anything: yes, too, where its file is gone or cannot be read."""
     try:
         store = Store.open(path, write=False)
     except LedgerError:

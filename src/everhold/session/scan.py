@@ -61,8 +61,8 @@ class Scanner:
             return [
                 scanned[need.name] if need.name in scanned else self.sample.sums(need, scale, rows_read) for need in needs
             ]
-        found = dict(zip((need.name for need in missing), self.sample.sums_of(missing), strict=True))
-        return [scanned[need.name] if need.name in scanned else found[need.name] for need in needs]
+        fresh = dict(zip((need.name for need in missing), self.sample.sums_of(missing), strict=True))
+        return [scanned[need.name] if need.name in scanned else fresh[need.name] for need in needs]
 
     def sums_of_texts(self, needs: Sequence[Query]) -> SumsByName:
         """The private sums of all texts among linear questions, in one scan."""
@@ -76,7 +76,8 @@ class Scanner:
             raise QuestionError("there are no fixed public rows.")
         values = CompiledBatch(texts, Columns(rows)).values(rows.row_count, until=until)
         return [
-            Evaluated.from_scan(query, found, rows.row_count, rows.units) for query, found in zip(texts, values, strict=True)
+            Evaluated.from_scan(query, column, rows.row_count, rows.units)
+            for query, column in zip(texts, values, strict=True)
         ]
 
     def prepare(self, queries: Sequence[Query], *, seconds: float) -> list[Query]:

@@ -15,6 +15,7 @@ from everhold.ledger.audit import Audit, audit
 from everhold.ledger.journal import Journal
 from everhold.ledger.replay import Analyst, replay
 from everhold.ledger.rounds import ActStart, RecordedFinding
+from everhold.progress import progress_bar
 from everhold.queries.answer import Answer
 from everhold.queries.expression import expression
 from everhold.queries.expression.groups import GROUPED
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Session"]
 
+_MANY = 20  # questions that may take seconds
 _AT_ONCE = 1024  # questions of a batch that are scanned for together
 
 
@@ -170,7 +172,7 @@ class Session(Generic[P]):
         return self.recorder.in_own_process and (store is None or not (store.broken or store.closed))
 
     def _require_sound(self) -> None:
-        """A round that was decided and not recorded must not show, not even as a number."""
+        """Raise if a decided round could not be recorded: not even counts may then show that it happened."""
         if self.broken:
             self._journal.require_open()
 
@@ -212,11 +214,11 @@ class Session(Generic[P]):
         query = self.query(question, name)
         asked = _Ask(query, self.asked_by(request_id, who), _ask_expecting(expect))
         with self.recorder.turn():
-            found = self._answers([asked])[0]
-            if isinstance(found, EverholdError):
-                raise found
+            answer = self._answers([asked])[0]
+            if isinstance(answer, EverholdError):
+                raise answer
             self._journal.flush()
-            return found
+            return answer
 
     def ask_many(
         self, questions: Iterable[object], *, request_id: str | None = None, who: str | None = None
@@ -232,11 +234,11 @@ class Session(Generic[P]):
         parts = [asked_by.part(number) for number in range(first, first + len(queries))]
         with self.recorder.turn():
             queries = [self._checked(query) for query in queries]
-            require_batch(self.mechanism, self._journal, queries, [one.request_id for one in parts])
-            found = self._answers([_Ask(query, one) for query, one in zip(queries, parts, strict=True)], stop=True)
+            require_batch(self.mechanism, self._journal, queries, [part.request_id for part in parts])
+            results = self._answers([_Ask(query, part) for query, part in zip(queries, parts, strict=True)], stop=True)
             self._journal.flush()
-            answers = [one for one in found if not isinstance(one, EverholdError)]
-            if found and isinstance(refusal := found[-1], EverholdError):
+            answers = [result for result in results if not isinstance(result, EverholdError)]
+            if results and isinstance(refusal := results[-1], EverholdError):
                 if isinstance(refusal, PrecisionExhausted):
                     refusal.answers = list(answers)
                 raise refusal
@@ -261,10 +263,10 @@ class Session(Generic[P]):
         """
         asked = [self._requested(request) for request in requests]
         with self.recorder.turn():
-            answers = self._answers([one for one in asked if not isinstance(one, EverholdError)])
+            answers = self._answers([ask for ask in asked if not isinstance(ask, EverholdError)])
             self._journal.flush()
         following = iter(answers)
-        return [one if isinstance(one, EverholdError) else next(following) for one in asked]
+        return [ask if isinstance(ask, EverholdError) else next(following) for ask in asked]
 
     def _requested(self, request: Request) -> _Ask | EverholdError:
         try:
@@ -276,21 +278,22 @@ class Session(Generic[P]):
 
     def _answers(self, asked: Sequence[_Ask], *, stop: bool = False) -> list[Answer | EverholdError]:
         """Answers in order, for a turn, without flushing; a refusal stands in its place, and may be the last."""
-        found: list[Answer | EverholdError] = []
-        for start in range(0, len(asked), _AT_ONCE):
-            some = asked[start : start + _AT_ONCE]
-            evaluated, sums = self._scan([one.query for one in some])
-            for query, asked_by, act in some:
-                name = query.name if query.text else None
-                try:
-                    found.append(self._answer(evaluated.get(name, query), asked_by, act, sums))
-                except (QuestionError, RequestConflict, PrecisionExhausted) as refusal:
-                    if self.recorder.has_decided:  # the private sum was seen: this cannot be reported as a refusal
-                        raise
-                    found.append(refusal)
-                    if stop:
-                        return found
-        return found
+        answers: list[Answer | EverholdError] = []
+        with progress_bar("Asking", len(asked), least=_MANY) as bar:
+            for start in range(0, len(asked), _AT_ONCE):
+                batch = asked[start : start + _AT_ONCE]
+                evaluated, sums = self._scan([ask.query for ask in batch])
+                for query, asked_by, act in bar.over(batch):
+                    name = query.name if query.text else None
+                    try:
+                        answers.append(self._answer(evaluated.get(name, query), asked_by, act, sums))
+                    except (QuestionError, RequestConflict, PrecisionExhausted) as refusal:
+                        if self.recorder.has_decided:  # the private sum was seen: this cannot be reported as a refusal
+                            raise
+                        answers.append(refusal)
+                        if stop:
+                            return answers
+        return answers
 
     def _scan(self, queries: Sequence[Query]) -> tuple[dict[str | None, Query], SumsByName]:
         """The batch's text questions that are new, evaluated on both sides at once; by name."""
@@ -332,10 +335,10 @@ class Session(Generic[P]):
         """Do an act, and return what it discloses when that is recorded. `Recorder.perform` says more."""
         return self.recorder.perform(begun, decide, asked_by, require)
 
-    def record_finding(self, wanted: Statistic[Any], found: Any, asked_by: AskedBy) -> None:
+    def record_finding(self, statistic: Statistic[Any], result: Any, asked_by: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
-        if not isinstance(found, Answer):
-            self.recorder.note_finding(RecordedFinding.of(wanted, found), asked_by)
+        if not isinstance(result, Answer):
+            self.recorder.note_finding(RecordedFinding.of(statistic, result), asked_by)
 
     # the public side, and the past ---------------------------------------------------------------------------------
 
@@ -353,7 +356,9 @@ class Session(Generic[P]):
     def audit(self) -> Audit:
         """Replay the record in memory without the private rows, bit for bit."""
         with self.recorder.turn():
-            return audit(self.first_state(), self._journal.in_order())
+            past = list(self._journal.in_order())
+            with progress_bar("Replaying", len(past)) as bar:
+                return audit(self.first_state(), bar.over(past))
 
     def replay(self, questions: Analyst | Iterable[object]) -> list[Answer]:
         """Every answer again from the transcript, the coins and the questions (or the analyst's program), without data."""

@@ -148,9 +148,9 @@ class Settings:
         if tolerance is not None:
             if type(tolerance) not in (Anytime, FixedPrecision) or not is_dataclass(tolerance):
                 raise LedgerError("a tolerance of your own cannot be kept in a file. Expected eh.Anytime(...).")
-            kept = asdict(tolerance)  # type: ignore[arg-type]
-            tolerance = {"name": type(tolerance).__name__, **{key: _plain(value) for key, value in kept.items()}}
-        kept = {
+            fields = asdict(tolerance)  # type: ignore[arg-type]
+            tolerance = {"name": type(tolerance).__name__, **{key: _plain(value) for key, value in fields.items()}}
+        record = {
             "confidence": self.confidence,
             "half_width": self.half_width,
             "rule": rule,
@@ -161,32 +161,32 @@ class Settings:
             "overlap": self.overlap,
             "rounds": self.rounds,
         }
-        return kept if self.privacy is None else {**kept, "privacy": self.privacy.to_dict()}
+        return record if self.privacy is None else {**record, "privacy": self.privacy.to_dict()}
 
     @classmethod
-    def from_dict(cls, kept: dict[str, Any]) -> Settings:
+    def from_dict(cls, record: dict[str, Any]) -> Settings:
         """From what a record kept."""
         try:
-            if odd := sorted(set(kept) - set(_KEPT)):
+            if odd := sorted(set(record) - set(_KEPT)):
                 raise ValueError(f"unknown entry {odd[0]!r}")
-            rule, tolerance = kept["rule"], kept["tolerance"]
+            rule, tolerance = record["rule"], record["tolerance"]
             if isinstance(rule, dict):
-                made = {"corrective": Corrective, "entropic": Entropic, "gradient": Gradient}[rule["name"]]
-                rule = made(**{key: value for key, value in rule.items() if key != "name"})
+                rule_type = {"corrective": Corrective, "entropic": Entropic, "gradient": Gradient}[rule["name"]]
+                rule = rule_type(**{key: value for key, value in rule.items() if key != "name"})
             if isinstance(tolerance, dict):
                 policy = {"Anytime": Anytime, "FixedPrecision": FixedPrecision}[tolerance["name"]]
                 tolerance = policy(**{key: value for key, value in tolerance.items() if key != "name"})
             return cls(
-                confidence=kept["confidence"],
-                half_width=kept["half_width"],
+                confidence=record["confidence"],
+                half_width=record["half_width"],
                 rule=rule,
-                density=kept["density"],
-                known_rows=kept["known_rows"],
-                seed=int(kept["seed"]),
+                density=record["density"],
+                known_rows=record["known_rows"],
+                seed=int(record["seed"]),
                 tolerance=tolerance,
-                overlap=kept["overlap"],
-                rounds=kept["rounds"],
-                privacy=None if kept.get("privacy") is None else PrivacyTerms.from_dict(kept["privacy"]),
+                overlap=record["overlap"],
+                rounds=record["rounds"],
+                privacy=None if record.get("privacy") is None else PrivacyTerms.from_dict(record["privacy"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerError(f"the settings of the study are not readable ({error}).") from None

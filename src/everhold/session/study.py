@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from everhold.ledger.study import Secret, Study, fresh_id
 from everhold.priors.fixed import FixedPrior
 from everhold.priors.pool import Pool, Prior
 from everhold.priors.split import Split
+from everhold.progress import NO_BAR, progress_bar
 from everhold.queries.answer import Answer
 from everhold.queries.rng import stream_rng
 from everhold.session.public import PublicSide, build_mechanism, declared_columns
@@ -152,8 +154,18 @@ def _restored(
     public, prior = _kept_public(study, settings)
     setup = Setup.start(sample, public, settings, prior, study.unit, study.split, journal)
     kinds = public.schema.kinds
-    setup.session.recorder.restore((read_entry(record, kinds, parse="surprises") for record in records), store.path)
+    with progress_bar("Opening the study", _length(store)) as bar:
+        entries = (read_entry(record, kinds, parse="surprises") for record in bar.over(records))
+        setup.session.recorder.restore(entries, store.path)
     return setup
+
+
+def _length(store: Store) -> int | None:
+    """How many records a file says it has; None where it cannot be read, which is reported elsewhere."""
+    try:
+        return store.last()
+    except (ValueError, TypeError, sqlite3.Error):
+        return None
 
 
 def _kept_public(study: Study, settings: Settings) -> tuple[PublicSide, Prior]:
@@ -216,15 +228,15 @@ def _location(data: object) -> str | None:
 
 def _expected_records(store: Store, expect_head: str | None) -> Iterator[Record]:
     """All records; refused at the end if the ledger does not contain a head that was noted before."""
-    wanted = None if expect_head is None else Head.parse(expect_head)
-    if wanted is not None:
+    expected = None if expect_head is None else Head.parse(expect_head)
+    if expected is not None:
         for _ in store.records():
-            if store.head.records == wanted.records:
+            if store.head.records == expected.records:
                 break
-        if store.head != wanted:
-            older = store.head.records < wanted.records
+        if store.head != expected:
+            older = store.head.records < expected.records
             raise LedgerError(
-                f"{store.path} {'ends before' if older else 'does not contain'} the expected head {str(wanted)[:20]}…: "
+                f"{store.path} {'ends before' if older else 'does not contain'} the expected head {str(expected)[:20]}…: "
                 f"it is {'an older copy' if older else 'another history'}. Use the newer file: continuing from this copy "
                 "would answer the same questions a second time."
             )
@@ -243,7 +255,7 @@ def audit_study(
 ) -> Audit:
     """Check a study's file: its chain, its bytes, every round and every finding again. `Holdout.audit_file` says more.
 
-    With `records`, only so many of them are replayed: a server shows nothing of those whose answers have not left.
+    With `records`, only so many of them are replayed: a server shows nothing of rounds whose answers were not sent yet.
     """
     try:
         store, data = Store.snapshot(path)
@@ -254,9 +266,10 @@ def audit_study(
         public, _ = _kept_public(study, settings)
         mechanism = build_mechanism(study.rows, public, settings)
         declared = declared_columns(mechanism, study.schema, 1)
-        record = _Record(study, declared, following, progress or (lambda _: None), records)
-        found = audit(mechanism, record.rounds())
-        if found.ok:
+        with NO_BAR if progress is not None else progress_bar("Replaying", _length(store)) as bar:
+            record = _Record(study, declared, bar.over(following), progress or (lambda _: None), records)
+            result = audit(mechanism, record.rounds())
+        if result.ok:
             check_pages(path, data, records=record.count, written_by=record.written_by or study.written_by)
     except LedgerError as error:
         return Audit(0, 0, 0, str(error))
@@ -264,7 +277,7 @@ def audit_study(
         return Audit(0, 0, 0, f"{path} cannot be read as a study ({type(error).__name__}: {error})")
     finally:
         store.close()
-    return found
+    return result
 
 
 class _Record:
@@ -328,10 +341,10 @@ class _Record:
             return
         try:
             parts = sum(
-                len(next(statistic(one["name"], one["arguments"]).steps(self._declared)))
-                if one["kind"] == "statistic"
+                len(next(statistic(entry["name"], entry["arguments"]).steps(self._declared)))
+                if entry["kind"] == "statistic"
                 else 1
-                for one in begun.asked
+                for entry in begun.asked
             )
         except (KeyError, TypeError, ValueError, StopIteration, QuestionError) as error:
             raise LedgerError(f"a recorded verdict cannot be computed again ({type(error).__name__}).") from None
@@ -363,25 +376,25 @@ class _Record:
         if request is not None:
             self._requests.add(request)
 
-    def _check_finding(self, kept: RecordedFinding) -> None:
+    def _check_finding(self, finding: RecordedFinding) -> None:
         """The same statistic from the recorded answers gives the same result, bit for bit."""
 
-        used = dict(self._answers[number] for number in kept.rounds if number in self._answers)
+        used = dict(self._answers[number] for number in finding.rounds if number in self._answers)
 
         def answers(batch: QuestionBatch) -> list[Answer]:
             missing = [query.name for query in batch if query.name not in used]
             if missing:
-                raise LedgerError(f"a recorded {kept.statistic} rests on a question that is not there: {missing[0]}.")
+                raise LedgerError(f"a recorded {finding.statistic} rests on a question that is not there: {missing[0]}.")
             return [used[query.name] for query in batch]
 
-        if kept.key in self._findings:
-            raise LedgerError(f"a recorded {kept.statistic} stands in the ledger twice.")
-        self._findings.add(kept.key)
+        if finding.key in self._findings:
+            raise LedgerError(f"a recorded {finding.statistic} stands in the ledger twice.")
+        self._findings.add(finding.key)
         declared = replace(self._declared, most_cells=len(self._answers))  # each cell has a recorded answer
         try:
-            asked = statistic(kept.statistic, kept.arguments)
-            found: Any = run(asked.steps(declared), answers)
+            asked = statistic(finding.statistic, finding.arguments)
+            result: Any = run(asked.steps(declared), answers)
         except QuestionError as error:
-            raise LedgerError(f"a recorded {kept.statistic} cannot be computed again: {error}") from None
-        if isinstance(found, Answer) or RecordedFinding.of(asked, found).key != kept.key:
-            raise LedgerError(f"a recorded {kept.statistic} does not follow from its rounds.")
+            raise LedgerError(f"a recorded {finding.statistic} cannot be computed again: {error}") from None
+        if isinstance(result, Answer) or RecordedFinding.of(asked, result).key != finding.key:
+            raise LedgerError(f"a recorded {finding.statistic} does not follow from its rounds.")

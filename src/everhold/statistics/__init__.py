@@ -1,7 +1,7 @@
 """What people ask for: each statistic a value with its steps.
 
-A statistic is a frozen dataclass in a file of this folder, with `name`, `title`, `example` and `steps`. It is found here by
-itself, and every interface offers it: Python, rehearsal, command line, HTTP, page, client and MCP.
+A statistic is a frozen dataclass in a file of this folder, with `name`, `title`, `example` and `steps`. It is found
+automatically, and every interface offers it: Python, rehearsal, command line, HTTP, page, client and MCP.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ __all__ = ["STATISTICS", "checked_statistic", "is_statistic", "statistic"]
 R = TypeVar("R")
 
 
-def _found() -> dict[str, type[Statistic[Any]]]:
-    found: dict[str, type[Statistic[Any]]] = {}
-    for module in (import_module(f"{__name__}.{one.name}") for one in iter_modules(__path__)):
-        for thing in vars(module).values():
-            own = isinstance(thing, type) and thing.__module__ == module.__name__ and is_dataclass(thing)
-            if own and hasattr(thing, "steps") and hasattr(thing, "name"):
-                found[thing.name] = cast("type[Statistic[Any]]", thing)
-    return found
+def _by_name() -> dict[str, type[Statistic[Any]]]:
+    by_name: dict[str, type[Statistic[Any]]] = {}
+    for module in (import_module(f"{__name__}.{info.name}") for info in iter_modules(__path__)):
+        for value in vars(module).values():
+            own = isinstance(value, type) and value.__module__ == module.__name__ and is_dataclass(value)
+            if own and hasattr(value, "steps") and hasattr(value, "name"):
+                by_name[value.name] = cast("type[Statistic[Any]]", value)
+    return by_name
 
 
-STATISTICS: dict[str, type[Statistic[Any]]] = _found()
+STATISTICS: dict[str, type[Statistic[Any]]] = _by_name()
 """Every statistic by its name."""
 
 
@@ -46,11 +46,11 @@ def require_no_expect(question: object, expect: float | None) -> None:
         raise QuestionError("expect= is for single questions. Ask or read a statistic without it. Nothing was charged.")
 
 
-def checked_statistic(wanted: Statistic[R]) -> Statistic[R]:
+def checked_statistic(statistic: Statistic[R]) -> Statistic[R]:
     """The same statistic with arguments that a record can keep, or what is wrong with them. Before anything is charged."""
-    kind: Any = type(wanted)
-    found: Statistic[R] = build_statistic(kind, arguments(wanted))
-    return found
+    kind: Any = type(statistic)
+    checked: Statistic[R] = build_statistic(kind, arguments(statistic))
+    return checked
 
 
 def statistic(name: str, given: Mapping[str, Any]) -> Statistic[Any]:

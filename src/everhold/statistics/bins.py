@@ -25,12 +25,12 @@ def bins_of(tree: Node, ends: tuple[float, float], bins: int, edges: Sequence[fl
     """Labels and tests of the bins of a number."""
     date = tree.kind == "date"
     if edges is not None:
-        at = [_edge(edge, date) for edge in edges]
-        if len(at) < 2 or any(not a < b for a, b in pairwise(at)):
+        points = [_edge(edge, date) for edge in edges]
+        if len(points) < 2 or any(not a < b for a, b in pairwise(points)):
             raise QuestionError(f"the edges are {list(edges)!r}. Expected at least two, each larger than the one before.")
         return [
-            (f"{_shown(a, date)} to {_shown(b, date)}", _between(tree, a, b, last=index == len(at) - 2))
-            for index, (a, b) in enumerate(pairwise(at))
+            (f"{_shown(a, date)} to {_shown(b, date)}", _between(tree, a, b, last=index == len(points) - 2))
+            for index, (a, b) in enumerate(pairwise(points))
         ]
     require_whole(bins, "bins")
     bins = int(bins)

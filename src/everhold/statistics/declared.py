@@ -23,7 +23,7 @@ Ends = tuple[float, float]
 
 
 def _middle(_: BoundedMean) -> float:
-    """Where nothing is known."""
+    """The position that is assumed of a mean where no prior is given."""
     return 0.5
 
 
@@ -50,7 +50,7 @@ class DeclaredColumns:
         return expression(self.quoted(text), self.schema.kinds, self.schema.words)
 
     def quoted(self, text: str) -> str:
-        """The bare name of a column that needs quotes in an expression gets them."""
+        """The text, with quotes if it is the bare name of a column that needs them in an expression."""
         return f'"{text}"' if text in self.schema and '"' not in text and not text.isidentifier() else text
 
     def is_yes_no(self, text: str) -> bool:
@@ -95,17 +95,17 @@ class DeclaredColumns:
         return tree, (low, high)
 
     def can_be_missing(self, tree: Node) -> bool:
-        """Whether some row that keeps to the schema could leave it without a value."""
+        """Whether it could be missing on a row that follows the schema."""
         return can_be_missing(tree, self.schema)
 
     def cut_to(self, text: str, ends: Ends, *, date: bool = False) -> str:
-        """A mean or quantile over a range is one of values that were cut off at its ends: say so, but for yes and no."""
+        """For the title of a mean or quantile: that values are cut off at the ends of the range; empty for yes and no."""
         if date:
             return f" cut to {iso(ends[0])}…{iso(ends[1])}"
         return "" if self.is_yes_no(text) else f" cut to {ends[0]:.12g}…{ends[1]:.12g}"
 
     def filled(self, tree: Node, ends: Ends) -> Node:
-        """Where nothing may be missing by the schema, a row that breaks it counts as the middle."""
+        """A number that is never missing by the schema; a row that breaks the schema counts as the middle of the range."""
         if self.can_be_missing(tree):
             return tree
         return canonical(Call("coalesce", (tree, Number(0.5 * (ends[0] + ends[1]))), "number"))
@@ -113,6 +113,6 @@ class DeclaredColumns:
     def group(self, given: str | None, trees: list[Node]) -> Node | None:
         """The rows that count: those given, and among them those that have all numbers."""
         known = [Logic("not", (Test("null", (tree,)),)) for tree in trees if self.can_be_missing(tree)]
-        wanted: list[Node] = [] if given is None else [self.yes_no(given).tree]
-        wanted += known
-        return conjunction(*wanted) if wanted else None
+        conditions: list[Node] = [] if given is None else [self.yes_no(given).tree]
+        conditions += known
+        return conjunction(*conditions) if conditions else None

@@ -120,10 +120,10 @@ class Finding(JsonResult):
 
     def _repr_html_(self) -> str:
         many = f"{len(self.parts)} question{'' if len(self.parts) == 1 else 's'}"
-        said = f"<b>{escape(self.value_text)}</b> {'in' if self.seen else 'and'} {escape(self.interval_text)}"
+        text = f"<b>{escape(self.value_text)}</b> {'in' if self.seen else 'and'} {escape(self.interval_text)}"
         if self.unit == "date":
-            return f"<div style='font-family:sans-serif'>{escape(self.what)}: {said} &middot; {many}</div>"
-        return interval_html(f"{escape(self.what)}: {said}", self, -inf, inf, many)
+            return f"<div style='font-family:sans-serif'>{escape(self.what)}: {text} &middot; {many}</div>"
+        return interval_html(f"{escape(self.what)}: {text}", self, -inf, inf, many)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -184,10 +184,10 @@ class LabelledCells(JsonResult):
 
     def __getitem__(self, label: str | tuple[str, ...]) -> Answer | Finding:
         key = (label,) if isinstance(label, str) else tuple(label)
-        for one, cell in self:
-            if one == key:
+        for labels, cell in self:
+            if labels == key:
                 return cell
-        raise KeyError(f"{label!r}; there are {', '.join(' × '.join(one) for one in self.labels)}")
+        raise KeyError(f"{label!r}; there are {', '.join(' × '.join(labels) for labels in self.labels)}")
 
     def grid(self, value: str = "value") -> Any:
         """Two columns as a grid: a line for each value of the first, a column for each of the second.
@@ -264,11 +264,11 @@ class Shares(LabelledCells):
     @property
     def parts(self) -> tuple[Answer, ...]:
         """The answers that it was made of."""
-        found = {}
+        by_round = {}
         for cell in self.cells:
             for part in (cell,) if isinstance(cell, Answer) else cell.parts:
-                found[part.round] = part
-        return tuple(found.values())
+                by_round[part.round] = part
+        return tuple(by_round.values())
 
     @property
     def surprises(self) -> int:
@@ -276,7 +276,7 @@ class Shares(LabelledCells):
         return sum(cell.surprise for cell in self.cells)
 
     def notable(self) -> tuple[list[tuple[tuple[str, ...], Answer | Finding]], str]:
-        """The cells worth a line, and a note on missing and other values of which there are none to speak of."""
+        """The cells worth a line, and a note that replaces cells of missing and other values with a share near 0."""
         rare = [cell for label, cell in self if set(label) & _REST and cell.value < 0.0005]
         shown = [(label, cell) for label, cell in self if not (set(label) & _REST and cell.value < 0.0005)]
         if not rare:

@@ -84,10 +84,12 @@ class GroupTable(LabelledCells):
         """A line for each group."""
         return [
             {
+                "statistic": self.what,
                 **dict(zip(self.columns, label, strict=True)),
                 "value": cell.value,
                 "low": cell.low,
                 "high": cell.high,
+                "act": cell.act if isinstance(cell, Answer) else cell.parts[-1].act,
                 "surprise": cell.surprise,
                 "round": cell.round,
             }
@@ -95,7 +97,11 @@ class GroupTable(LabelledCells):
         ]
 
     def __repr__(self) -> str:
-        rows = [(" × ".join(label), self.cell_text(cell), str(cell.interval)) for label, cell in self]
+        marks = (", surprise" if cell.surprise else "" for cell in self.cells)
+        rows = [
+            (" × ".join(label), self.cell_text(cell), f"{cell.interval}{mark}")
+            for (label, cell), mark in zip(self, marks, strict=True)
+        ]
         head = " × ".join(self.columns)
         wide = max([len(head), *(len(row[0]) for row in rows)])
         value = max([5, *(len(row[1]) for row in rows)])
@@ -108,7 +114,7 @@ class GroupTable(LabelledCells):
         left, right = axis_around([(cell.low, cell.high) for cell in self.cells])
         rows = [
             (
-                *(escape(one) for one in label),
+                *(escape(part) for part in label),
                 f"<b>{escape(self.cell_text(cell))}</b>",
                 escape(str(cell.interval)),
                 interval_bar(cell.value, cell.low, cell.high, left, right, "#c2410c" if cell.surprise else "#1d4ed8"),
@@ -153,13 +159,13 @@ class By:
             raise QuestionError(f"{statistic.name} has no groups. Expected a statistic with given=, such as eh.Mean.")
         own: str | None = getattr(statistic, "given", None)
         labels: list[tuple[str, ...]] = []
-        wanted: list[Statistic[Any]] = []
+        statistics: list[Statistic[Any]] = []
         for combination in product(*self._groups):
             labels.append(tuple(label for label, _ in combination))
             parts = [*([own] if own else []), *(question for _, question in combination)]
-            given = " AND ".join(parts) if len(parts) == 1 else " AND ".join(f"({one})" for one in parts)
-            wanted.append(cast("Statistic[Any]", replace(cast(Any, statistic), given=given)))
-        cells = tuple(self._ask(wanted))
+            given = " AND ".join(parts) if len(parts) == 1 else " AND ".join(f"({part})" for part in parts)
+            statistics.append(cast("Statistic[Any]", replace(cast(Any, statistic), given=given)))
+        cells = tuple(self._ask(statistics))
         return GroupTable(_in_words(statistic, own), self.columns, tuple(labels), cells)
 
     share = shortcut(Share)
@@ -171,7 +177,7 @@ class By:
     correlation = shortcut(Correlation)
 
     def __repr__(self) -> str:
-        return f"By({', '.join(self.columns)}: {' × '.join(str(len(one)) for one in self._groups)} groups)"
+        return f"By({', '.join(self.columns)}: {' × '.join(str(len(groups)) for groups in self._groups)} groups)"
 
 
 def _groups(column: str, schema: Schema) -> list[_Group]:
@@ -182,7 +188,9 @@ def _groups(column: str, schema: Schema) -> list[_Group]:
         return [("yes", quoted), ("no", f"NOT ({quoted})")]
     declared = schema[name]
     if declared.kind == "text" and declared.categories:
-        return [(one, f"{_quoted(name)} = '{one.replace(chr(39), chr(39) * 2)}'") for one in declared.categories]
+        return [
+            (category, f"{_quoted(name)} = '{category.replace(chr(39), chr(39) * 2)}'") for category in declared.categories
+        ]
     what = "has no declared categories" if declared.kind == "text" else f"is a {declared.kind}"
     raise QuestionError(
         f"column {name!r} {what}, so there are no groups to name. Expected a text column with categories, or a yes/no "

@@ -80,11 +80,11 @@ def mean_steps(declared: DeclaredColumns, tree: Node, ends: Ends, group: Node | 
 def together(*batches: QuestionBatch) -> Generator[QuestionBatch, Sequence[Answer], list[Sequence[Answer]]]:
     """Several lists of questions, asked as one."""
     answers = yield [question for batch in batches for question in batch]
-    found, start = [], 0
+    by_batch, start = [], 0
     for batch in batches:
-        found.append(answers[start : start + len(batch)])
+        by_batch.append(answers[start : start + len(batch)])
         start += len(batch)
-    return found
+    return by_batch
 
 
 def prior_position(declared: DeclaredColumns, tree: Node, ends: Ends, group: Node | None) -> float:

@@ -75,9 +75,9 @@ class Mean:
         """The position of the mean within the range, then in its own units."""
         tree, ends = declared.number(self.question, self.low, self.high)
         group = None if self.given is None else declared.yes_no(self.given).tree
-        found = yield from mean_steps(declared, declared.filled(tree, ends), ends, group)
+        mean = yield from mean_steps(declared, declared.filled(tree, ends), ends, group)
         what = f"mean of {self.question}{declared.cut_to(self.question, ends)}"
-        return _in_units(what + ("" if self.given is None else f" given {self.given}"), found, ends)
+        return _in_units(what + ("" if self.given is None else f" given {self.given}"), mean, ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +122,9 @@ class Difference:
             low, high = derived.difference((answer.low * length, answer.high * length), (0.0, 0.0))
             return Comparison(what, answer.value * length, max(low, -length), min(high, length), (answer,))
         answers = yield from together(*batches)
-        one, other = (_in_units("", mean_of(some), ends) for some in answers)
-        ends = derived.difference((one.low, one.high), (other.low, other.high))
-        return Comparison(what, one.value - other.value, *ends, one.parts + other.parts)
+        first, second = (_in_units("", mean_of(part), ends) for part in answers)
+        ends = derived.difference((first.low, first.high), (second.low, second.high))
+        return Comparison(what, first.value - second.value, *ends, first.parts + second.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +156,15 @@ class Compare:
             if declared.grouped and group is None:
                 answer = (yield [paired_shares(trees[0], trees[1])])[0]
                 return Comparison(what, answer.value, answer.low, answer.high, (answer,))
-            one, other = (_as_number(tree) for tree in trees)
-            ends, said = (-1.0, 1.0), ("", "")
+            first, second = (_as_number(tree) for tree in trees)
+            ends, cuts = (-1.0, 1.0), ("", "")
         else:
-            (one, a), (other, b) = (declared.number(text, self.low, self.high) for text in (self.first, self.second))
-            one, other = cut(declared.filled(one, a), a), cut(declared.filled(other, b), b)
-            ends, said = (a[0] - b[1], a[1] - b[0]), (declared.cut_to(self.first, a), declared.cut_to(self.second, b))
-        tree = canonical(Call("-", (one, other), "number"))
+            (first, a), (second, b) = (declared.number(text, self.low, self.high) for text in (self.first, self.second))
+            first, second = cut(declared.filled(first, a), a), cut(declared.filled(second, b), b)
+            ends, cuts = (a[0] - b[1], a[1] - b[0]), (declared.cut_to(self.first, a), declared.cut_to(self.second, b))
+        tree = canonical(Call("-", (first, second), "number"))
         value, interval, parts = yield from mean_steps(declared, tree, ends, group)
-        what = f"is {self.first}{said[0]} larger than {self.second}{said[1]}"
+        what = f"is {self.first}{cuts[0]} larger than {self.second}{cuts[1]}"
         what += "" if self.given is None else f" given {self.given}"
         return Comparison(what, ends[0] + (ends[1] - ends[0]) * value, *derived.rescaled(interval, *ends), parts)
 
@@ -194,20 +194,20 @@ class Ratio:
         answers = yield from together(
             *(mean_questions(declared, declared.filled(tree, ends), ends, group) for tree, ends in sides)
         )
-        x, y = (_in_units("", mean_of(some), ends) for some, (_, ends) in zip(answers, sides, strict=True))
+        x, y = (_in_units("", mean_of(part), ends) for part, (_, ends) in zip(answers, sides, strict=True))
         low, high = -inf, inf
         if y.low > 0.0 or y.high < 0.0:
             corners = [a / b for a in (x.low, x.high) for b in (y.low, y.high)]
             low, high = derived.difference((min(corners), max(corners)), (0.0, 0.0))  # outwards by the rounding error
         value = min(max(x.value / y.value, low), high) if y.value else nan
-        said = [f"{text}{declared.cut_to(text, ends)}" for (text, _), (_, ends) in zip(named, sides, strict=True)]
-        what = f"ratio of the means of {' and '.join(said)}" + ("" if self.given is None else f" given {self.given}")
+        described = [f"{text}{declared.cut_to(text, ends)}" for (text, _), (_, ends) in zip(named, sides, strict=True)]
+        what = f"ratio of the means of {' and '.join(described)}" + ("" if self.given is None else f" given {self.given}")
         return Finding(what, value, low, high, x.parts + y.parts)
 
 
-def _in_units(what: str, found: tuple[float, Ends, tuple[Answer, ...]], ends: Ends) -> Finding:
+def _in_units(what: str, mean: tuple[float, Ends, tuple[Answer, ...]], ends: Ends) -> Finding:
     """A position within a range, in the range's own units."""
-    value, interval, parts = found
+    value, interval, parts = mean
     return Finding(what, ends[0] + (ends[1] - ends[0]) * value, *derived.rescaled(interval, *ends), parts)
 
 

@@ -14,7 +14,7 @@ __all__ = ["can_be_missing"]
 
 
 def can_be_missing(node: Node, schema: Schema) -> bool:
-    """Whether some row that keeps to the schema could leave it without a value.
+    """Whether an expression could be missing on a row that follows the schema.
 
     >>> from everhold.data.schema import Schema
     >>> from everhold.queries.expression import number

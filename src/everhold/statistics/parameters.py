@@ -180,12 +180,12 @@ class Parameter:
             value = tuple(value)
             wrong = self.form == "range" and len(value) != 2
         items = value if isinstance(value, tuple) else (value,)
-        if wrong or not all(_is_writable(one) for one in items[:2_000]):
+        if wrong or not all(_is_writable(item) for item in items[:2_000]):
             if self.form == "expression":
-                said = f"{self.name} of a {statistic} is text, not {type(value).__name__}."
+                fault = f"{self.name} of a {statistic} is text, not {type(value).__name__}."
             else:
-                said = f"{self.name} of a {statistic} is {str(value)[:40]!r}, of type {type(value).__name__}."
-            raise QuestionError(f"{said} {self.about} Nothing was charged.")
+                fault = f"{self.name} of a {statistic} is {str(value)[:40]!r}, of type {type(value).__name__}."
+            raise QuestionError(f"{fault} {self.about} Nothing was charged.")
         return value
 
 
@@ -197,27 +197,27 @@ def parameters(kind: type[Any]) -> tuple[Parameter, ...]:
     ['question', 'level']
     """
     hints = get_type_hints(kind, include_extras=True)
-    return tuple(_parameter(one, hints[one.name]) for one in fields(kind))
+    return tuple(_parameter(field, hints[field.name]) for field in fields(kind))
 
 
-def _parameter(one: Field[Any], hint: Any) -> Parameter:
+def _parameter(field: Field[Any], hint: Any) -> Parameter:
     role = next(note for note in reversed(hint.__metadata__) if isinstance(note, Role))
-    required = one.default is MISSING
-    return Parameter(one.name, role, required, not one.kw_only, None if required else one.default)
+    required = field.default is MISSING
+    return Parameter(field.name, role, required, not field.kw_only, None if required else field.default)
 
 
 def build_statistic(kind: type[Statistic[Any]], given: Mapping[str, Any]) -> Statistic[Any]:
     """A statistic from what a program sent. Whatever does not fit is refused before anything is charged."""
-    by_name = {one.name: one for one in parameters(kind)}
+    by_name = {parameter.name: parameter for parameter in parameters(kind)}
     for name in given:
         if name not in by_name:
             raise QuestionError(
                 f"a {kind.name} takes no {str(name)[:40]!r}.{did_you_mean(str(name), by_name)} Expected none but "
                 f"{', '.join(by_name)}. Nothing was charged."
             )
-    for one in by_name.values():
-        if one.required and given.get(one.name) in (None, ""):
-            raise QuestionError(f"a {kind.name} needs {one.name!r}. {one.about} Nothing was charged.")
+    for parameter in by_name.values():
+        if parameter.required and given.get(parameter.name) in (None, ""):
+            raise QuestionError(f"a {kind.name} needs {parameter.name!r}. {parameter.about} Nothing was charged.")
     return kind(**{name: by_name[name].check(value, kind.name) for name, value in given.items() if value is not None})
 
 
@@ -228,8 +228,8 @@ def arguments(statistic: Statistic[Any]) -> dict[str, Any]:
     >>> arguments(Mean("bmi", low=10, high=60))
     {'question': 'bmi', 'low': 10, 'high': 60}
     """
-    found = {one.name: getattr(statistic, one.name) for one in parameters(type(statistic))}
-    return {name: _plain(value) for name, value in found.items() if value is not None}
+    values = {parameter.name: getattr(statistic, parameter.name) for parameter in parameters(type(statistic))}
+    return {name: _plain(value) for name, value in values.items() if value is not None}
 
 
 def _plain(value: Any) -> Any:
@@ -239,7 +239,7 @@ def _plain(value: Any) -> Any:
     elif hasattr(value, "item"):
         value = value.item()
     if isinstance(value, tuple | list | range):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value.isoformat() if isinstance(value, date) else value
 
 

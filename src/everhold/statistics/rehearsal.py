@@ -54,8 +54,8 @@ class Rehearsal:
 
     def ask(self, question: str | Statistic[R]) -> Answer | R:
         """What `holdout.ask` would return if nothing surprised: a yes/no question as text, or a statistic."""
-        found: Answer | R = self._ask(Share(question) if isinstance(question, str) else question)
-        return found
+        result: Answer | R = self._ask(Share(question) if isinstance(question, str) else question)
+        return result
 
     def try_out(self, question: str) -> Preview:
         """What the public side says of a yes/no question, and what a surprise would cost."""
@@ -65,7 +65,7 @@ class Rehearsal:
         """Statistics by groups, as `holdout.by` would return them if nothing surprised."""
         if self._schema is None:
             raise QuestionError("this rehearsal has no schema, so there are no groups to name.")
-        return By(lambda wanted: [self._ask(statistic) for statistic in wanted], self._schema(), columns)
+        return By(lambda statistics: [self._ask(statistic) for statistic in statistics], self._schema(), columns)
 
     share = shortcut(Share)
     mean = shortcut(Mean)

@@ -83,12 +83,12 @@ class Correlation:
         named = ((self.first, self.first_range), (self.second, self.second_range))
         sides = [declared.number(text, *(ends or (None, None))) for text, ends in named]
         group = declared.group(self.given, [tree for tree, _ in sides])
-        one, other = (_Side.of(declared, declared.filled(tree, ends), ends, group) for tree, ends in sides)
-        pair = _Pair.of(declared, one, other, group)
-        trees, ranges = [*one.trees, *other.trees, pair.tree], [*one.ranges, *other.ranges, pair.ends]
+        first, second = (_Side.of(declared, declared.filled(tree, ends), ends, group) for tree, ends in sides)
+        pair = _Pair.of(declared, first, second, group)
+        trees, ranges = [*first.trees, *second.trees, pair.tree], [*first.ranges, *second.ranges, pair.ends]
         (value, low, high), parts = yield from _asked(declared, trees, ranges, group, pair.sign)
-        said = [f"{text}{declared.cut_to(text, ends)}" for (text, _), (_, ends) in zip(named, sides, strict=True)]
-        what = f"correlation of {' and '.join(said)}" + ("" if self.given is None else f" given {self.given}")
+        described = [f"{text}{declared.cut_to(text, ends)}" for (text, _), (_, ends) in zip(named, sides, strict=True)]
+        what = f"correlation of {' and '.join(described)}" + ("" if self.given is None else f" given {self.given}")
         return Finding(what, value, low, high, parts)
 
 
@@ -98,16 +98,16 @@ def _asked(
     """A variance (sign None) or a correlation, in one round where that is possible; else from every mean."""
     if declared.grouped:
         answer = (yield [spread_of_means(trees, ranges, group, sign)])[0]
-        found = (answer.value, answer.low, answer.high)
+        position = (answer.value, answer.low, answer.high)
         if sign is None:
-            value, low, high = (0.5 * (1.0 + one) * ranges[1][1] for one in found)
+            value, low, high = (0.5 * (1.0 + end) * ranges[1][1] for end in position)
             return (value, low, high), (answer,)
-        return found, (answer,)
+        return position, (answer,)
     questions = [mean_questions(declared, tree, ends, group) for tree, ends in zip(trees, ranges, strict=True)]
     answers = yield from together(*questions)
-    means = [mean_of(some) for some in answers]
+    means = [mean_of(part) for part in answers]
     positions = [(value, *ends) for value, ends, _ in means]
-    parts = tuple(part for _, _, some in means for part in some)
+    parts = tuple(part for _, _, used in means for part in used)
     if sign is None:
         return derived.variance_from(positions, ranges), parts
     return derived.correlation_from(positions, ranges, sign), parts
@@ -172,19 +172,19 @@ class _Pair:
     ends: Ends
 
     @classmethod
-    def of(cls, declared: DeclaredColumns, one: _Side, other: _Side, group: Node | None) -> _Pair:
+    def of(cls, declared: DeclaredColumns, first: _Side, second: _Side, group: Node | None) -> _Pair:
         """By the prior: a strong correlation is measured by the difference."""
-        corners = [p * q for p in one.reach for q in other.reach]
-        product = canonical(Call("*", (one.tree, other.tree), "number"))
+        corners = [p * q for p in first.reach for q in second.reach]
+        product = canonical(Call("*", (first.tree, second.tree), "number"))
         ends = min(corners), max(corners)
         up, down = (declared.prior(bounded_mean(product, *ends, given=group, reverse=r)) for r in (False, True))
         about = (ends[0] + (ends[1] - ends[0]) * up / (up + down)) if up + down > 0.0 else 0.0
         if abs(about) < 0.6:
             return cls(0, product, ends)
         sign = 1 if about > 0.0 else -1
-        tree = _squared(Call("-" if sign > 0 else "+", (one.tree, other.tree), "number"))
-        sums = [p - sign * q for p in one.reach for q in other.reach]
-        return cls(sign, tree, (0.0, max(_sq(one_sum) for one_sum in sums)))
+        tree = _squared(Call("-" if sign > 0 else "+", (first.tree, second.tree), "number"))
+        sums = [p - sign * q for p in first.reach for q in second.reach]
+        return cls(sign, tree, (0.0, max(_sq(total) for total in sums)))
 
 
 def _inside(declared: DeclaredColumns, tree: Node, ends: Ends, group: Node | None) -> float:

@@ -69,15 +69,15 @@ def run_together(steps: Sequence[Steps[Any]], ask: Callable[[QuestionBatch], Seq
             waiting.pop(index, None)
             results[index] = done.value
 
-    for index, one in enumerate(steps):
-        go_on(index, lambda one=one: next(one))  # type: ignore[misc]
+    for index, generator in enumerate(steps):
+        go_on(index, lambda generator=generator: next(generator))  # type: ignore[misc]
     while waiting:
         indices, batches = list(waiting), list(waiting.values())
         answers = list(ask([question for batch in batches for question in batch]))
         start = 0
         for index, batch in zip(indices, batches, strict=True):
-            some, start = answers[start : start + len(batch)], start + len(batch)
-            go_on(index, lambda one=steps[index], some=some: one.send(some))  # type: ignore[misc]
+            own, start = answers[start : start + len(batch)], start + len(batch)
+            go_on(index, lambda generator=steps[index], own=own: generator.send(own))  # type: ignore[misc]
     return results
 
 

@@ -54,7 +54,7 @@ class Histogram:
     def steps(self, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Shares]:
         """One question a bin."""
         sides = [_labels(declared, self.question, self.bins, self.edges)]
-        shown = [one if isinstance(one, str) else f"{one:.12g}" for one in self.edges or ()]
+        shown = [edge if isinstance(edge, str) else f"{edge:.12g}" for edge in self.edges or ()]
         ends = f" between {shown[0]} and {shown[-1]}" if shown else ""
         return (yield from _cells(declared, f"{self.question}{ends}", sides, self.given))
 
@@ -89,7 +89,7 @@ def _cells(
         )
     pairs: list[tuple[tuple[str, ...], Node]] = [((label,), test) for label, test in sides[0]]
     for side in sides[1:]:
-        pairs = [((*labels, label), conjunction(test, other)) for labels, test in pairs for label, other in side]
+        pairs = [((*labels, label), conjunction(test, other_test)) for labels, test in pairs for label, other_test in side]
     labels = tuple(label for label, _ in pairs)
     if given is None:
         answers = yield [question_of(test) for _, test in pairs]
@@ -98,8 +98,8 @@ def _cells(
     if declared.grouped:
         answers = yield [group_share(_two_valued(declared, test), group) for _, test in pairs]
         shares = tuple(
-            Finding(f"{' × '.join(label)} given {given}", one.value, one.low, one.high, (one,))
-            for label, one in zip(labels, answers, strict=True)
+            Finding(f"{' × '.join(label)} given {given}", answer.value, answer.low, answer.high, (answer,))
+            for label, answer in zip(labels, answers, strict=True)
         )
         return Shares(f"{what} given {given}", labels, shares)
     whole = (yield [question_of(group)])[0]

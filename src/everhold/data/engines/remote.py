@@ -103,6 +103,24 @@ class RemoteTable(ABC):
                 "that the study was made for, and open it again."
             )
 
+    def counted(self, wanted: Sequence[str], columns: Mapping[str, str]) -> list[int]:
+        """Whole numbers over all rows, of the rows that this table was opened with.
+
+        The stamp in the same SELECT also keeps Spark from handing all of it to a database behind it, whose rules differ.
+
+        Args:
+            wanted: SQL of the aggregates, which use short names of columns.
+            columns: SQL of the columns by their short names.
+        """
+        tally = {f"y{place}": sql for place, sql in enumerate(self.tally)}
+        inner = ", ".join(f"{sql} AS {short}" for short, sql in (dict(columns) | tally).items())
+        sums = [*wanted, *(self.dialect.sum_whole(one) for one in tally)]
+        named = ", ".join(f"{sql} AS q{place}" for place, sql in enumerate(sums))
+        sql = f"SELECT {named} FROM (SELECT {inner} FROM {self.relation}{self.dialect.fence}) AS p"
+        row = [int(one) for one in self.fetch([sql])[0][0]]
+        self.require_same(row[len(wanted) :])
+        return row[: len(wanted)]
+
     # a source of rows ------------------------------------------------------------------------------------------------
 
     @property
@@ -166,9 +184,7 @@ class RemoteTable(ABC):
 
     def counts(self, conditions: Sequence[str], columns: Mapping[str, str]) -> list[int]:
         """The number of rows on which each condition is true; conditions use short names of columns."""
-        inner = ", ".join(f"{sql} AS {short}" for short, sql in columns.items())
-        wanted = ", ".join(f"{self.dialect.count_where(one)} AS n{place}" for place, one in enumerate(conditions))
-        return [int(one) for one in self.fetch([f"SELECT {wanted} FROM (SELECT {inner} FROM {self.relation}) AS p"])[0][0]]
+        return self.counted([self.dialect.count_where(one) for one in conditions], columns)
 
 
 class RemoteEngine:
@@ -280,14 +296,13 @@ class RemoteEngine:
         wanted = [name for name in names if self._kinds[name] != "boolean"]
         if not wanted:
             return set()
-        inner = ", ".join(f"{self._columns[name]} AS c{place}" for place, name in enumerate(wanted))
         counted = []
         for place, name in enumerate(wanted):
             column = f"c{place}"
             rounded = self._dialect.rint(column)
             broken = self._dialect.count_where(f"{column} <> {rounded}" if self._kinds[name] == "number" else "FALSE")
-            counted += [f"count(DISTINCT {column}) AS d{place}", f"count({column}) AS n{place}", f"{broken} AS b{place}"]
-        row = self._rows.fetch([f"SELECT {', '.join(counted)} FROM (SELECT {inner} FROM {self._rows.relation}) AS p"])[0][0]
+            counted += [f"count(DISTINCT {column})", f"count({column})", broken]
+        row = self._rows.counted(counted, {f"c{place}": self._columns[name] for place, name in enumerate(wanted)})
         return {
             name for place, name in enumerate(wanted) if row[3 * place] == row[3 * place + 1] > 1 and not row[3 * place + 2]
         }
@@ -302,15 +317,9 @@ class RemoteEngine:
         if self._unit is not None:
             columns.append((f"CAST({self._unit} AS {self._dialect.types['text']})", "text"))
         hashed, lanes = self._rows.hashed(columns, derived)
-        tally = [f"{sql} AS y{place}" for place, sql in enumerate(self._rows.tally)]
-        inner = f"SELECT {', '.join([f'{hashed} AS h', *tally])} FROM {self._rows.relation}{self._dialect.fence}"
-        sums = [self._dialect.sum_of_hashes(lane) for lane in lanes]
-        sums += [self._dialect.sum_whole(f"y{place}") for place in range(len(tally))]
-        named = ", ".join(f"{sql} AS q{place}" for place, sql in enumerate(sums))
-        row = [int(one) for one in self._rows.fetch([f"SELECT {named} FROM ({inner}) AS p"])[0][0]]
-        self._rows.require_same(row[len(lanes) :])
+        row = self._rows.counted([self._dialect.sum_of_hashes(lane) for lane in lanes], {"h": hashed})
         names = "\n".join(f"{name} {kind}" for name, kind in self._kinds.items())
-        totals = " ".join(str(one) for one in row[: len(lanes)])
+        totals = " ".join(str(one) for one in row)
         message = f"everhold table 1\n{self._rows.size}\n{names}\n{self._unit is not None}\n{totals}"
         return hmac.new(key, message.encode(), hashlib.sha256).hexdigest()
 
@@ -328,9 +337,8 @@ class RemoteEngine:
         )
 
     def _units(self) -> int:
-        named = f"SELECT {self._unit} AS u FROM {self._rows.relation}"
-        missing = self._dialect.count_where("u IS NULL")
-        return int(self._rows.fetch([f"SELECT count(DISTINCT u) + {missing} AS n FROM ({named}) AS p"])[0][0][0])
+        wanted = ["count(DISTINCT u)", self._dialect.count_where("u IS NULL")]
+        return sum(self._rows.counted(wanted, {"u": str(self._unit)}))
 
     def __repr__(self) -> str:
         return f"RemoteEngine({self.size:,} draws in {self._dialect.name})"

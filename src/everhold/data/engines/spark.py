@@ -7,12 +7,13 @@ import secrets
 import warnings
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.data.engines.brake import brake
 from everhold.data.engines.dialects.spark import SPARK
 from everhold.data.engines.remote import RemoteTable
 from everhold.errors import DataError, EverholdError, MissingExtra
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["SparkTable"]
 
 _FILE = "everhold_file"
+_FORMATS = ("csv", "json", "orc", "parquet")
+"""Of tables that Spark itself keeps in files."""
+_RECORDS = ("_delta_log", ".hoodie", "metadata/*.metadata.json")
+"""What Delta, Hudi and Iceberg keep in the folder of a table: which files count, and which of their rows."""
+_DETAILS = "# Detailed Table Information"
 _RETRIES = 4  # of a request to a server that does not answer, within a second or so
 _ITERATIONS = "spark.sql.analyzer.maxIterations"
 _MOST_ITERATIONS = 1_000  # a question may have some two hundred layers of columns
@@ -41,8 +47,10 @@ class SparkTable(RemoteTable):
     """A table by name, or Parquet files, in Spark.
 
     Files are listed anew for every batch. Each row's file brings the time of its last change and its size, so that the same
-    scan that answers a question sees whether a file has changed. Where rows come from no files (a view, a database), the
-    stamp is a hash of the content, in every scan.
+    scan that answers a question sees whether a file has changed. That holds where a row is in the table as long as it is in
+    a file: for Parquet files, and for tables that Spark itself keeps in files. A view, a database, or a table format such as
+    Delta, Iceberg or Hudi may take a row away and leave its file as it is; there the stamp is a hash of the content, in
+    every scan.
 
     Args:
         described: where it is.
@@ -61,6 +69,7 @@ class SparkTable(RemoteTable):
         self._key = secrets.token_bytes(16)
         self.relation = f"everhold_{secrets.token_hex(8)}"
         self._of_files: bool | None = None
+        self._partitioned = False
         self.types = {}
         with self._lock, self._silent(), self._view():
             pass
@@ -72,7 +81,14 @@ class SparkTable(RemoteTable):
     def fetch(self, statements: Sequence[str]) -> list[list[tuple[Any, ...]]]:
         """The rows of each statement, over one list of files."""
         with self._lock, self._silent(), self._view() as session:
-            return [[tuple(row) for row in session.sql(sql).collect()] for sql in statements]
+            return [self._selected(session, sql) for sql in statements]
+
+    def _selected(self, session: Any, sql: str) -> list[tuple[Any, ...]]:
+        with self._brake(session):
+            return [tuple(row) for row in session.sql(sql).collect()]
+
+    def _brake(self, session: Any) -> AbstractContextManager[None]:
+        return brake(session, self._described.seconds, hang_up=bool(self._own))
 
     @contextmanager
     def _silent(self) -> Iterator[None]:
@@ -88,8 +104,8 @@ class SparkTable(RemoteTable):
         except Exception:
             _close(self._own)
             raise DataError(
-                f"Spark did not answer: it stopped, the connection was lost, or {self.what} is not there. Nothing was "
-                "charged. Ask again when it is back."
+                f"Spark did not answer: it stopped, the connection was lost, {self.what} is not there or may not be read, "
+                f"or this took longer than {self._described.seconds:g} s. Nothing was charged. Ask again when it is back."
             ) from None
         finally:
             for one, was in zip(loggers, before, strict=True):
@@ -100,7 +116,7 @@ class SparkTable(RemoteTable):
         """A session in which the rows, listed now, are a temporary view. A server that has restarted gets a new session."""
         try:
             session = self._made_view()
-        except EverholdError:
+        except (EverholdError, TimeoutError):
             raise
         except Exception:
             if not self._own:
@@ -117,12 +133,24 @@ class SparkTable(RemoteTable):
     def _made_view(self) -> Any:
         described = self._described
         if described.session is None and not self._own:
-            self._own.append(_connected(described.remote or ""))
+            self._own.append(_connection(described.remote or ""))
+            with self._brake(self._own[0]):
+                _set_up(self._own[0])
         session = self._own[0] if self._own else described.session
-        iterations = _MOST_ITERATIONS if self._own else self._iterations(session)
-        # Somewhat more than two steps of the analyser for each layer of columns, and some for what stands around them.
-        self.most_depth = (iterations - 15) * 2 // 5
+        with self._brake(session):
+            iterations = _MOST_ITERATIONS if self._own else self._iterations(session)
+            # Somewhat more than two steps of the analyser for each layer of columns, and some for what stands around them.
+            self.most_depth = (iterations - 15) * 2 // 5
+            self._list(session)
+        return session
+
+    def _list(self, session: Any) -> None:
+        """Make the rows a temporary view, and find their columns as they were."""
+        described = self._described
+        name = ""
         if described.paths:
+            if self._of_files is None:
+                self._require_plain(session)
             frame = session.read.parquet(*described.paths)
         else:
             name = ".".join(SPARK.identifier(part) for part in str(described.table).split("."))
@@ -132,15 +160,15 @@ class SparkTable(RemoteTable):
         # Looking at a frame lists the files and reads what columns they have; looking at a view does not.
         if self._of_files is None:
             self.types = _types(frame)
+            self._of_files = self._in_files(session, frame, name)
             self._marked(frame).createOrReplaceTempView(self.relation)
-            return session
+            return
         try:
             self._marked(frame).createOrReplaceTempView(self.relation)
         except Exception:
             self._require_types(_types(frame))
             raise
         self._require_types(_types(session.table(self.relation)))
-        return session
 
     def _iterations(self, session: Any) -> int:
         """How many steps the analyser of a session of the user's may take, after checking what questions need of it."""
@@ -154,19 +182,35 @@ class SparkTable(RemoteTable):
                 f"the columns of {self.what} have changed since the session began. Restore them, and open the study again."
             )
 
+    def _require_plain(self, session: Any) -> None:
+        """Reject the folder of a table format, which knows which of the files and rows in it count."""
+        for folder in {folder for path in self._described.paths for folder in _folders(path)}:
+            if _is_there(session, f"{folder}/{{{','.join(_RECORDS)}}}"):
+                raise DataError(
+                    f"{self.what} is in the folder of a Delta, Iceberg or Hudi table, whose files also hold rows that were "
+                    "changed or deleted. Expected the table by its name, from a session that knows the format."
+                )
+
+    def _in_files(self, session: Any, frame: Any, name: str) -> bool:
+        """Whether a row is in the table as long as it is in a file, and the file's time and size say whether it changed."""
+        if name and _provider(session, name) not in _FORMATS:
+            return False
+        try:  # the server looks at it now
+            _ = frame.selectExpr("_metadata.file_size", "_metadata.file_modification_time").schema
+        except Exception:  # rows that come from no files have no such column
+            return False
+        files = frame.inputFiles()
+        self._partitioned = not files or any("=" in one for one in files)
+        return True
+
     def _marked(self, frame: Any) -> Any:
         """The rows with what their stamp is made of."""
         self.tally = ("1", f"`{_FILE}`")
-        if self._of_files is None:
-            try:
-                _ = self._with_stamp(frame, "xxhash64(_metadata.file_size)").schema  # the server looks at it now
-                self._of_files = True
-            except Exception:  # rows that come from no files have no such column
-                self._of_files = False
         if self._of_files:
-            # One hash of both: this is done for every row, and two cost as much as the rest of a simple question.
+            # One hash of all: this is done for every row, and two cost as much as the rest of a simple question.
             moment, size = "unix_micros(_metadata.file_modification_time)", "_metadata.file_size"
-            return self._with_stamp(frame, f"xxhash64({moment} ^ shiftleft({size}, 20))")
+            folder = ", _metadata.file_path" if self._partitioned else ""  # some columns are the names of folders
+            return self._with_stamp(frame, f"xxhash64({moment} ^ shiftleft({size}, 20){folder})")
         return self._with_stamp(frame, self._hash([SPARK.identifier(name) for name in self.kinds()], self._key))
 
     @staticmethod
@@ -196,9 +240,10 @@ class SparkTable(RemoteTable):
             plain = column.decode() if column.kind == "text" else column.values
             values.append([None if gone else one for one, gone in zip(plain.tolist(), column.missing.tolist(), strict=True)])
         hashed, lanes = self.hashed([(f"v{place}", column.kind) for place, column in enumerate(columns)], key)
-        with self._lock, self._silent(), self._view() as session:
-            frame = session.createDataFrame(list(zip(*values, strict=True)), ", ".join(types))
-            rows = frame.selectExpr("place", f"{hashed} AS h").selectExpr("place", f"{lanes[0]} AS d").collect()
+        given = list(zip(*values, strict=True))
+        with self._lock, self._silent(), self._view() as session, self._brake(session):
+            frame = session.createDataFrame(given, ", ".join(types)).selectExpr("place", f"{hashed} AS h")
+            rows = frame.selectExpr("place", f"{lanes[0]} AS d").collect()
         result = np.empty(public.row_count, dtype=np.int64)
         result[[row[0] for row in rows]] = [row[1] for row in rows]
         return result.view(np.uint64)
@@ -216,8 +261,8 @@ def _value(sql: str, kind: Kind) -> str:
     return f"({sql} + 0D)" if kind in ("number", "date") else SPARK.left(sql, 1_000) if kind == "text" else sql
 
 
-def _connected(url: str) -> Any:
-    """A session of its own on a Spark Connect server, which gives up soon if there is none."""
+def _connection(url: str) -> Any:
+    """A session of its own on a Spark Connect server, which gives up soon if there is none. It asks nothing yet."""
     for message in _WARNINGS:
         warnings.filterwarnings("ignore", message)
     try:
@@ -230,9 +275,44 @@ def _connected(url: str) -> Any:
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_reconnect_backoff_ms", 1_000)]
     session = SparkSession(connection=DefaultChannelBuilder(url, options))
     session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES, backoff_multiplier=2.0, jitter=0)])
+    return session
+
+
+def _set_up(session: Any) -> None:
+    """What questions need of a session."""
     session.conf.set(_ITERATIONS, str(_MOST_ITERATIONS))
     session.conf.set(_LATERAL, "true")
-    return session
+
+
+def _provider(session: Any, name: str) -> str:
+    """The format that a table is kept in; nothing for a view."""
+    found = [(row[0], row[1]) for row in session.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()]
+    start = max((place for place, (label, _) in enumerate(found) if label == _DETAILS), default=len(found))
+    return str(dict(found[start:]).get("Provider", "")).lower()
+
+
+def _is_there(session: Any, path: str) -> bool:
+    """Whether there is such a file or folder; a pattern will do."""
+    try:
+        _ = session.read.text(path).schema
+    except Exception:
+        return False
+    return True
+
+
+def _folders(path: str) -> list[str]:
+    """Where a table format would keep its record of the files at a path.
+
+    >>> _folders("s3://lake/patients/data/year=2020/*.parquet")
+    ['s3://lake/patients/data/year=2020', 's3://lake/patients/data', 's3://lake/patients']
+    """
+    parts = path.rstrip("/").split("/")
+    parts = parts[: next((place for place, part in enumerate(parts) if set(part) & set("*?[{")), len(parts))]
+    found = ["/".join(parts) or "."]
+    while len(parts) > 1 and (parts[-1] == "data" or "=" in parts[-1] or parts[-1].endswith((".parquet", ".pq"))):
+        parts.pop()
+        found.append("/".join(parts))
+    return found
 
 
 def _types(frame: Any) -> dict[str, str]:

@@ -44,9 +44,9 @@ def votes_of_batches(view: AnalystView, batches: int, size: int, spend: float | 
     total = np.zeros(view.world.atoms, np.float32)
     for _ in range(batches):
         coins = [random_signs(view) for _ in range(size)]
-        answers = yield ReadMany([agrees(one) for one in coins], spend=spend)
-        for one, answer in zip(coins, answers, strict=True):
-            total += np.float32(answer.value - 0.5) * one
+        answers = yield ReadMany([agrees(signs) for signs in coins], spend=spend)
+        for signs, answer in zip(coins, answers, strict=True):
+            total += np.float32(answer.value - 0.5) * signs
     yield Close([agrees(total)])
 
 
@@ -87,7 +87,7 @@ def best_of_batches(view: AnalystView, batches: int, size: int) -> Program:
     total = np.zeros(view.world.atoms, np.float32)
     for _ in range(batches):
         coins = [random_signs(view) for _ in range(size)]
-        choice = yield BestOf([agrees(one) for one in coins])
+        choice = yield BestOf([agrees(signs) for signs in coins])
         total += coins[choice.index]
     yield Close([agrees(total)])
 

@@ -31,7 +31,7 @@ def asks_then_reads(view: AnalystView) -> Generator[Any, Any, None]:
         question = next(program)
         answer = yield question
         asked.append((abs(answer.value - 0.5), len(asked), question))
-    chosen = sorted(asked, key=lambda one: (-one[0], one[1]))[:REPORTED]
+    chosen = sorted(asked, key=lambda item: (-item[0], item[1]))[:REPORTED]
     yield ReadMany([question for _, _, question in chosen])
 
 

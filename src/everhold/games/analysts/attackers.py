@@ -36,10 +36,10 @@ def surprise_hunter(view: AnalystView) -> Generator[Any, Answer, None]:
     previews the public side, knows the population, and sometimes asks combinations of all past surprises.
     """
     f = _label_lean(view)
-    found = np.zeros_like(f)
+    estimate = np.zeros_like(f)
     for t in range(1, view.rounds + 1):
         if t % 25 == 0:
-            yield agrees(np.where(found == 0.0, random_signs(view), found))
+            yield agrees(np.where(estimate == 0.0, random_signs(view), estimate))
             continue
         tried = [_candidate(view, f, kind) for kind in range(6)]
         gaps = np.array([_gap(view, question) for question, _ in tried])
@@ -49,7 +49,7 @@ def surprise_hunter(view: AnalystView) -> Generator[Any, Answer, None]:
         answer = yield question
         if answer.surprise and g is not None:
             error = answer.value - view.world.truth(question)
-            found += np.float32(np.sign(error)) * np.where(g == f, np.float32(0.0), g)
+            estimate += np.float32(np.sign(error)) * np.where(g == f, np.float32(0.0), g)
 
 
 def _candidate(view: AnalystView, f: NDArray[np.float32], kind: int) -> tuple[Any, NDArray[np.float32] | None]:
@@ -85,7 +85,7 @@ def threshold_rider(view: AnalystView) -> Generator[Any, Answer, None]:
     f, error = _label_lean(view), 2.5 / np.sqrt(view.rows)
     if not f.any():
         f = random_signs(view)
-    found = np.zeros_like(f)
+    estimate = np.zeros_like(f)
 
     def times_label(g: Any) -> Any:
         return lambda rows: g[rows["i"]] * rows["y"]
@@ -103,8 +103,8 @@ def threshold_rider(view: AnalystView) -> Generator[Any, Answer, None]:
         alpha = np.float32(at_r / (at_r - at_f))
         answer = yield times_label(alpha * f + (1 - alpha) * r)
         if answer.surprise:
-            found += r
-    vote = np.where(found >= 0.0, np.float32(1.0), np.float32(-1.0))
+            estimate += r
+    vote = np.where(estimate >= 0.0, np.float32(1.0), np.float32(-1.0))
     for beta in (0.0, 0.3, -0.3, 0.6, -0.6):
         yield times_label(np.float32(1.0 - abs(beta)) * vote + np.float32(beta) * f)
 

@@ -31,10 +31,10 @@ def dense(seed: int, density: float = 0.5, atoms: int = ATOMS) -> World:
     x = _signs(seed, atoms)
     rng = np.random.default_rng([seed, 2])
     score = x[:, :6] @ rng.uniform(0.5, 1.0, 6) + 0.5 * rng.standard_normal(atoms)
-    kept = np.zeros(atoms)
-    kept[np.argsort(-score)[: max(1, round(density * atoms))]] = 1.0
+    weights = np.zeros(atoms)
+    weights[np.argsort(-score)[: max(1, round(density * atoms))]] = 1.0
     y = np.where(x[:, 6] * x[:, 7] > 0, 1, -1)
-    return atoms_of("dense", x, y, weights=kept, labelled=True, density=float(kept.mean()))
+    return atoms_of("dense", x, y, weights=weights, labelled=True, density=float(weights.mean()))
 
 
 @WORLDS.add("dense")

@@ -95,7 +95,7 @@ class Within:
     ) -> Within:
         """For a forecast that may be off by `spread`, `alone` because of the private rows, of which there are `rows`."""
         cells = Cells.around(position, spread, alone, inputs)
-        below, above = (max(ceil(min(one, 1.0) * POSITION_ONE * inputs.precision.start), 1) for one in radii)
+        below, above = (max(ceil(min(radius, 1.0) * POSITION_ONE * inputs.precision.start), 1) for radius in radii)
         public = None
         if inputs.noise is not None:
             more = _MARGIN + 2.0 / sqrt(max(rows, 1.0))
@@ -105,21 +105,23 @@ class Within:
             public = max(low, 0), min(high, POSITION_ONE)
         return cls(cells, (below, above), public, inputs.precision, inputs.quantum, (inputs.noise or 0.0) * spread)
 
-    def decide(self, found: PrivateEstimate | None) -> Outcome:
+    def decide(self, estimate: PrivateEstimate | None) -> Outcome:
         """Quiet if the private interval lies within the public one; else the cell and the least step."""
-        if found is None:
+        if estimate is None:
             return NOTHING
         if self.public is not None:
             low, high = self.public
-            if (low == 0 or found.low * POSITION_ONE >= low) and (high == POSITION_ONE or found.high * POSITION_ONE <= high):
+            if (low == 0 or estimate.low * POSITION_ONE >= low) and (
+                high == POSITION_ONE or estimate.high * POSITION_ONE <= high
+            ):
                 return QUIET
-        j = self.cells.of(found.value)
+        j = self.cells.of(estimate.value)
         edges = self.cells.edges(j)
-        wanted = max(
-            self._step((edges[0] - found.low) * POSITION_ONE, self.radii[0]),
-            self._step((found.high - edges[1]) * POSITION_ONE, self.radii[1]),
+        step = max(
+            self._step((edges[0] - estimate.low) * POSITION_ONE, self.radii[0]),
+            self._step((estimate.high - edges[1]) * POSITION_ONE, self.radii[1]),
         )
-        return j, wanted
+        return j, step
 
     def deviation(self, outcome: Outcome) -> float | None:
         """How far the cell is from the forecast, in foreseen standard deviations; None where no cell was disclosed."""

@@ -66,7 +66,7 @@ class GroupShareCells(InCells):
 
     def decide(self, sums: Sequence[Sums]) -> Outcome:
         """By the two counts."""
-        yes, no = (count_of(one, self.inputs.rows) for one in sums)
+        yes, no = (count_of(total, self.inputs.rows) for total in sums)
         if yes + no == 0:
             return NOTHING
         others = yes + no - self.inputs.known_rows
@@ -77,14 +77,14 @@ class GroupShareCells(InCells):
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private share of the group."""
-        yes, no = (count_of(one, self.inputs.rows) for one in sums)
+        yes, no = (count_of(total, self.inputs.rows) for total in sums)
         return Fraction(yes, yes + no) if yes + no else None
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
         """E[(yes - θ) · in the group] = 0 at the cell's centre."""
         if self.values is None:
             return None
-        yes, no = (one.array for one in self.values)
+        yes, no = (value.array for value in self.values)
         return _group_lesson(self.within, outcome, yes.astype(np.float64) * STEPS, yes | no, self.forecast)
 
 
@@ -114,7 +114,7 @@ class GroupMeanCells(InCells):
 
     def decide(self, sums: Sequence[Sums]) -> Outcome:
         """By the rows of the group, their mean and mean square."""
-        (first, squares), (rest, _) = (in_steps(one, self.inputs.rows) for one in sums)
+        (first, squares), (rest, _) = (in_steps(total, self.inputs.rows) for total in sums)
         m = (first + rest) // STEPS
         if m == 0:
             return NOTHING
@@ -125,14 +125,14 @@ class GroupMeanCells(InCells):
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private mean of the group."""
-        up, down = (in_steps(one, self.inputs.rows)[0] for one in sums)
+        up, down = (in_steps(total, self.inputs.rows)[0] for total in sums)
         return Fraction(up, up + down) if up + down else None
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
         """E[(x - θ) · in the group] = 0 at the cell's centre."""
         if self.values is None:
             return None
-        up, down = (one.array + VALUE_ONE for one in self.values)
+        up, down = (value.array + VALUE_ONE for value in self.values)
         return _group_lesson(self.within, outcome, up, up + down == STEPS, self.forecast)
 
 

@@ -53,19 +53,19 @@ class DifferenceCells(InCells):
     within: Within = field(init=False)
 
     def __post_init__(self) -> None:
-        positions = [float(position_of(one)) for one in self.groups]
+        positions = [float(position_of(group)) for group in self.groups]
         centres = tuple(min(max(round(position * STEPS), 0), STEPS) for position in positions)
         seconds = tuple(
-            float(max(one.second, 1))
+            float(max(group.second, 1))
             if self.query.low is not None
             else max(position * (1.0 - position) * STEPS * STEPS, 1.0)
-            for one, position in zip(self.groups, positions, strict=True)
+            for group, position in zip(self.groups, positions, strict=True)
         )
         object.__setattr__(self, "centres", centres)
         object.__setattr__(self, "seconds", seconds)
-        rows = [max(self.inputs.others * one.group, 1.0) for one in self.groups]
+        rows = [max(self.inputs.others * group.group, 1.0) for group in self.groups]
         sides = list(zip(seconds, rows, self.groups, strict=True))
-        spread = sqrt(sum(spread_of(second, m, one.draws) ** 2 for second, m, one in sides))
+        spread = sqrt(sum(spread_of(second, m, group.draws) ** 2 for second, m, group in sides))
         alone = sqrt(sum(spread_of(second, m, inf) ** 2 for second, m, _ in sides))
         counts = [max(round(m), 1) for m in rows]
         firsts = [centre * m for centre, m in zip(centres, counts, strict=True)]
@@ -76,7 +76,7 @@ class DifferenceCells(InCells):
         low, high = self._bound(firsts, squares, counts)
         middle = Fraction(centres[0] - centres[1])
         radii = float((middle - low) / (2 * STEPS)), float((high - middle) / (2 * STEPS))
-        fewest = min(*rows, *(one.draws for one in self.groups))
+        fewest = min(*rows, *(group.draws for group in self.groups))
         within = Within.around(position_of(self.forecast), spread / 2.0, alone / 2.0, radii, fewest, self.inputs)
         object.__setattr__(self, "within", within)
 
@@ -97,15 +97,15 @@ class DifferenceCells(InCells):
 
     def _sides(self, sums: Sequence[Sums]) -> list[tuple[int, int, int]]:
         """Σx, Σx² and the number of rows of each group."""
-        found = []
+        sides = []
         for up, down in ((sums[0], sums[1]), (sums[2], sums[3])):
             if self.query.low is None:
                 yes, no = count_of(up, self.inputs.rows), count_of(down, self.inputs.rows)
-                found.append((yes * STEPS, yes * STEPS * STEPS, yes + no))
+                sides.append((yes * STEPS, yes * STEPS * STEPS, yes + no))
             else:
                 first, square = in_steps(up, self.inputs.rows)
-                found.append((first, square, (first + in_steps(down, self.inputs.rows)[0]) // STEPS))
-        return found
+                sides.append((first, square, (first + in_steps(down, self.inputs.rows)[0]) // STEPS))
+        return sides
 
     def decide(self, sums: Sequence[Sums]) -> Outcome:
         """By the rows of both groups, their means and mean squares."""
@@ -117,13 +117,13 @@ class DifferenceCells(InCells):
             ends = self._bound(firsts, squares, counts)
             low, high = (end / STEPS for end in ends)
         else:  # side by side, each at its part of the price
-            one, other = (
+            first_ends, second_ends = (
                 Rates.foreseen(
                     float(position_of(group)), second, max(self.inputs.others * group.group, 1.0), self.inputs.nats + _LN2
                 ).interval(first, square, m, min(self.inputs.known_rows, m))
                 for (first, square, m), group, second in zip(sides, self.groups, self.seconds, strict=True)
             )
-            low, high = one[0] - other[1], one[1] - other[0]
+            low, high = first_ends[0] - second_ends[1], first_ends[1] - second_ends[0]
         value = Fraction(sides[0][0], sides[0][2] * STEPS) - Fraction(sides[1][0], sides[1][2] * STEPS)
         return self.within.decide(PrivateEstimate((1 + value) / 2, (1 + low) / 2, (1 + high) / 2))
 
@@ -132,15 +132,15 @@ class DifferenceCells(InCells):
         sides = self._sides(sums)
         if any(m == 0 for _, _, m in sides):
             return None
-        one, other = (Fraction(first, m * STEPS) for first, _, m in sides)
-        return (1 + one - other) / 2
+        first_mean, second_mean = (Fraction(first, m * STEPS) for first, _, m in sides)
+        return (1 + first_mean - second_mean) / 2
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
         """To first order: the means of both groups, each around its forecast, differ by what was found."""
         if not isinstance(outcome, tuple) or outcome[0] == 0:
             return None
         low, high = self.within.cells.edges(outcome[0])
-        least = min(one.group for one in self.groups)
+        least = min(group.group for group in self.groups)
         total = np.zeros(len(self.values[0]))
         for sign, index in ((1.0, 0), (-1.0, 1)):
             up, down = self.values[2 * index], self.values[2 * index + 1]
@@ -196,7 +196,7 @@ class PairedCells(InCells):
 
     def decide(self, sums: Sequence[Sums]) -> Outcome:
         """By the rows that differ."""
-        a, b = (count_of(one, self.inputs.rows) for one in sums)
+        a, b = (count_of(total, self.inputs.rows) for total in sums)
         known, n = self.inputs.known_rows, self.inputs.others
         # Rows that the analyst knows may all speak for one side: each end takes the worse case.
         lower = paired_interval(max(a - known, 0), min(b, n - max(a - known, 0)), n, self.rates, self.inputs.nats)[0]
@@ -206,7 +206,7 @@ class PairedCells(InCells):
 
     def value(self, sums: Sequence[Sums]) -> Fraction:
         """The private difference."""
-        a, b = (count_of(one, self.inputs.rows) for one in sums)
+        a, b = (count_of(total, self.inputs.rows) for total in sums)
         return (1 + Fraction(a - b, self.inputs.rows)) / 2
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
@@ -214,6 +214,6 @@ class PairedCells(InCells):
         if outcome is QUIET or not isinstance(outcome, tuple) or outcome[0] == 0:
             return None
         low, high = self.within.cells.edges(outcome[0])
-        one, other = (value.array.astype(np.float64) for value in self.values)
-        values = GridValues("mean", (one - other) * VALUE_ONE)
+        first, second = (value.array.astype(np.float64) for value in self.values)
+        values = GridValues("mean", (first - second) * VALUE_ONE)
         return Lesson(values, float(low + high) - 1.0, max(float(high - low), 2.0**-14), self.forecast.value)

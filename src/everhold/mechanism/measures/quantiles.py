@@ -113,7 +113,7 @@ class QuantileCells:
 
     def decide(self, sums: Sequence[Sums]) -> Outcome:
         """By the ranks of the thresholds."""
-        counts = [count_of(one, self.inputs.rows) for one in sums]
+        counts = [count_of(total, self.inputs.rows) for total in sums]
         last = len(self.thresholds) - 1
         below, upto = counts[:last], counts[last : 2 * last]
         m = self.inputs.rows if self.query.given is None else counts[-1]
@@ -129,14 +129,14 @@ class QuantileCells:
         if self.public is not None and self.public[0] <= low and high <= self.public[1]:
             return QUIET
         index = next((i for i in range(last) if upto[i] >= q * m), last)
-        wanted = (index - low - self.reach[0], high - index - self.reach[1])
-        step = max(-(-max(more, 0) // each) for more, each in zip(wanted, self._rungs, strict=True))
+        beyond = (index - low - self.reach[0], high - index - self.reach[1])
+        step = max(-(-max(more, 0) // each) for more, each in zip(beyond, self._rungs, strict=True))
         return index - self.forecast_index, step
 
     @property
     def _rungs(self) -> tuple[int, int]:
         """How many thresholds one step adds, below and above."""
-        below, above = (max(-(-one // self.inputs.precision.ladder), 1) for one in self.reach)
+        below, above = (max(-(-reach // self.inputs.precision.ladder), 1) for reach in self.reach)
         return below, above
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
@@ -165,10 +165,10 @@ class QuantileCells:
         else:
             j, step = cell_and_step(outcome)
             index = min(max(self.forecast_index + j, 0), last)
-            below, above = (one + step * each for one, each in zip(self.reach, self._rungs, strict=True))
+            below, above = (reach + step * rung for reach, rung in zip(self.reach, self._rungs, strict=True))
             low, high = max(index - below, 0), min(index + above, last)
-        found = tuple(self._position(i) for i in (index, low, high))
-        return found[0], found[1], found[2]
+        positions = tuple(self._position(i) for i in (index, low, high))
+        return positions[0], positions[1], positions[2]
 
     def _position(self, i: int) -> float:
         low, high = self.query.low, self.query.high
@@ -181,7 +181,7 @@ class QuantileCells:
         if self.values is None or outcome is QUIET or outcome == NOTHING or cell_and_step(outcome)[0] == 0:
             return None
         position = self.ends(outcome)[0]
-        up, down = (one.array + VALUE_ONE for one in self.values)
+        up, down = (value.array + VALUE_ONE for value in self.values)
         member = up + down == STEPS
         q = self.query.level
         steps = np.where(up <= position * STEPS + 0.5, 1.0 - q, -q) * member
@@ -191,23 +191,23 @@ class QuantileCells:
 
 def _distribution(values: tuple[GridValues, GridValues], masses: NDArray[np.float64]) -> tuple[list[tuple[int, int]], int]:
     """Rising positions of the group's public rows with their cumulative masses, in whole numbers."""
-    up, down = (one.array + VALUE_ONE for one in values)
+    up, down = (value.array + VALUE_ONE for value in values)
     member = up + down == STEPS
     mass = np.maximum(masses[member], 0.0)
-    found = np.bincount(up[member].astype(np.intp), weights=mass, minlength=1)
-    positions = np.flatnonzero(found)
-    total = np.cumsum(found[positions])
+    mass_at = np.bincount(up[member].astype(np.intp), weights=mass, minlength=1)
+    positions = np.flatnonzero(mass_at)
+    total = np.cumsum(mass_at[positions])
     steps = [(int(position), int(so_far)) for position, so_far in zip(positions, total, strict=True)]
     return steps or [(STEPS // 2, 1)], steps[-1][1] if steps else 1
 
 
 def _at_level(steps: list[tuple[int, int]], total: int, level: float) -> int:
     """The least position with so much mass at or below it."""
-    wanted = Fraction(level) * total
+    needed = Fraction(level) * total
     low, high = 0, len(steps) - 1
     while low < high:
         middle = (low + high) // 2
-        if steps[middle][1] >= wanted:
+        if steps[middle][1] >= needed:
             high = middle
         else:
             low = middle + 1
@@ -216,12 +216,12 @@ def _at_level(steps: list[tuple[int, int]], total: int, level: float) -> int:
 
 def _heavy(steps: list[tuple[int, int]], total: int, share: float) -> set[int]:
     """Places that at least this share of the mass has."""
-    so_far, found = 0, set()
+    so_far, places = 0, set()
     for position, mass in steps:
         if mass - so_far >= share * total:
-            found.add(position)
+            places.add(position)
         so_far = mass
-    return found
+    return places
 
 
 def _first_at_least(thresholds: Sequence[float], value: float) -> int:

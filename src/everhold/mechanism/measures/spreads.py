@@ -30,9 +30,9 @@ def combined(query: SpreadOf, positions: Sequence[Position]) -> tuple[float, flo
     """The result from the positions of its means, itself as a position in its range: of a variance, or from -1 to 1."""
     if query.sign is None:
         most = query.ranges[1][1]
-        value, low, high = (one / most for one in variance_from(positions, query.ranges))
+        value, low, high = (end / most for end in variance_from(positions, query.ranges))
     else:
-        value, low, high = (0.5 * (1.0 + one) for one in correlation_from(positions, query.ranges, query.sign))
+        value, low, high = (0.5 * (1.0 + end) for end in correlation_from(positions, query.ranges, query.sign))
     return min(max(value, 0.0), 1.0), min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
 
@@ -55,15 +55,15 @@ class SpreadCells(InCells):
     def __post_init__(self) -> None:
         nats = self.inputs.nats + ln(float(len(self.means)))
         rows, draws = max(self.inputs.others * self.forecast.group, 1.0), max(self.forecast.draws, 1.0)
-        rates = tuple(Rates.foreseen(float(position_of(one)), one.second, rows, nats) for one in self.means)
+        rates = tuple(Rates.foreseen(float(position_of(mean)), mean.second, rows, nats) for mean in self.means)
         object.__setattr__(self, "rates", rates)
         positions = [
             (
-                float(position_of(one)),
-                max(float(position_of(one)) - rate.radii[0] - self.inputs.quantum, 0.0),
-                min(float(position_of(one)) + rate.radii[1] + self.inputs.quantum, 1.0),
+                float(position_of(mean)),
+                max(float(position_of(mean)) - rate.radii[0] - self.inputs.quantum, 0.0),
+                min(float(position_of(mean)) + rate.radii[1] + self.inputs.quantum, 1.0),
             )
-            for one, rate in zip(self.means, rates, strict=True)
+            for mean, rate in zip(self.means, rates, strict=True)
         ]
         value, low, high = combined(self.query, positions)
         radii = value - low, high - value
@@ -81,21 +81,21 @@ class SpreadCells(InCells):
 
     def _positions(self, sums: Sequence[Sums]) -> list[Position] | None:
         """Every mean of the group with its private interval, rounded outwards."""
-        down, *ups = (in_steps(one, self.inputs.rows) for one in sums)
+        down, *ups = (in_steps(total, self.inputs.rows) for total in sums)
         m = (down[0] + ups[0][0]) // STEPS
         if m == 0:
             return None
-        known, found = min(self.inputs.known_rows, m), []
+        known, positions = min(self.inputs.known_rows, m), []
         for (first, squares), rate in zip(ups, self.rates, strict=True):
             low, high = rate.interval(first, squares, m, known)
-            found.append((first / (m * STEPS), float(low) - self.inputs.quantum, float(high) + self.inputs.quantum))
-        return [(value, max(low, 0.0), min(high, 1.0)) for value, low, high in found]
+            positions.append((first / (m * STEPS), float(low) - self.inputs.quantum, float(high) + self.inputs.quantum))
+        return [(value, max(low, 0.0), min(high, 1.0)) for value, low, high in positions]
 
     def decide(self, sums: Sequence[Sums]) -> Outcome:
         """By the sums and squares of every mean."""
         if (positions := self._positions(sums)) is None:
             return NOTHING
-        value, low, high = (Fraction(one) for one in combined(self.query, positions))
+        value, low, high = (Fraction(position) for position in combined(self.query, positions))
         slack = Fraction(1, POSITION_ONE)
         return self.within.decide(PrivateEstimate(value, max(low - slack, Fraction(0)), min(high + slack, Fraction(1))))
 

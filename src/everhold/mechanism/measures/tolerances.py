@@ -48,7 +48,7 @@ class _ToleranceMeasure:
         return Fraction(in_steps(sums[0], self.inputs.rows)[0], self.inputs.rows * STEPS)
 
     def deviation(self, outcome: Outcome) -> float | None:
-        """Not known to that precision."""
+        """None: such an ask does not disclose it precisely enough."""
         return None
 
     def nats(self, outcome: Outcome) -> float:

@@ -102,7 +102,7 @@ def minimise(
     problem = _Problem(potential, basis, a, s, limit)
     z = basis.combine(start[1:])
     z += start[0]
-    at = _point(problem, start, z.copy())
+    point = _point(problem, start, z.copy())
     off = _off(moments - a, start, s, limit, accuracy)
     curvature, hessian = None, np.empty(0)
     computed, damping = 0, _DAMPING
@@ -114,21 +114,21 @@ def minimise(
             computed < _MOST_CURVATURES and float(np.abs(now - curvature).sum()) > _STALE * float(curvature.sum())
         ):
             curvature, hessian, computed = now, _hessian(basis, now, damping), computed + 1
-        goal = _quadratic(hessian, moments - a, s, at.theta, limit)
-        reached = _search(problem, at, z, np.rint(goal * THETA_ONE) / THETA_ONE, moments - a)
+        goal = _quadratic(hessian, moments - a, s, point.theta, limit)
+        reached = _search(problem, point, z, np.rint(goal * THETA_ONE) / THETA_ONE, moments - a)
         if reached is None:
             if damping >= 1.0:
                 break
             damping, curvature = 1.0, None  # the whole curvature of the prior: a cautious step
             continue
-        at, z = reached
-        moments = basis.correlate(at.mass)
-        off = _off(moments - a, at.theta, s, limit, accuracy)
-    return np.rint(at.theta * THETA_ONE) / THETA_ONE, moments
+        point, z = reached
+        moments = basis.correlate(point.mass)
+        off = _off(moments - a, point.theta, s, limit, accuracy)
+    return np.rint(point.theta * THETA_ONE) / THETA_ONE, moments
 
 
 def _attainable(basis: Basis, targets: NDArray[np.float64], slacks: NDArray[np.float64], cap: float) -> NDArray[np.float64]:
-    """The targets, but those that no h below the cap can meet where one can: E_π[h (1±φ)] ≤ cap · E_π[1±φ]."""
+    """The targets; any that no h below the cap can meet are moved to where one can: E_π[h (1±φ)] ≤ cap · E_π[1±φ]."""
     up, down = cap * (1.0 + basis.means()), cap * (1.0 - basis.means())
     result = np.where(1.0 + targets - slacks > up, _NEAR * up - 1.0 + slacks, targets)
     return np.where(1.0 - targets - slacks > down, 1.0 - _NEAR * down - slacks, result)
@@ -141,26 +141,26 @@ def _point(problem: _Problem, theta: NDArray[np.float64], z: NDArray[np.float64]
 
 
 def _search(
-    problem: _Problem, at: _Point, z: NDArray[np.float64], goal: NDArray[np.float64], gradient: NDArray[np.float64]
+    problem: _Problem, point: _Point, z: NDArray[np.float64], goal: NDArray[np.float64], gradient: NDArray[np.float64]
 ) -> tuple[_Point, NDArray[np.float64]] | None:
     """A point on the line through the goal where F is lower, near its minimum on that line, and z there; or None.
 
     F is convex, so the sign of its slope says on which side of a point the minimum lies.
     """
-    d = goal - at.theta
-    first = float(gradient @ d) + float(problem.s @ (np.abs(goal) - np.abs(at.theta)))  # at most the slope at the start
+    d = goal - point.theta
+    first = float(gradient @ d) + float(problem.s @ (np.abs(goal) - np.abs(point.theta)))  # at most the slope at the start
     if not first < 0.0:
         return None
     dz = problem.basis.combine(goal[1:])
     dz += goal[0]
     dz -= z
-    room = np.divide(problem.limit - np.sign(d) * at.theta, np.abs(d), out=np.full(len(d), np.inf), where=d != 0.0)
+    room = np.divide(problem.limit - np.sign(d) * point.theta, np.abs(d), out=np.full(len(d), np.inf), where=d != 0.0)
     end = max(float(room.min()), 1.0)  # where the first bound is met
     low, low_slope, high, high_slope = 0.0, first, np.inf, np.inf
-    step, best, best_step = 1.0, at, 0.0
+    step, best, best_step = 1.0, point, 0.0
     line = np.empty(len(z))
     for _ in range(_MOST_TRIES):
-        theta = at.theta + step * d
+        theta = point.theta + step * d
         np.multiply(dz, step, out=line)
         line += z
         tried = _point(problem, theta, line)
@@ -177,7 +177,7 @@ def _search(
             step = min(4.0 * step, end)
         else:  # the zero of a slope that is linear between both sides, but not too close to either
             step = low + (high - low) * min(max(low_slope / (low_slope - high_slope), 0.03), 0.97)
-    if best is at:
+    if best is point:
         return None
     dz *= best_step
     dz += z
@@ -279,7 +279,7 @@ def _towards(
     x: NDArray[np.float64],
     limit: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """The way to the minimum for fixed signs. What would change its sign, or leave its bounds, stops there.
+    """The way to the minimum for fixed signs. A coordinate that would change its sign, or leave its bounds, stops there.
 
     If that way does not go down, the way to the first stop, which does.
     """

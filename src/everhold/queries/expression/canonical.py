@@ -102,10 +102,10 @@ def _parts(op: str, node: Node, negated: bool) -> list[Named]:
             return _parts(op, node.args[0], not negated)
         if ((node.op == "and") != negated) == (op == "and"):
             return [part for arg in node.args for part in _parts(op, arg, negated)]
-    found = _negated(node) if negated else named(node)
-    if isinstance(found[0], Logic) and found[0].op == op:  # its own operands collapsed to one part
-        return [named(arg) for arg in found[0].args]
-    return [found]
+    operand = _negated(node) if negated else named(node)
+    if isinstance(operand[0], Logic) and operand[0].op == op:  # its own operands collapsed to one part
+        return [named(arg) for arg in operand[0].args]
+    return [operand]
 
 
 def _joined(op: str, parts: list[Named]) -> Named:

@@ -15,10 +15,10 @@ def _pairs() -> tuple[str, str]:
     capital, small = [], []
     for first, last in _RANGES:
         for letter in map(chr, range(first, last + 1)):
-            other = letter.lower()
-            if other != letter and len(other) == 1 and other.upper() == letter:
+            lower = letter.lower()
+            if lower != letter and len(lower) == 1 and lower.upper() == letter:
                 capital.append(letter)
-                small.append(other)
+                small.append(lower)
     return "".join(capital), "".join(small)
 
 

@@ -105,18 +105,19 @@ def kind_of(column: NDArray[Any]) -> Kind | None:
         return None
     if column.dtype.kind != "O":
         return _KINDS.get(column.dtype.kind)
-    found = {type(value) for value in column.tolist()} - {type(None), float}
-    found = {one for one in found if one.__name__ not in ("NAType", "NaTType")}  # pandas' missing values
-    if not found and not all(is_nothing(value) for value in column.tolist()):
+    types = {type(value) for value in column.tolist()} - {type(None), float}
+    # pandas' missing values say nothing about the kind
+    types = {value_type for value_type in types if value_type.__name__ not in ("NAType", "NaTType")}
+    if not types and not all(is_nothing(value) for value in column.tolist()):
         return "number"
-    if found and all(issubclass(one, list | dict | tuple | set | np.ndarray) for one in found):
+    if types and all(issubclass(value_type, list | dict | tuple | set | np.ndarray) for value_type in types):
         numbers = any(isinstance(value, float) and value == value for value in column.tolist())
         return "number" if numbers else None
-    if found and found <= {bool, np.bool_}:
+    if types and types <= {bool, np.bool_}:
         return "boolean"
-    if found and all(issubclass(one, int | Decimal | np.number) and one is not bool for one in found):
+    if types and all(issubclass(value_type, int | Decimal | np.number) and value_type is not bool for value_type in types):
         return "number"
-    if found and all(issubclass(one, date | np.datetime64) for one in found):
+    if types and all(issubclass(value_type, date | np.datetime64) for value_type in types):
         return "date"
     return "text"
 

@@ -18,7 +18,7 @@ def are_disjoint(first: Node, second: Node) -> bool:
     >>> [are_disjoint(*(expression(text, kinds).tree for text in pair)) for pair in pairs]
     [True, True, True, False, False]
     """
-    return any(_excludes(one, other) for one in _conditions(first) for other in _conditions(second))
+    return any(_excludes(a, b) for a in _conditions(first) for b in _conditions(second))
 
 
 def _conditions(node: Node) -> tuple[Node, ...]:
@@ -27,10 +27,10 @@ def _conditions(node: Node) -> tuple[Node, ...]:
     return node.args if isinstance(node, Logic) and node.op == "and" else (node,)
 
 
-def _excludes(one: Node, other: Node) -> bool:
-    if text_of(Logic("not", (one,))) == text_of(other):
+def _excludes(condition: Node, other: Node) -> bool:
+    if text_of(Logic("not", (condition,))) == text_of(other):
         return True
-    first, second = _allowed(one), _allowed(other)
+    first, second = _allowed(condition), _allowed(other)
     if first is None or second is None or first[0] != second[0]:
         return False
     a, b = first[1], second[1]

@@ -53,6 +53,6 @@ def ln(x: Any) -> Any:
 
 def _horner(coefficients: tuple[float, ...], x: Any) -> Any:
     result = coefficients[0] * x + coefficients[1]
-    for one in coefficients[2:]:
-        result = result * x + one
+    for coefficient in coefficients[2:]:
+        result = result * x + coefficient
     return result

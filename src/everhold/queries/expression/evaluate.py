@@ -153,8 +153,8 @@ class Compiler:
             def member(chunk: Chunk) -> Bools:
                 # Item by item: the time of sorting or searching would depend on the rows.
                 x = left(chunk)
-                found = reduce(np.logical_or, [x == item for item in items])
-                return _wide(found if want else ~(found | np.isnan(x)), chunk)
+                equal = reduce(np.logical_or, [x == item for item in items])
+                return _wide(equal if want else ~(equal | np.isnan(x)), chunk)
 
             return member
         right = self.number(node.args[1])
@@ -278,9 +278,9 @@ def _joined(join: Callable[..., Bools], parts: list[Truths]) -> Truths:
     return joined
 
 
-def _wide(found: Any, chunk: Chunk) -> Bools:
+def _wide(truths: Any, chunk: Chunk) -> Bools:
     """A boolean for every row, also if both sides are constants."""
-    result: Bools = found if found.ndim else chunk.all(bool(found))
+    result: Bools = truths if truths.ndim else chunk.all(bool(truths))
     return result
 
 
@@ -295,22 +295,22 @@ _COMPARE: dict[tuple[str, bool], Callable[[Any, Any], Any]] = {
 }
 
 
-def _word_test(op: str, others: list[str]) -> Callable[[str], bool]:
+def _word_test(op: str, literals: list[str]) -> Callable[[str], bool]:
     """A test of one word against literals."""
     if op in ("in", "="):
-        wanted = set(others)
-        return lambda word: word in wanted
-    other = others[0]
+        words = set(literals)
+        return lambda word: word in words
+    literal = literals[0]
     if op == "<":
-        return lambda word: word < other
+        return lambda word: word < literal
     if op == "<=":
-        return lambda word: word <= other
-    body = other.strip("%")
-    if other.startswith("%") and other.endswith("%"):
+        return lambda word: word <= literal
+    body = literal.strip("%")
+    if literal.startswith("%") and literal.endswith("%"):
         return lambda word: body in word
-    if other.endswith("%"):
+    if literal.endswith("%"):
         return lambda word: word.startswith(body)
-    return (lambda word: word.endswith(body)) if other.startswith("%") else (lambda word: word == body)
+    return (lambda word: word.endswith(body)) if literal.startswith("%") else (lambda word: word == body)
 
 
 # The time of an operation must not depend on the rows: no branch on a value, no masked copy, no numpy calendar functions.
@@ -387,8 +387,8 @@ def _exp(x: Any) -> Any:
 
 def _first_known(*args: Any) -> Any:
     result = args[0]
-    for other in args[1:]:
-        result = np.fmax(result, _only(other, np.isnan(result)))
+    for arg in args[1:]:
+        result = np.fmax(result, _only(arg, np.isnan(result)))
     return result
 
 

@@ -101,4 +101,4 @@ def out_of_range(node: Node) -> str | None:
 
 
 def _any_of(sizes: list[Extent]) -> Extent:
-    return Extent(min(one.least for one in sizes), min(one.grid for one in sizes), max(one.most for one in sizes))
+    return Extent(min(size.least for size in sizes), min(size.grid for size in sizes), max(size.most for size in sizes))

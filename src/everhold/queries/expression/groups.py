@@ -44,11 +44,11 @@ class _GroupQuestion:
     __slots__ = ()
 
     def on_reference(self, rows: Rows, size: int, *, verify: bool = False) -> GridValues:
-        """Never: it is made of several linear questions."""
+        """Refused: it is made of several linear questions."""
         raise QuestionError("this question is not a mean over single rows. Ask it as a statistic.")
 
     def on_sample(self, rows: Rows, size: int, scale: Scale) -> Sums:
-        """Never: it is made of several linear questions."""
+        """Refused: it is made of several linear questions."""
         raise QuestionError("this question is not a mean over single rows. Ask it as a statistic.")
 
 
@@ -156,13 +156,13 @@ class GroupDifference(_GroupQuestion):
     @property
     def parts(self) -> tuple[Expression | BoundedMean, ...]:
         """Two questions for each group, as for its share or mean alone."""
-        found: list[Expression | BoundedMean] = []
+        parts: list[Expression | BoundedMean] = []
         for group in (self.first, self.second):
             if self.low is None or self.high is None:
-                found += group_share(self.tree, group).parts
+                parts += group_share(self.tree, group).parts
             else:
-                found += group_mean(self.tree, self.low, self.high, group).parts
-        return tuple(found)
+                parts += group_mean(self.tree, self.low, self.high, group).parts
+        return tuple(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +179,11 @@ class PairedShares(_GroupQuestion):
     @property
     def parts(self) -> tuple[Expression, Expression]:
         """Yes to the first and not to the second, and the other way round."""
-        one, other = (
+        first_alone, second_alone = (
             question_of(conjunction(yes, Logic("or", (Logic("not", (no,)), Test("null", (no,))))))
             for yes, no in ((self.first, self.second), (self.second, self.first))
         )
-        return one, other
+        return first_alone, second_alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,7 @@ def spread_of_means(
 ) -> SpreadOf:
     """A variance or a correlation; its name contains everything that defines it."""
     means = ", ".join(f"{text_of(tree)} FROM {low!r} TO {high!r}" for tree, (low, high) in zip(trees, ranges, strict=True))
-    what = "VARIANCE" if sign is None else f"CORRELATION {sign}"
+    kind = "VARIANCE" if sign is None else f"CORRELATION {sign}"
     where = "" if given is None else f" GIVEN {text_of(given)}"
     ends = tuple((float(low), float(high)) for low, high in ranges)
-    return SpreadOf(tuple(trees), ends, given, sign, f"{what} BY {means}{where}")
+    return SpreadOf(tuple(trees), ends, given, sign, f"{kind} BY {means}{where}")

@@ -54,11 +54,11 @@ def tokens(text: str, most: int) -> list[Lexeme]:
     except UnicodeEncodeError as error:
         complain(text, error.start, "this is a lone surrogate. Expected text that can be encoded as UTF-8.")
     result, at = [], 0
-    for found in _PATTERN.finditer(text):
-        if found.start() != at:
+    for match in _PATTERN.finditer(text):
+        if match.start() != at:
             break  # the text in between is not a token
-        kind = str(found.lastgroup)
-        value, start = found[kind], found.start(kind)
+        kind = str(match.lastgroup)
+        value, start = match[kind], match.start(kind)
         if kind == "word":
             if value.upper() in KEYWORDS:
                 kind, value = "keyword", value.upper()
@@ -67,10 +67,10 @@ def tokens(text: str, most: int) -> list[Lexeme]:
         elif kind == "text":
             value, start = value.replace("''", "'"), start - 1
         result.append(Lexeme(kind, value, start))
-        at = found.end()
+        at = match.end()
     if text[at:].strip():
         start = at + len(text[at:]) - len(text[at:].lstrip())
-        what = "the closing quote is missing." if text[start] in "'\"" else f"unexpected character {text[start]!r}."
-        complain(text, start, f"{what}{CHARACTERS.get(text[start], '')}")
+        fault = "the closing quote is missing." if text[start] in "'\"" else f"unexpected character {text[start]!r}."
+        complain(text, start, f"{fault}{CHARACTERS.get(text[start], '')}")
     result.append(Lexeme("end", "", len(text)))
     return result

@@ -204,8 +204,8 @@ class _Parser:
     def part(self, node: Node) -> Node:
         """Count a node against the limits."""
         self._parts += 1
-        inner = [self._measured.get(id(one), (one, 1, 1)) for one in _counted(node)]
-        size, height = 1 + sum(one[1] for one in inner), 1 + max((one[2] for one in inner), default=0)
+        inner = [self._measured.get(id(child), (child, 1, 1)) for child in _counted(node)]
+        size, height = 1 + sum(measured[1] for measured in inner), 1 + max((measured[2] for measured in inner), default=0)
         self._measured[id(node)] = node, size, height
         most = self._limits
         if self._parts > most.parts:
@@ -343,7 +343,7 @@ class _Parser:
                 self.expect("AND")
                 high = self.expression(4)
                 if "date" in (left.kind, low.kind, high.kind):
-                    left, low, high = (self.need(one, "date") for one in (left, low, high))
+                    left, low, high = (self.need(operand, "date") for operand in (left, low, high))
                 first = self.compare(Lexeme("op", "<=", token.at), low, left)
                 node = self.part(Logic("and", (first, self.compare(Lexeme("op", "<=", token.at), left, high)), at=token.at))
             elif token.value == "LIKE":
@@ -409,12 +409,12 @@ class _Parser:
             while self.accept(","):
                 args.append(self.expression(0))
             self.expect(")")
-        wanted, kind = function
-        repeats = wanted[-1] == "…"
-        least = len(wanted) - repeats
+        arg_kinds, kind = function
+        repeats = arg_kinds[-1] == "…"
+        least = len(arg_kinds) - repeats
         if len(args) < least or (len(args) > least and not repeats):
             self.fail(name, f"{name.value} takes {least}{' or more' if repeats else ''} values, not {len(args)}.")
-        checked = tuple(self.need(arg, wanted[0]) for arg in args)  # type: ignore[arg-type]
+        checked = tuple(self.need(arg, arg_kinds[0]) for arg in args)  # type: ignore[arg-type]
         node = Call(name.value.lower(), checked, kind, name.at)
         self.bounded(node)
         return self.part(node)

@@ -103,8 +103,8 @@ class CompiledQuestion:
         if self.yes_no:
             counts = _over_chunks(size, lambda c: int(np.count_nonzero(self._run(c))), chunk=chunk, threads=threads)
             return _of_yes(sum(counts))
-        found = _over_chunks(size, lambda c: Sums.of(self._run(c)), chunk=chunk, threads=threads)
-        return _over_all(found)
+        by_chunk = _over_chunks(size, lambda c: Sums.of(self._run(c)), chunk=chunk, threads=threads)
+        return _over_all(by_chunk)
 
 
 def _of_yes(count: int) -> Sums:
@@ -161,9 +161,9 @@ class CompiledBatch:
                 for run, packed in zip(self._runs, yes_no, strict=True)
             ]
 
-        found = _over_chunks(size, work, chunk=chunk, threads=threads)
-        sums = [_over_all(parts) for parts in zip(*found, strict=True)]
-        return [_of_yes(one.first) if packed else one for one, packed in zip(sums, yes_no, strict=True)]
+        by_chunk = _over_chunks(size, work, chunk=chunk, threads=threads)
+        sums = [_over_all(parts) for parts in zip(*by_chunk, strict=True)]
+        return [_of_yes(total.first) if packed else total for total, packed in zip(sums, yes_no, strict=True)]
 
     def values(self, size: int, *, until: float | None = None) -> list[NDArray[Any]]:
         """The values of every question: packed bits for yes/no questions, otherwise steps.
@@ -171,8 +171,8 @@ class CompiledBatch:
         Raises:
             TooSlow: the deadline `until` has passed.
         """
-        found = _over_chunks(size, lambda part: [run(part) for run in self._runs], until=until)
-        return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+        by_chunk = _over_chunks(size, lambda part: [run(part) for run in self._runs], until=until)
+        return [np.concatenate(parts) for parts in zip(*by_chunk, strict=True)]
 
     def _packed(self, node: Node) -> Callable[[Chunk], NDArray[np.uint8]]:
         if node in self._slots:
@@ -195,8 +195,8 @@ class CompiledBatch:
         def atom(chunk: Chunk) -> NDArray[np.uint8]:
             if slot not in chunk.memo:
                 chunk.memo[slot] = np.packbits(truth(chunk))
-            kept: NDArray[np.uint8] = chunk.memo[slot]
-            return kept
+            bits: NDArray[np.uint8] = chunk.memo[slot]
+            return bits
 
         self._slots[node] = atom
         return atom

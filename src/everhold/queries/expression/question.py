@@ -141,12 +141,12 @@ class Evaluated:
 
     @classmethod
     def from_scan(
-        cls, question: Expression | BoundedMean, kept: NDArray[Any], rows: int, units: GroupedRows | None
+        cls, question: Expression | BoundedMean, column: NDArray[Any], rows: int, units: GroupedRows | None
     ) -> Evaluated:
         """A text question after a scan of the public rows: bits where it is yes/no, steps where it is a number."""
 
         def grid() -> GridValues:
-            values = np.unpackbits(kept, count=rows).view(np.bool_) if question.yes_no else kept
+            values = np.unpackbits(column, count=rows).view(np.bool_) if question.yes_no else column
             return as_grid(values, units)
 
         return cls(question, grid)

@@ -117,7 +117,7 @@ Node = Column | Number | Text | Truth | Null | Call | Test | Logic | Case
 def operands(node: Node) -> tuple[Node, ...]:
     """The operands of a node."""
     if isinstance(node, Case):
-        return (*(one for branch in node.branches for one in branch), node.otherwise)
+        return (*(part for branch in node.branches for part in branch), node.otherwise)
     return node.args if isinstance(node, Call | Test | Logic) else ()
 
 
@@ -127,4 +127,4 @@ def size_of(node: Node) -> int:
     >>> size_of(Test("<", (Column("x", "number"), Number(1.0))))
     3
     """
-    return 1 + sum(size_of(one) for one in operands(node))
+    return 1 + sum(size_of(operand) for operand in operands(node))

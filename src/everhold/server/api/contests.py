@@ -61,8 +61,11 @@ def rules(contest: ContestFor.READ) -> Response:
 
 @router.get("/contests/{name}/board", summary="The board", response_model=BoardOut)
 def board(contest: ContestFor.READ, token: TokenOf, server: Server) -> Response:
-    """Where everybody stands: intervals that are valid at the same time."""
-    return JSONResponse(contest.board().to_dict(whole=server.sees_all(contest, token)))
+    """Where everybody stands: intervals that are valid at the same time.
+
+    `unranked` has the token's own entrant, if nothing of it was scored yet; what others sent is theirs to know.
+    """
+    return JSONResponse(contest.board().seen_by(token.name).to_dict(whole=server.sees_all(contest, token)))
 
 
 _Entrant = Annotated[str, Query(max_length=100, description="An entrant on the board.")]
@@ -100,4 +103,4 @@ async def finish(contest: ContestFor.MANAGE, token: TokenOf, server: Server, req
     """
     request.state.note = {"finish": True}
     board = await contest.finish(server.caller(request.state, token, "finish", None))
-    return JSONResponse(board.to_dict())
+    return JSONResponse(board.seen_by(token.name).to_dict())

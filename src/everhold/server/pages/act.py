@@ -129,7 +129,7 @@ async def _preview(server: ServerState, study: StudyWriter, signin: SignIn, requ
         preview = await study.try_act(caller, wanted)
     except EverholdError as error:
         return _Shown(wrong=PageFault.of(error))
-    cards = act_cards(wanted, list(preview.results)) if preview.results else []
+    cards = act_cards(wanted, list(preview.results), schema=study.schema) if preview.results else []
     return _Shown(
         said=_said(study, wanted, preview),
         priced=bool(preview.cost_text),
@@ -192,7 +192,7 @@ async def _done(
     past = _round(study, wanted)
     question = "" if past is None else past.question
     chosen = questions_of(wanted)[found.index] if isinstance(found, Choice) else None
-    cards = tuple(act_cards(wanted, found, question))
+    cards = tuple(act_cards(wanted, found, question, study.schema))
     return _Shown(cards=cards, next=chosen if isinstance(chosen, str) else "")
 
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from everhold.contest.board import RANKS_SAY
 from everhold.contest.board_html import board_table
 from everhold.errors import EverholdError
-from everhold.report.interval_svg import interval_svg
+from everhold.report.interval_svg import axis_svg
 from everhold.server.api.contests import require_scored
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.dependencies import ContestFor, Server, SignedIn
@@ -25,6 +25,8 @@ from everhold.server.state import ServerState
 __all__ = ["router"]
 
 router = APIRouter()
+
+_REFUSED = 20  # of an entrant's submissions that were not scored
 
 
 def _about(server: ServerState, contest: ContestWriter, signin: SignIn) -> dict[str, Any]:
@@ -40,6 +42,8 @@ def _about(server: ServerState, contest: ContestWriter, signin: SignIn) -> dict[
         "may_manage": signin.token.allows("manage", contest.name),
         "may_audit": signin.token.allows("audit", contest.name),
         "whole": server.sees_all(contest, signin.token),
+        "refused": contest.refused(signin.token.name)[:_REFUSED],
+        "words": server.words(contest),
         "submission": None,
         "drawn": "",
     }
@@ -64,7 +68,7 @@ async def submit(contest: ContestFor.ASK, signin: SignedIn, server: Server, requ
         require_scored(found)
         if (score := found.score) is not None:
             numbers = (score.value, score.low, score.high)
-            drawn = Markup(interval_svg(*numbers, bottom=score.bottom, top=score.top, wide=560.0, ticks=5))
+            drawn = Markup(axis_svg(*numbers, bottom=score.bottom, top=score.top))
     except EverholdError as error:
         fault = PageFault.of(error)
         if fault.status in (413, 422):

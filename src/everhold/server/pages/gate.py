@@ -16,18 +16,20 @@ from everhold.server.errors import HTTPRefusal
 from everhold.server.gate_writer import GateWriter
 from everhold.server.pages.rendering import PageFault, form_of, render
 from everhold.server.signins import SignIn
+from everhold.server.state import ServerState
 
 __all__ = ["router"]
 
 router = APIRouter()
 
 
-def _about(gate: GateWriter, signin: SignIn) -> dict[str, Any]:
+def _about(server: ServerState, gate: GateWriter, signin: SignIn) -> dict[str, Any]:
     status, file = gate.status(), gate.file()
     return {
         "session": signin,
         "here": "studies",
         "name": gate.name,
+        "words": server.words(gate),
         "status": status,
         "lines": str(status).splitlines(),
         "checks": [one for one in file.log if one.act in ("check", "gain")][::-1],
@@ -38,9 +40,9 @@ def _about(gate: GateWriter, signin: SignIn) -> dict[str, Any]:
 
 
 @router.get("/gates/{name}")
-def gate(found: GateFor.READ, signin: SignedIn) -> Response:
+def gate(found: GateFor.READ, signin: SignedIn, server: Server) -> Response:
     """Where it stands."""
-    return render("gate.html", **_about(found, signin))
+    return render("gate.html", **_about(server, found, signin))
 
 
 @router.post("/gates/{name}/checks")
@@ -60,7 +62,7 @@ async def check(gate: GateFor.ASK, signin: SignedIn, server: Server, request: Re
         fault = PageFault.of(error)
         if fault.status in (413, 422):
             fault = replace(fault, then="Nothing was charged. Correct the file and check it again.")
-    shown = await run_in_threadpool(_about, gate, signin)
+    shown = await run_in_threadpool(_about, server, gate, signin)
     shown |= {"checked": found, "fault": fault}
     return render("gate.html", code=200 if fault is None else fault.status, **shown)
 

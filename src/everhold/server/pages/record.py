@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from urllib.parse import urlencode
 
@@ -95,7 +96,14 @@ async def audited(served: Record, signin: SignedIn, server: Server) -> Response:
     """The result of the audit, as a part of the page."""
 
     def shown(file: StudyFile, found: Audit) -> Response:
-        return render("audited.html", audit=found, cite=cite(file), head=str(file.head), name=served.name)
+        return render(
+            "audited.html",
+            audit=found,
+            cite=cite(file),
+            head=str(file.head),
+            name=served.name,
+            place=shlex.quote(served.path.name),
+        )
 
     return await _replayed(server, served, signin.token, shown)
 
@@ -103,7 +111,11 @@ async def audited(served: Record, signin: SignedIn, server: Server) -> Response:
 @router.get("/studies/{name}/certificate/page")
 async def certificate_page(served: Record, signin: SignedIn, server: Server) -> Response:
     """The certificate, as a page that stands alone."""
-    return await _replayed(server, served, signin.token, lambda file, found: HTMLResponse(certificate_html(file, found)))
+
+    def shown(file: StudyFile, found: Audit) -> Response:
+        return HTMLResponse(certificate_html(file, found, server.words(served)))
+
+    return await _replayed(server, served, signin.token, shown)
 
 
 @router.get("/studies/{name}/certificate.json")
@@ -111,7 +123,7 @@ async def certificate_data(served: Record, signin: SignedIn, server: Server) -> 
     """The certificate, for programs."""
 
     def written(file: StudyFile, found: Audit) -> Response:
-        text = json.dumps(certificate_json(file, found), ensure_ascii=False, indent=1)
+        text = json.dumps(certificate_json(file, found, server.words(served)), ensure_ascii=False, indent=1)
         return PlainTextResponse(text, media_type="application/json", headers=_download("certificate.json"))
 
     return await _replayed(server, served, signin.token, written)

@@ -11,10 +11,12 @@ from fastapi import Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from everhold.report.percent import shown_cells, value_and_interval
 from everhold.server.errors import HTTPRefusal, http_error_of
 from everhold.server.forms import bar
 from everhold.server.middleware import SignInFirst
 from everhold.server.state import ServerState
+from everhold.server.words import GLOSSARY
 from everhold.version import VERSION
 
 __all__ = ["PageFault", "fields_of", "form_of", "page_fault", "render"]
@@ -44,7 +46,9 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.globals.update(version=VERSION, bar=bar)
+_templates.globals.update(
+    version=VERSION, bar=bar, shown_cells=shown_cells, value_and_interval=value_and_interval, glossary=GLOSSARY
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,8 @@ def page_fault(request: Request, error: Exception) -> Response:
     fault = PageFault.of(error)
     headers = error.headers if isinstance(error, HTTPRefusal) else {}
     name = "answer.html" if request.headers.get("hx-request") else "fault.html"
-    found = render(name, code=fault.status, fault=fault, found=None, request_id=request.state.request_id)
+    signin = getattr(request.state, "signin", None)
+    found = render(name, code=fault.status, fault=fault, found=None, request_id=request.state.request_id, session=signin)
     found.headers.update(headers)
     return found
 

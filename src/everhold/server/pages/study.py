@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
@@ -17,7 +17,7 @@ from everhold.queries.disclosed import width_factor
 from everhold.report.figure import session_svg
 from everhold.server.act_forms import act_links, round_links
 from everhold.server.dependencies import ServedFor, Server, SignedIn, StudyFor
-from everhold.server.forms import FIELDS, KINDS, AnswerCard, QuestionForm, described, example, vocabulary
+from everhold.server.forms import FIELDS, KINDS, AnswerCard, QuestionForm, described, vocabulary
 from everhold.server.pages.rendering import PageFault, form_of, render
 from everhold.server.signins import SignIn
 from everhold.server.state import ServerState
@@ -25,22 +25,27 @@ from everhold.server.study_writer import StudyWriter
 from everhold.statistics.statistic import Statistic
 from everhold.trial import Trial
 
+if TYPE_CHECKING:
+    from everhold.data.schema import Schema
+
 __all__ = ["about_study", "router"]
 
 router = APIRouter()
 
 _RECENT = 8
 _DRAWN = 400
+_NARROW = 360  # pixels of a narrow screen's picture
 
 
 def about_study(server: ServerState, study: StudyWriter, signin: SignIn, request: Request) -> dict[str, Any]:
     """What a study's page shows beside the answer."""
     status, file, schema = server.status(study, signin.token), study.file(), study.schema
     columns = [
-        {"name": name, "kind": one.kind, "declared": described(one), "example": example(one)}
+        {"name": name, "kind": one.kind, "declared": described(one), "example": study.examples[name]}
         for name, one in ((name, schema[name]) for name in schema)
     ]
     drawn = session_svg(file.rounds, budget=status["budget"], most_drawn=_DRAWN) if file.rounds else ""
+    narrow = session_svg(file.rounds, budget=status["budget"], most_drawn=_DRAWN, wide=_NARROW) if file.rounds else ""
     public = server.config.public_url
     return {
         "session": signin,
@@ -49,6 +54,7 @@ def about_study(server: ServerState, study: StudyWriter, signin: SignIn, request
         "columns": columns,
         "words": vocabulary(schema),
         "figure": Markup(drawn),
+        "narrow_figure": Markup(narrow),
         "recent": list(reversed(file.log[-_RECENT:])),
         "kinds": KINDS,
         "fields": list(FIELDS.values()),
@@ -82,7 +88,7 @@ async def check(study: StudyFor.READ, signin: SignedIn, server: Server, request:
         found = await study.try_both(caller, wanted)
     except EverholdError as error:
         return render("check.html", fault=PageFault.of(error))
-    return render("check.html", said=_previewed(found, wanted, form.question))
+    return render("check.html", said=_previewed(found, wanted, form.question, study.schema))
 
 
 @router.post("/studies/{name}/ask")
@@ -95,7 +101,7 @@ async def ask(study: StudyFor.ASK, signin: SignedIn, server: Server, request: Re
     try:
         wanted = form.statistic()
         result = await (study.act(caller, Read(wanted)) if form.act == "read" else study.ask(caller, wanted))
-        found = AnswerCard.of(result, wanted, form.question)
+        found = AnswerCard.of(result, wanted, form.question, schema=study.schema)
     except EverholdError as error:
         fault = _paid(PageFault.of(error), len(caller.paid))
     about = await run_in_threadpool(about_study, server, study, signin, request)
@@ -111,9 +117,9 @@ def _paid(fault: PageFault, parts: int) -> PageFault:
     return replace(fault, then=f"{parts} {many} answered before that, and stand in the history.")
 
 
-def _previewed(trial: Trial, asked: Statistic[Any], question: str) -> list[str]:
+def _previewed(trial: Trial, asked: Statistic[Any], question: str, schema: Schema) -> list[str]:
     """What asking and what reading would show, and what each costs."""
-    ask, read = (AnswerCard.of(found, asked, question) for found in (trial.ask, trial.read))
+    ask, read = (AnswerCard.of(found, asked, question, schema=schema) for found in (trial.ask, trial.read))
     if ask.cells:
         first = f"Can be asked: {len(ask.cells)} shares. Ask: {ask.cells[0][0]} {ask.cells[0][2]}, …, if nothing surprises"
         second = f"Read: {read.cells[0][0]} {read.cells[0][2]}, …"

@@ -1,0 +1,52 @@
+"""Lines of a study's record as people read them: shares in per cent, everything else in its own units."""
+
+from __future__ import annotations
+
+from everhold.ledger.reader import LoggedAct, LoggedQuestion, LoggedRound
+from everhold.queries.interval import Interval
+
+__all__ = ["in_percent", "shown_cells", "value_and_interval", "with_to"]
+
+
+def in_percent(interval: Interval) -> str:
+    """An interval of shares for people, rounded outwards."""
+    return f"{with_to(str(Interval(100.0 * interval.low, 100.0 * interval.high)))} %"
+
+
+def with_to(interval: str) -> str:
+    """An interval in words instead of brackets.
+
+    >>> with_to("[0.2, 0.3]")
+    '0.2 to 0.3'
+    """
+    return interval.strip("[]").replace(", ", " to ")
+
+
+def value_and_interval(one: LoggedQuestion | LoggedAct | LoggedRound) -> tuple[str, str]:
+    """Value and interval of a line of the log: shares in per cent, everything else as the record has it."""
+    answer = one.answer if not isinstance(one, LoggedAct) else one.certified
+    if answer is not None and answer.scale == "share":
+        interval = Interval(answer.low, answer.high)
+        value = f"{100.0 * answer.value:.{_digits(interval)}f} %" if answer.value == answer.value else one.value_text
+        return value, in_percent(interval)
+    if isinstance(one, LoggedQuestion) and one.finding is not None and one.finding.statistic == "share":
+        found = one.finding.estimate
+        if found is not None:
+            value = f"{100.0 * found.value:.{_digits(found.interval)}f} %" if found.seen else one.value_text
+            return value, in_percent(found.interval)
+    return one.value_text, with_to(one.interval_text)
+
+
+def shown_cells(one: LoggedQuestion) -> list[tuple[str, str, str]]:
+    """The cells of a table in the log: label, share and interval in per cent."""
+    if one.finding is None:
+        return []
+    return [
+        (" × ".join(label), "none seen" if value != value else f"{100.0 * value:.1f} %", in_percent(Interval(low, high)))
+        for label, value, low, high in one.finding.cells
+    ]
+
+
+def _digits(interval: Interval) -> int:
+    """Decimals of a share in per cent, for three digits of the interval's width."""
+    return min(max(interval.decimals - 2, 0), 6)
