@@ -203,7 +203,7 @@ def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
             name = sorted(unknown)[0]
             raise SettingError(
                 f"a [[study]] has no setting {name!r}. Expected path, data where the rows moved, grid_ms, title, "
-                "description, custodian, contact, expect_head after a backup was restored, and charges_each for a private study."
+                "description, custodian, contact, expect_head after a restored backup, and charges_each for a private study."
                 f"{did_you_mean(name, _OF_STUDY)}"
             )
         if not isinstance(head := one.get("expect_head"), str | None):
