@@ -109,8 +109,8 @@ def require_known_head(study: str, store: Store) -> None:
         raise LedgerError(
             f"{store.path} is an older copy, or another history: answers were returned up to the head {newest[:20]}…, as "
             f"the registry of studies in {data_folder()} knows, and this file does not contain them. Expected the newest "
-            "copy: going on from this one would answer the same questions a second time. If the newest is lost, this one can "
-            "be read, audited and cited, and nothing more asked (docs/howto/backup.md)."
+            "copy: going on from this one would answer the same questions a second time. If the newest is lost, this one "
+            "can be read, audited and cited, and nothing more asked (docs/howto/backup.md)."
         )
 
 
