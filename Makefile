@@ -176,8 +176,15 @@ try-browser: $(READY) docs  ## run the site's notebooks in Chromium with the whe
 screenshots: $(READY)  ## take a picture of every page of a server, for docs/howto/pages.md (Debian: apt-get install chromium)
 	@$(BIN)/python docs/screenshots.py $(if $(ONLY),--only $(ONLY))
 
-bench: $(READY)  ## every benchmark: speed as ratios, the tables of the docs
-	@$(BIN)/python -m benchmarks
+# `make bench engines speed` runs these two: their names are goals without anything to do.
+ifneq ($(filter bench,$(MAKECMDGOALS)),)
+BENCHES := $(filter $(basename $(notdir $(wildcard benchmarks/*.py))),$(MAKECMDGOALS))
+.PHONY: $(BENCHES)
+$(BENCHES): ; @:
+endif
+
+bench: $(READY) $(if $(filter engines,$(BENCHES)),$(SPARK)/.ready)  ## every benchmark, or those that you name (make bench engines): speed as ratios, the tables of the docs
+	@$(if $(filter engines,$(BENCHES)),$(SPARK),$(VENV))/bin/python -m benchmarks $(BENCHES)
 
 bench-paper: $(READY)  ## everhold against the baselines: half an hour, resumable; QUICK=1 for two minutes, ALSO=FILE
 	@$(BIN)/python -m benchmarks.paper --jobs $(JOBS) $(if $(QUICK),--quick --out out/bench-paper-quick) \

@@ -38,3 +38,12 @@ def test_a_room_runs_its_tests_and_doctests(room):
 def test_every_room_has_tests():
     rooms = [one for one in (ROOT / "src" / "everhold").iterdir() if (one / "__init__.py").exists()]
     assert [one.name for one in rooms if not list((ROOT / "tests" / one.name).glob("test_*.py"))] == []
+
+
+def test_benchmarks_are_named_and_spark_has_its_environment():
+    assert "/bin/python -m benchmarks speed tables\n" in make("bench", "speed", "tables").stdout
+    engines = make("bench", "engines").stdout
+    assert "-spark/bin/python -m benchmarks engines\n" in engines
+    both = make("bench", "help")
+    assert both.returncode == 0
+    assert "benchmarks help" not in both.stdout

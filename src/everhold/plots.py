@@ -133,7 +133,7 @@ def session_figure(points: Sequence[Point], *, title: str = "", ax: Any = None) 
     if points:
         top.set_ylim(*axis_around([(one.low, one.high) for one in points], 0.0, 1.0))
         top.legend(loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3, frameon=False, fontsize="small")
-    top.set_ylabel("share")
+    top.set_ylabel("share; numbers: place in their range")
     top.grid(axis="y", color="#e5e7eb")
     if title:
         top.set_title(title, loc="left", fontsize="medium", fontweight="bold")

@@ -14,14 +14,14 @@ def labels():
 
 def _counted(monkeypatch):
     read = []
-    some = Store._some
+    some = Store._next_rows
 
     def counted(self, seq, size):
         rows, size = some(self, seq, size)
         read.extend(rows)
         return rows, size
 
-    monkeypatch.setattr(Store, "_some", counted)
+    monkeypatch.setattr(Store, "_next_rows", counted)
     return read
 
 

@@ -92,14 +92,14 @@ def test_only_new_records_are_read(path, monkeypatch):
     with eh.Holdout.open(path, data=PRIVATE) as other:
         other.ask_many([f"age > {age}" for age in range(60, 63)])
     read = []
-    some = Store._some
+    some = Store._next_rows
 
     def counted(self, seq, size):
         rows, size = some(self, seq, size)
         read.extend(rows)
         return rows, size
 
-    monkeypatch.setattr(Store, "_some", counted)
+    monkeypatch.setattr(Store, "_next_rows", counted)
     held.resume()
     assert len(read) == 3
     assert held.rounds == 43

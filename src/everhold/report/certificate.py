@@ -127,13 +127,16 @@ def _row(one: LoggedQuestion | LoggedAct) -> str:
     """A question or an act as it was asked; the parts of a statistic unfold."""
     said = f"<code>{escape(one.question)}</code>"
     if isinstance(one, LoggedQuestion) and one.finding is not None:
+        said = escape(one.question)
         lines = [f"<li>{escape(label)}: {value}, {escape(interval)}</li>" for label, value, interval in shown_cells(one)]
-        lines += [
-            f"<li><code>{escape(part.question)}</code>: {escape(', '.join(value_and_interval(part)))} (round {part.round:,}"
-            f"{', surprise' if part.answer.surprise else ''})</li>"
-            for part in one.parts
-        ]
-        said = f"<details><summary>{escape(one.question)}</summary><ul>{''.join(lines)}</ul></details>"
+        if len(one.parts) > 1:  # a single part is the same number on another scale
+            lines += [
+                f"<li><code>{escape(part.question)}</code>: {escape(', '.join(value_and_interval(part)))} (round "
+                f"{part.round:,}{', surprise' if part.answer.surprise else ''})</li>"
+                for part in one.parts
+            ]
+        if lines:
+            said = f"<details><summary>{said}</summary><ul>{''.join(lines)}</ul></details>"
     value, interval = value_and_interval(one)
     cells = (
         ("Round", f"{one.round:,}"),
@@ -211,16 +214,17 @@ th, td {{ border-color: #374151; }} .ok {{ color: #34d399; }} .bad {{ color: #f8
 <h1>Certificate of {escape(title)}</h1>
 <p class="{"ok" if audit.ok else "bad"}"><strong>{verdict}.</strong> {escape(str(audit))}.</p>{about}
 <p>{escape(guarantee(file.study))}</p>
-<div class="wide">{session_svg(file.rounds, title="Answers with their intervals")}</div>
-<div class="slim">{session_svg(file.rounds, title="Answers with their intervals", wide=_SLIM)}</div>
+<h2>Questions and answers</h2>{left}
+<table class="stack"><thead><tr><th>Round</th><th>Question</th><th>Answer</th><th>Interval</th><th>Kind</th>
+<th>Asked by</th></tr></thead>
+<tbody>{rows}</tbody></table>
 <h2>What this rests on</h2><ul>{rests_on}</ul>
 <h2>The study</h2><dl>{table}</dl>
 <h2>How to cite it</h2><p>{escape(cite(file))}</p>
 <h2>How to check it</h2><p>With the study's file and no private rows:
 <code>everhold audit {escape(quote(file.path.name))} --expect-head {escape(str(file.head))}</code></p>
-<h2>Questions and answers</h2>{left}
-<table class="stack"><thead><tr><th>Round</th><th>Question</th><th>Answer</th><th>Interval</th><th>Kind</th>
-<th>Asked by</th></tr></thead>
-<tbody>{rows}</tbody></table>
+<h2>The session, round by round</h2>
+<div class="wide">{session_svg(file.rounds, title="Answers with their intervals")}</div>
+<div class="slim">{session_svg(file.rounds, title="Answers with their intervals", wide=_SLIM)}</div>
 </body></html>
 """
