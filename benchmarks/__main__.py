@@ -22,6 +22,7 @@ NAMES = (
     "thresholdout",
     "tolerance",
     "searches",
+    "order",
     "boards",
     "gate",
     "private",

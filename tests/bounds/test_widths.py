@@ -98,6 +98,35 @@ def test_monotone():
     assert small > numbers()["one ask"].half_width
 
 
+def test_a_plan_for_an_accuracy_is_what_a_session_gives():
+    """The best of 32 models near 0.82, then read: planned and done. Near one half it would be a third wider."""
+    plan = {score: eh.plan(rows=3_000, rounds=1, candidates=32, score=score) for score in (0.5, 0.82)}
+    name = "the best of 32, then read"
+    planned = {score: next(way.half_width for way in one.acts if way.name == name) for score, one in plan.items()}
+    rng = np.random.default_rng(4)
+    labels, public_labels = rng.integers(0, 2, (2, 3_000))
+    private, public = (np.where(rng.random((32, 3_000)) < 0.82, truth, 1 - truth).T for truth in (labels, public_labels))
+    test = eh.TestSet(private, labels, reference=(public, public_labels), seed=0)
+    for column in range(32):
+        test.enter(lambda X, column=column: X[:, column], expect=float(np.mean(public[:, column] == public_labels)))
+    done = test.winner().score.interval.half_width
+    assert 0.85 * planned[0.82] <= done <= 1.1 * planned[0.82]
+    assert done < 0.85 * planned[0.5]
+    assert "for shares near 0.82" in str(plan[0.82])
+    assert "for shares near" not in str(plan[0.5])
+
+
+def test_one_recommendation_for_both_tables():
+    """Before, it said that nothing listed was narrower than a split, above a table of narrower acts."""
+    plan = eh.plan(rows=3_000, rounds=1, candidates=32)
+    assert str(plan).count("Recommended") == 1
+    assert "nothing else listed" not in str(plan)
+    assert plan.acts[-1].name in str(plan).splitlines()[-1]
+    assert plan._repr_html_().count("Recommended") == 1
+    with pytest.raises(eh.SettingError, match="score"):
+        eh.plan(rows=3_000, rounds=1, score=1.0)
+
+
 def test_advice_recommends_splitting_where_that_is_narrower():
     assert "choose on one half" in advice(tuple(numbers(candidates=1000).values())).splitlines()[-1]
     assert "split into 3 parts" in eh.plan(rows=1000, rounds=3).advice

@@ -92,7 +92,7 @@ class TestWholeStudy:
         assert sum(len(one["parts"]) or 1 for one in logged) == status["rounds"]
         assert [one["question"][:7] for one in logged if one["parts"]] == ["mean of", "city × ", "0.9 qua"]
         assert logged[0]["who"] == "ann"
-        assert "asked by" in run("log", study).output
+        assert "forecast" in run("log", study).output
         audited = run("audit", study, "--expect-head", status["head"])
         assert audited.exit_code == 0
         assert "To cite" in audited.output

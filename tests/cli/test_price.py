@@ -22,7 +22,24 @@ def test_numbers_alone():
     said = run("price", *NUMBERS)
     assert said.exit_code == 0
     assert said.output.startswith(eh.price(rows=500, looks=100, kept=15, score=0.83).headline)
-    assert "One look: 0.79 to 0.87. After 100 looks with 15 kept: 0.63 to 0.95." in said.output
+    assert said.output.splitlines()[:3] == [
+        "0.83 reported. One look: 0.794 to 0.862.",
+        "After 100 looks with 15 kept: 0.132 to 1.000 if every score was seen,",
+        "0.635 to 0.949 if only kept or not was seen.",
+    ]
+
+
+def test_the_headline_has_the_line_for_people_who_saw_the_scores_and_the_digits_of_the_table():
+    """A team that reads its scores is on the last line, whether or not it says how many candidates it kept."""
+    found = eh.price(rows=3000, looks=200, score=0.816)
+    lines = str(found).splitlines()
+    assert "0.315 to 0.996 if every score was seen" in lines[1]
+    table = [line for line in lines if line.startswith(("one look", "200 looks"))]
+    assert ["0.801 to 0.830" in table[0], "0.680 to 0.914" in table[1], "0.315 to 0.996" in table[2]] == [True] * 3
+    assert "only kept or not was seen" in table[1]
+    mean = eh.price(rows=4_000, looks=30, score=-0.5, low=-2.0, high=2.0)  # without digits nobody knows what was seen
+    assert "every score was seen" not in mean.headline
+    assert "if only kept or not was seen." in mean.headline
 
 
 def test_json():

@@ -288,6 +288,7 @@ class TestFolds:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             search.fit(X[200:], y[200:])
+        self.names = [one.name for one in test.entries]
         return len(test.entries), [str(one.message) for one in caught if one.category is eh.SearchWarning]
 
     def test_folds_are_worth_a_warning(self):
@@ -295,6 +296,8 @@ class TestFolds:
         assert entries > 3
         assert len(said) == 1
         assert "Use cv=test.cv(X_train)" in said[0]
+        assert len(set(self.names)) == entries, "every fit has a name of its own"
+        assert any(name.endswith(", fit 2") for name in self.names)
 
     def test_the_split_of_the_test_set_is_not(self):
         assert self.searched(None) == (3, [])

@@ -21,6 +21,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 import everhold as eh
+from everhold.errors import SearchWarning
 from everhold.learn.scorer import SearchStopped
 
 
@@ -421,7 +422,7 @@ class TestSearches:
             make(binary).cv(np.empty((0, 4)))
 
     def test_a_scorer_in_memory_cannot_leave_its_process(self, binary):
-        with pytest.raises(eh.LedgerError, match="path="):
+        with pytest.raises(eh.LedgerError, match="path="), pytest.warns(SearchWarning, match=r"path='test\.everhold'"):
             pickle.dumps(make(binary).scorer())
 
     def test_a_test_set_that_was_closed_stops_the_search(self, binary):

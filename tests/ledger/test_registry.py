@@ -11,7 +11,9 @@ import pytest
 
 import everhold as eh
 from everhold.errors import LedgerError, RowsInUseWarning
+from everhold.ledger.reader import read_study
 from everhold.ledger.registry import Registry
+from everhold.report.certificate import assumptions
 
 
 def people(size=3_000, seed=0):
@@ -28,8 +30,17 @@ class TestHoldouts:
         rows = people()
         with make(tmp_path / "one.everhold", rows) as study:
             study.ask("age > 40")
-        with pytest.warns(RowsInUseWarning, match=r"one\.everhold"):
+        with pytest.warns(RowsInUseWarning, match=r"one\.everhold.*eh\.TestSet") as said:
             make(tmp_path / "two.everhold", rows).release()
+        assert said[0].filename == __file__, "the caller's line, not one of the library"
+        one, two = (read_study(tmp_path / f"{name}.everhold").study for name in ("one", "two"))
+        assert one.earlier is None
+        assert two.earlier[:10] == one.created[:10]
+        assert not any("Another study" in line for line in assumptions(one))
+        assert any(
+            f"Another study of these rows was made before, on {one.created[:10]}" in line for line in assumptions(two)
+        )
+        assert eh.Holdout.audit_file(tmp_path / "two.everhold").ok
         with pytest.warns(RowsInUseWarning, match="have a study already"):
             eh.Holdout(rows, prior=eh.Reference(people(seed=99)))
 

@@ -63,6 +63,7 @@ class Plan(PlainResult):
     acts: tuple[widths.Way, ...] = ()
     advice: str = ""
     private: PrivatePlan | None = None
+    score: float = 0.5
 
     def __getitem__(self, mechanism: str) -> Option:
         """The option of that name."""
@@ -87,15 +88,18 @@ class Plan(PlainResult):
                 f"{mark + option.mechanism:<31}{_rows_text(option.rows_needed):>13}"
                 f"{_width_text(option.half_width):>12}   {option.assumes}"
             )
-        lines += ["", f"Recommended: {self.recommended}. {self.reason}"]
+        number = f"{self.rounds:,.0f} adaptive question{'' if self.rounds == 1 else 's'}"
+        whose = f"Of these mechanisms, with an interval for {number}" if self.acts else "Recommended"
+        lines += ["", f"{whose}: {self.recommended}. {self.reason}"]
         if self.acts:
-            lines += ["", f"{'  act, if forecasts fit':<54}{'nats':>6}{'half-width':>12}{'group of 10 %':>15}   call"]
+            near = f", for shares near {self.score:g}" if self.score != 0.5 else ""
+            lines += ["", f"{'  act, if forecasts fit' + near:<54}{'nats':>6}{'half-width':>12}{'group of 10 %':>15}   call"]
             for way in self.acts:
                 lines.append(
                     f"  {way.name:<52}{way.nats:>6.1f}{_width_text(way.half_width):>12}{_width_text(way.group):>15}   "
                     + (way.call or "no everhold needed")
                 )
-            lines += ["", self.advice]
+            lines += ["", "Recommended, of both tables:", self.advice]
         if self.private is not None:
             lines += ["", str(self.private)]
         return "\n".join(lines)
@@ -123,9 +127,10 @@ class Plan(PlainResult):
             f"<td>{_width_text(o.half_width)}</td><td style='text-align:left'>{escape(o.assumes)}</td></tr>"
             for o in self.options
         )
+        whose = "Of these mechanisms" if self.acts else "Recommended"
         return (
             "<table><thead><tr><th>mechanism</th><th>rows needed</th><th>half-width</th><th>rests on</th></tr></thead>"
-            f"<tbody>{body}</tbody></table><p>Recommended: <b>{escape(self.recommended)}</b>. {escape(self.reason)}</p>"
+            f"<tbody>{body}</tbody></table><p>{whose}: <b>{escape(self.recommended)}</b>. {escape(self.reason)}</p>"
             + self._acts_html()
             + ("" if self.private is None else f"<pre>{escape(str(self.private))}</pre>")
         )
@@ -141,7 +146,8 @@ class Plan(PlainResult):
         )
         return (
             "<table><thead><tr><th>act, if forecasts fit</th><th>nats</th><th>half-width</th><th>group of 10 %</th>"
-            f"<th>call</th></tr></thead><tbody>{body}</tbody></table><p>{escape(self.advice).replace(chr(10), '<br>')}</p>"
+            f"<th>call</th></tr></thead><tbody>{body}</tbody></table><p>Recommended, of both tables:<br>"
+            f"{escape(self.advice).replace(chr(10), '<br>')}</p>"
         )
 
 
@@ -159,6 +165,7 @@ def plan(
     reads: int = 1,
     candidates: int = 1,
     generations: int = 1,
+    score: float = 0.5,
     privacy: Privacy | None = None,
 ) -> Plan:
     """Every mechanism's numbers for a holdout of `rows` rows and `rounds` adaptive questions, and every act's.
@@ -175,6 +182,8 @@ def plan(
         reads: how many questions are to be read, with narrow intervals.
         candidates: how many models or questions the best is chosen of.
         generations: in how many steps it is chosen, each of which may depend on the one before.
+        score: the share that answers are foreseen to be near, such as a model's accuracy: acts are narrower away from one
+            half.
         privacy: a promise about every row, such as `eh.Privacy(epsilon=1.0)`: what it costs, and what noise on every
             question would give instead (`plan.private`). Needs `rows`.
 
@@ -212,6 +221,9 @@ def plan(
         raise SettingError(f"rounds is at least 1, not {rounds!r}")
     if not 0.0 < confidence < 1.0:
         raise SettingError(f"confidence lies strictly between 0 and 1, not at {confidence!r}")
+    require_number(score, "score")
+    if not 0.0 < score < 1.0:
+        raise SettingError(f"score is {score!r}. Expected a share strictly between 0 and 1, such as an accuracy of 0.8.")
     if surprises < 1:
         raise SettingError(f"surprises is at least 1, not {surprises!r}")
     t, delta = float(int(rounds)), 1.0 - confidence
@@ -300,7 +312,7 @@ def plan(
     name, reason = _recommend(options, rows, half_width, rounds=t, surprises=surprises, delta=delta)
     acts: tuple[widths.Way, ...] = ()
     if rows is not None:
-        table = widths.RowCounts(int(rows), int(reference or rows))
+        table = widths.RowCounts(int(rows), int(reference or rows), float(score))
         numbers = {"asks": int(t), "reads": reads, "candidates": candidates, "generations": generations}
         acts = widths.ways(table, failure_probability=delta, **numbers)
     private = None
@@ -310,7 +322,9 @@ def plan(
         private = private_plan(
             rows=int(rows), reference=int(reference or rows), asks=int(t), privacy=privacy, failure_probability=delta
         )
-    return Plan(t, rows, half_width, confidence, tuple(options), name, reason, acts, widths.advice(acts), private)
+    return Plan(
+        t, rows, half_width, confidence, tuple(options), name, reason, acts, widths.advice(acts), private, float(score)
+    )
 
 
 def _recommend(
@@ -338,7 +352,7 @@ def _recommend(
         name = "everhold" if best.mechanism == "everhold, worst case" else best.mechanism
         return (
             name,
-            f"±{sure:.3g} is guaranteed in advance ({best.mechanism}); nothing else listed is narrower.",
+            f"±{sure:.3g} is guaranteed in advance ({best.mechanism}); no other mechanism listed is narrower.",
         )
     promise = (
         f"the narrowest guarantee in advance is ±{sure:.3g} ({best.mechanism})"

@@ -1,4 +1,4 @@
-"""What each act gives: the half-width of a share of one half, by the prices and bounds that a session uses.
+"""What each act gives: the half-width of a share, by the prices and bounds that a session uses.
 
 Assumes that forecasts fit: asks are quiet, and a reading is as far from its forecast as chance makes it. Validity does not
 depend on that; surprises make what comes later wider. The geometry of tolerances and cells is that of
@@ -35,14 +35,20 @@ Purpose = Literal["each", "first", "read", "fixed", "best"]
 
 
 class RowCounts(NamedTuple):
-    """Public facts: n private rows, and the reference's rows."""
+    """Public facts: n private rows, and the reference's rows; and the share that answers are supposed to be near."""
 
     rows: int
     reference: int
+    share: float = 0.5
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation of one row, as a part of the largest, which a share of one half has."""
+        return 2.0 * sqrt(self.share * (1.0 - self.share))
 
     def part(self, of: int) -> RowCounts:
         """One row in so many, of both."""
-        return RowCounts(max(self.rows // of, 1), max(self.reference // of, 1))
+        return self._replace(rows=max(self.rows // of, 1), reference=max(self.reference // of, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,7 @@ class Way:
         name: in words.
         call: in Python; empty for what needs no everhold.
         nats: the price of the interval.
-        half_width: of a share of one half of all rows; infinite if there are too few.
+        half_width: of a share of all rows, near one half or as planned for; infinite if there are too few.
         group: the same within a group of a tenth of the rows.
         purpose: what it is for: 'each' of the adaptive questions, the 'first' reading after them, 'read' for readings one by
             one, 'fixed' for questions fixed together, 'best' for the best of several.
@@ -164,16 +170,16 @@ def _asked(table: RowCounts, asks: int, horizon: int | None, start: Budget) -> W
 
 def _tolerated(table: RowCounts, nats: float, noise: float) -> float:
     """A quiet answer to a yes/no question about all rows: the tolerance, then the exact tail."""
-    n, public = table
-    tau = _radius(max(SHARE * SHARE * nats / n, 0.5 * noise * noise * (1.0 / n + 1.0 / public)))
-    low, high = binomial_interval(max(ceil(n * (0.5 - tau)), 0), min(floor(n * (0.5 + tau)), n), n, nats)
+    n, public, _ = table
+    tau = table.spread * _radius(max(SHARE * SHARE * nats / n, 0.5 * noise * noise * (1.0 / n + 1.0 / public)))
+    low, high = binomial_interval(max(ceil(n * (table.share - tau)), 0), min(floor(n * (table.share + tau)), n), n, nats)
     return 0.5 * (high - low)
 
 
 def _contained(table: RowCounts, nats: float, noise: float) -> float:
     """A quiet answer about a group: what the forecast may be off by, then the foreseen interval with a margin."""
-    more = _MARGIN + 2.0 / sqrt(min(table))
-    return min(noise * _spread(table) + _exact(table.rows, nats) * more, 0.5)
+    more = _MARGIN + 2.0 / sqrt(min(table.rows, table.reference))
+    return min(noise * _spread(table) + _exact(table, table.rows, nats) * more, 0.5)
 
 
 def _read(table: RowCounts, before: Budget, number: int, name: str, purpose: Purpose = "read") -> Way:
@@ -214,9 +220,10 @@ def _measured(
     """A private value to its cell, with the interval of the cell."""
     group = table.part(GROUP)
     n, cell = table.rows, _cell(table, fine, widest)
-    low, high = binomial_interval(max(ceil(n * (0.5 - cell / 2)), 0), max(ceil(n * (0.5 + cell / 2)) - 1, 0), n, nats)
+    first, last = ceil(n * (table.share - cell / 2)), ceil(n * (table.share + cell / 2)) - 1
+    low, high = binomial_interval(max(first, 0), min(max(last, first, 0), n), n, nats)
     more = 2.0 ** (1 / 64) if fine == _FINEST else _START
-    within = min(_cell(group, fine, widest) / 2 + more * _exact(group.rows, nats), 0.5)
+    within = min(_cell(group, fine, widest) / 2 + more * _exact(group, group.rows, nats), 0.5)
     return Way(name, call, nats, 0.5 * (high - low), within, purpose)
 
 
@@ -224,7 +231,7 @@ def _plain(table: RowCounts, parts: int, intervals: int, failure_probability: fl
     """Intervals of rows that nobody has used before."""
     nats = log(2.0 * intervals / failure_probability)
     rows, group = table.rows // parts, table.rows // (parts * GROUP)
-    half, within = (_exact(size, nats) if size else inf for size in (rows, group))
+    half, within = (_exact(table, size, nats) if size else inf for size in (rows, group))
     return Way(name, "", nats, half, within, purpose)
 
 
@@ -245,12 +252,12 @@ def _fine(number: int) -> Fraction:
 
 
 def _cell(table: RowCounts, fine: Fraction, widest: float = _WIDEST) -> float:
-    return min(float(fine) * _spread(table), widest * _radius(0.5 / table.rows))
+    return min(float(fine) * _spread(table), widest * table.spread * _radius(0.5 / table.rows))
 
 
 def _spread(table: RowCounts) -> float:
     """What a forecast may be off by."""
-    return _radius(0.5 * (1.0 / table.rows + 1.0 / table.reference))
+    return table.spread * _radius(0.5 * (1.0 / table.rows + 1.0 / table.reference))
 
 
 def _radius(nats_per_row: float) -> float:
@@ -258,7 +265,8 @@ def _radius(nats_per_row: float) -> float:
     return min(sqrt(0.5 * nats_per_row + 0.25 * nats_per_row * nats_per_row), 1.0)
 
 
-def _exact(rows: int, nats: float) -> float:
-    """The exact tail, at a count of half of the rows."""
-    low, high = binomial_interval(rows // 2, rows // 2, rows, nats)
+def _exact(table: RowCounts, rows: int, nats: float) -> float:
+    """The exact tail, at the count of the share that is planned for."""
+    count = int(rows * table.share)
+    low, high = binomial_interval(count, count, rows, nats)
     return 0.5 * (high - low)

@@ -24,6 +24,7 @@ _QUESTIONS = (
     "reads",
     "candidates",
     "generations",
+    "score",
     "epsilon",
     "delta",
 )
@@ -44,6 +45,7 @@ def plan(
     reads: Annotated[int, typer.Option(help="How many questions are to be read, with narrow intervals.")] = 1,
     candidates: Annotated[int, typer.Option(help="How many models or questions the best is chosen of.")] = 1,
     generations: Annotated[int, typer.Option(help="In how many adaptive steps it is chosen.")] = 1,
+    score: Annotated[float, typer.Option(help="The share that answers are near, such as a model's accuracy.")] = 0.5,
     epsilon: Annotated[float | None, typer.Option(help="What a promise of privacy with this ε costs.")] = None,
     delta: Annotated[float, typer.Option(help="δ of that promise.")] = 1e-9,
     gate: Annotated[bool, typer.Option("--gate", help="Plan a gate: rows are its cases.")] = False,
@@ -62,6 +64,8 @@ def plan(
         everhold plan --rows 100000 --half-width 0.05 --rounds 1e6
 
         everhold plan --rows 20000 --rounds 100 --reads 10 --candidates 1000 --generations 5
+
+        everhold plan --rows 3000 --rounds 1 --candidates 32 --score 0.82
 
         everhold plan --rows 100000 --rounds 10000 --epsilon 1
 
@@ -89,6 +93,7 @@ def plan(
         reads=reads,
         candidates=candidates,
         generations=generations,
+        score=score,
         privacy=None if epsilon is None else eh.Privacy(epsilon, delta, surprises),
     )
     say(str(result))
@@ -106,7 +111,7 @@ def _refuse_mixed(context: typer.Context, gate: bool) -> None:
 @guarded
 def schema(
     reference: Annotated[str, typer.Argument(help="Public rows: CSV or Parquet.")],
-    out: Annotated[Path | None, typer.Option(help="File to save the schema to; printed if left out.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to save the schema to; printed if left out.")] = None,
 ) -> None:
     """Propose a schema from public rows alone. Check it, edit it, and create the study with it.
 

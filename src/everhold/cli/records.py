@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Sequence
+from math import sqrt
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 import everhold as eh
-from everhold.cli.app import AUDIT_FAILED, console, guarded, printable, say
+from everhold.cli.app import AUDIT_FAILED, console, guarded, say
 from everhold.cli.asking import AsJson, ExpectHead, ServerAt, Study, TokenIs, remote
 from everhold.client.sync import RemoteStudy
 from everhold.clock import timestamp
@@ -23,6 +23,9 @@ from everhold.report.facts import budget_facts, study_facts
 from everhold.report.figure import session_svg
 
 __all__ = ["register"]
+
+_PLAIN = 0.98  # half-width of a plain 95 % interval for a share of one half, times the root of the rows
+_WIDEST, _LINES = 100, 2  # of the log: letters in a line, lines of a question
 
 
 @guarded
@@ -65,12 +68,11 @@ def _say_facts(name: str, facts: dict[str, Any]) -> None:
     draws = "rows" if facts["unit"] is None else "units"
     say(
         f"{name}: {facts['rounds']:,} rounds{_for_questions(facts)}, {facts['surprises']:,} surprises, "
-        f"{facts['acts']:,} other acts, price so far {facts['price']:.1f} nats\n"
-        f"{facts['width_text']}{_behind(facts)}\n"
+        f"{facts['acts']:,} other acts\n"
+        f"{_next_reading(facts)}\n"
         f"{_privacy_line(facts)}"
         f"{facts['rows']:,} private {draws}, confidence {facts['confidence']:g}, {facts['prior']}\n"
         f"created {facts['created']}\n"
-        f"sampling error of a share near one half: ±{facts['sampling_half_width']:.4f} (the tolerance comes on top)\n"
         f"head {facts['head']}",
     )
 
@@ -86,9 +88,12 @@ def _privacy_line(facts: dict[str, Any]) -> str:
     return "" if privacy is None else f"{privacy['text']}\n"
 
 
-def _behind(facts: dict[str, Any]) -> str:
-    price = facts["claim_price"]
-    return "" if price is None else f" ({price:.1f} nats for the next reading, {facts['disclosed']:.1f} disclosed)"
+def _next_reading(facts: dict[str, Any]) -> str:
+    """How wide the next interval is; --json has the nats behind it."""
+    if facts["width"] is None:
+        return str(facts["width_text"])
+    half = min(facts["width"] * _PLAIN / sqrt(facts["rows"]), 1.0)
+    return f"{facts['width_text']}; near one half that is about ±{half:.3f}"
 
 
 @guarded
@@ -97,6 +102,7 @@ def log(
     last: Annotated[int, typer.Option(help="How many questions, the latest; 0 for all.")] = 20,
     as_json: AsJson = False,
     parts: Annotated[bool, typer.Option("--parts", help="Also the rounds that statistics were made of.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Whole questions, and every candidate of a choice.")] = False,
     server: ServerAt = None,
     token: TokenIs = None,
 ) -> None:
@@ -108,35 +114,46 @@ def log(
     """
     if server is not None:
         with remote(study, server, token) as connected:
-            _show_log(list(connected.log()), last, as_json, parts)
+            _show_log(list(connected.log()), last, as_json, parts, full)
         return
-    _show_log(read_study(study).log, last, as_json, parts)
+    _show_log(read_study(study).log, last, as_json, parts, full)
 
 
-def _show_log(asked: Sequence[LoggedQuestion | LoggedAct], last: int, as_json: bool, parts: bool) -> None:
+def _show_log(asked: Sequence[LoggedQuestion | LoggedAct], last: int, as_json: bool, parts: bool, full: bool) -> None:
     shown = asked[-last:] if last > 0 else asked
     if as_json:
         for entry in shown:
             typer.echo(entry.to_json())
         return
-    table = Table(box=None, header_style="bold")
-    for heading in ("round", "answer", "interval", "kind", "question", "asked by", "time"):
-        least = min(16, max((len(entry.who or "") for entry in shown), default=0)) if heading == "asked by" else None
-        right = heading in ("round", "answer")
-        table.add_column(heading, justify="right" if right else "left", overflow="fold", min_width=least)
-    for entry in shown:
-        _add_line(table, entry, entry.question)
-        for part in entry.parts if parts and entry.finding is not None else ():
-            _add_line(table, part, f"  {part.question}")
-    console.print(table)
+    for one in shown:
+        _say_entry(one, one.question if full else one.short, full=full)
+        for part in one.parts if parts and one.finding is not None else ():
+            _say_entry(part, part.question, full=full, indent=4)
+    if any(_cut(one) for one in shown) and not full:
+        console.print("long questions and lists are cut; --full shows them", highlight=False)
     if len(shown) < len(asked):
         console.print(f"the last {len(shown):,} of {len(asked):,} questions; --last 0 shows all", highlight=False)
 
 
-def _add_line(table: Table, entry: LoggedQuestion | LoggedAct | LoggedRound, question: str) -> None:
-    cells = (f"{entry.round:,}", entry.value_text, entry.interval_text, entry.kind_word)
-    when = entry.time[:19].replace("T", " ")
-    table.add_row(*(Text(printable(cell)) for cell in (*cells, question, entry.who or "", when)))
+def _say_entry(one: LoggedQuestion | LoggedAct | LoggedRound, question: str, *, full: bool = False, indent: int = 0) -> None:
+    """One entry on two or three lines: what it was and when; what was asked; what was returned."""
+    width, space = min(console.width, _WIDEST), " " * indent
+    head = f"{space}{one.round:>5,}  {one.kind_word}"
+    when = one.time[:16].replace("T", " ") + (f"  {one.who}" if one.who else "")
+    say(f"{head}{when:>{max(width - len(head), len(when) + 2)}}", style="bold")
+    inner = f"{space}       "
+    lines = textwrap.wrap(question, max(width - len(inner), 20), max_lines=None if full else _LINES, placeholder=" …")
+    for line in lines:
+        say(inner + line)
+    said = f"{one.value_text} in {one.interval_text}" if one.interval_text else one.value_text
+    if said:
+        for line in textwrap.wrap(f"= {said}", max(width - len(inner), 20)):
+            say(inner + line)
+
+
+def _cut(one: LoggedQuestion | LoggedAct) -> bool:
+    """Whether what was asked does not fit."""
+    return one.short != one.question or len(one.question) > _LINES * (min(console.width, _WIDEST) - 8)
 
 
 def _audited(study: Path, expect_head: str | None) -> eh.Audit:
@@ -171,7 +188,7 @@ def audit(study: Study, expect_head: ExpectHead = None, as_json: AsJson = False)
 def certificate(
     study: Study,
     out: Annotated[
-        Path | None, typer.Option(help="The page; the JSON is written beside it. <study>.html if left out.")
+        Path | None, typer.Option("--out", "-o", help="The page; the JSON is written beside it. <study>.html if left out.")
     ] = None,
     expect_head: ExpectHead = None,
     title: Annotated[str, typer.Option(help="What the study is called; its file's name if left out.")] = "",
@@ -259,7 +276,7 @@ def verify(
 @guarded
 def plot(
     study: Study,
-    out: Annotated[Path | None, typer.Option(help="An SVG file; <study>.svg if left out.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="An SVG file; <study>.svg if left out.")] = None,
 ) -> None:
     """Draw the session: answers with intervals over rounds, surprises, the price.
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Entries", "Entry", "SealedEntry", "Winner"]
 
-_VERSION = 1  # of what an entry's file has
+_RESTS_ON = "; valid if nobody had looked at these rows before"
+_VERSION = 2  # of what an entry's file has
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,9 @@ class Winner(JsonResult):
         if self.generation > 1:  # others may be a little better on the private rows, and were not named
             among = f"champion of {self.entries:,} in {self.generation} generations"
         score_text = "not read" if self.score is None else str(self.score)
-        return f"entry {self.entry.number}, {among}, {self.entry.name}: {score_text}"
+        return (
+            f"entry {self.entry.number}, {among}, {self.entry.name}: {score_text}{'' if self.score is None else _RESTS_ON}"
+        )
 
     def __repr__(self) -> str:
         return f"Winner({self})"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from weakref import ref
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from everhold.learn.entries import Entries, Entry, SealedEntry, Winner
 from everhold.learn.forecasts import Forecast, choice_weights, held_out_forecast, needed_lead, shrunk
 from everhold.learn.metrics import MetricValue, finished
 from everhold.learn.score import ModelVerdict, Score, ScoreDifference
-from everhold.learn.sides import Outputs, Sides, question, share_of
+from everhold.learn.sides import Outputs, Sides, question, share_of, title_of
 from everhold.progress import progress_bar
 from everhold.queries.answer import Answer
 
@@ -59,6 +61,21 @@ class ModelActs:
         self.sides = sides
         self.entries = entries
         self._pairs = pairs
+        self._in_hand: list[tuple[ref[Any], int, NDArray[Any]]] = []
+
+    def titled(self, outputs: Outputs, model: Any, name: str | None = None) -> Outputs:
+        """The same with the name that the record shows: one that was given, that of its entry, or the model as it prints."""
+        if name is None:
+            number = self._number_of(outputs, model)
+            name = model_name(model) if number is None else self.entries[number].label
+        return replace(outputs, title=_shown(name))
+
+    def _number_of(self, outputs: Outputs, model: Any) -> int | None:
+        """The entry of a model, by what identifies it; of a model of its owner's code, by the object itself."""
+        if outputs.name is not None:
+            return next((one.entry.number for one in self.entries if one.outputs.name == outputs.name), None)
+        known = [(number, public) for model_, number, public in self._in_hand if model_() is model]
+        return next((number for number, public in reversed(known) if np.array_equal(public, outputs.public)), None)
 
     def require_pairs(self, metric: Metric) -> None:
         """AUC has an interval only where rows are paired."""
@@ -149,7 +166,8 @@ class ModelActs:
                 name = None
                 if outputs.name is not None:
                     name = f"{metric.name} of model {outputs.name}, part {number}, {side} given {group.text}"
-                asked.append(question(inside[0], inside[1], name))
+                title = f"{title_of(metric, outputs, number if len(metric_parts) > 1 else None)}, {side} given {group.text}"
+                asked.append(question(inside[0], inside[1], name, title))
         answers = [share_of(answer) for answer in way(asked)]
         return [_mean_within(answers[index], answers[index + 1]) for index in range(0, len(answers), 2)]
 
@@ -157,7 +175,7 @@ class ModelActs:
 
     def best_of(self, held: Holdout, metric: Metric, models: Sequence[Outputs], weights: Sequence[float] | None) -> Choice:
         """Which model is best on the private rows, and nothing else."""
-        names = [f"model {index}" for index in range(1, len(models) + 1)]
+        names = [f"model {index}: {one.title}" for index, one in enumerate(models, 1)]
         given = [Fraction(weight) for weight in weights] if weights is not None else [Fraction(1, len(models))] * len(models)
         if len(given) != len(models):
             raise QuestionError(f"weights has {len(given)} numbers for {len(models)} models. Expected one for each.")
@@ -199,8 +217,10 @@ class ModelActs:
         recognised = first.name is not None and second.name is not None
         again = f"{metric.name} of {first.name} against {second.name}" if recognised else None
         if metric.name in ("accuracy", "error") and not self._pairs and self._coins():
-            firsts, seconds = (self.sides.values(loss, outputs, pairs=False) for outputs in (first, second))
-            larger = held.compare(question(*firsts, None), question(*seconds, None), request_id=again)
+            firsts, seconds = (
+                question(*self.sides.values(loss, one, pairs=False), None, title_of(metric, one)) for one in (first, second)
+            )
+            larger = held.compare(firsts, seconds, request_id=again)
         else:
             larger = held.acts.compare_difference(self.sides.difference(metric, first, second), again)
         return ModelVerdict.of(larger, metric.name, metric.larger_is_better)
@@ -234,19 +254,28 @@ class ModelActs:
         """A candidate with its forecast, not numbered yet. Cross-validation takes time, so this needs no turn."""
         forecast, held_out = self._forecast(metric, outputs, model, expect, folds)
         if held_out is not None and len(self.sides.public_draws.index) == len(held_out):  # the pool has the rows' own labels
-            outputs = Outputs(outputs.private, held_out, outputs.name)
+            outputs = replace(outputs, public=held_out)
         params = _params(model)
         return SealedEntry(
             Entry(0, name or model_name(model, params), metric.name, forecast, params), metric.output, outputs
         )
 
-    def enter(self, candidate: SealedEntry) -> Entry:
-        """Keep a candidate sealed, in a turn, unless the same model was entered before."""
+    def enter(self, candidate: SealedEntry, model: Any, public: NDArray[Any]) -> Entry:
+        """Keep a candidate sealed, in a turn, unless the same model was entered before.
+
+        Args:
+            candidate: sealed.
+            model, public: itself, and what it predicts of the public rows, to know it again.
+        """
         same = self.entries.same_as(candidate.outputs, candidate.entry.metric)
         if same is not None:
             return same.entry
-        entry = replace(candidate.entry, number=len(self.entries) + 1)
+        number = len(self.entries) + 1
+        entry = replace(candidate.entry, number=number)
         self.entries.add(SealedEntry(entry, candidate.output, candidate.outputs))
+        if candidate.outputs.name is None:
+            with suppress(TypeError):  # what cannot be referred to weakly is not known again
+                self._in_hand.append((ref(model), number, public))
         return entry
 
     def _forecast(
@@ -381,7 +410,14 @@ def _known(sealed: SealedEntry) -> float | None:
 
 def _named(sealed: SealedEntry) -> Outputs:
     """An entry's outputs, recognised by its number."""
-    return Outputs(sealed.outputs.private, sealed.outputs.public, f"{sealed.outputs.name or ''}entry {sealed.entry.number}")
+    name = f"{sealed.outputs.name or ''}entry {sealed.entry.number}"
+    return Outputs(sealed.outputs.private, sealed.outputs.public, name, _shown(sealed.label))
+
+
+def _shown(name: str) -> str:
+    """A name as a record can hold it, in a line."""
+    said = " ".join(name.encode("utf-8", "replace").decode().split())
+    return said if len(said) <= 240 else f"{said[:237]}..."
 
 
 def _number(label: str | None) -> int | None:
@@ -431,10 +467,16 @@ def model_name(model: Any, params: dict[str, Any] | None = None) -> str:
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 
-def outputs_of(sides: Sides, metric: Metric, models: Iterable[Any]) -> list[Outputs]:
+def outputs_of(acts: ModelActs, metric: Metric, models: Iterable[Any], names: Sequence[str] | None = None) -> list[Outputs]:
     """Predictions of several models."""
     given = list(models)
     if not given:
         raise QuestionError("there are no models. Expected a list of fitted models.")
+    if names is not None and (isinstance(names, str) or len(names) != len(given)):
+        raise QuestionError(f"names is {names!r}. Expected a list with one name for each of the {len(given)} models.")
+    called: Sequence[str | None] = names or [None] * len(given)
     with progress_bar("Predicting", len(given)) as bar:
-        return [sides.outputs(model, metric) for model in bar.over(given)]
+        return [
+            acts.titled(acts.sides.outputs(model, metric), model, name)
+            for model, name in zip(bar.over(given), called, strict=True)
+        ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.errors import EverholdError, LedgerError, SearchWarning
 from everhold.learn.layout import length
 from everhold.learn.metrics import METRICS
+from everhold.learn.model_acts import model_name
 from everhold.ledger.files import write_atomic
 
 if TYPE_CHECKING:
@@ -43,8 +44,13 @@ class Scorer:
     def __call__(self, estimator: Any, X: Any = None, y: Any = None, **_: Any) -> float:
         """The forecast's value, for a search to go by."""
         try:
-            entry = self._test.enter(estimator, self.metric, folds=self._folds)
-            self._warn_of_folds(entry.name, X)
+            name, part = model_name(estimator), X is not None and length(X) <= 0.9 * length(self._test.sides.public)
+            if part:  # several fits of the same parameters are told apart
+                fits = sum(one.name.startswith(f"{name}, fit ") for one in self._test.entries)
+                entry = self._test.enter(estimator, self.metric, folds=self._folds, name=f"{name}, fit {fits + 1}")
+            else:
+                entry = self._test.enter(estimator, self.metric, folds=self._folds)
+            self._warn_of_folds(name, X)
             if self._generation is not None and entry.number % self._generation == 0:
                 self._test.winner(self.metric, read=False)
             return self._sign * float(entry)
@@ -72,6 +78,12 @@ class Scorer:
     def __reduce__(self) -> tuple[Any, ...]:
         test = self._test
         if test.path is None:
+            warnings.warn(
+                "this scorer cannot be sent to other processes: its test set is in memory only. Make it durable with "
+                "TestSet(…, path='test.everhold'), or search with n_jobs=1.",
+                SearchWarning,
+                stacklevel=2,
+            )
             raise LedgerError(
                 "this test set is in memory only, and a scorer cannot be sent to other processes: two records for the same "
                 "rows would void the guarantee. Make it durable with TestSet(…, path='test.everhold'), or search with "

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from everhold.learn.metrics import Metric, MetricContext, Part
 
-__all__ = ["Outputs", "Sides", "question", "share_of"]
+__all__ = ["Outputs", "Sides", "question", "share_of", "title_of"]
 
 _BLOCKS = 10  # parts of the rows that show how much a metric varies
 
@@ -33,11 +33,13 @@ class Outputs:
         private: on the private rows.
         public: on the public rows.
         name: from public facts; None: it cannot be recognised, and is asked anew.
+        title: what the record calls it, a public fact.
     """
 
     private: NDArray[Any]
     public: NDArray[Any]
     name: str | None
+    title: str = "a model"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,8 +103,10 @@ class Sides:
             None if outputs.name is None else f"{metric.name} of model {outputs.name}, part {number + 1}"
             for number in range(len(parts))
         ]
+        titles = [title_of(metric, outputs, number if len(parts) > 1 else None) for number in range(1, len(parts) + 1)]
         return [
-            question(*self.values(part, outputs, pairs=metric.pairs), name) for part, name in zip(parts, names, strict=True)
+            question(*self.values(part, outputs, pairs=metric.pairs), name, title)
+            for part, name, title in zip(parts, names, titles, strict=True)
         ]
 
     def difference(self, metric: Metric, first: Outputs, second: Outputs) -> RowValues:
@@ -116,7 +120,8 @@ class Sides:
         )
         recognised = first.name is not None and second.name is not None
         name = f"{metric.name} of {first.name} minus {second.name}" if recognised else None
-        return RowValues(sample=np.clip(private, -1.0, 1.0), reference=np.clip(public, -1.0, 1.0), name=name)
+        title = f"{metric.name} of {first.title}, minus that of {second.title}"
+        return RowValues(sample=np.clip(private, -1.0, 1.0), reference=np.clip(public, -1.0, 1.0), name=name, title=title)
 
     def private_value(self, metric: Metric, private: NDArray[Any]) -> float:
         """A metric on the private rows themselves, the larger the better. Only for choices, which disclose an index."""
@@ -149,12 +154,17 @@ class Sides:
         return finished(program, answers).value
 
 
-def question(sample: NDArray[Any], reference: NDArray[Any], name: str | None) -> RowValues:
+def title_of(metric: Metric, outputs: Outputs, part: int | None = None) -> str:
+    """What people read of a question about a model."""
+    return f"{metric.name} of {outputs.title}{'' if part is None else f', part {part}'}"
+
+
+def question(sample: NDArray[Any], reference: NDArray[Any], name: str | None, title: str | None = None) -> RowValues:
     """A mean of booleans, or of numbers in [0, 1], which a question has in [-1, 1]."""
     if sample.dtype == np.bool_ and reference.dtype == np.bool_:
-        return RowValues(sample=sample, reference=reference, name=name)
+        return RowValues(sample=sample, reference=reference, name=name, title=title)
     private, public = (np.clip(2.0 * np.asarray(v, dtype=np.float64) - 1.0, -1.0, 1.0) for v in (sample, reference))
-    return RowValues(sample=private, reference=public, name=name)
+    return RowValues(sample=private, reference=public, name=name, title=title)
 
 
 def share_of(answer: Answer) -> Answer:

@@ -45,7 +45,7 @@ from everhold.learn.layout import (
     row_digests,
 )
 from everhold.learn.metrics import Metric, Task, find
-from everhold.learn.model_acts import Group, ModelActs, model_name, outputs_of
+from everhold.learn.model_acts import Group, ModelActs, outputs_of
 from everhold.learn.options import TestSetOptions, checked_labels
 from everhold.learn.score import ModelVerdict, Score, ScoreDifference
 from everhold.learn.scorer import Scorer, rows_file, save_rows
@@ -361,7 +361,13 @@ class TestSet:
     # scores --------------------------------------------------------------------------------------------------------
 
     def score(
-        self, model: Any, metric: str | None = None, *, given: str | None = None, expect: float | None = None
+        self,
+        model: Any,
+        metric: str | None = None,
+        *,
+        given: str | None = None,
+        expect: float | None = None,
+        name: str | None = None,
     ) -> Score:
         """A model's score for the population, as an ask: the forecast, where the private rows agree with it.
 
@@ -374,29 +380,44 @@ class TestSet:
                 'mean_absolute_error', 'mean_squared_error', 'r2'. The first of its task when left out.
             given: only rows for which this is true, as text: "region = 'north'".
             expect: what you foresee, from public facts: a cross-validated score. For metrics that are plain means.
+            name: what the record calls it; the name of its entry, or the model as it prints, when left out.
         """
         chosen_metric = self._metric(metric)
         self._acts.require_pairs(chosen_metric)
-        outputs = self.sides.outputs(model, chosen_metric)
+        outputs = self._acts.titled(self.sides.outputs(model, chosen_metric), model, name)
         found = self._turned(lambda held: self._acts.ask(held, chosen_metric, outputs, self._group(held, given), expect))
-        return self._warn_of_overlap(self._noted("score", model, given, found))
+        return self._warn_of_overlap(self._noted("score", outputs.title, given, found))
 
-    def read(self, model: Any, metric: str | None = None, *, given: str | None = None, expect: float | None = None) -> Score:
+    def read(
+        self,
+        model: Any,
+        metric: str | None = None,
+        *,
+        given: str | None = None,
+        expect: float | None = None,
+        name: str | None = None,
+    ) -> Score:
         """A model's score on the private rows, with a narrow interval for the population.
 
         Every later interval is a little wider. The same model again returns the same reading, for nothing.
 
         Args:
-            model, metric, given, expect: as for `score`.
+            model, metric, given, expect, name: as for `score`.
         """
         chosen_metric = self._metric(metric)
         self._acts.require_pairs(chosen_metric)
-        outputs = self.sides.outputs(model, chosen_metric)
+        outputs = self._acts.titled(self.sides.outputs(model, chosen_metric), model, name)
         found = self._turned(lambda held: self._acts.read(held, chosen_metric, outputs, self._group(held, given), expect))
-        return self._noted("read", model, given, found)
+        return self._noted("read", outputs.title, given, found)
 
     def score_predictions(
-        self, y_pred: Any, metric: str | None = None, *, reference: Any = None, given: str | None = None
+        self,
+        y_pred: Any,
+        metric: str | None = None,
+        *,
+        reference: Any = None,
+        given: str | None = None,
+        name: str = "given predictions",
     ) -> Score:
         """The score of predictions that were made elsewhere.
 
@@ -405,6 +426,7 @@ class TestSet:
                 'brier' and 'log_loss'; scores for 'auc'.
             metric, given: as for `score`.
             reference: predictions of the same model for the public rows; not needed where the test features are public.
+            name: what the record calls them.
         """
         chosen_metric = self._metric(metric)
         self._acts.require_pairs(chosen_metric)
@@ -414,23 +436,31 @@ class TestSet:
                 "are needed too: score_predictions(y_pred, reference=model.predict(X_reference)). A test set made without "
                 "reference= needs none."
             )
-        outputs = self.sides.given(y_pred, reference, chosen_metric)
+        outputs = self._acts.titled(self.sides.given(y_pred, reference, chosen_metric), y_pred, name)
         found = self._turned(lambda held: self._acts.ask(held, chosen_metric, outputs, self._group(held, given), None))
-        return self._noted("score", "predictions", given, found)
+        return self._noted("score", outputs.title, given, found)
 
     def score_named(self, held: Holdout, metric: Metric, predictions: NDArray[Any], name: str, who: str) -> Score:
         """For a contest, in its turn: one question about public features, known by its name. A repeat costs nothing."""
         if metric.loss is None or not self.sides.transductive:
             raise SettingError(f"{metric.name} cannot be asked by one question about public features.")
         outputs = self.sides.given(predictions, None, metric)
-        asked = question(*self.sides.values(metric.loss(self.sides.context), outputs, pairs=False), None)
+        title = f"{metric.name} of {name}"
+        asked = question(*self.sides.values(metric.loss(self.sides.context), outputs, pairs=False), None, title)
         answer = held.ask(asked, name=name, who=who)
         answer = answer if answer.scale == "share" else answer.as_share()
         return Score.of_share(answer, metric.name, metric.span(self.sides.context))
 
     # choices, verdicts, the last act -------------------------------------------------------------------------------
 
-    def best_of(self, models: Iterable[Any], metric: str | None = None, *, weights: Sequence[float] | None = None) -> Choice:
+    def best_of(
+        self,
+        models: Iterable[Any],
+        metric: str | None = None,
+        *,
+        weights: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
+    ) -> Choice:
         """Which of several models is best on the private rows: `.index`, and nothing else. Then `read` that one.
 
         It costs later intervals the logarithm of the number of models.
@@ -439,12 +469,15 @@ class TestSet:
             models: fitted.
             metric: any of them, 'auc' and 'f1' too: only the index is disclosed.
             weights: how probable it is, by what is publicly known, that each is best; they sum to 1.
+            names: what the record calls them; the names of their entries, or the models as they print, when left out.
         """
         chosen_metric = self._metric(metric)
-        candidates = outputs_of(self.sides, chosen_metric, models)
+        candidates = outputs_of(self._acts, chosen_metric, models, names)
         return self._turned(lambda held: self._acts.best_of(held, chosen_metric, candidates, weights))
 
-    def compare(self, first: Any, second: Any, metric: str | None = None) -> ModelVerdict:
+    def compare(
+        self, first: Any, second: Any, metric: str | None = None, *, names: Sequence[str] | None = None
+    ) -> ModelVerdict:
         """Is the first model better than the second in the population? Certified: 'better', 'worse' or 'cannot tell'.
 
         By the rows on which they differ. For an interval of the difference there is `difference`.
@@ -452,34 +485,37 @@ class TestSet:
         Args:
             first, second: fitted models.
             metric: one that is a plain mean: accuracy, error, brier, log_loss, mean_absolute_error, mean_squared_error.
+            names: what the record calls the two, as for `best_of`.
         """
         chosen_metric = self._metric(metric)
-        one, other = outputs_of(self.sides, chosen_metric, [first, second])
+        one, other = outputs_of(self._acts, chosen_metric, [first, second], names)
         return self._turned(lambda held: self._acts.compare(held, chosen_metric, one, other))
 
-    def difference(self, first: Any, second: Any, metric: str | None = None) -> ScoreDifference:
+    def difference(
+        self, first: Any, second: Any, metric: str | None = None, *, names: Sequence[str] | None = None
+    ) -> ScoreDifference:
         """How much better the first model is than the second: a reading of the difference on the same rows.
 
         Args:
-            first, second, metric: as for `compare`.
+            first, second, metric, names: as for `compare`.
         """
         chosen_metric = self._metric(metric)
-        one, other = outputs_of(self.sides, chosen_metric, [first, second])
+        one, other = outputs_of(self._acts, chosen_metric, [first, second], names)
         found = self._turned(lambda held: self._acts.difference(held, chosen_metric, one, other))
-        return self._noted("difference", f"{model_name(first)} less {model_name(second)}", None, found)
+        return self._noted("difference", f"{one.title} less {other.title}", None, found)
 
-    def close(self, models: Iterable[Any], metric: str | None = None) -> list[Score]:
+    def close(self, models: Iterable[Any], metric: str | None = None, *, names: Sequence[str] | None = None) -> list[Score]:
         """The last act: read any number of models at once, as narrow as can be. The test set cannot be used afterwards.
 
         Args:
-            models, metric: as for `best_of`; metrics of pairs need pairs=True.
+            models, metric, names: as for `best_of`; metrics of pairs need pairs=True.
         """
         chosen_metric = self._metric(metric)
         self._acts.require_pairs(chosen_metric)
         given = list(models)
-        candidates = outputs_of(self.sides, chosen_metric, given)
+        candidates = outputs_of(self._acts, chosen_metric, given, names)
         found = self._turned(lambda held: self._acts.close(held, chosen_metric, candidates))
-        return [self._noted("close", model, None, score) for model, score in zip(given, found, strict=True)]
+        return [self._noted("close", one.title, None, score) for one, score in zip(candidates, found, strict=True)]
 
     # searches ------------------------------------------------------------------------------------------------------
 
@@ -511,7 +547,7 @@ class TestSet:
         if same is not None:
             return same.entry
         candidate = self._acts.candidate(chosen_metric, outputs, model, name, expect, folds)
-        return self._turned(lambda _: self._acts.enter(candidate))
+        return self._turned(lambda _: self._acts.enter(candidate, model, outputs.public))
 
     def winner(self, metric: str | None = None, *, read: bool = True) -> Winner:
         """The best of all entries on the private rows, and its score with an interval for the population.
@@ -541,8 +577,7 @@ class TestSet:
         """A forest plot of the scores so far. Needs matplotlib (`everhold[plot]`)."""
         return self.history().plot(ax)
 
-    def _noted(self, act: str, model: Any, given: str | None, score: S) -> S:
-        name = model if isinstance(model, str) else model_name(model)
+    def _noted(self, act: str, name: str, given: str | None, score: S) -> S:
         with self._lock:
             self._history.append(ScoredModel(act, f"{name} given {given}" if given else name, score))
         return score

@@ -146,6 +146,7 @@ def round_record(round: Round, asked_by: AskedBy) -> Record:  # noqa: A002
         "asked": asked,
         "name": round.name,
         "identity": round.identity,
+        "title": round.title,
         "value": number_or_null(answer.value),
         "low": answer.low,
         "high": answer.high,
@@ -202,7 +203,7 @@ def act_end_record(done: ActEnd, asked_by: AskedBy) -> Record:
 def question_to_dict(query: Query | Digest) -> dict[str, Any]:
     """A question of an act as plain data. Given by values or a callable, only that it was."""
     if isinstance(query, Digest) or not query.text:
-        return {"kind": "values", "name": getattr(query, "name", None)}
+        return {"kind": "values", "name": getattr(query, "name", None), "title": getattr(query, "title", None)}
     return _question(query)[0]
 
 
@@ -279,6 +280,7 @@ def read_entry(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all
             else _asked(body["asked"], record.blob, kinds, body["name"])
         )
         _require_name(asked, body["name"], body["identity"])
+        _require_title(asked, body["title"])
         return RoundEntry(
             Round(
                 Answer(
@@ -300,6 +302,7 @@ def read_entry(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all
                 _act_from_dict(body["act"]),
                 float(body["nats"]),
                 None if body["counts"] is None else _counts(body["counts"]),
+                body["title"],
             ),
             asked_by,
             int(body["sqlite"]),
@@ -343,6 +346,7 @@ _SHAPES: dict[str, dict[str, tuple[type, ...]]] = {
         "asked": (dict,),
         "name": (str, type(None)),
         "identity": (str, type(None)),
+        "title": (str, type(None)),
         "value": (float, int, type(None)),
         "low": (float, int),
         "high": (float, int),
@@ -467,6 +471,12 @@ def _require_name(asked: Query | Digest, name: str | None, identity: str | None)
         fine = fine and (name is None or not looks_like_text(name))
     if not fine:
         raise ValueError("a name that is not the question's")
+
+
+def _require_title(asked: Query | Digest, title: str | None) -> None:
+    """Only a question given by values has a title, and it cannot be taken for a text."""
+    if title is not None and (asked is UNPARSED or getattr(asked, "text", False) or looks_like_text(title)):
+        raise ValueError("a title that is not of given values")
 
 
 def _question(question: Query | Digest) -> tuple[dict[str, Any], bytes | None]:

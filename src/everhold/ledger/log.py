@@ -35,7 +35,7 @@ class Log(list[LoggedQuestion | LoggedAct], Tabular):
     def __repr__(self) -> str:
         shown = self[-_MOST_LINES:]
         lines = [
-            f"{entry.number:>4,}  {entry.kind_word:<9} {entry.question}: {entry.value_text} {entry.interval_text}".rstrip()
+            f"{entry.number:>4,}  {entry.kind_word:<9} {entry.short}: {entry.value_text} {entry.interval_text}".rstrip()
             for entry in shown
         ]
         return "\n".join([f"{len(self):,} questions and acts", *lines])

@@ -13,12 +13,13 @@ from everhold.results import JsonResult
 
 if TYPE_CHECKING:
     from everhold.ledger.reader import LoggedQuestion
-    from everhold.ledger.rounds import RecordedAct
+    from everhold.ledger.rounds import ActStart, RecordedAct
     from everhold.queries.interval import Interval
     from everhold.queries.request import AskedBy
 
 __all__ = ["LoggedAct", "in_order", "kind_of_act", "kind_word", "logged_act"]
 
+_FEW = 3  # candidates of a choice that are listed in a line
 _LEADS = ("question", "first", "second")
 _KINDS = {
     "best_of": "choice: the largest on the private rows",
@@ -69,6 +70,7 @@ class LoggedAct(JsonResult):
         result: what was returned, as JSON; None where the act was interrupted, which is charged.
         after: how many rounds there were before it.
         time, who, request_id: of the request.
+        candidates: of a choice, what it was made among, in words.
     """
 
     number: int
@@ -79,11 +81,20 @@ class LoggedAct(JsonResult):
     time: str
     who: str | None
     request_id: str | None
+    candidates: tuple[str, ...] = ()
 
     finding = None
     parts = ()
     answer = None
     surprise = False
+
+    @property
+    def short(self) -> str:
+        """What was asked, in words; of a choice among many, how many they were."""
+        if len(self.candidates) <= _FEW:
+            return self.question
+        best, _, by = self.question.partition(" of: ")[0].partition(" by ")
+        return f"{best} of {len(self.candidates):,}{by and f' by {by}'}"
 
     @property
     def kind_text(self) -> str:
@@ -125,7 +136,9 @@ class LoggedAct(JsonResult):
         if self.result is None:
             return ""
         if self.act == "best_of":
-            return f"number {self.result['index']} of {self.result['candidates']:,}"
+            index = self.result["index"]
+            said = f"number {index + 1:,} of {self.result['candidates']:,}"
+            return f"{self.candidates[index]} ({said})" if index < len(self.candidates) else said
         if self.act == "is_better":
             return "yes" if self.result["yes"] else "no"
         if self.act == "compare":
@@ -156,6 +169,7 @@ class LoggedAct(JsonResult):
             "kind": "act",
             "act": self.act,
             "question": self.question,
+            "candidates": list(self.candidates),
             "result": self.result,
             "round": self.after,
             "price": self.price,
@@ -170,16 +184,16 @@ class LoggedAct(JsonResult):
     def from_dict(cls, given: dict[str, Any]) -> LoggedAct:
         """The same again, equal to the bit."""
         names = ("number", "act", "question", "result", "round", "time", "who", "request_id")
-        return cls(*(given[name] for name in names))
+        return replace(cls(*(given[name] for name in names)), candidates=tuple(given["candidates"]))
 
 
 def logged_act(past: RecordedAct, asked_by: AskedBy) -> LoggedAct:
     """An act as people read it. Its number is given by `in_order`."""
     done = past.done
     result = None if done.interrupted else done.result
-    return LoggedAct(
-        0, past.begun.kind, _in_words(past), result, past.after, asked_by.time, asked_by.who, asked_by.request_id
-    )
+    among = tuple(_question(entry) for entry in past.begun.asked) if past.begun.kind == "best_of" else ()
+    by_whom = (asked_by.time, asked_by.who, asked_by.request_id)
+    return LoggedAct(0, past.begun.kind, _in_words(past), result, past.after, *by_whom, among)
 
 
 def _in_words(past: RecordedAct) -> str:
@@ -187,7 +201,7 @@ def _in_words(past: RecordedAct) -> str:
     begun = past.begun
     asked = [_question(entry) for entry in begun.asked]
     if begun.kind == "best_of":
-        return f"the largest of: {'; '.join(asked)}"
+        return f"{_best(begun)} of: {'; '.join(asked)}"
     if begun.kind == "rank":
         return f"duels between the entries of {', '.join(asked)}"
     if begun.kind == "void":
@@ -200,11 +214,18 @@ def _in_words(past: RecordedAct) -> str:
         return f"is {named} better than the incumbent{f' by more than {margin:.4g}' if margin else ''}"
     if begun.kind == "gain":
         return "how much better is the incumbent of now than the first one"
+    if begun.kind == "compare" and len(asked) == 1 and begun.asked[0]["kind"] == "values":
+        return f"is {asked[0]} above or below 0"
     if begun.kind in ("is_better", "compare") and len(asked) == 2:
         by = f" by more than {begun.options['by']:g}" if begun.options.get("by") else ""
         given = f" given {begun.options['given']}" if begun.options.get("given") else ""
         return f"is {asked[0]} larger than {asked[1]}{by}{given}"
     return "; ".join(asked) or "nothing was read"
+
+
+def _best(begun: ActStart) -> str:
+    """What a choice was by."""
+    return f"the best by {begun.options['by']}" if begun.options.get("by") else "the largest"
 
 
 def _question(asked: dict[str, Any]) -> str:
@@ -219,7 +240,7 @@ def _question(asked: dict[str, Any]) -> str:
     if kind in ("round", "entry"):
         return f"round {asked['round']:,}"
     if "text" not in asked:
-        return asked.get("name") or "values given as arrays"
+        return asked.get("title") or asked.get("name") or "values given as arrays"
     given = f" given {asked['given']}" if asked.get("given") else ""
     if kind == "quantile":
         called = "median" if asked["level"] == 0.5 else f"{asked['level']:g} quantile"

@@ -155,6 +155,11 @@ class LoggedQuestion(JsonResult):
         return self.parts[0].question if self.finding is None else self.finding.question
 
     @property
+    def short(self) -> str:
+        """The same; of an act with a long list, how long it is."""
+        return self.question
+
+    @property
     def answer(self) -> Answer | None:
         """The answer of a question that is a single round; None of a statistic."""
         return self.parts[0].answer if self.finding is None else None
@@ -427,6 +432,8 @@ def logged_round(past: Round, at: AskedBy) -> LoggedRound:
         question = str(past.name)
         if question.startswith(_MEDIAN):  # its name, for the record; people say median
             question = f"MEDIAN OF {question.removeprefix(_MEDIAN)}"
+    elif past.title is not None:
+        question = past.title
     else:
         question = "values given as arrays" if past.name is None else f"values named {past.name!r}"
     return LoggedRound(past.answer, question, at.time, at.who, at.request_id, past.name)

@@ -87,6 +87,7 @@ class Round:
         act: how it was asked.
         nats: what the outcome costs all later claims.
         counts: of a yes/no question, the least and the largest number of yes with this outcome.
+        title: of a question given by values, what people read of it.
     """
 
     answer: Answer
@@ -99,6 +100,7 @@ class Round:
     act: RoundAct = ASK
     nats: float = 0.0
     counts: tuple[int, int] | None = None
+    title: str | None = None
 
     @property
     def is_text(self) -> bool:
@@ -125,6 +127,14 @@ class ActStart:
     kind: str
     asked: tuple[dict[str, Any], ...]
     options: dict[str, Any]
+
+    def is_same_act(self, other: ActStart) -> bool:
+        """Whether both are the same act; what its questions are titled does not matter."""
+        return (self.kind, self._untitled, self.options) == (other.kind, other._untitled, other.options)
+
+    @property
+    def _untitled(self) -> list[dict[str, Any]]:
+        return [{name: value for name, value in one.items() if name != "title"} for one in self.asked]
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ class Choice(JsonResult):
     def __str__(self) -> str:
         best = "about the best" if self.noisy else "best"
         return (
-            f"number {self.index} of {self.candidates:,} is {best} on the private rows ({self.disclosed:.1f} nats disclosed)"
+            f"number {self.index + 1:,} of {self.candidates:,} (index {self.index}) is {best} on the private rows "
+            f"({self.disclosed:.1f} nats disclosed)"
         )
 
     def __repr__(self) -> str:

@@ -121,15 +121,17 @@ class ScorePrice(JsonResult):
 
     @property
     def headline(self) -> str:
-        """The surprise, in one line."""
-        first = f"{self.score:g} reported. One look: {_ends(self.one_look, self._decimals)}. "
+        """The surprise, in a few words: for those who saw every score, and for those who saw only kept or not."""
         number = "1 look" if self.looks == 1 else f"{self.looks:,} looks"
-        with_kept = "" if self.kept_looks is None else f" with {self.kept_looks:,} kept"
-        return f"{first}After {number}{with_kept}: {_ends(self.kept, self._decimals)}."
+        kept = "" if self.kept_looks is None else f" with {self.kept_looks:,} kept"
+        seen = {"scores": "every score was seen", "kept": "only kept or not was seen"}
+        by_line = {line.disclosed: self._shown(line.interval) for line in self.lines}
+        after = ",\n".join(f"{by_line[one]} if {said}" for one, said in seen.items() if one in by_line)
+        return f"{self.score:g} reported. One look: {self._shown(self.one_look)}.\nAfter {number}{kept}: {after}."
 
-    @property
-    def _decimals(self) -> int:
-        return max(min(self.one_look.decimals - 2, 6), 0)
+    def _shown(self, interval: Interval) -> str:
+        """With the same digits everywhere."""
+        return _ends(interval, max(min(self.one_look.decimals - 2, 6), 0) + 1)
 
     def __str__(self) -> str:
         counts = "" if self.low is not None else f" ({_counts(*count_range(self.score, self.rows))} right)"
@@ -137,11 +139,11 @@ class ScorePrice(JsonResult):
             self.headline,
             "",
             f"{self.rows:,} rows{counts}, confidence {self.confidence:g}",
-            f"{'what the search saw':<46}{'interval':<18}{'times':>6}{'nats':>8}{'like rows':>11}",
+            f"{'what the search saw':<52}{'interval':<18}{'times':>6}{'nats':>8}{'like rows':>11}",
         ]
         for line in self.lines:
-            shown = _ends(line.interval, self._decimals + 1)
-            lines.append(f"{line.name:<46}{shown:<18}{line.times:>6.1f}{line.nats:>8.1f}{line.rows:>11,.0f}")
+            shown = self._shown(line.interval)
+            lines.append(f"{line.name:<52}{shown:<18}{line.times:>6.1f}{line.nats:>8.1f}{line.rows:>11,.0f}")
         lines += ["", "times: a plain 95 % interval. like rows: about as many rows, looked at once, say as much.", ""]
         lines += ["Each interval is valid if this is true:", *(f"  {line.name}: {line.assumes}" for line in self.lines)]
         if len(self.lines) < 4 and self.low is not None:
@@ -153,12 +155,13 @@ class ScorePrice(JsonResult):
 
     def _repr_html_(self) -> str:
         body = "".join(
-            f"<tr><td style='text-align:left'>{escape(line.name)}</td><td>{_ends(line.interval, self._decimals + 1)}</td>"
+            f"<tr><td style='text-align:left'>{escape(line.name)}</td><td>{self._shown(line.interval)}</td>"
             f"<td>{line.times:.1f}</td><td>{line.nats:.1f}</td><td style='text-align:left'>{escape(line.assumes)}</td></tr>"
             for line in self.lines
         )
         head = "".join(f"<th>{name}</th>" for name in ("what the search saw", "interval", "times", "nats", "assumes"))
-        return f"<p><b>{escape(self.headline)}</b></p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        said = escape(self.headline).replace("\n", "<br>")
+        return f"<p><b>{said}</b></p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
@@ -210,7 +213,9 @@ def price(
 
     >>> found = price(rows=500, looks=100, kept=15, score=0.83)
     >>> print(found.headline)
-    0.83 reported. One look: 0.79 to 0.87. After 100 looks with 15 kept: 0.63 to 0.95.
+    0.83 reported. One look: 0.794 to 0.862.
+    After 100 looks with 15 kept: 0.132 to 1.000 if every score was seen,
+    0.635 to 0.949 if only kept or not was seen.
     >>> found.kept, round(found["kept"].rows)  # 500 rows say as much as 24 that are looked at once
     ([0.635, 0.949], 24)
     """
@@ -222,7 +227,7 @@ def price(
     costs: list[tuple[Disclosure, float, str]] = [
         ("nothing", 0.0, "one look"),
         ("fixed", fixed_nats(looks), f"{looks:,} candidates, fixed beforehand"),
-        ("kept", kept_nats(looks, kept), f"{number}{known}: only that was seen"),
+        ("kept", kept_nats(looks, kept), f"{number}{known}: only kept or not was seen"),
     ]
     if isfinite(values):
         costs.append(("scores", scores_nats(looks, int(values)), f"{number}: every score was seen"))

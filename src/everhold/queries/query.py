@@ -146,11 +146,13 @@ class Values:
         sample: booleans, or numbers in [-1, 1], one for each private row. Optional for `try_out`.
         reference: the same question on the public reference rows, of the same kind.
         name: a public identity; asking the same name again returns the recorded answer instead of a new round.
+        title: what the record shows people, a public fact; it tells no question from another.
     """
 
     sample: ArrayLike | None = field(default=None, kw_only=True, repr=False)
     reference: ArrayLike = field(kw_only=True, repr=False)
     name: str | None = field(default=None, kw_only=True)
+    title: str | None = field(default=None, kw_only=True)
     repeatable: bool = field(default=False, init=False)
     text: bool = field(default=False, init=False)
     yes_no: bool = field(default=False, init=False)

@@ -219,10 +219,7 @@ def _disclosed(act: AnyAct, found: Any, asked: Sequence[object]) -> AnswerCard:
     if isinstance(found, Choice):
         title = f"{'About the' if found.noisy else 'The'} largest of {found.candidates:,}"
         value = title_of(asked[found.index])
-        sentence = (
-            f"Line {found.index + 1:,} of {found.candidates:,} (number {found.index:,} in the record). Nothing else was "
-            "disclosed, not even its value."
-        )
+        sentence = f"Line {found.index + 1:,} of {found.candidates:,}. Nothing else was disclosed, not even its value."
     elif isinstance(found, Decision):
         verdict = f"{'Yes' if found.yes else 'No'}, on the private rows{', up to noise' if found.noisy else ''}."
         sentence = "This is one bit about these rows, not a claim about the population."

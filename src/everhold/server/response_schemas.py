@@ -245,6 +245,7 @@ class ActOut(BaseModel):
     kind: Literal["act"]
     act: str
     question: str
+    candidates: list[str] = Field(description="Of a choice, what it was made among.")
     result: dict[str, Any] | None = Field(description="What was returned; null where the act was interrupted.")
     round: int = Field(description="The last round before it.")
     price: float

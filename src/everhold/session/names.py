@@ -24,6 +24,7 @@ __all__ = [
     "require_round",
     "require_same",
     "require_text",
+    "require_title",
     "require_writable",
 ]
 
@@ -99,6 +100,19 @@ def require_name(query: Query) -> None:
             "with a letter, and none of the words TRUE, FALSE, NULL, CASE, NOT, MEAN, SHARE, QUANTILE, DIFFERENCE, "
             "VARIANCE and CORRELATION."
         )
+
+
+def require_title(query: Query) -> None:
+    """Refuse a title that cannot be written, or that could be taken for a question given as text."""
+    title = getattr(query, "title", None)
+    if title is None:
+        return
+    if not isinstance(title, str) or not 0 < len(title) <= 1000 or looks_like_text(title):
+        raise QuestionError(
+            f"the title {str(title)[:60]!r} cannot be shown. Expected up to 1,000 letters that begin like no question given "
+            "as text."
+        )
+    require_writable(title, "the title")
 
 
 def require_text(value: str | None, what: str) -> str | None:

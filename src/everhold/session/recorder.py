@@ -29,6 +29,7 @@ from everhold.ledger.codec import (
 from everhold.ledger.rounds import ActEnd, ActStart, RecordedAct, RecordedFinding, Round, to_record
 from everhold.ledger.walk import walk
 from everhold.progress import NO_BAR, Progress, progress_bar
+from everhold.queries.expression.question import without_values
 from everhold.queries.protocol import NOTHING, ActingMechanism, P
 from everhold.queries.request import AskedBy
 from everhold.queries.round_act import RoundAct
@@ -219,6 +220,7 @@ class Recorder(Generic[P]):
                 decided.act,
                 self.mechanism.cost(proposal, outcome),
                 self.mechanism.counts(proposal, outcome),
+                getattr(without_values(query), "title", None),
             )
             self.journal.commit(done, decided.asked_by)
         elif self.journal[proposal.round].answer is not decided.answer:
@@ -281,7 +283,7 @@ class Recorder(Generic[P]):
         """
         with self.turn():
             if (earlier := self.journal.requested_act(asked_by.request_id)) is not None:
-                if earlier.begun != begun:
+                if not earlier.begun.is_same_act(begun):
                     raise RequestConflict(
                         f"request id {asked_by.request_id!r} belongs to another act. Expected a new id for a new act. "
                         "Nothing was charged."

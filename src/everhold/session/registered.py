@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from inspect import currentframe
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,17 +34,18 @@ __all__ = [
 _NOTED_SECONDS = 1.0  # quiet answers are noted together: a note costs as much as a record
 
 
-def warn_of_studies(sample: Sample) -> None:
-    """Warn if a durable study of this user has largely the same rows. Nothing is entered."""
+def warn_of_studies(sample: Sample) -> str | None:
+    """Warn if a durable study of this user has largely the same rows, and say when it was made. Nothing is entered."""
     registry = Registry()
     if not registry.exists:
-        return
+        return None
     try:
         known = registry.overlapping(_digests(sample, registry))
     except LedgerError as error:
-        warnings.warn(RowsInUseWarning(f"whether these rows have a study already is not known: {error}"), stacklevel=3)
-        return
-    _warn(known)
+        said = f"whether these rows have a study already is not known: {error}"
+        warnings.warn(RowsInUseWarning(said), stacklevel=_outside())
+        return None
+    return _warn(known)
 
 
 def register_rows(path: Path, fingerprint: str, sample: Sample) -> None:
@@ -52,7 +54,8 @@ def register_rows(path: Path, fingerprint: str, sample: Sample) -> None:
     try:
         registry.enter(study=fingerprint, kind="holdout", path=path, digests=_digests(sample, registry))
     except LedgerError as error:
-        warnings.warn(RowsInUseWarning(f"this study is not in the registry of studies: {error}"), stacklevel=3)
+        said = f"this study is not in the registry of studies: {error}"
+        warnings.warn(RowsInUseWarning(said), stacklevel=_outside())
 
 
 def require_unused_rows(sample: Sample) -> None:
@@ -236,16 +239,26 @@ def _digests(sample: Sample, registry: Registry) -> RowDigests:
     return {"files": np.array([int(sample.fingerprint(key)[:16], 16)], dtype=np.uint64)}
 
 
-def _warn(known: Sequence[KnownStudy]) -> None:
-    for study in known:
-        if study.kind == "gate" or _has_answered(Path(study.path)):
-            message = (
-                f"these rows have a study already: {study.path}, made on {study.created[:10]}. What it disclosed about them "
-                "is not counted here, and intervals are not valid for questions that follow from its answers. Go on with "
-                "that study: eh.Holdout.open(path)."
+def _outside() -> int:
+    """The level of the caller's line that is not everhold's own, for `warnings.warn`."""
+    here, level = currentframe(), 0
+    frame = None if here is None else here.f_back
+    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "everhold":
+        frame, level = frame.f_back, level + 1
+    return level + 1
+
+
+def _warn(known: Sequence[KnownStudy]) -> str | None:
+    for one in known:
+        if one.kind == "gate" or _has_answered(Path(one.path)):
+            said = (
+                f"these rows have a study already: {one.path}, made on {one.created[:10]}. What it disclosed about them is "
+                "not counted here, and intervals are not valid for questions that follow from its answers. Go on with that "
+                "study: eh.Holdout.open(path), or eh.TestSet(..., path=path) if it is a test set."
             )
-            warnings.warn(RowsInUseWarning(message), stacklevel=4)
-            return
+            warnings.warn(RowsInUseWarning(said), stacklevel=_outside())
+            return one.created
+    return None
 
 
 def _has_answered(path: Path) -> bool:

@@ -31,6 +31,7 @@ from everhold.session.names import (
     require_round,
     require_same,
     require_text,
+    require_title,
 )
 from everhold.session.private_setup import require_text_question
 from everhold.session.recorder import Recorder
@@ -194,6 +195,7 @@ class Session(Generic[P]):
             return question
         query = as_query(question, name=name)
         require_name(query)
+        require_title(query)
         self.sample.check(query)
         return query
 

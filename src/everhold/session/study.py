@@ -46,8 +46,11 @@ def require_new(path: Path) -> None:
         raise LedgerError(f"{path} exists already. Open it with Holdout.open, or choose another name.")
 
 
-def create_study(path: Path, setup: Setup, data: object) -> str:
-    """Write a new study's file and key, and record the session in it from now on. Returns its rows' fingerprint."""
+def create_study(path: Path, setup: Setup, data: object, earlier: str | None = None) -> str:
+    """Write a new study's file and key, and record the session in it from now on. Returns its rows' fingerprint.
+
+    `earlier`: when a study of the same rows was made that the owner's registry knows.
+    """
     public, sample = setup.public, setup.session.sample
     if public.pool is None:
         raise LedgerError("a durable study keeps its public rows: use a prior with fixed rows, such as Sampler(size=...).")
@@ -70,6 +73,7 @@ def create_study(path: Path, setup: Setup, data: object) -> str:
         created=timestamp(),
         version=VERSION,
         binding=sample.binding,
+        earlier=earlier,
     )
     store = Store.create(path, study.record(), before=lambda: secret.save(path))
     setup.session.recorder.make_durable(Journal(store))
@@ -363,7 +367,7 @@ class _Record:
             options = begun.options["spend"], begun.options["expect"][index], begun.options["requests"][index]
         except (KeyError, IndexError, TypeError):
             raise LedgerError("an act in the ledger has other options than it can have.") from None
-        named = asked | {"name": past.name} if asked["kind"] == "values" else asked
+        named = asked | {"name": past.name, "title": past.title} if asked["kind"] == "values" else asked
         if begun.asked[index] != named or options != (spend, past.act.expect, entry.asked_by.request_id):
             raise LedgerError(f"round {past.number} is another reading than was announced.")
 
