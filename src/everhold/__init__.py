@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         SearchWarning as SearchWarning,
         ServerError as ServerError,
         SettingError as SettingError,
+        WrongSignature as WrongSignature,
     )
     from everhold.gate.gate import Gate as Gate
     from everhold.gate.outcomes import OutcomeGaps as OutcomeGaps
@@ -158,6 +159,7 @@ _NAMES_IN = {
         "SearchWarning",
         "ServerError",
         "SettingError",
+        "WrongSignature",
     ),
     "gate.gate": ("Gate",),
     "gate.outcomes": ("OutcomeGaps",),

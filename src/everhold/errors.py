@@ -14,6 +14,7 @@ EverholdError
 ├── LedgerError                    the record of a session cannot be continued here, or would be forked
 │   ├── LedgerBusy                 another process is asking; wait for it
 │   ├── RequestConflict            a request id is already used for another question; nothing was charged
+│   ├── WrongSignature             a signed certificate was changed, or another key signed it
 │   └── RowsInUse                  these rows have a study already, whose budget a new study would reset
 ├── ServerError                    a server cannot be reached, or refuses the request
 │   └── AccessDenied               the server does not know the token, or the token does not allow this
@@ -63,6 +64,7 @@ __all__ = [
     "SearchWarning",
     "ServerError",
     "SettingError",
+    "WrongSignature",
     "after_charge",
     "did_you_mean",
     "near_word",
@@ -163,6 +165,10 @@ class RequestConflict(LedgerError):
 
 class RowsInUse(LedgerError):
     """These rows have a study already. A second one would start with a full budget, as if nothing had been disclosed."""
+
+
+class WrongSignature(LedgerError):
+    """A signed certificate was changed after it was signed, or another key than the expected one signed it."""
 
 
 class ServerError(EverholdError):

@@ -12,17 +12,9 @@ from scipy.stats import norm
 import everhold as eh
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.bounds.budget import Budget
+from everhold.bounds.changes import Changes
 from everhold.bounds.gain import STEPS, gain_refutes
-from everhold.bounds.gate_power import (
-    EVERY,
-    Changes,
-    bets_power,
-    leads,
-    leads_power,
-    mcnemar_power,
-    most_price,
-    promotions_left,
-)
+from everhold.bounds.gate_power import EVERY, bets_power, leads, leads_power, mcnemar_power, most_price, promotions_left
 from everhold.errors import SettingError
 from everhold.gate.judge import promoted_index
 from everhold.ledger.gate_check import CheckPlan

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from everhold.bounds.budget import Budget
+from everhold.bounds.changes import Changes
 from everhold.bounds.gain import STEPS
-from everhold.bounds.gate_power import Changes
 from everhold.bounds.privacy import ROW_PARTS, Privacy
 from everhold.bounds.private_gain import MOST_NATS, NoisyBet, least_step, noisy_gain_end, noisy_power
 from everhold.errors import SettingError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 import everhold as eh
 from everhold.bounds.private_plan import break_even, gaussian_deviation, private_plan
@@ -54,13 +54,29 @@ def test_break_even_by_hand():
     assert norm.isf(0.05 / (2 * even)) < np.sqrt(2 * np.log(2 * even / 0.05))  # the bound on the largest of them
 
 
+def test_intervals_from_noise_on_fixed_questions_by_simulation():
+    """All of 50 shares at once, 400 times; allowed are misses that a probability of 5 % gives once in 10⁶ such runs."""
+    promise, rows, questions = eh.Privacy(), 2_000, 50
+    width = private_plan(rows=rows, reference=rows, asks=questions, privacy=promise).gaussian_width
+    sigma, rng = gaussian_deviation(promise, questions), np.random.default_rng(0)
+    counts = rng.binomial(rows, 0.5, (400, questions)) + rng.normal(0.0, sigma, (400, questions))
+    missed = np.sum(np.any(np.abs(counts / rows - 0.5) > width, axis=1))
+    assert missed <= binom.isf(1e-6, 400, 0.05)
+    narrow = np.sum(np.any(np.abs(counts / rows - 0.5) > width / 3.0, axis=1))
+    assert narrow > binom.isf(1e-6, 400, 0.05)  # the control
+
+
 def test_the_plan_of_a_promise():
     found = eh.plan(rows=100_000, rounds=10_000, privacy=eh.Privacy(epsilon=1.0))
     assert found.private is not None
     assert "Privacy makes quiet answers" in str(found)
     assert "ε = 1" in found._repr_html_()
     few = eh.plan(rows=100_000, rounds=50, privacy=eh.Privacy(epsilon=1.0)).private
-    assert "Gaussian noise on each is smaller" in few.advice
+    assert "Gaussian noise on each is narrower" in few.advice
+    assert few.gaussian_width < few.costs[0].private
+    assert "is no narrower" in found.private.advice
+    assert found.private.gaussian_width > found.private.costs[0].private
+    assert f"±{few.gaussian_width:.3g}" in str(few)
     assert "too few for this promise" in eh.plan(rows=1_000, rounds=100, privacy=eh.Privacy(epsilon=0.5)).private.advice
     factors = [eh.plan(rows=n, rounds=1e6, privacy=eh.Privacy()).private.costs[0].factor for n in (10**4, 10**5, 10**6)]
     assert factors == sorted(factors, reverse=True)

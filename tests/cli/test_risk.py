@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import everhold as eh
 from everhold.cli.main import app
-from everhold.cli.risk import mechanism_for
+from everhold.cli.risk import mechanism_for, verdict
 from everhold.session.settings import Settings
 
 
@@ -47,6 +47,7 @@ def test_the_table(tmp_path):
     assert told.exit_code == 0
     assert "riding" in told.stdout
     assert "promises no privacy" in told.stdout
+    assert told.stdout.strip().splitlines()[-1].startswith("Can a patient, say, be singled out?")
 
 
 def test_a_copy_that_refuses_is_said_to_have_been_asked_nothing(tmp_path):
@@ -123,3 +124,24 @@ def test_a_search_is_reported_with_its_questions(tmp_path, monkeypatch):
     assert found["asks"] == ["a1 AND a2"]
     assert found["auc"] == pytest.approx(0.75)
     assert asked["rows"] == 200
+
+
+def _attack(successes, tries=25, rows=200, against="this study", questions=3_000.0, p_value=1e-9):
+    rate = {"successes": successes, "tries": tries, "rate": successes / tries, "interval": [0.0, 1.0]}
+    one = {"against": against, "attack": "riding", "rows": rows, "questions": questions, "main": rate}
+    return one | {"risk": successes / tries, "p_value": p_value}
+
+
+def test_it_ends_with_an_answer_that_says_only_what_was_played_or_is_promised():
+    plain = Settings(seed=1)
+    lost = _attack(25, against="exact counts")
+    won = verdict([lost, _attack(24)], plain, 40_000)
+    assert "Yes: 24 of 25 games against a copy of 200 rows" in won
+    assert "For your 40,000 rows nothing was played" in won
+    assert f"{3_000 * 200**1.5:,.0e}" in won
+    assert "nothing was played" not in verdict([_attack(24)], plain, 200)
+    assert "did not show it" in verdict([lost, _attack(1, p_value=0.3)], plain, 40_000)  # chance is no attack
+    assert "did not show it" in verdict([_attack(0, questions=0.0)], plain, 40_000)
+    private = verdict([_attack(24)], Settings(seed=1, privacy=eh.Privacy(epsilon=1.0).terms), 40_000)
+    assert "No, up to ε = 1 and δ = 1e-09" in private
+    assert "finds at most 2.8 in 100" in private

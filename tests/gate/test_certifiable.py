@@ -6,7 +6,7 @@ import pytest
 
 import everhold as eh
 from everhold.bounds.budget import Budget
-from everhold.bounds.gate_power import POWER
+from everhold.bounds.changes import POWER
 from everhold.gate import certifiable
 from everhold.gate.certifiable import certifies, left, left_at_first, smallest_step
 from everhold.gate.rules import GateRules

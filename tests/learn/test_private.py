@@ -278,5 +278,5 @@ def test_an_older_copy_is_refused(path, tmp_path):
     test.release()
     for one in kept.iterdir():
         shutil.copy(one, tmp_path / one.name)
-    with pytest.raises(eh.LedgerError, match="ends before"):
+    with pytest.raises(eh.LedgerError, match="older copy"):
         made(path)

@@ -115,7 +115,7 @@ def test_commands(tmp_path, monkeypatch):
     run = CliRunner()
     made = run.invoke(app, ["token", "create", "ann", "--scope", "analyst", "--study", "patients", "--days", "90", "--json"])
     assert made.exit_code == 0, made.output
-    shown = json.loads(made.output)
+    shown = json.loads(made.stdout)
     assert Tokens("everhold.tokens.json").find(shown["token"]).studies == ("patients",)
     listed = run.invoke(app, ["token", "list", "--json"])
     assert shown["token"] not in listed.output

@@ -334,7 +334,7 @@ def test_an_older_copy_is_refused(path, tmp_path):
     with eh.Holdout.open(path, data=PRIVATE) as again:
         again.ask("smoker")
     shutil.copy(copy, path)  # the study alone is set back
-    with pytest.raises(eh.LedgerError, match=r"ends before|older"):
+    with pytest.raises(eh.LedgerError, match=r"older"):
         eh.Holdout.open(path, data=PRIVATE)
 
 
@@ -345,7 +345,7 @@ def test_quiet_rounds_cannot_be_set_back_either(path, tmp_path):
     with eh.Holdout.open(path, data=PRIVATE) as again:
         assert not again.ask("age > 40").surprise
     shutil.copy(tmp_path / "copy", path)
-    with pytest.raises(eh.LedgerError, match="ends before"):
+    with pytest.raises(eh.LedgerError, match="older copy"):
         eh.Holdout.open(path, data=PRIVATE)
 
 
@@ -358,7 +358,7 @@ def test_a_study_that_is_set_back_with_its_guard_is_known_to_the_registry(path, 
         assert again.ask("smoker").surprise
     for name in (path, Guard.path_of(path)):
         shutil.copy(tmp_path / f"{name.name}.copy", name)
-    with pytest.raises(eh.LedgerError, match="ends before"):
+    with pytest.raises(eh.LedgerError, match="older copy"):
         eh.Holdout.open(path, data=PRIVATE)
 
 
@@ -451,7 +451,7 @@ def test_of_two_copies_that_are_asked_at_once_one_is_refused(path, tmp_path):
     assert not drawn  # an overtaken copy draws nothing: its refusals say nothing about the rows
     assert first.ask("age > 40").round == 2
     second.release()
-    with pytest.raises(eh.LedgerError, match=r"does not contain|ends before"):
+    with pytest.raises(eh.LedgerError, match=r"older copy"):
         eh.Holdout.open(other, data=PRIVATE)
 
 
@@ -616,7 +616,7 @@ def test_what_was_recorded_and_read_from_the_file_cannot_be_set_back(path, tmp_p
     assert [one.answer.act for one in file.rounds] == ["read"] or file.acts[-1].result is not None
     for name in (path, Guard.path_of(path)):
         shutil.copy(tmp_path / f"{name.name}.copy", name)
-    with pytest.raises(eh.LedgerError, match="ends before"):
+    with pytest.raises(eh.LedgerError, match="older copy"):
         eh.Holdout.open(path, data=PRIVATE)
 
 

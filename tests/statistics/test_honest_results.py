@@ -138,6 +138,7 @@ class TestNoSuchRows:
         assert np.isnan(found.value)
         assert found.low < found.high
         assert "no such rows seen" in str(found)
+        assert "surprise" not in str(found)  # it was charged, but nobody's forecast was off
         back = result_from_dict(json.loads(found.to_json()))
         assert not back.seen
         assert (back.low, back.high, back.what, back.unit) == (found.low, found.high, found.what, found.unit)

@@ -13,8 +13,9 @@ from math import ceil, floor
 from typing import Any, Literal
 
 from everhold.bounds.budget import Budget
+from everhold.bounds.changes import POWER, Changes
 from everhold.bounds.code import Code
-from everhold.bounds.gate_power import POWER, Changes, bets_power
+from everhold.bounds.gate_power import bets_power
 from everhold.bounds.gate_world import GateWorld
 from everhold.errors import SettingError, require_number, require_whole
 from everhold.progress import watched

@@ -9,7 +9,7 @@ sum of binomial tails. `docs/theory/gate_plan.md`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import ceil, floor, inf, isqrt, sqrt
 from typing import TYPE_CHECKING, Literal
@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import bdtrc, gammaln
 
 from everhold.bounds.binomial import mcnemar_refutes
+from everhold.bounds.changes import POWER, Changes
 from everhold.bounds.gain import STEPS, gain_refutes
 from everhold.errors import SettingError
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EVERY",
-    "POWER",
-    "Changes",
     "GateTest",
     "bets_power",
     "leads",
@@ -42,41 +41,11 @@ __all__ = [
 EVERY = 5
 """Without a record, one check in so many is assumed to promote."""
 
-POWER = 0.8
-"""A promotion counts as possible if a candidate that is better by the step is promoted with at least this probability."""
-
 _DEVIATIONS = 7.0  # beyond so many of them a number of changed cases is left out, and counts as not promoted
 _MOST = 10_000  # promotions to count
 _PRICE_STEP = 1 / 64
 
 GateTest = Literal["mcnemar", "bets"]
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What a candidate does to a case: right instead of wrong with probability p10, wrong instead of right with p01.
-
-    >>> Changes.of(step=0.06, changed=0.1)
-    Changes(gained=0.08, lost=0.02)
-    """
-
-    gained: float
-    lost: float
-
-    @classmethod
-    def of(cls, *, step: float, changed: float) -> Changes:
-        """A candidate that changes so large a share of the cases, and is better by `step`."""
-        if not 0.0 <= step <= changed <= 1.0 or changed == 0.0:
-            raise SettingError(
-                f"step is {step!r} and changed is {changed!r}. Expected 0 ≤ step ≤ changed ≤ 1, and changed above 0: a "
-                "candidate cannot be better by more than the share of the cases that it changes."
-            )
-        return cls(round(0.5 * (changed + step), 15), round(0.5 * (changed - step), 15))
-
-    @property
-    def changed(self) -> float:
-        """The share of the cases that change."""
-        return self.gained + self.lost
 
 
 def leads(total: int, squares: int) -> bool:

@@ -15,9 +15,10 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from everhold.bounds.budget import Budget
+from everhold.bounds.changes import Changes
 from everhold.bounds.code import Code
 from everhold.bounds.gain import STEPS
-from everhold.bounds.gate_power import Changes, GateTest, bets_power, leads_power, mcnemar_power, most_price
+from everhold.bounds.gate_power import GateTest, bets_power, leads_power, mcnemar_power, most_price
 
 __all__ = ["LAST_SHARE", "GateWorld"]
 

@@ -15,9 +15,9 @@ from math import ceil, floor, sqrt
 
 import numpy as np
 
+from everhold.bounds.changes import POWER, Changes
 from everhold.bounds.elementary import ln
 from everhold.bounds.gain import STEPS
-from everhold.bounds.gate_power import POWER, Changes
 from everhold.bounds.privacy import ROW_PARTS
 from everhold.errors import SettingError
 

@@ -55,6 +55,8 @@ class PrivatePlan(PlainResult):
         costs: acts with and without it.
         gaussian: the largest noise among all questions if each had Gaussian noise of its own, at the same promise, on the
             share scale. It is about the sample: no interval for the population follows.
+        gaussian_width: the half-width of intervals for the population with that noise, for questions that are all fixed
+            before the first answer.
         break_even: from so many questions on, everhold's noise is smaller than that.
         advice: what follows, in words.
     """
@@ -62,6 +64,7 @@ class PrivatePlan(PlainResult):
     privacy: Privacy
     costs: tuple[PrivateCost, ...]
     gaussian: float
+    gaussian_width: float
     break_even: int
     advice: str
 
@@ -79,7 +82,14 @@ class PrivatePlan(PlainResult):
             )
             factor = f"×{cost.factor:.2f}" if cost.private < 0.5 else ""
             lines.append(f"  {cost.name:<42}{plain:>10}{private:>10}{factor:>9}")
-        lines += ["", self.advice]
+        noise = f"±{self.gaussian_width:.3g}" if self.gaussian_width < 0.5 else "none"
+        lines.append(f"  {'Gaussian noise on each, all fixed before':<42}{'–':>10}{noise:>10}")
+        lines += [
+            "",
+            "All are half-widths of intervals for the population. Those of everhold also hold for questions that follow "
+            "from answers; the last line does not.",
+            self.advice,
+        ]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -133,7 +143,17 @@ def private_plan(
     costs.append(PrivateCost("the first reading", *read))
     noise = gaussian_deviation(privacy, asks) * sqrt(2.0 * log(2.0 * asks / failure_probability)) / rows
     even = break_even(privacy, failure_probability)
-    return PrivatePlan(privacy, tuple(costs), noise, even, _advice(costs, noise, even, asks, rows, privacy))
+    fixed = _fixed_width(rows, asks, privacy, failure_probability)
+    return PrivatePlan(privacy, tuple(costs), noise, fixed, even, _advice(costs, fixed, even, asks, rows, privacy))
+
+
+def _fixed_width(rows: int, asks: int, privacy: Privacy, failure: float) -> float:
+    """Noise on every question, and Hoeffding's sampling error: half of δ for each, a union over both tails of all questions.
+
+    `docs/theory/privacy.md#fixed-questions`.
+    """
+    tail = log(4.0 * asks / failure)
+    return gaussian_deviation(privacy, asks) * sqrt(2.0 * tail) / rows + sqrt(tail / (2.0 * rows))
 
 
 def _asked(rows: int, reference: int, asks: int, budget: Budget, terms: PrivacyTerms | None, failure: float) -> float:
@@ -210,7 +230,7 @@ def _normal(x: float) -> float:
     return 0.5 * erfc(-x / sqrt(2.0))
 
 
-def _advice(costs: list[PrivateCost], noise: float, even: int, asks: int, rows: int, privacy: Privacy) -> str:
+def _advice(costs: list[PrivateCost], fixed: float, even: int, asks: int, rows: int, privacy: Privacy) -> str:
     worst = costs[1]
     sentences = []
     if worst.private >= 0.5:
@@ -221,17 +241,16 @@ def _advice(costs: list[PrivateCost], noise: float, even: int, asks: int, rows: 
     else:
         least, most = sorted((costs[0].factor, worst.factor))
         sentences.append(f"Privacy makes quiet answers {least:.2f} to {most:.2f} times as wide.")
-    if asks < even:
+    if fixed < min(cost.private for cost in costs[:2]):
         sentences.append(
-            f"For {asks:,} questions known in advance, Gaussian noise on each is smaller (±{noise:.3g} of the sample's own "
-            f"share): everhold's is smaller from {even:,} questions on. Its intervals are for the population, and hold for "
-            "questions that follow from answers."
+            f"For {asks:,} questions that are all known in advance, Gaussian noise on each is narrower (±{fixed:.3g}). For "
+            "questions that follow from answers, use everhold."
         )
     else:
         sentences.append(
-            f"Gaussian noise on each of {asks:,} questions would reach ±{noise:.3g}; everhold's is smaller from {even:,} "
-            "questions on."
+            f"Gaussian noise on each of {asks:,} questions is no narrower (±{fixed:.3g}), even if all are known in advance."
         )
+    sentences.append(f"everhold's noise alone is smaller than Gaussian noise from {even:,} questions on.")
     sentences.append(
         f"After {privacy.surprises:,} surprises nothing more can be asked: this needs a prior near the population."
     )

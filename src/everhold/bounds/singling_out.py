@@ -45,7 +45,9 @@ class WeightFloor:
             f"{rare:,.4g}, "
             f"to somebody who knows the population but none of the rows, is at most {self.probability:g} ({later})"
         )
-        return sentence if rare < _PEOPLE else f"{sentence}; nobody has so rare a trait, so this protects nobody in practice"
+        if rare >= _PEOPLE:
+            return f"{sentence}; nobody has so rare a trait, so this protects nobody in practice"
+        return f"{sentence}; of all people on Earth, about {_PEOPLE / rare:,.2g} have so rare a trait"
 
     def __float__(self) -> float:
         return self.weight

@@ -25,15 +25,17 @@ from everhold.errors import (
     SchemaWarning,
     ServerError,
     SettingError,
+    WrongSignature,
 )
 
-__all__ = ["AUDIT_FAILED", "console", "guarded", "note", "printable", "problem", "say"]
+__all__ = ["AUDIT_FAILED", "console", "guarded", "note", "printable", "problem", "say", "warn"]
 
 AUDIT_FAILED = 7
 _CODES: tuple[tuple[type[EverholdError], int], ...] = (
     (QuestionError, 3),
     (PrecisionExhausted, 6),
     (GateUsedUp, 6),
+    (WrongSignature, AUDIT_FAILED),
     (LedgerError, 5),
     (DataError, 4),
     (PriorError, 4),
@@ -78,10 +80,14 @@ def note(message: str) -> None:
     _errors.print(Text(printable(message)))
 
 
-def _warned(message: Warning | str, *_: object, **__: object) -> None:
+def warn(message: str) -> None:
     """A warning on the error stream."""
     _errors.print("warning: ", style="bold yellow", end="")
-    _errors.print(Text(printable(str(message))))
+    _errors.print(Text(printable(message)))
+
+
+def _warned(message: Warning | str, *_: object, **__: object) -> None:
+    warn(str(message))
 
 
 def guarded(command: Callable[P, T]) -> Callable[P, T]:

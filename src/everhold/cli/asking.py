@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import getpass
 import inspect
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +16,7 @@ import typer
 from rich.progress import track
 
 import everhold as eh
-from everhold.cli.app import console, guarded, problem, say
+from everhold.cli.app import console, guarded, problem, say, warn
 from everhold.client.sync import RemoteStudy
 from everhold.session.holdout import holdout_without_rows
 from everhold.statistics import STATISTICS, statistic
@@ -38,6 +39,7 @@ __all__ = [
     "is_plain",
     "lines_of",
     "opened",
+    "recorded_name",
     "register",
     "remote",
     "show",
@@ -55,7 +57,10 @@ Data = Annotated[str | None, typer.Option(help="The private rows, where they are
 ExpectHead = Annotated[str | None, typer.Option(help="Refuse a copy of the study that does not contain this head.")]
 As = Annotated[What, typer.Option("--as", help="The statistic to ask of each expression.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
-Who = Annotated[str | None, typer.Option(help="Your name, for the record.")]
+Who = Annotated[
+    str | None,
+    typer.Option(help="Your name, for the record, which others may read: your account's if left out; '' records none."),
+]
 RequestId = Annotated[str | None, typer.Option(help="Asked again under this id, the answer is the same.")]
 Expect = Annotated[
     float | None,
@@ -123,6 +128,8 @@ def opened(study: Path, data: str | None, expect_head: str | None) -> Iterator[e
         )
     with console.status("Opening the study …") if sys.stdout.isatty() else _nothing():
         holdout = eh.Holdout.open(study, data=data, expect_head=expect_head)
+    if (ended := holdout.session.recorder.ended_at_opening) is not None:
+        warn(ended)
     try:
         yield holdout
     finally:
@@ -212,8 +219,16 @@ def asked_study(
             yield connected
         return
     with opened(study, data, expect_head) as holdout:
-        holdout.who = who
+        holdout.who = recorded_name(who)
         yield holdout
+
+
+def recorded_name(who: str | None) -> str | None:
+    """Who asks, for the record: as given, or the account's name. An empty name is none."""
+    if who is None:
+        with suppress(OSError, KeyError, ImportError):  # an account without a name
+            who = getpass.getuser()
+    return who or None
 
 
 def is_plain(what: What, given: Mapping[str, str | None]) -> bool:
@@ -337,6 +352,7 @@ def shell(study: Study, data: Data = None, expect_head: ExpectHead = None) -> No
         everhold shell study.everhold
     """
     with opened(study, data, expect_head) as holdout:
+        holdout.who = recorded_name(None)
         _prepare_prompt(holdout, study)
         say(f"{holdout}\n{_shell_help()}")
         while True:

@@ -48,10 +48,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "What everhold's acts and other mechanisms give for your numbers, or what a gate can certify.",
     ),
     "schema": ("planning", "Propose a schema from public rows alone. Check it, edit it, and create the study with it."),
+    "examine": (
+        "planning",
+        "Count the private rows that do not fit a schema. For you alone: these counts are not protected.",
+    ),
     "demo": ("planning", "Run the demo: a plain holdout overfits, everhold does not; then a replay without the data."),
     "risk": (
         "risk",
         "Test whether questions alone can single out a row, or tell whether it is there: attacks on a copy of the study.",
+    ),
+    "backup": (
+        "backup",
+        "Copy a study, its key, what else belongs to it, and the registry of studies, also while a server answers.",
     ),
     "serve": ("serve", "Serve studies over HTTP: an API, a page for people, and nothing without a token."),
     "mcp": (
@@ -104,7 +112,8 @@ app = typer.Typer(
     epilog="Exit codes: 0 done; 1 an unforeseen error; 2 wrong use of the command; 3 invalid question (not charged); "
     "4 invalid data, prior or settings; 5 the study cannot be read, written or locked; 6 a promised precision or a gate is "
     "used up; "
-    "7 an audit failed; 8 too many submissions today; 9 a server cannot be reached, or does not allow it.",
+    "7 an audit failed, or a signature is wrong; 8 too many submissions today; 9 a server cannot be reached, or does not "
+    "allow it.",
 )
 
 

@@ -9,7 +9,7 @@ import typer
 
 import everhold as eh
 from everhold.cli.app import guarded
-from everhold.cli.asking import Data, ServerAt, TokenIs
+from everhold.cli.asking import Data, ExpectHead, ServerAt, TokenIs
 
 __all__ = ["register"]
 
@@ -23,6 +23,7 @@ def mcp(
     allow_close: Annotated[
         bool, typer.Option("--allow-close", help="Also offer the last act, which ends the study for good.")
     ] = False,
+    expect_head: ExpectHead = None,
     gate: Annotated[Path | None, typer.Option(help="Also offer this gate; with --server, its name there.")] = None,
 ) -> None:
     """Serve a study to an agent over stdio (Model Context Protocol): tools to ask, try, read, compare …
@@ -52,7 +53,7 @@ def mcp(
             far_gate = None if gate is None else connected.gate(str(gate))
             tools(remote_study, str(study), closing=allow_close, gate=far_gate).run("stdio")
         return
-    with eh.Holdout.open(study, data=data) as holdout:
+    with eh.Holdout.open(study, data=data, expect_head=expect_head) as holdout:
         holdout.who = "agent"
         tools(holdout, study.stem, closing=allow_close, gate=None if gate is None else Gate(gate)).run("stdio")
 

@@ -1,7 +1,8 @@
-"""`everhold plan`, `schema` and `demo`."""
+"""`everhold plan`, `schema`, `examine` and `demo`."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -128,6 +129,28 @@ def schema(
     say(f"Wrote {out}\n{proposed!r}")
 
 
+@guarded
+def examine(
+    data: Annotated[str, typer.Argument(help="The private rows: CSV or Parquet, or the URL of a table.")],
+    schema: Annotated[Path, typer.Option(help="The declared columns, see `everhold schema`.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """Count the private rows that do not fit a schema. For you alone: these counts are not protected.
+
+    Change the schema only for reasons that do not depend on these rows: a range that fits the private maximum gives it away.
+
+    Example:
+
+        everhold examine patients.csv --schema schema.toml
+    """
+    found = eh.examine(data, schema)
+    if as_json:
+        for row in found.to_rows():
+            typer.echo(json.dumps(row, ensure_ascii=False))
+        return
+    say(repr(found))
+
+
 def demo(out: Annotated[Path, typer.Option(help="File for the figure.")] = Path("out/demo.png")) -> None:
     """Run the demo: a plain holdout overfits, everhold does not; then a replay without the data."""
     from everhold.cli.demo import main
@@ -136,6 +159,6 @@ def demo(out: Annotated[Path, typer.Option(help="File for the figure.")] = Path(
 
 
 def register(app: typer.Typer) -> None:
-    """Add `plan`, `schema` and `demo` to the app."""
-    for command in (plan, schema, demo):
+    """Add the commands."""
+    for command in (plan, schema, examine, demo):
         app.command()(command)

@@ -46,6 +46,7 @@ def status(study: Study, as_json: AsJson = False, server: ServerAt = None, token
     facts = study_facts(
         file.study, rounds=len(file.rounds), surprises=file.surprises, price=file.price, head=str(file.head)
     ) | budget_facts(file.budget, acts=len(file.acts), closed=file.closed)
+    facts["questions"] = len(file.questions)
     if as_json:
         typer.echo(json.dumps(facts))
         return
@@ -66,13 +67,20 @@ def _server_status(study: RemoteStudy, server: str, as_json: bool) -> None:
 def _say_facts(name: str, facts: dict[str, Any]) -> None:
     draws = "rows" if facts["unit"] is None else "units"
     say(
-        f"{name}: {facts['rounds']:,} rounds, {facts['surprises']:,} surprises, {facts['acts']:,} other acts\n"
+        f"{name}: {facts['rounds']:,} rounds{_for_questions(facts)}, {facts['surprises']:,} surprises, "
+        f"{facts['acts']:,} other acts\n"
         f"{_next_reading(facts)}\n"
         f"{_privacy_line(facts)}"
         f"{facts['rows']:,} private {draws}, confidence {facts['confidence']:g}, {facts['prior']}\n"
         f"created {facts['created']}\n"
         f"head {facts['head']}",
     )
+
+
+def _for_questions(facts: dict[str, Any]) -> str:
+    """A statistic may take several rounds: the log counts questions."""
+    asked = facts.get("questions")
+    return "" if asked is None else f" for {asked:,} question{'' if asked == 1 else 's'}"
 
 
 def _privacy_line(facts: dict[str, Any]) -> str:

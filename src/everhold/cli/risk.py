@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from math import ceil, sqrt
+from math import ceil, exp, sqrt
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +24,8 @@ from everhold.session.settings import Settings
 __all__ = ["register"]
 
 MOST_ROWS, RIDDEN_ROWS = 1_000, 200
+_ASKED = "Can a patient, say, be singled out?"
+_SURE = 0.01  # chance that an attack that does nothing is called one
 _ATTACKS = {"composition": "chain", "riding": "riding"}
 _PLANS: tuple[tuple[str, Attack, WeightClass, int], ...] = (
     ("exact counts", "composition", "low", 4),
@@ -149,11 +151,51 @@ def risk(
             f"{row['questions']:,.0f} questions a game; {row['found']:.0%} of members found where 10% of others are accused"
         )
     say(f"\nSo far {floor.text}.")
+    say(_LEGEND)
     say(
         "\nA chain of counts singles out a row if counts are exact; compare main with baseline to see its effect here. "
         "The riding attack targets mechanisms that use the private data only on a surprise, and takes thousands of "
         "questions. " + _promise(settings)
     )
+    say(f"\n{verdict(attacks, settings, file.study.rows)}", style="bold")
+
+
+_LEGEND = """
+attack: "chain" narrows a group down by counts, each chosen by the answers before it; "riding" asks about a group that
+grows by single rows until a surprise says that one more came.
+weight: "low" are traits so rare that a table of this size hardly ever has exactly one such row by chance; "high" are so
+common that it nearly always has several. Either way, a group of exactly one row is the attack's doing.
+main: how often the attack named a trait of exactly one row. control: how often that trait fits exactly one of as many
+other rows. baseline: the same for a random trait of that weight. risk: what main has beyond control."""
+
+
+def verdict(found: list[dict[str, Any]], settings: Settings, rows: int) -> str:
+    """Can a row be singled out? What is promised, or what these games measured: nothing is said of what was not played."""
+    if settings.privacy is not None:
+        promise = settings.privacy.promise
+        at_most = min(ceil(10.0 * (exp(promise.epsilon) + 100.0 * promise.delta)) / 10.0, 100.0)
+        return (
+            f"{_ASKED} No, up to ε = {promise.epsilon:g} and δ = {promise.delta:g}, whatever is asked: somebody "
+            f"who accuses 1 in 100 people who are not in the table finds at most {at_most:g} in 100 of those who are."
+        )
+    own = [one for one in found if one["against"] != "exact counts" and one["questions"]]
+    won = [one for one in own if one["p_value"] < _SURE]
+    if not won:
+        return (
+            f"{_ASKED} These attacks did not show it, and other attacks may: a plain study promises nothing about single "
+            "people. A private study does."
+        )
+    best = max(won, key=lambda one: float(one["risk"] or 0.0))
+    said = (
+        f"{_ASKED} Yes: {best['main']['successes']} of {best['main']['tries']} games against a copy of "
+        f"{best['rows']:,} rows did so, with about {best['questions']:,.0f} questions."
+    )
+    if rows > best["rows"]:
+        said += f" For your {rows:,} rows nothing was played: more rows take more questions, and are no protection."
+        if best["attack"] == "riding":  # K·n questions, where K, the rows that the tolerance lets pass, grows with √n
+            many = float(best["questions"]) * (rows / best["rows"]) ** 1.5
+            said += f" By the formula of that attack, of the order of {many:,.0e} of them."
+    return said
 
 
 def _promise(settings: Settings) -> str:

@@ -11,6 +11,7 @@ import typer
 
 import everhold as eh
 from everhold.cli.app import guarded, say
+from everhold.cli.asking import ExpectHead
 from everhold.server.tokens import Tokens
 
 __all__ = ["register"]
@@ -27,6 +28,7 @@ def serve(
     tokens: Annotated[Path | None, typer.Option(help="The file of tokens.", envvar="EVERHOLD_TOKENS")] = None,
     certificate: Annotated[Path | None, typer.Option(help="PEM: speak TLS.")] = None,
     private_key: Annotated[Path | None, typer.Option(help="PEM: its key.")] = None,
+    expect_head: ExpectHead = None,
     example: Annotated[bool, typer.Option("--example", help="Print a configuration to start from.")] = False,
 ) -> None:
     """Serve studies over HTTP: an API, a page for people, and nothing without a token.
@@ -38,6 +40,8 @@ def serve(
         everhold serve patients.everhold --port 8080
 
         everhold serve --config everhold.toml
+
+        everhold serve patients.everhold --expect-head 120:9f2c…
     """
     if find_spec("fastapi") is None or find_spec("uvicorn") is None or find_spec("jinja2") is None:
         raise eh.MissingExtra("the server", "serve")
@@ -50,7 +54,7 @@ def serve(
     given: dict[str, Any] = {"host": host, "port": port, "tokens": tokens, "certificate": certificate}
     given["private_key"] = private_key
     settings = replace(Config.load(config), **{name: value for name, value in given.items() if value is not None})
-    settings = settings.with_studies(studies or [])
+    settings = settings.with_studies(studies or [], expect_head)
 
     def ready(url: str) -> None:
         say(f"Serving {', '.join(study.path.stem for study in settings.studies)} on {settings.public_url or url}")

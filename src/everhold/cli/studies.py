@@ -86,8 +86,11 @@ def create(
     draws = "rows" if unit is None else "units"
     say(f"Created {study}: {holdout.size:,} private {draws}, {holdout.schema!r}")
     say(f"Keep {study}.key secret. The study file itself contains no private row.")
-    if promise is not None:
+    if promise is None:
+        say("It is plain: it protects against overfitting, not single people, and cannot be made private later (--epsilon).")
+    else:
         say(f"Keep {study}.spent beside it: it remembers what the privacy budget has paid for. An older copy is refused.")
+    say(f"Back it up with: everhold backup {study} --to FOLDER")
     say(f"Head: {holdout.head}")
     say(holdout.outlook())
     say(f'Next: everhold ask {study} "…"')

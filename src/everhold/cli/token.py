@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from everhold.cli.app import console, guarded, printable, say
+from everhold.cli.app import console, guarded, printable, say, warn
 from everhold.cli.asking import AsJson
+from everhold.errors import EverholdError, did_you_mean
+from everhold.server.config import Config
 from everhold.server.tokens import Tokens
 
 __all__ = ["register"]
@@ -36,14 +40,30 @@ def create(
 
         everhold token create ann --scope analyst --study patients --days 90
     """
+    for missing in study or ():
+        _warn_of_unknown(missing, tokens)
     secret, entry = Tokens(tokens).create(name, scope, studies=study or (), days=days)
     if as_json:
         typer.echo(json.dumps({"token": secret, "id": entry.id, "scope": entry.scope, "expires": entry.expires}))
         return
     typer.echo(secret)
     limits = ", ".join(entry.studies) or "all studies"
-    say(f"For {entry.name}: {entry.scope}, {limits}, {'no end' if entry.expires is None else f'until {entry.expires}'}.")
+    end = "without an end (--days 90 sets one)" if entry.expires is None else f"until {entry.expires}"
+    say(f"For {entry.name}: {entry.scope}, {limits}, {end}.")
     say(f"It will not be shown again. Revoke it with: everhold token revoke {entry.id}")
+
+
+def _warn_of_unknown(study: str, tokens: Path) -> None:
+    """Say so where no study of that name is here: it may lie elsewhere, or be misspelt."""
+    folders = {Path(), tokens.parent}
+    known = {one.stem for folder in folders for one in folder.glob("*.everhold")}
+    with suppress(EverholdError):
+        config = os.environ.get("EVERHOLD_CONFIG")
+        known |= {one.path.stem for one in Config.load(None if config is None else Path(config)).studies}
+    if study not in known:
+        where = " or ".join(sorted({str(folder.absolute()) for folder in folders}))
+        said = f"there is no study {study!r} in {where}.{did_you_mean(study, known)} The token is made all the same."
+        warn(said)
 
 
 @token.command("list")

@@ -7,17 +7,10 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
 from everhold.bounds.budget import Budget
+from everhold.bounds.changes import POWER, Changes
 from everhold.bounds.gain import STEPS
 from everhold.bounds.gate_plan import plan_gate
-from everhold.bounds.gate_power import (
-    POWER,
-    Changes,
-    GateTest,
-    bets_power,
-    mcnemar_power,
-    most_price,
-    promotions_left,
-)
+from everhold.bounds.gate_power import GateTest, bets_power, mcnemar_power, most_price, promotions_left
 from everhold.bounds.private_gain import MOST_NATS, noisy_power
 from everhold.errors import SettingError
 

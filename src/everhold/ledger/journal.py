@@ -41,6 +41,8 @@ class Journal:
         self._requested_acts: dict[str, RecordedAct] = {}
         self.on_durable: Callable[[Store], None] = lambda _: None
         """Is called whenever something has become durable."""
+        self.on_leaving: Callable[[Store], None] = lambda _: None
+        """Is called before the study is given up or paused."""
 
     @property
     def store(self) -> Store | None:
@@ -172,6 +174,11 @@ class Journal:
             self._store.append(self._waiting)
             self._waiting = []
             self.on_durable(self._store)
+
+    def leave(self) -> None:
+        """The study is about to be given up or paused, whole."""
+        if (store := self._store) is not None and not (store.broken or store.paused or store.closed):
+            self.on_leaving(store)
 
     def require_open(self) -> None:
         """Refuse to return anything once a record could not be written, or the study was closed or paused."""

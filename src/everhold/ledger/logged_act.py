@@ -104,7 +104,7 @@ class LoggedAct(JsonResult):
     @property
     def kind_word(self) -> str:
         """The same in a word or two."""
-        return "interrupted" if self.result is None else kind_word(self.act)
+        return "interrupted, charged" if self.result is None else kind_word(self.act)
 
     @property
     def round(self) -> int:

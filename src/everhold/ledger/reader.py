@@ -76,7 +76,9 @@ class LoggedRound:
     @property
     def kind_word(self) -> str:
         """What its value is, in a word or two."""
-        return "surprise" if self.answer.surprise else kind_word(self.answer.act)
+        if self.answer.surprise:
+            return "surprise" if self.answer.value == self.answer.value else "charged"
+        return kind_word(self.answer.act)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything that readers see, ready for JSON."""
@@ -204,7 +206,8 @@ class LoggedQuestion(JsonResult):
     @property
     def kind_word(self) -> str:
         """The same in a word or two."""
-        return "surprise" if self.surprise else kind_word(self.act)
+        words = {part.kind_word for part in self.parts if part.answer.surprise}
+        return ("surprise" if "surprise" in words else "charged") if words else kind_word(self.act)
 
     @property
     def kind_text(self) -> str:

@@ -24,7 +24,7 @@ import numpy as np
 from everhold.clock import utc_now
 from everhold.data.overlap import compare
 from everhold.errors import LedgerError
-from everhold.ledger.files import sync_folder
+from everhold.ledger.files import sync_folder, write_atomic
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -129,8 +129,30 @@ class Registry:
 
     def _make_folder(self) -> None:
         if not self.folder.is_dir():
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             sync_folder(self.folder.parent)
+
+    def _make_private(self, path: Path) -> None:
+        """For the owner alone, also where it was made otherwise. Nothing is opened: closing it would end SQLite's locks."""
+        try:
+            if path.stat().st_mode & 0o077:
+                path.chmod(0o600)
+            return
+        except FileNotFoundError:
+            pass
+        made = path.with_name(f".registry.{os.getpid()}.{secrets.token_hex(4)}")
+        os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        with suppress(FileExistsError):  # another process was first
+            os.link(made, path)
+        made.unlink()
+
+    def copy_to(self, folder: Path) -> list[Path]:
+        """Copy the registry and its key as they stand, also while others use it."""
+        copies = [folder / "registry.sqlite", folder / "registry.key"]
+        write_atomic(copies[1], self.key.hex().encode("ascii"), private=True)
+        with self._open() as db:
+            write_atomic(copies[0], db.serialize(), private=True)
+        return copies
 
     def digests(self, rows: Iterable[str]) -> NDArray[np.uint64]:
         """A keyed digest of each text."""
@@ -145,6 +167,7 @@ class Registry:
         path = self.folder / "registry.sqlite"
         try:
             self._make_folder()
+            self._make_private(path)
             with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as db:
                 db.execute("PRAGMA synchronous = EXTRA")
                 db.execute("BEGIN IMMEDIATE")

@@ -61,6 +61,8 @@ class Answer(JsonResult):
         """What the value is, in words."""
         if self.act != "ask":
             return "private reading"
+        if self.value != self.value:
+            return "no such rows: that is measured on the private rows, and charged"
         return "surprise: measured on the private rows" if self.surprise else "forecast that the private rows agree with"
 
     def as_share(self) -> Answer:
@@ -82,8 +84,9 @@ class Answer(JsonResult):
         return self.value
 
     def __str__(self) -> str:
-        mark = ", surprise" if self.surprise else "" if self.act == "ask" else ", private reading"
-        value = f"{self.value:.4g} in" if self.value == self.value else "no such rows seen;"
+        seen = self.value == self.value
+        mark = (", surprise" if seen else ", charged") if self.surprise else "" if self.act == "ask" else ", private reading"
+        value = f"{self.value:.4g} in" if seen else "no such rows seen;"
         return f"{value} {self.interval} (round {self.round}{mark}, {self.price:.1f} nats)"
 
     def __repr__(self) -> str:
@@ -186,7 +189,7 @@ class Preview(JsonResult):
 
     def __str__(self) -> str:
         return (
-            f"ask: {self.sketch:.4g} in {self.interval} if quiet, prior {self.prior:.4g}, tolerance "
+            f"ask: {_near_zero(self.sketch):.4g} in {self.interval} if quiet, prior {_near_zero(self.prior):.4g}, tolerance "
             f"{self.tolerance:.4g}; a surprise would cost at least {self.surprise_costs:.1f} nats more than a quiet answer. "
             f"read: about {self.read_interval}, and {self.read_costs:.1f} nats for all later intervals"
         )
@@ -205,3 +208,12 @@ class Preview(JsonResult):
             for name, value, ends, costs in shown
         ]
         return html_table(["preview", "foreseen", f"{left:,.4g} to {right:,.4g}", "costs"], rows)
+
+
+def _near_zero(value: float) -> float:
+    """Without what rounding leaves of 0, for people.
+
+    >>> _near_zero(-3.331e-16), _near_zero(0.25)
+    (0.0, 0.25)
+    """
+    return 0.0 if abs(value) < 1e-12 else value

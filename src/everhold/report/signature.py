@@ -14,7 +14,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.errors import LedgerError, MissingExtra, SettingError
+from everhold.errors import LedgerError, MissingExtra, SettingError, WrongSignature
 from everhold.ledger.files import write_atomic
 
 if TYPE_CHECKING:
@@ -132,7 +132,8 @@ def verify(envelope: Any, public_key: Path | None = None) -> Verified:
             certificate was not changed since its owner signed it.
 
     Raises:
-        LedgerError: it is not signed, or not by this key, or it was changed.
+        LedgerError: it is not a signed certificate.
+        WrongSignature: it is not signed by this key, or it was changed.
     """
     _library()
     from cryptography.exceptions import InvalidSignature
@@ -152,9 +153,9 @@ def verify(envelope: Any, public_key: Path | None = None) -> Verified:
         ) from None
     key = own if public_key is None else _public(public_key)
     if _id_of(key) != named or _id_of(key) != _id_of(own):
-        raise LedgerError(f"the certificate was signed by the key {named[:16]}…, not by {_id_of(key)[:16]}….")
+        raise WrongSignature(f"the certificate was signed by the key {named[:16]}…, not by {_id_of(key)[:16]}….")
     try:
         key.verify(signature, _signed_bytes(payload))
     except InvalidSignature:
-        raise LedgerError("the signature does not fit: the certificate was changed after it was signed.") from None
+        raise WrongSignature("the signature does not fit: the certificate was changed after it was signed.") from None
     return Verified(certificate, named, public_key is not None)

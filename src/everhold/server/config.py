@@ -27,6 +27,7 @@ class StudyAt:
         data: where its private rows are, a file or a URL, if the key file does not say.
         grid_ms: its own grid, if it is not the server's.
         charges_each: of a private study, how many surprises, readings and choices each token's name may cause; None: any.
+        expect_head: a head that was noted before; a file that does not contain it is not served.
         title, description: what people see of it on the page; its name where there is no title.
         custodian, contact: who holds the private rows, and how to reach them; also in the certificate.
     """
@@ -39,6 +40,7 @@ class StudyAt:
     description: str = ""
     custodian: str = ""
     contact: str = ""
+    expect_head: str | None = None
 
     def __post_init__(self) -> None:
         _require_grid(self.grid_ms)
@@ -153,9 +155,17 @@ class Config:
                 settings[name] = _value(name, _parsed(name, text), Path(), f"EVERHOLD_{name.upper()}")
         return cls(studies=studies, **settings)
 
-    def with_studies(self, more: Sequence[Path]) -> Config:
-        """The same with more studies."""
-        return replace(self, studies=(*self.studies, *(StudyAt(path) for path in more)))
+    def with_studies(self, more: Sequence[Path], expect_head: str | None = None) -> Config:
+        """The same with more studies. An expected head is that of the one study that is served."""
+        studies = (*self.studies, *(StudyAt(path) for path in more))
+        if expect_head is not None:
+            if len(studies) != 1:
+                raise SettingError(
+                    f"--expect-head goes with one study, and there are {len(studies)}. Expected expect_head = "
+                    '"<records>:<64 hex digits>" under the [[study]] it belongs to, in the file of settings.'
+                )
+            studies = (replace(studies[0], expect_head=expect_head),)
+        return replace(self, studies=studies)
 
 
 def _require_grid(value: object) -> None:
@@ -178,6 +188,7 @@ _NUMBERS = (
     "body_seconds",
 )
 _REAL = ("question_seconds", "session_hours")
+_OF_STUDY = ("path", "data", "grid_ms", "charges_each", "expect_head", *_WORDS)
 
 
 def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
@@ -188,13 +199,15 @@ def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
         )
     found = []
     for one in given:
-        known = ["path", "data", "grid_ms", "charges_each", *_WORDS]
-        if unknown := set(one) - set(known):
+        if unknown := set(one) - set(_OF_STUDY):
             name = sorted(unknown)[0]
             raise SettingError(
                 f"a [[study]] has no setting {name!r}. Expected path, data where the rows moved, grid_ms, title, "
-                f"description, custodian, contact, and charges_each for a private study.{did_you_mean(name, known)}"
+                "description, custodian, contact, expect_head after a restored backup, and charges_each for a private study."
+                f"{did_you_mean(name, _OF_STUDY)}"
             )
+        if not isinstance(head := one.get("expect_head"), str | None):
+            raise SettingError(f"a [[study]] has expect_head = {head!r}. Expected a text, as `everhold status` prints it.")
         each = one.get("charges_each")
         if each is not None and (type(each) is not int or each < 1):
             raise SettingError(f"a [[study]] has charges_each = {each!r}. Expected a whole number of at least 1.")
@@ -206,7 +219,7 @@ def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
         data = one.get("data")
         where = data if data is None or is_url(data) else str(folder / data)
         words = {name: one[name] for name in _WORDS if name in one}
-        found.append(StudyAt(folder / one["path"], where, one.get("grid_ms"), each, **words))
+        found.append(StudyAt(folder / one["path"], where, one.get("grid_ms"), each, expect_head=head, **words))
     return tuple(found)
 
 
@@ -267,4 +280,5 @@ path = "patients.everhold"
 # data = "patients.parquet"          # if the rows are not where the study was made from; also a URL, without a password
 # grid_ms = 1000                     # a grid of its own; this is the default where rows are in a database
 # charges_each = 5                   # of a private study: surprises, readings and choices that each token's name may cause
+# expect_head = "120:9f2c..."        # refuse a file that does not contain this head, such as an older backup
 """

@@ -230,7 +230,7 @@ class AnswerCard:
             what="",
             cells=[],
             rounds=f"{asked_of}; priced at {found.price:.1f} nats.",
-            surprise=found.surprise,
+            surprise=found.surprise and found.value == found.value,
             kind=_kind(found if isinstance(found, Answer) else found.parts[-1]),
             ends=f"{low} to {high}{unit}",
         )

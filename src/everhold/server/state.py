@@ -29,7 +29,7 @@ from everhold.server.study_writer import Caller, StudyWriter
 from everhold.server.time_grid import TimeGrid
 from everhold.server.tokens import Token, Tokens
 from everhold.server.writer import OwnThread, StartRunner
-from everhold.session.study import audit_study
+from everhold.session.study import audit_study, require_head
 
 __all__ = ["Served", "ServerState"]
 
@@ -84,6 +84,9 @@ class ServerState:
             for one in config.studies:
                 say(f"Opening {one.path} …")
                 self.served[one.path.stem] = self._opened(one)
+                ended = getattr(self.served[one.path.stem], "ended_at_opening", None)
+                if ended is not None:
+                    say(ended)
                 self._words[one.path.stem] = Signing(one.title, one.custodian, one.contact, description=one.description)
             if config.log is not None:
                 self._log = config.log.open("a", encoding="utf-8", errors="replace")
@@ -98,6 +101,8 @@ class ServerState:
         return TimeGrid((default if step_ms is None else step_ms) / 1000.0, clock=self.clock)
 
     def _opened(self, one: StudyAt) -> Served:
+        if one.expect_head is not None:
+            require_head(one.path, one.expect_head)
         own = self.config.grid_ms if one.grid_ms is None else one.grid_ms
         if one.path.with_name(one.path.name + ".contest.json").exists():
             return ContestWriter(one.path, grid=self._grid(own, _GRID_MS), charges_each=one.charges_each, start=self._start)

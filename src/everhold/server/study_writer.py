@@ -144,6 +144,7 @@ class StudyWriter:
         self._slots = slots
         self._most, self._seconds = most_questions, question_seconds
         self._holdout = Holdout.open(path, data=data)
+        self.ended_at_opening = self._holdout.session.recorder.ended_at_opening
         try:
             self._holdout.session.caps = Caps.of(charges_each, self._holdout.privacy, path)
             file = read_study(path)

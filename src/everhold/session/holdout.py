@@ -222,8 +222,7 @@ class Holdout:
 
     def release(self) -> None:
         """Release a durable study, so that another process may ask. Nothing is lost: every returned answer is recorded."""
-        if (store := self.session.store) is not None:
-            store.close()
+        self.session.recorder.release()
 
     def pause(self) -> None:
         """Let another process ask a durable study, without forgetting anything here; `resume` goes on."""

@@ -102,6 +102,8 @@ class Recorder(Generic[P]):
         self._decided: DecidedRound[P] | None = None
         self._readings: list[PlannedReading] = []
         self.shield: Shield = PlainShield()
+        self.ended_at_opening: str | None = None
+        """What opening the study did with what had been interrupted, in a sentence."""
 
     @property
     def in_own_process(self) -> bool:
@@ -391,7 +393,16 @@ class Recorder(Generic[P]):
             if self._asking() is not None or self._decided is not None or self.journal.waiting:
                 raise LedgerError("a holdout cannot be paused while it answers. Pause it before or afterwards.")
             if (store := self.journal.store) is not None and not store.broken:
+                if self.in_own_process:
+                    self.journal.leave()
                 store.pause()
+
+    def release(self) -> None:
+        """Give up the study's file, so that another process may ask."""
+        if (store := self.journal.store) is not None:
+            if self.in_own_process:
+                self.journal.leave()
+            store.close()
 
     def resume(self) -> None:
         """Ask again here, after taking over what other processes have recorded meanwhile.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from inspect import currentframe
 from pathlib import Path
@@ -11,14 +12,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.errors import LedgerError, RowsInUse, RowsInUseWarning
-from everhold.ledger.registry import KnownStudy, Registry, RowDigests
+from everhold.errors import LedgerError, RowsInUse, RowsInUseWarning, SettingError
+from everhold.ledger.registry import KnownStudy, Registry, RowDigests, data_folder
 from everhold.ledger.store import Head, Store
+from everhold.ledger.study import Study
 
 if TYPE_CHECKING:
     from everhold.data.sample import Sample
+    from everhold.ledger.journal import Journal
 
-__all__ = ["RegisteredStudy", "known_head", "register_rows", "require_unused_rows", "warn_of_studies"]
+__all__ = [
+    "HeadNotes",
+    "RegisteredStudy",
+    "known_head",
+    "register_rows",
+    "require_known_head",
+    "require_unused_rows",
+    "warn_of_studies",
+]
+
+_NOTED_SECONDS = 1.0  # quiet answers are noted together: a note costs as much as a record
 
 
 def warn_of_studies(sample: Sample) -> str | None:
@@ -53,11 +66,31 @@ def require_unused_rows(sample: Sample) -> None:
     """
     registry = Registry()
     for study in registry.overlapping(_digests(sample, registry)):
+        known = f"these rows have a study already: {study.path}, made on {study.created[:10]}."
+        unused = "If it never answered anything, pass register=False (--no-register)."
+        if _promises_nothing(Path(study.path)):
+            raise RowsInUse(
+                f"{known} That study promised no privacy, so no epsilon holds for these rows any more, whatever is promised "
+                f"from now on. Go on with it as a plain study, or make a private one of rows that it does not have. {unused}"
+            )
         raise RowsInUse(
-            f"these rows have a study already: {study.path}, made on {study.created[:10]}. What both disclose adds up, and "
-            "no study counts what another spends. Go on with that study: eh.Holdout.open(path). If you count the sum of all "
-            "epsilons yourself, or that study never answered anything, pass register=False (--no-register)."
+            f"{known} What both disclose adds up, and no study counts what another spends. Go on with that study: "
+            f"eh.Holdout.open(path). If you count the sum of all epsilons yourself, pass register=False too. {unused}"
         )
+
+
+def _promises_nothing(path: Path) -> bool:
+    """Whether a study is plain, as far as its file still says so."""
+    try:
+        store = Store.open(path, write=False)
+    except LedgerError:
+        return False
+    try:
+        return Study.read(next(store.records())).privacy is None
+    except (LedgerError, SettingError, StopIteration):
+        return False
+    finally:
+        store.close()
 
 
 def known_head(study: str) -> str | None:
@@ -66,6 +99,22 @@ def known_head(study: str) -> str | None:
         return Registry().newest_head(study)
     except LedgerError:
         return None
+
+
+def require_known_head(study: str, store: Store) -> None:
+    """Refuse a study's file that lacks what the registry knows of it, such as a restored backup.
+
+    Raises:
+        LedgerError: answers were returned that this file does not contain.
+    """
+    newest = known_head(study)
+    if newest and not store.holds(Head.parse(newest)):
+        raise LedgerError(
+            f"{store.path} is an older copy, or another history: answers were returned up to the head {newest[:20]}…, as "
+            f"the registry of studies in {data_folder()} knows, and this file does not contain them. Expected the newest "
+            "copy: going on from this one would answer the same questions a second time. If the newest is lost, this one "
+            "can be read, audited and cited, and nothing more asked (docs/howto/backup.md)."
+        )
 
 
 class RegisteredStudy:
@@ -118,6 +167,8 @@ class RegisteredStudy:
                     f"another copy of {store.path} has gone on, and what both disclose adds up. No answer was returned. Go "
                     "on with the newest copy alone."
                 )
+            if newest == str(store.head):
+                return
             with suppress(LedgerError):
                 if registry.advance(self._study, newest, str(store.head)):
                     return
@@ -137,6 +188,46 @@ class RegisteredStudy:
             return Registry().charges(self._study)
         except LedgerError:
             return 0
+
+
+class HeadNotes:
+    """Notes in the registry how far a study has come, so that an older copy of it is recognised.
+
+    What was charged is noted before it is returned; quiet answers at most once a second, and when the study is given up. So
+    the registry may lack the quiet answers of the last second before a process was killed.
+
+    Args:
+        registered: what the registry knows of the study.
+        journal: where it is recorded.
+        clock: seconds that only rise.
+    """
+
+    def __init__(self, registered: RegisteredStudy, journal: Journal, clock: Callable[[], float] = time.monotonic) -> None:
+        self._registered, self._journal, self._clock = registered, journal, clock
+        self._noted, self._rounds, self._acts = clock(), len(journal), len(journal.acts)
+        self._head: Head | None = None
+        self._before = journal.on_durable
+        journal.on_durable, journal.on_leaving = self._durable, self._leaving
+
+    def _durable(self, store: Store) -> None:
+        self._before(store)
+        journal = self._journal
+        new = range(self._rounds + 1, len(journal) + 1)
+        charged = len(journal.acts) > self._acts or any(journal[number].outcome is not None for number in new)
+        self._rounds, self._acts = len(journal), len(journal.acts)
+        if journal.pending is None and (charged or self._clock() - self._noted >= _NOTED_SECONDS):
+            try:
+                self._registered.note_head(store)
+            except LedgerError:
+                store.fail()
+                raise
+            self._noted, self._head = self._clock(), store.head
+
+    def _leaving(self, store: Store) -> None:
+        if store.head != self._head:
+            with suppress(LedgerError):  # opening it again says what is wrong
+                self._registered.note_head(store)
+                self._head = store.head
 
 
 def _digests(sample: Sample, registry: Registry) -> RowDigests:

@@ -125,5 +125,7 @@ def _require_same_columns(rows: Any, public: RowTable) -> None:
     if difference is not None:
         raise PriorError(
             f"the prior {difference} Expected the same columns on both sides, so that every question can be asked of "
-            "both: rename or drop columns, choose another prior, or declare the columns to use with schema=..."
+            "both. Declare the columns to use, which need not be all: schema=eh.Schema.propose(public_rows); in the shell "
+            "`everhold schema PUBLIC_FILE --out schema.toml`, then --schema schema.toml. Or rename or drop columns. A "
+            "unit's column, such as patient_id, need not be declared."
         )

@@ -28,7 +28,7 @@ from everhold.progress import NO_BAR, progress_bar
 from everhold.queries.answer import Answer
 from everhold.queries.rng import stream_rng
 from everhold.session.public import PublicSide, build_mechanism, declared_columns
-from everhold.session.registered import RegisteredStudy, known_head
+from everhold.session.registered import HeadNotes, RegisteredStudy, require_known_head
 from everhold.session.settings import Settings
 from everhold.session.setup import Setup
 from everhold.session.shield import PrivacyShield
@@ -37,7 +37,7 @@ from everhold.statistics.declared import DeclaredColumns
 from everhold.statistics.statistic import QuestionBatch, run
 from everhold.version import VERSION
 
-__all__ = ["audit_study", "create_study", "open_study", "rehearse_study", "require_new"]
+__all__ = ["audit_study", "create_study", "open_study", "rehearse_study", "require_head", "require_new"]
 
 
 def require_new(path: Path) -> None:
@@ -79,6 +79,7 @@ def create_study(path: Path, setup: Setup, data: object, earlier: str | None = N
     setup.session.recorder.make_durable(Journal(store))
     if setup.settings.privacy is not None:
         _guard(setup, study, Guard.create(path, store.head))
+    HeadNotes(RegisteredStudy(study.fingerprint), setup.session.journal)
     return study.fingerprint
 
 
@@ -87,21 +88,45 @@ def open_study(path: Path, data: object, expect_head: str | None, engine: Engine
     store = Store.open(path, write=True)
     try:
         study, settings, records = _begin(store, expect_head)
+        require_known_head(study.fingerprint, store)
         guard = None
         if settings.privacy is not None:
             guard = Guard.open(store.path)
-            for newest in (str(guard.head), known_head(study.fingerprint)):
-                if newest:
-                    study, settings, records = _begin(store, newest)
+            study, settings, records = _begin(store, str(guard.head))
         sample = _bound_sample(study, settings, Secret.load(store.path), store.path, data, engine, memory_limit)
         setup = _restored(study, settings, sample, records, store, Journal(store))
+        before = _standing(setup)
         if guard is not None:
             _guard(setup, study, guard)
+        HeadNotes(RegisteredStudy(study.fingerprint), setup.session.journal)
         setup.session.recorder.end_interrupted_act()
+        setup.session.recorder.ended_at_opening = _ended(before, _standing(setup))
         return setup
     except BaseException:
         store.close()
         raise
+
+
+def _standing(setup: Setup) -> tuple[int, int, float]:
+    """How many acts and rounds there are, and the nats that were disclosed."""
+    recorder = setup.session.recorder
+    return len(recorder.journal.acts), len(recorder.journal), recorder.acting_mechanism().budget.nats
+
+
+def _ended(before: tuple[int, int, float], after: tuple[int, int, float]) -> str | None:
+    """What became of an interrupted act, for whom it concerns; None where there was none.
+
+    >>> _ended((0, 5, 2.0), (1, 5, 3.4))
+    '1 act was interrupted: it is charged (1.4 nats), and nothing was returned. The log shows it.'
+    """
+    acts, rounds, nats = (two - one for one, two in zip(before, after, strict=True))
+    if not acts and not rounds:
+        return None
+    what = "1 act was interrupted" if max(acts, rounds) == 1 else f"{max(acts, rounds)} acts were interrupted"
+    became = "charged" if acts else "completed and charged"
+    it = "it is" if max(acts, rounds) == 1 else "they are"
+    end = ", and nothing was returned. The log shows it." if acts else ". The log shows the answer."
+    return f"{what}: {it} {became} ({nats:.1f} nats){end}"
 
 
 def _guard(setup: Setup, study: Study, guard: Guard) -> None:
@@ -181,6 +206,19 @@ def _bound_sample(
             "place); other rows need a study of their own."
         )
     return sample
+
+
+def require_head(path: Path, head: str) -> None:
+    """Refuse a study's file, of whatever kind, that does not contain a head that was noted before.
+
+    Raises:
+        LedgerError: it is an older copy, or another history.
+    """
+    store = Store.open(path, write=False)
+    try:
+        _expected_records(store, head)
+    finally:
+        store.close()
 
 
 def _location(data: object) -> str | None:

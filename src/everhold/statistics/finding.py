@@ -111,7 +111,7 @@ class Finding(JsonResult):
 
     def __str__(self) -> str:
         many = "question" if len(self.parts) == 1 else "questions"
-        mark = ", surprise" if self.surprise else ""
+        mark = (", surprise" if self.seen else ", charged") if self.surprise else ""
         value = f"{self.value_text} in" if self.seen else f"{self.value_text};"
         return f"{self.what}: {value} {self.interval_text} ({len(self.parts)} {many}{mark})"
 

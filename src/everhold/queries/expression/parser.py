@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, NoReturn
 
-from everhold.errors import did_you_mean, near_word
+from everhold.errors import did_you_mean
 from everhold.queries.expression.extent import out_of_range
 from everhold.queries.expression.hints import FUNCTIONS, OPERATORS
 from everhold.queries.expression.lexer import Lexeme, complain, tokens
@@ -139,8 +139,25 @@ def parse(
             text, tree.at, f"this is {_WORDS[tree.kind]}. Expected a number{' or a date' if want == 'ordered' else ''}."
         )
     return complain(
-        text, tree.at, f"the question is {_WORDS[tree.kind]}. Expected a yes/no expression: compare it, as in x > 0."
+        text,
+        tree.at,
+        f"the question is {_WORDS[tree.kind]}. Expected a yes/no expression: compare it, as in {_as_in(tree)}.",
     )
+
+
+def _as_in(tree: Node) -> str:
+    """Comparisons that could be meant.
+
+    >>> _as_in(Column("readmitted", "number", 0)), _as_in(Column("city", "text", 0))
+    ('readmitted = 1 or readmitted > 0', "city = 'one of its words'")
+    """
+    name = tree.name if isinstance(tree, Column) else "x"
+    name = name if name.isidentifier() else f'"{name}"'
+    if isinstance(tree, Column) and tree.kind == "text":
+        return f"{name} = 'one of its words'"
+    if isinstance(tree, Column) and tree.kind == "date":
+        return f"{name} >= '2024-05-01'"
+    return f"{name} = 1 or {name} > 0" if isinstance(tree, Column) else "x > 0"
 
 
 class _Parser:
@@ -478,21 +495,28 @@ class _Parser:
         return left, right
 
     def require_listed(self, column: Node, item: Node) -> None:
-        """Fail for a word that a column with a closed list cannot hold, or that looks like a misspelt listed word."""
+        """Fail for a word that the column does not list: it would be charged, and most often it is misspelt.
+
+        Where other words may occur, LIKE asks for one of them.
+        """
         words = self._words.get(column.name) if isinstance(column, Column) else None
         if words is None or not isinstance(item, Text) or item.value in words.listed or not self._strict:
             return
         name = getattr(column, "name", "")
+        listed = sorted(words.listed)
+        near = did_you_mean(item.value, listed)
+        shown = ", ".join(repr(word) for word in listed[:12]) + (", …" if len(listed) > 12 else "")
         if words.closed:
-            listed = sorted(words.listed)
-            shown = ", ".join(repr(word) for word in listed[:12]) + (", …" if len(listed) > 12 else "")
-            self.fail(item, f"{name!r} is never {item.value!r}.{did_you_mean(item.value, listed)} It holds {shown}.")
-        if (near := near_word(item.value, words.listed, cutoff=0.8)) is not None:
-            self.fail(
-                item,
-                f"{item.value!r} is not a listed value of {name!r}. Did you mean {near!r}? To ask about "
-                f"{item.value!r} anyway, write LIKE {item.value!r} instead of =. Nothing was charged.",
-            )
+            self.fail(item, f"{name!r} is never {item.value!r}.{near} It holds {shown}.")
+        asked = name if name.isidentifier() else f'"{name}"'
+        word = "'" + item.value.replace("'", "''") + "'"
+        wild = any(mark in item.value for mark in "%_")
+        anyway = f"lower({asked}) = {word.lower()}" if wild else f"{asked} LIKE {word}"
+        self.fail(
+            item,
+            f"{item.value!r} is not a listed value of {name!r}.{near} The schema lists {shown}. Nothing was charged. To ask "
+            f"about other words, write {anyway}.",
+        )
 
     def date(self, node: Text) -> Node:
         """An ISO date or time as microseconds since 1970."""
