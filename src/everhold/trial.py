@@ -18,6 +18,7 @@ from everhold.statistics.rehearsal import as_answer
 from everhold.statistics.statistic import run
 
 if TYPE_CHECKING:
+    from everhold.bounds.privacy import PrivacyLedger
     from everhold.queries.answer import Preview
     from everhold.queries.interval import Interval
     from everhold.statistics.declared import DeclaredColumns
@@ -46,6 +47,7 @@ class Trial(JsonResult):
         price: the price in nats of an ask's interval.
         surprise_costs: how many nats more than a quiet answer a surprise would add to all later prices, at least.
         read_costs: how many nats a reading would add to all later prices, if it found the forecast.
+        charge: what a private study's budget would pay, in words; empty where nothing is promised.
     """
 
     ask: Result
@@ -53,6 +55,7 @@ class Trial(JsonResult):
     price: float
     surprise_costs: float
     read_costs: float
+    charge: str = ""
 
     @property
     def value(self) -> float:
@@ -98,7 +101,8 @@ class Trial(JsonResult):
         )
 
     def __str__(self) -> str:
-        return f"{self.ask_text}\n{self.read_text}\nforeseen from public data: nothing was measured or charged"
+        charge = f"{self.charge}\n" if self.charge else ""
+        return f"{self.ask_text}\n{self.read_text}\n{charge}foreseen from public data: nothing was measured or charged"
 
     def __repr__(self) -> str:
         return f"Trial({self})"
@@ -112,13 +116,15 @@ class Trial(JsonResult):
             "price": self.price,
             "surprise_costs": self.surprise_costs,
             "read_costs": self.read_costs,
+            "charge": self.charge,
         }
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Trial:
         """The same again, equal to the bit."""
-        prices = (float(given[name]) for name in ("price", "surprise_costs", "read_costs"))
-        return cls(result_from_dict(given["ask"]), result_from_dict(given["read"]), *prices)
+        price, surprise_costs, read_costs = (float(given[name]) for name in ("price", "surprise_costs", "read_costs"))
+        ask, read = result_from_dict(given["ask"]), result_from_dict(given["read"])
+        return cls(ask, read, price, surprise_costs, read_costs, given["charge"])
 
 
 def _shown(found: Result) -> str:
@@ -148,8 +154,8 @@ class Previews:
         """As readings."""
         return [as_reading(self.by_name[query.name]) for query in batch]
 
-    def trial(self, ask: Result, read: Result) -> Trial:
-        """Both, with what they cost."""
+    def trial(self, ask: Result, read: Result, ledger: PrivacyLedger | None) -> Trial:
+        """Both, with what they cost. `ledger`: of a private study."""
         some = list(self.by_name.values())
         return Trial(
             ask,
@@ -157,6 +163,7 @@ class Previews:
             max((one.price for one in some), default=0.0),
             min((one.surprise_costs for one in some), default=0.0),
             sum(one.read_costs for one in some),
+            charge_words(ledger, len(some)),
         )
 
 
@@ -178,4 +185,19 @@ def try_both(study: Any, question: object) -> Trial:
 
         return run(wanted.steps(declared), tried)
 
-    return previews.trial(through(previews.asked), through(previews.read))
+    return previews.trial(through(previews.asked), through(previews.read), study.privacy)
+
+
+def charge_words(ledger: PrivacyLedger | None, parts: int) -> str:
+    """What a private study's budget pays for a question of so many parts, in words; empty where nothing is promised.
+
+    >>> from everhold.bounds.privacy import Privacy, PrivacyLedger
+    >>> charge_words(PrivacyLedger(Privacy().terms), 2)
+    'privacy budget: a quiet ask costs nothing, each surprise 5.0 %, reading 1.2 %; 100 % of it is left'
+    """
+    if ledger is None:
+        return ""
+    terms = ledger.terms
+    surprise, read = (100.0 * cost / terms.allowance for cost in (terms.surprise_cost, parts * terms.release_cost))
+    left = f"{100.0 * ledger.share_left:.0f} % of it is left"
+    return f"privacy budget: a quiet ask costs nothing, each surprise {surprise:.1f} %, reading {read:.1f} %; {left}"

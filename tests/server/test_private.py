@@ -57,6 +57,13 @@ def test_status_page_and_certificate_say_what_is_promised_and_left(tmp_path, stu
         here.sign_in("cus")
         page = here.http.get("/studies/patients").text
         assert "5 more surprises" in page
+        assert "Privacy budget left" in page
+        assert "no end" not in page
+        tried = here.http.get("/studies/patients/check", params={"kind": "share", "question": "age > 40"}).text
+        assert "Privacy budget: a quiet ask costs nothing, each surprise " in tried
+        trial = here.post("/v1/studies/patients/try_out", {"question": "age > 40", "both": True}).json()
+        assert trial["charge"].startswith("privacy budget: ")
+        assert trial["charge"] in str(eh.Trial.from_dict(trial))
         certificate = here.http.get("/studies/patients/certificate").text
         assert "differentially private" in certificate
         best = here.post("/v1/studies/patients/best_of", {"questions": ["age > 85", "age > 20"]}).json()

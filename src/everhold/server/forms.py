@@ -173,6 +173,7 @@ class AnswerCard:
     heads: tuple[str, ...] = ()
     grid: tuple[GridLine, ...] = ()
     ends: str = ""
+    quiet: bool = False
 
     @classmethod
     def of(
@@ -233,6 +234,7 @@ class AnswerCard:
             surprise=found.surprise and found.value == found.value,
             kind=_kind(found if isinstance(found, Answer) else found.parts[-1]),
             ends=f"{low} to {high}{unit}",
+            quiet=found.value == found.value and _is_quiet(found),
         )
 
     @property
@@ -312,6 +314,12 @@ def _kind(answer: Answer) -> str:
     """What a value is, as a sentence begins."""
     said = answer.kind_text
     return said[:1].upper() + said[1:]
+
+
+def _is_quiet(found: Answer | Finding) -> bool:
+    """Whether the value is what the public side expected, because the private rows did not contradict it."""
+    parts = (found,) if isinstance(found, Answer) else found.parts
+    return all(part.act == "ask" and not part.surprise for part in parts)
 
 
 def _is_date(found: Answer | Finding) -> bool:

@@ -159,6 +159,7 @@ class TrialOut(BaseModel):
     price: float
     surprise_costs: float
     read_costs: float
+    charge: str = Field(description="What a private study's budget would pay, in words; empty where nothing is promised.")
 
 
 class ResultsOut(BaseModel):

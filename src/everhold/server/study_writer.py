@@ -330,7 +330,7 @@ class StudyWriter:
             with self._slots.room(caller.key):
                 ask = await arun(wanted.steps(self._declared), partial(tried, previews.asked))
                 read = await arun(wanted.steps(self._declared), partial(tried, previews.read))
-        return previews.trial(ask, read)
+        return previews.trial(ask, read, self.progress.budget.privacy)
 
     async def _parts(self, caller: Caller, batch: QuestionBatch) -> list[Answer]:
         caller.permit(len(batch))

@@ -131,4 +131,5 @@ def _previewed(trial: Trial, asked: Statistic[Any], question: str, schema: Schem
         f"{first}; almost free (a surprise costs at least {trial.surprise_costs:.1f} nats).",
         f"{second}; later asks are then {then:.2f} instead of {now:.2f} times a plain 95 % interval "
         f"({trial.read_costs:.1f} nats).",
+        *([f"{trial.charge[0].upper()}{trial.charge[1:]}."] if trial.charge else []),
     ]
