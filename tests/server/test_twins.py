@@ -69,7 +69,7 @@ def _rows(twin: bool) -> dict[str, np.ndarray]:
 @pytest.fixture
 def frozen(monkeypatch):
     """Clock, keys, request ids and tokens alike on both sides; what is left can only come from the rows."""
-    monkeypatch.setattr(Sample, "fingerprint", lambda self, key: "f" * 64)
+    monkeypatch.setattr(Sample, "fingerprint", lambda self, key: f"{self.size:064x}")  # one for each study
     monkeypatch.setattr("everhold.contest.contest.fresh_seed", lambda: 1)
 
     def again():

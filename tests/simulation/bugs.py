@@ -121,7 +121,7 @@ def free_interruption() -> AbstractContextManager[Any]:
     """An act that was interrupted costs nothing."""
     from everhold.bounds.budget import Budget
 
-    return patch.object(Budget, "interrupted", lambda budget: budget)
+    return patch.object(Budget, "interrupted", lambda budget, releases=1: budget)
 
 
 BUGS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
