@@ -5,7 +5,6 @@ No question here is slow by chance: one that is to be interrupted, or killed und
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import stat
@@ -381,7 +380,7 @@ def _nobody() -> str | None:
     """Somebody else if this is root, who may read everything."""
     if os.getuid() != 0:
         return None
-    home = Path(importlib.util.find_spec("pyspark").origin)
+    home = Path(pytest.importorskip("pyspark").__file__)
     if not all(folder.stat().st_mode & stat.S_IXOTH for folder in home.parents):
         pytest.skip("root may read everything, and nobody else may read PySpark here")
     return "nobody"

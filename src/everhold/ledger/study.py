@@ -42,7 +42,6 @@ class Study:
         fingerprint: of the private rows, under the owner's key; of a private study a random number.
         created, version: when, and by which everhold.
         binding: what the fingerprint was made of: 'rows', or 'files' that are read in place.
-        earlier: when another study of these rows was made, as far as the owner's registry knew; None if it knew none.
     """
 
     settings: dict[str, Any]
@@ -59,7 +58,6 @@ class Study:
     created: str
     version: str
     binding: str = "rows"
-    earlier: str | None = None
     written_by: int = field(default_factory=sqlite_version)
 
     @property
@@ -88,7 +86,6 @@ class Study:
             "created": self.created,
             "everhold": self.version,
             "binding": self.binding,
-            "earlier": self.earlier,
             "sqlite": self.written_by,
         }
         return Record("study", VERSIONS["study"], dump(body), table_to_bytes(self.reference, self.weights))
@@ -107,9 +104,7 @@ class Study:
             if not (body["split"] is None or isinstance(body["split"], float)):
                 raise ValueError("a split is a fraction")
             texts = [body[name] for name in ("prior", "fingerprint", "created", "everhold", "binding")]
-            if not all(isinstance(text, str) for text in texts) or not all(
-                isinstance(body[name], str | None) for name in ("unit", "earlier")
-            ):
+            if not all(isinstance(text, str) for text in texts) or not isinstance(body["unit"], str | None):
                 raise ValueError("a text is something else")
             if not isinstance(body["settings"], dict) or type(body["sqlite"]) is not int or body["sqlite"] < 0:
                 raise ValueError("settings or the version of SQLite")
@@ -128,7 +123,6 @@ class Study:
                 body["created"],
                 body["everhold"],
                 body["binding"],
-                body["earlier"],
                 body["sqlite"],
             )
         except (ArithmeticError, KeyError, RecursionError, TypeError, ValueError) as error:
@@ -148,7 +142,6 @@ _KEYS = (
     "created",
     "everhold",
     "binding",
-    "earlier",
     "sqlite",
 )
 

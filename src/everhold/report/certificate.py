@@ -77,13 +77,9 @@ def assumptions(study: Study) -> list[str]:
         f"The {study.rows:,} private {draws} were drawn independently from the population that the answers are about.",
         "The prior and every question depend on public facts and on earlier answers alone, never on the private rows.",
         "Nobody who chose a question, a model or a guess had seen these rows, or a result computed from them elsewhere.",
+        "What other studies of these rows disclosed, if there are any, is not counted here: no question follows from it.",
         "The private rows and the program that read them were not tampered with. Nobody can see that in a certificate.",
     ]
-    if study.earlier is not None:
-        said.append(
-            f"Another study of these rows was made before, on {study.earlier[:10]}. What it disclosed is not counted here: "
-            "no question of this study may follow from its answers."
-        )
     if study.settings.get("known_rows"):
         said.append(f"At most {study.settings['known_rows']:,} private {draws} were known to people who asked.")
     return said

@@ -146,7 +146,7 @@ class Holdout:
         )
         rows = {"schema": schema, "unit": unit, "engine": engine, "memory_limit": memory_limit}
         self._start(_checked_setup(data, prior, settings, rows))
-        self._earlier = warn_of_studies(self.session.sample)
+        warn_of_studies(self.session.sample)
 
     def _start(self, setup: Setup) -> None:
         """Answer from this session, which is ready."""
@@ -189,7 +189,7 @@ class Holdout:
         if privacy is not None:
             return _private_study(Path(path), data, prior, privacy, register, options)
         holdout = cls(data, prior=prior, **options)
-        fingerprint = create_study(Path(path), holdout._setup, data, holdout._earlier)
+        fingerprint = create_study(Path(path), holdout._setup, data)
         if register:
             register_rows(Path(path), fingerprint, holdout.session.sample)
         return holdout

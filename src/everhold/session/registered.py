@@ -34,18 +34,18 @@ __all__ = [
 _NOTED_SECONDS = 1.0  # quiet answers are noted together: a note costs as much as a record
 
 
-def warn_of_studies(sample: Sample) -> str | None:
-    """Warn if a durable study of this user has largely the same rows, and say when it was made. Nothing is entered."""
+def warn_of_studies(sample: Sample) -> None:
+    """Warn if a durable study of this user has largely the same rows. Nothing is entered here or in the record."""
     registry = Registry()
     if not registry.exists:
-        return None
+        return
     try:
         known = registry.overlapping(_digests(sample, registry))
     except LedgerError as error:
         said = f"whether these rows have a study already is not known: {error}"
         warnings.warn(RowsInUseWarning(said), stacklevel=_outside())
-        return None
-    return _warn(known)
+        return
+    _warn(known)
 
 
 def register_rows(path: Path, fingerprint: str, sample: Sample) -> None:
@@ -248,7 +248,7 @@ def _outside() -> int:
     return level + 1
 
 
-def _warn(known: Sequence[KnownStudy]) -> str | None:
+def _warn(known: Sequence[KnownStudy]) -> None:
     for one in known:
         if one.kind == "gate" or _has_answered(Path(one.path)):
             said = (
@@ -257,8 +257,7 @@ def _warn(known: Sequence[KnownStudy]) -> str | None:
                 "study: eh.Holdout.open(path), or eh.TestSet(..., path=path) if it is a test set."
             )
             warnings.warn(RowsInUseWarning(said), stacklevel=_outside())
-            return one.created
-    return None
+            return
 
 
 def _has_answered(path: Path) -> bool:

@@ -46,11 +46,8 @@ def require_new(path: Path) -> None:
         raise LedgerError(f"{path} exists already. Open it with Holdout.open, or choose another name.")
 
 
-def create_study(path: Path, setup: Setup, data: object, earlier: str | None = None) -> str:
-    """Write a new study's file and key, and record the session in it from now on. Returns its rows' fingerprint.
-
-    `earlier`: when a study of the same rows was made that the owner's registry knows.
-    """
+def create_study(path: Path, setup: Setup, data: object) -> str:
+    """Write a new study's file and key, and record the session in it from now on. Returns its rows' fingerprint."""
     public, sample = setup.public, setup.session.sample
     if public.pool is None:
         raise LedgerError("a durable study keeps its public rows: use a prior with fixed rows, such as Sampler(size=...).")
@@ -73,7 +70,6 @@ def create_study(path: Path, setup: Setup, data: object, earlier: str | None = N
         created=timestamp(),
         version=VERSION,
         binding=sample.binding,
-        earlier=earlier,
     )
     store = Store.create(path, study.record(), before=lambda: secret.save(path))
     setup.session.recorder.make_durable(Journal(store))
