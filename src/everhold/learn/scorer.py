@@ -45,7 +45,7 @@ class Scorer:
         """The forecast's value, for a search to go by."""
         try:
             name, part = model_name(estimator), X is not None and length(X) <= 0.9 * length(self._test.sides.public)
-            if part:  # several fits of the same parameters are told apart
+            if part:  # several fits of the same parameters have names of their own
                 fits = sum(one.name.startswith(f"{name}, fit ") for one in self._test.entries)
                 entry = self._test.enter(estimator, self.metric, folds=self._folds, name=f"{name}, fit {fits + 1}")
             else:
