@@ -86,6 +86,20 @@ class Finding(JsonResult):
         """The largest price that any of its parts was computed with."""
         return max((part.price for part in self.parts), default=0.0)
 
+    @property
+    def read(self) -> bool:
+        """Whether it is a reading: its value is the private rows' own."""
+        return bool(self.parts) and all(part.act != "ask" for part in self.parts)
+
+    @property
+    def kind_text(self) -> str:
+        """What the value is, in words."""
+        if self.read:
+            return "private reading"
+        if not self.surprise:
+            return "forecast that the private rows agree with"
+        return "surprise: measured on the private rows" if self.seen else "no such rows: that is measured, and charged"
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
         return {
@@ -111,7 +125,7 @@ class Finding(JsonResult):
 
     def __str__(self) -> str:
         many = "question" if len(self.parts) == 1 else "questions"
-        mark = (", surprise" if self.seen else ", charged") if self.surprise else ""
+        mark = (", surprise" if self.seen else ", charged") if self.surprise else ", private reading" if self.read else ""
         value = f"{self.value_text} in" if self.seen else f"{self.value_text};"
         return f"{self.what}: {value} {self.interval_text} ({len(self.parts)} {many}{mark})"
 
@@ -119,10 +133,10 @@ class Finding(JsonResult):
         return f"{type(self).__name__}({self})"
 
     def _repr_html_(self) -> str:
-        many = f"{len(self.parts)} question{'' if len(self.parts) == 1 else 's'}"
+        many = f"{self.kind_text} · {len(self.parts)} question{'' if len(self.parts) == 1 else 's'}"
         text = f"<b>{escape(self.value_text)}</b> {'in' if self.seen else 'and'} {escape(self.interval_text)}"
         if self.unit == "date":
-            return f"<div style='font-family:sans-serif'>{escape(self.what)}: {text} &middot; {many}</div>"
+            return f"<div style='font-family:sans-serif'>{escape(self.what)}: {text} &middot; {escape(many)}</div>"
         return interval_html(f"{escape(self.what)}: {text}", self, -inf, inf, many)
 
 
