@@ -155,7 +155,7 @@ def test_a_question_given_up_before_its_turn_is_not_asked(desk):
     go_on.set()
     blocking.result(600)
     assert kept.result(600).round == 1
-    assert [one.question for one in desk.file().rounds] == ['(71.0 < "age")']
+    assert [one.question for one in desk.file().rounds] == ["age > 71"]
 
 
 def test_closing_answers_what_waits_and_frees_the_study(tmp_path):

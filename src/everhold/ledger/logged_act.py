@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.bounds.gain import STEPS
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Verdict
+from everhold.queries.expression.readable import readable
 from everhold.results import JsonResult
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def _in_words(past: RecordedAct) -> str:
         return f"is {asked[0]} above or below 0"
     if begun.kind in ("is_better", "compare") and len(asked) == 2:
         by = f" by more than {begun.options['by']:g}" if begun.options.get("by") else ""
-        given = f" given {begun.options['given']}" if begun.options.get("given") else ""
+        given = f" given {readable(begun.options['given'])}" if begun.options.get("given") else ""
         return f"is {asked[0]} larger than {asked[1]}{by}{given}"
     return "; ".join(asked) or "nothing was read"
 
@@ -239,13 +240,16 @@ def _question(asked: dict[str, Any]) -> str:
         return f"{name}({', '.join([*leads, *others])})"
     if kind in ("round", "entry"):
         return f"round {asked['round']:,}"
+    if "texts" in asked:
+        return f"{kind} of {' and '.join(map(readable, asked['texts']))}"
     if "text" not in asked:
         return asked.get("title") or asked.get("name") or "values given as arrays"
-    given = f" given {asked['given']}" if asked.get("given") else ""
+    text = readable(asked["text"])
+    given = f" given {readable(asked['given'])}" if asked.get("given") else ""
     if kind == "quantile":
         called = "median" if asked["level"] == 0.5 else f"{asked['level']:g} quantile"
-        return f"{called} of {asked['text']}{given}"
-    return f"{asked['text']}{given}" if kind == "yes/no" else f"{kind.removesuffix(' given')} of {asked['text']}{given}"
+        return f"{called} of {text}{given}"
+    return f"{text}{given}" if kind == "yes/no" else f"{kind.removesuffix(' given')} of {text}{given}"
 
 
 def in_order(questions: Sequence[LoggedQuestion], acts: Sequence[LoggedAct]) -> list[LoggedQuestion | LoggedAct]:

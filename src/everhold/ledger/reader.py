@@ -17,6 +17,7 @@ from everhold.ledger.rounds import RecordedAct
 from everhold.ledger.store import Head, Store
 from everhold.ledger.study import Study
 from everhold.queries.answer import Answer
+from everhold.queries.expression.readable import readable
 from everhold.queries.interval import Interval
 from everhold.queries.request import AskedBy
 from everhold.results import JsonResult, ends_from, number_or_null
@@ -47,8 +48,8 @@ class LoggedRound:
 
     Attributes:
         answer: what was returned.
-        question: its text, or a note that it was given by values.
-        name: what it was called, as it was given.
+        question: its text as people write it, or a note that it was given by values.
+        name: what it was called in the record: its canonical text, or as it was given.
     """
 
     answer: Answer
@@ -432,6 +433,7 @@ def logged_round(past: Round, at: AskedBy) -> LoggedRound:
         question = str(past.name)
         if question.startswith(_MEDIAN):  # its name, for the record; people say median
             question = f"MEDIAN OF {question.removeprefix(_MEDIAN)}"
+        question = readable(question)
     elif past.title is not None:
         question = past.title
     else:

@@ -15,6 +15,11 @@ Logged = LoggedQuestion | LoggedAct
 """A line of the log."""
 
 
+def _texts(one: Logged) -> list[str]:
+    """What was asked as people read it, and as the record names it."""
+    return [one.question, *(part.name or "" for part in one.parts)]
+
+
 @dataclass(frozen=True, slots=True)
 class LogFilter:
     """Which questions to show: by their text, by who asked, surprises only."""
@@ -25,7 +30,7 @@ class LogFilter:
 
     def keeps(self, one: Logged) -> bool:
         """Whether a question passes."""
-        if self.contains and self.contains.casefold() not in one.question.casefold():
+        if self.contains and not any(self.contains.casefold() in text.casefold() for text in _texts(one)):
             return False
         return (not self.who or one.who == self.who) and (not self.surprises or one.surprise)
 
