@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import tomllib
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from fractions import Fraction
@@ -301,6 +301,11 @@ class Schema(Tabular, Mapping[str, ColumnSchema]):
                 return column
             if found is not None and "date" in (found, declared.kind) and "text" not in (found, declared.kind):
                 raise DataError(f"column {name!r} of {what} holds {found}s, which cannot be read as {declared.kind}.")
+            if declared.kind == "text" and not _could_be_among(found, declared.categories):
+                raise DataError(
+                    f"column {name!r} of {what} holds {found}s, and the schema lists the words "
+                    f"{', '.join(map(repr, declared.categories[:3]))}. Give both sides the same spelling."
+                )
             read = encode(column, declared.kind)
             if read.missing.all() and not _nothing(column):
                 raise DataError(
@@ -309,6 +314,27 @@ class Schema(Tabular, Mapping[str, ColumnSchema]):
                 )
             column = read
         return conformed(column, declared)
+
+
+def _could_be_among(found: Kind | None, words: Sequence[str]) -> bool:
+    """Whether a column of this type, written as text, could hold one of the listed words.
+
+    >>> _could_be_among("boolean", ("no", "yes")), _could_be_among("number", ("1", "2")), _could_be_among(None, ("no",))
+    (False, True, True)
+    """
+    if not words or found not in ("boolean", "number"):
+        return True
+    if found == "boolean":
+        return bool({"true", "false"} & {word.lower() for word in words})
+    return any(_is_number(word) for word in words)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _nothing(column: NDArray[Any]) -> bool:

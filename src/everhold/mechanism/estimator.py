@@ -8,7 +8,7 @@ Estimators have no session state: they read a sketch and return the next one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -61,6 +61,10 @@ class Estimator(Protocol):
     @property
     def fresh(self) -> bool:
         """Whether every round draws new rows."""
+
+    @property
+    def draws(self) -> float:
+        """The number of independent public draws; infinite where there are always more."""
 
     def start(self) -> Sketch:
         """The sketch before the first surprise."""
@@ -182,6 +186,11 @@ class PoolEstimator:
             None  # passed from fit to learn, to save work
         )
 
+    @property
+    def draws(self) -> float:
+        """The pool's, by its weights."""
+        return self._draws.draws
+
     def start(self) -> Sketch:
         """The prior itself, as the rule starts."""
         fit = to_grid(np.array([self._rule.start()]))
@@ -267,6 +276,7 @@ class FreshEstimator:
     """
 
     fresh = True
+    draws = inf
 
     def __init__(
         self,

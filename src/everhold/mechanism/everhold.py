@@ -178,6 +178,11 @@ class Everhold:
         return self._estimator.fresh
 
     @property
+    def draws(self) -> float:
+        """The number of independent public draws behind the prior."""
+        return self._estimator.draws
+
+    @property
     def known_rows(self) -> int:
         """How many of the private rows the analyst may know."""
         return self._known_rows

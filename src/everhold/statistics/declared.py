@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING
 
 from everhold.errors import QuestionError, require_number
-from everhold.queries.expression import BoundedMean, Expression, conjunction, expression, number
+from everhold.queries.expression import BoundedMean, Expression, conjunction, expression, number, question_of
 from everhold.queries.expression.canonical import canonical
 from everhold.queries.expression.tree import Call, Case, Column, Logic, Node, Number, Test
 from everhold.queries.expression.values import LARGEST, SMALLEST, date_of, iso
@@ -21,8 +21,10 @@ __all__ = ["DeclaredColumns", "Ends"]
 
 Ends = tuple[float, float]
 
+_LEAST_PUBLIC_ROWS = 20.0
 
-def _middle(_: BoundedMean) -> float:
+
+def _middle(_: BoundedMean | Expression) -> float:
     """The position that is assumed of a mean where no prior is given."""
     return 0.5
 
@@ -36,12 +38,24 @@ class DeclaredColumns:
         most_cells: of one table, each of which is a question.
         grouped: whether groups and quantiles are measured in one round. Otherwise they are made of linear questions.
         prior: the mean of a linear question on the public side, as a position in its range. It never changes.
+        draws: the number of public draws behind it.
     """
 
     schema: Schema
     most_cells: int = 10_000
     grouped: bool = False
-    prior: Callable[[BoundedMean], float] = _middle
+    prior: Callable[[BoundedMean | Expression], float] = _middle
+    draws: float = inf
+
+    def in_one_round(self, *groups: Node | None) -> bool:
+        """Whether these groups are measured in one round: their sizes must be foreseen, so the public side needs rows of them.
+
+        Where it has almost none, a cell around the forecast says little of a group that has many private rows, and costs much
+        for one that has none. Linear questions do both well: they count the group first.
+        """
+        return self.grouped and all(
+            group is None or self.draws * self.prior(question_of(group)) >= _LEAST_PUBLIC_ROWS for group in groups
+        )
 
     def yes_no(self, text: str) -> Expression:
         """A yes/no question."""

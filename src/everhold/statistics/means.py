@@ -115,7 +115,7 @@ class Difference:
             cut_to, tree = declared.cut_to(self.question, ends), declared.filled(tree, ends)
             batches = [mean_questions(declared, tree, ends, group) for group in groups]
         what = f"{self.question}{cut_to}: {self.first} minus {self.second}"
-        if declared.grouped and are_disjoint(*groups):
+        if declared.in_one_round(*groups) and are_disjoint(*groups):
             span = None if cut_to == "" and ends == (0.0, 1.0) and declared.is_yes_no(self.question) else ends
             answer = (yield [group_difference(tree, span, groups[0], groups[1])])[0]
             length = ends[1] - ends[0]
