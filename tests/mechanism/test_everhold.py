@@ -97,14 +97,14 @@ class TestFixedPrecision:
 
     def test_the_refusal_is_a_function_of_the_transcript(self):
         contract = FixedPrecision(0.2)
-        at = ToleranceInputs(sketch=0.1, nats=60.0, rows=2000, draws=2000.0)
+        at = ToleranceInputs(sketch=0.1, price=60.0, rows=2000, draws=2000.0)
         with pytest.raises(eh.PrecisionExhausted) as caught:
             contract.tolerance(at)
         assert "more rows" in str(caught.value)
         enough = 2000 + caught.value.more_rows
-        contract.tolerance(ToleranceInputs(sketch=0.1, nats=60.0, rows=enough, draws=2000.0))
+        contract.tolerance(ToleranceInputs(sketch=0.1, price=60.0, rows=enough, draws=2000.0))
         with pytest.raises(eh.PrecisionExhausted):
-            contract.tolerance(ToleranceInputs(sketch=0.1, nats=60.0, rows=enough - 2, draws=2000.0))
+            contract.tolerance(ToleranceInputs(sketch=0.1, price=60.0, rows=enough - 2, draws=2000.0))
 
     def test_a_refusal_is_no_round_and_stays_refused(self):
         held = eh.Holdout(50, prior=eh.Reference(50), half_width=0.05, seed=0)

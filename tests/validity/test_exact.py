@@ -95,7 +95,7 @@ def test_the_counts_of_a_readings_cell_are_exactly_those_in_it(fine):
 
 
 def masses(measure, outcomes) -> float:
-    return sum(exp(-measure.nats(outcome)) for outcome in set(outcomes) if outcome is not QUIET)
+    return sum(exp(-measure.charge(outcome)) for outcome in set(outcomes) if outcome is not QUIET)
 
 
 def shares_of_group(n: int, u: Fraction, *, group: float = 0.4, draws: float = 12.0, **more) -> GroupShareCells:
@@ -574,7 +574,7 @@ def test_a_quantiles_step_is_the_least_and_its_ends_contain_the_private_ones():
 
 def _private_ends(measure: QuantileCells, rows: np.ndarray, n: int) -> tuple[float, float]:
     """The largest threshold surely at or below the quantile, and the least at or above; ranks counted here."""
-    q, nats, thresholds = measure.query.level, measure.inputs.nats, measure.thresholds
+    q, nats, thresholds = measure.query.level, measure.inputs.price, measure.thresholds
     low = [t for t in thresholds[1:-1] if tail_refutes(int((rows >= t).sum()), n, 1 - q, nats)]
     high = [t for t in thresholds[:-1] if tail_refutes(int((rows <= t).sum()), n, q, nats)]
     return max(low, default=0.0) / 10.0, min(high, default=10.0) / 10.0

@@ -66,7 +66,7 @@ class EverholdProposal:
     forecast: SketchValue
     values: GridValues | None
     measure: Measure
-    nats: float
+    price: float
     act: RoundAct = ASK
     tolerance: float = 0.0
 
@@ -75,7 +75,7 @@ class EverholdProposal:
 class _Batch:
     """Readings that share a price and all else: they were fixed before the first was read."""
 
-    nats: float
+    price: float
     left: int
     precision: Precision
     misfit: float
@@ -239,11 +239,11 @@ class Everhold:
         state = self._state
         self.require_open()
         t = state.round + 1
-        nats, precision = self._price(act)
+        price, precision = self._price(act)
         noise = None
         if act.kind == "ask":
             noise = self._noise(state.budget.code)
-        inputs = MeasureInputs(nats, self._n, self._known_rows, noise, precision, state.misfit, self._quantum)
+        inputs = MeasureInputs(price, self._n, self._known_rows, noise, precision, state.misfit, self._quantum)
         if isinstance(query, GROUPED):
             if not self._grouped or (look := self._estimator.look(state.sketch, query.parts)) is None:
                 raise QuestionError(
@@ -251,7 +251,7 @@ class Everhold:
                 )
             forecast = _expected(_group_forecast(look.values, look, query), act.expect)
             return EverholdProposal(
-                t, query, forecast, None, self._group_measure(query, forecast, look, inputs), nats, act, 0.0
+                t, query, forecast, None, self._group_measure(query, forecast, look, inputs), price, act, 0.0
             )
         if isinstance(query, SketchValue):
             linear, forecast, values = None, query, None
@@ -275,7 +275,7 @@ class Everhold:
             limits = self._contract.tolerance(
                 ToleranceInputs(
                     forecast.value,
-                    inputs.nats,
+                    inputs.price,
                     self._n - self._known_rows,
                     forecast.draws,
                     known_shift,
@@ -285,13 +285,13 @@ class Everhold:
             )
             kind = CountTolerance if forecast.scale == "share" else MeanTolerance
             return EverholdProposal(
-                t, query, forecast, values, kind(asked, forecast, limits, inputs), inputs.nats, act, limits.width
+                t, query, forecast, values, kind(asked, forecast, limits, inputs), inputs.price, act, limits.width
             )
         if forecast.scale == "share":
             measure = CountCells(asked, forecast, inputs)
-            return EverholdProposal(t, query, forecast, values, measure, inputs.nats, act)
+            return EverholdProposal(t, query, forecast, values, measure, inputs.price, act)
         cells = MeanCells(asked, forecast, inputs)
-        return EverholdProposal(t, query, forecast, values, cells, inputs.nats, act, 2.0 * cells.within.allowed)
+        return EverholdProposal(t, query, forecast, values, cells, inputs.price, act, 2.0 * cells.within.allowed)
 
     def _group_measure(self, query: Grouped, forecast: SketchValue, look: Look, inputs: MeasureInputs) -> Measure:
         values = (look.values[0], look.values[1])
@@ -316,19 +316,19 @@ class Everhold:
                 raise SettingError("readings of a batch are under way. End them first.")
             return self.price, _SURPRISE
         if state.batch is not None:
-            return state.batch.nats, state.batch.precision
+            return state.batch.price, state.batch.precision
         if act.part != 1:
             raise ReplayError(f"reading {act.part} of {act.parts} comes without the first.")
-        nats = state.budget.claim_price(act.spend, parts=act.parts)
+        price = state.budget.claim_price(act.spend, parts=act.parts)
         if act.kind == "close":
-            return nats, _EXACT
+            return price, _EXACT
         if act.parts >= _LARGE_BATCH:
-            return nats, _BATCH
+            return price, _BATCH
         claims, code = state.budget.spending.claims, state.budget.code
         if not claims and not code.surprises and code.other_nats > 0.0:  # after a choice: often the only reading
-            return nats, _CHOSEN
+            return price, _CHOSEN
         fine = Fraction(min(claims + 1, 3), 2)
-        return nats, Precision(fine, start=Fraction(103 if state.misfit < 1.5 else 105, 100))
+        return price, Precision(fine, start=Fraction(103 if state.misfit < 1.5 else 105, 100))
 
     def needs(self, proposal: EverholdProposal) -> tuple[Query, ...]:
         """The linear questions whose private sums are wanted."""
@@ -356,15 +356,15 @@ class Everhold:
             if outcome is QUIET:
                 self._state = state.after_quiet(1)
                 return
-            budget, batch = state.budget.surprised(proposal.measure.nats(outcome)), None
+            budget, batch = state.budget.surprised(proposal.measure.charge(outcome)), None
         else:
             if outcome is QUIET:
                 raise ReplayError(f"round {proposal.round} is a reading, and a reading is never quiet.")
-            budget = state.budget.read(proposal.measure.nats(outcome))
+            budget = state.budget.read(proposal.measure.charge(outcome))
             budget = budget if act.part > 1 else budget.claimed(act.spend)
             left = act.parts - act.part
             _, precision = self._price(act)
-            batch = _Batch(proposal.nats, left, precision, state.misfit) if left else None
+            batch = _Batch(proposal.price, left, precision, state.misfit) if left else None
         taught = self._taught(state.taught, proposal, outcome)
         off = proposal.measure.deviation(outcome)
         offs = state.offs if off is None else (state.offs[0] + 1, state.offs[1] + min(off * off, 400.0))
@@ -407,7 +407,7 @@ class Everhold:
         values = proposal.values if lesson.values is None else lesson.values
         if proposal.query is None or values is None:
             raise ReplayError(f"round {proposal.round} was a surprise, but its question was not recorded.")
-        w = hoeffding_width(proposal.nats, self._n - self._known_rows)
+        w = hoeffding_width(proposal.price, self._n - self._known_rows)
         off = max(abs(lesson.sketch - lesson.target) - lesson.slack, 0.0)
         tolerance = proposal.tolerance or lesson.slack
         constraint = Constraint(lesson.target, lesson.slack, lesson.sketch, w, off - w, tolerance)
@@ -430,7 +430,7 @@ class Everhold:
             high=high,
             surprise=proposal.act.kind == "ask" and outcome is not QUIET,
             round=proposal.round,
-            price=proposal.nats,
+            price=proposal.price,
             scale=scale,
             act=proposal.act.kind,
         )
@@ -452,7 +452,7 @@ class Everhold:
 
     def cost(self, proposal: EverholdProposal, outcome: Outcome) -> float:
         """What an outcome costs, in nats; a quiet ask is charged by the code of when surprises occur."""
-        return 0.0 if outcome is QUIET else proposal.measure.nats(outcome)
+        return 0.0 if outcome is QUIET else proposal.measure.charge(outcome)
 
     def counts(self, proposal: EverholdProposal, outcome: Outcome) -> tuple[int, int] | None:
         """Of a yes/no question, the least and the largest number of yes with this outcome."""
@@ -486,7 +486,7 @@ class Everhold:
         as_read = self.answer(reading, centre)
         code = self._state.budget.code
         costs = [
-            code.surprised(proposal.measure.nats(cell)).nats - code.quiet().nats for cell in _nearest_cells(proposal.measure)
+            code.surprised(proposal.measure.charge(cell)).nats - code.quiet().nats for cell in _nearest_cells(proposal.measure)
         ]
         return Preview(
             prior=0.5 * (1.0 + prior) if share else prior,
@@ -495,12 +495,12 @@ class Everhold:
             high=quiet.high,
             tolerance=proposal.tolerance / 2.0 if share else proposal.tolerance,
             scale=quiet.scale,
-            price=proposal.nats,
+            price=proposal.price,
             surprise_costs=min(costs, default=0.0),
             read_low=as_read.low,
             read_high=as_read.high,
-            read_price=reading.nats,
-            read_costs=code.disclosed(reading.measure.nats(centre)).nats - code.nats,
+            read_price=reading.price,
+            read_costs=code.disclosed(reading.measure.charge(centre)).nats - code.nats,
         )
 
 

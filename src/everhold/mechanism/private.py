@@ -162,10 +162,10 @@ class PrivateEverhold(Everhold):
         )
         if act.kind != "ask":
             cells = PrivateCells(asked, forecast, inputs, private)
-            return EverholdProposal(t, query, forecast, values, cells, inputs.nats, act)
+            return EverholdProposal(t, query, forecast, values, cells, inputs.price, act)
         limits = self._noisy_tolerance(forecast, inputs)
         measure = PrivateTolerance(asked, forecast, limits, inputs, private)
-        return EverholdProposal(t, query, forecast, values, measure, inputs.nats, act, limits.width)
+        return EverholdProposal(t, query, forecast, values, measure, inputs.price, act, limits.width)
 
     def _tolerance_at(self, chance: float) -> Anytime:
         """The tolerance without the test's noise, for so small a probability of a surprise by chance."""
@@ -182,7 +182,7 @@ class PrivateEverhold(Everhold):
         chance = chance_nats(code.asks + 1, self.ledger.surprises_left)
         plain = self._tolerance_at(chance).tolerance(
             ToleranceInputs(
-                forecast.value, inputs.nats, n - self._known_rows, forecast.draws, shift, code.asks + 1, code.horizon
+                forecast.value, inputs.price, n - self._known_rows, forecast.draws, shift, code.asks + 1, code.horizon
             )
         )
         row = 2.0 * TOLERANCE_ONE / n

@@ -29,7 +29,7 @@ class ToleranceInputs:
 
     Attributes:
         sketch: u, the sketch's answer on the [-1, 1] scale.
-        nats: C, the price so far.
+        price: C, the price so far.
         rows: private rows, without those that the analyst knows.
         draws: the number of independent draws behind the sketch's answer.
         known_shift: how far rows that the analyst knows can move the mean, on the [-1, 1] scale.
@@ -38,7 +38,7 @@ class ToleranceInputs:
     """
 
     sketch: float
-    nats: float
+    price: float
     rows: int
     draws: float
     known_shift: float = 0.0
@@ -115,7 +115,7 @@ class Anytime:
 
     def tolerance(self, inputs: ToleranceInputs) -> Tolerance:
         """τ and Δ; never refuses."""
-        width = self.share * self.share * inputs.nats / inputs.rows
+        width = self.share * self.share * inputs.price / inputs.rows
         noise = self.noise_at(inputs.ask, inputs.horizon)
         floor = 0.5 * noise * noise * (1.0 / inputs.rows + 1.0 / inputs.draws)
         tau = _grid(2.0 * share_radius(0.5 * (1.0 + inputs.sketch), max(width, floor)))
@@ -147,7 +147,7 @@ class FixedPrecision:
 
     def tolerance(self, inputs: ToleranceInputs) -> Tolerance:
         """τ is what remains of ε, rounded down; Δ = τ/2, wide enough for the worst case of `bounds.sample_size`."""
-        left = self.half_width - sqrt(2.0 * inputs.nats / inputs.rows) - inputs.known_shift - _MARGIN
+        left = self.half_width - sqrt(2.0 * inputs.price / inputs.rows) - inputs.known_shift - _MARGIN
         needed = self.noise * sqrt(1.0 / inputs.rows + 1.0 / inputs.draws)
         if left < needed:
             enough = _rows_to_go_on(self.half_width - _MARGIN, inputs, self.noise)
@@ -159,8 +159,8 @@ class FixedPrecision:
             )
             raise PrecisionExhausted(
                 f"the promised half-width of ±{self.half_width / 2:.4g} (share scale) cannot be kept for another "
-                f"question: sampling error takes ±{sqrt(2.0 * inputs.nats / inputs.rows) / 2:.4g} of it at "
-                f"{inputs.nats:.1f} nats, ±{max(left, 0.0) / 2:.4g} is left, and noise needs ±{needed / 2:.4g}, short by "
+                f"question: sampling error takes ±{sqrt(2.0 * inputs.price / inputs.rows) / 2:.4g} of it at "
+                f"{inputs.price:.1f} nats, ±{max(left, 0.0) / 2:.4g} is left, and noise needs ±{needed / 2:.4g}, short by "
                 f"±{(needed - max(left, 0.0)) / 2:.4g}. {way_out} Answers returned so far stay valid.",
                 asked=self.half_width / 2,
                 left=max(left, 0.0) / 2,
@@ -204,7 +204,7 @@ def _rows_to_go_on(half_width: float, inputs: ToleranceInputs, noise: float) -> 
     """The smallest number of rows, rounded up, for which the remaining part exceeds the noise, with the same draws."""
 
     def enough(rows: float) -> bool:
-        left = half_width - sqrt(2.0 * inputs.nats / rows) - inputs.known_shift * inputs.rows / rows
+        left = half_width - sqrt(2.0 * inputs.price / rows) - inputs.known_shift * inputs.rows / rows
         return left >= noise * sqrt(1.0 / rows + 1.0 / inputs.draws)
 
     low, high = float(inputs.rows), 2.0 * inputs.rows

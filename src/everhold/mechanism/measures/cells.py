@@ -56,7 +56,7 @@ class Cells(NamedTuple):
         low = self.centre + j * self.width - self.width // 2
         return Fraction(low, POSITION_ONE), Fraction(low + self.width, POSITION_ONE)
 
-    def nats(self, j: int) -> float:
+    def charge(self, j: int) -> float:
         """The code of a cell; all positions lie in [0, 1]."""
         return reading_nats(j, self.scale, -(-POSITION_ONE // self.width) + 2)
 
@@ -146,12 +146,12 @@ class Within:
         doublings = max((2 * POSITION_ONE // radius).bit_length() + 1, 1)
         return doublings * self.precision.ladder
 
-    def nats(self, outcome: Outcome) -> float:
+    def charge(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
         if outcome == NOTHING:
             return NOTHING_NATS
         j, step = cell_and_step(outcome)
-        return ANSWERED_NATS + self.cells.nats(j) + step_nats(step)
+        return ANSWERED_NATS + self.cells.charge(j) + step_nats(step)
 
     def ends(self, outcome: Outcome) -> tuple[float, float, float]:
         """The public interval, or the cell with the step's distances."""
@@ -184,9 +184,9 @@ class InCells:
         """By the cell."""
         return self.within.deviation(outcome)
 
-    def nats(self, outcome: Outcome) -> float:
+    def charge(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
-        return self.within.nats(outcome)
+        return self.within.charge(outcome)
 
     def ends(self, outcome: Outcome) -> tuple[float, float, float]:
         """A function of the outcome."""

@@ -52,7 +52,7 @@ class GroupShareCells(InCells):
         rows = max(self.inputs.others * self.forecast.group, 1.0)
         m = max(round(rows), 1)
         k = min(max(round(float(u) * m), 0), m)
-        low, high = binomial_interval(k, k, m, self.inputs.nats)
+        low, high = binomial_interval(k, k, m, self.inputs.price)
         radii = max(k / m - low, 0.0), max(high - k / m, 0.0)
         spread = share_spread(float(u), rows, self.forecast.draws)
         alone = share_spread(float(u), rows, inf)
@@ -72,7 +72,7 @@ class GroupShareCells(InCells):
         others = yes + no - self.inputs.known_rows
         ends = 0.0, 1.0
         if others > 0:
-            ends = binomial_interval(max(yes - self.inputs.known_rows, 0), min(yes, others), others, self.inputs.nats)
+            ends = binomial_interval(max(yes - self.inputs.known_rows, 0), min(yes, others), others, self.inputs.price)
         return self.within.decide(PrivateEstimate(Fraction(yes, yes + no), Fraction(ends[0]), Fraction(ends[1])))
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
@@ -102,7 +102,7 @@ class GroupMeanCells(InCells):
     def __post_init__(self) -> None:
         u = position_of(self.forecast)
         rows, draws = max(self.inputs.others * self.forecast.group, 1.0), self.forecast.draws
-        rates = Rates.foreseen(float(u), self.forecast.second, rows, self.inputs.nats)
+        rates = Rates.foreseen(float(u), self.forecast.second, rows, self.inputs.price)
         spread, alone = spread_of(self.forecast.second, rows, draws), spread_of(self.forecast.second, rows, inf)
         object.__setattr__(self, "rates", rates)
         object.__setattr__(self, "within", Within.around(u, spread, alone, rates.radii, min(rows, draws), self.inputs))

@@ -45,25 +45,25 @@ class Rates:
     rates: tuple[int, int] | None
     reaches: tuple[int, int]
     radii: tuple[float, float]
-    nats: float
+    price: float
 
     @classmethod
-    def foreseen(cls, position: float, second: float, rows: float, nats: float) -> Rates:
+    def foreseen(cls, position: float, second: float, rows: float, price: float) -> Rates:
         """The narrower bound for a mean of about `rows` rows at this position with this second moment (in steps²)."""
         centre = min(max(round(position * STEPS), 0), STEPS)
         second, rows = max(second, 1.0), max(rows, 1.0)
-        below, above = (fan_reach(second, room, nats, rows) for room in (centre, STEPS - centre))
-        rates = fan_rate(second, below, nats, rows), fan_rate(second, above, nats, rows)
+        below, above = (fan_reach(second, room, price, rows) for room in (centre, STEPS - centre))
+        rates = fan_rate(second, below, price, rows), fan_rate(second, above, price, rows)
         fan = (
-            fan_radius(second, below, rates[0], nats, rows) / STEPS,
-            fan_radius(second, above, rates[1], nats, rows) / STEPS,
+            fan_radius(second, below, rates[0], price, rows) / STEPS,
+            fan_radius(second, above, rates[1], price, rows) / STEPS,
         )
         x = centre / STEPS
-        low, high = kl_interval(x, x, nats / rows)
+        low, high = kl_interval(x, x, price / rows)
         kl = x - low, high - x
         if min(fan[0], x) + min(fan[1], 1.0 - x) < kl[0] + kl[1]:
-            return cls(centre, rates, (below, above), fan, nats)
-        return cls(centre, None, (below, above), kl, nats)
+            return cls(centre, rates, (below, above), fan, price)
+        return cls(centre, None, (below, above), kl, price)
 
     def interval(self, first: int, squares: int, rows: int, known_rows: int) -> tuple[Fraction, Fraction]:
         """The ends, as positions, from Σx and Σx² over `rows` rows, of which the analyst may know some."""
@@ -74,7 +74,7 @@ class Rates:
                 rows,
                 centre=self.centre,
                 rates=self.rates,
-                nats=self.nats,
+                nats=self.price,
                 reaches=self.reaches,
                 known_rows=known_rows,
             )
@@ -83,7 +83,7 @@ class Rates:
         if others < 1:
             return Fraction(0), Fraction(1)
         least, most = Fraction(first - known_rows * STEPS, others * STEPS), Fraction(first, others * STEPS)
-        ends = kl_interval(down(max(least, Fraction(0))), up(min(most, Fraction(1))), self.nats / others)
+        ends = kl_interval(down(max(least, Fraction(0))), up(min(most, Fraction(1))), self.price / others)
         return Fraction(ends[0]), Fraction(ends[1])
 
 
@@ -100,7 +100,7 @@ class MeanCells(InCells):
     def __post_init__(self) -> None:
         u = position_of(self.forecast)
         n, draws = self.inputs.others, self.forecast.draws
-        rates = Rates.foreseen(float(u), self.forecast.second, n, self.inputs.nats)
+        rates = Rates.foreseen(float(u), self.forecast.second, n, self.inputs.price)
         spread, alone = spread_of(self.forecast.second, n, draws), spread_of(self.forecast.second, n, inf)
         object.__setattr__(self, "rates", rates)
         object.__setattr__(self, "within", Within.around(u, spread, alone, rates.radii, min(n, draws), self.inputs))

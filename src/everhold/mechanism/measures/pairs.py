@@ -87,7 +87,7 @@ class DifferenceCells(InCells):
             (counts[0], counts[1]),
             centres=self.centres,
             seconds=self.seconds,
-            nats=self.inputs.nats,
+            nats=self.inputs.price,
         )
 
     @property
@@ -119,7 +119,7 @@ class DifferenceCells(InCells):
         else:  # side by side, each at its part of the price
             first_ends, second_ends = (
                 Rates.foreseen(
-                    float(position_of(group)), second, max(self.inputs.others * group.group, 1.0), self.inputs.nats + _LN2
+                    float(position_of(group)), second, max(self.inputs.others * group.group, 1.0), self.inputs.price + _LN2
                 ).interval(first, square, m, min(self.inputs.known_rows, m))
                 for (first, square, m), group, second in zip(sides, self.groups, self.seconds, strict=True)
             )
@@ -178,10 +178,10 @@ class PairedCells(InCells):
     def __post_init__(self) -> None:
         n, draws = self.inputs.others, max(self.forecast.draws, 1.0)
         a, b = (max(share, 0.25 / draws) for share in self.shares)
-        rates = bet_rate(a, b, n, self.inputs.nats), bet_rate(b, a, n, self.inputs.nats)
+        rates = bet_rate(a, b, n, self.inputs.price), bet_rate(b, a, n, self.inputs.price)
         object.__setattr__(self, "rates", rates)
         first, second = round(a * n), round(b * n)
-        low, high = paired_interval(first, second, max(n, first + second), rates, self.inputs.nats)
+        low, high = paired_interval(first, second, max(n, first + second), rates, self.inputs.price)
         value = (first - second) / n
         radii = max(value - low, 0.0) / 2.0, max(high - value, 0.0) / 2.0
         variance = max(a + b - (a - b) * (a - b), 1.0 / (16.0 * draws))
@@ -199,8 +199,8 @@ class PairedCells(InCells):
         a, b = (count_of(total, self.inputs.rows) for total in sums)
         known, n = self.inputs.known_rows, self.inputs.others
         # Rows that the analyst knows may all speak for one side: each end takes the worse case.
-        lower = paired_interval(max(a - known, 0), min(b, n - max(a - known, 0)), n, self.rates, self.inputs.nats)[0]
-        upper = paired_interval(min(a, n - max(b - known, 0)), max(b - known, 0), n, self.rates, self.inputs.nats)[1]
+        lower = paired_interval(max(a - known, 0), min(b, n - max(a - known, 0)), n, self.rates, self.inputs.price)[0]
+        upper = paired_interval(min(a, n - max(b - known, 0)), max(b - known, 0), n, self.rates, self.inputs.price)[1]
         value = Fraction(a - b, self.inputs.rows)
         return self.within.decide(PrivateEstimate((1 + value) / 2, (1 + Fraction(lower)) / 2, (1 + Fraction(upper)) / 2))
 

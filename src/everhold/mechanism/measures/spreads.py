@@ -53,9 +53,9 @@ class SpreadCells(InCells):
     within: Within = field(init=False)
 
     def __post_init__(self) -> None:
-        nats = self.inputs.nats + ln(float(len(self.means)))
+        price = self.inputs.price + ln(float(len(self.means)))
         rows, draws = max(self.inputs.others * self.forecast.group, 1.0), max(self.forecast.draws, 1.0)
-        rates = tuple(Rates.foreseen(float(position_of(mean)), mean.second, rows, nats) for mean in self.means)
+        rates = tuple(Rates.foreseen(float(position_of(mean)), mean.second, rows, price) for mean in self.means)
         object.__setattr__(self, "rates", rates)
         positions = [
             (
@@ -69,7 +69,7 @@ class SpreadCells(InCells):
         radii = value - low, high - value
         # The ends of all means at once are farther apart than those of the result: about so much of it is noise.
         noise = 0.35 if self.query.sign is None else 0.25
-        alone = max(noise * (high - low) / sqrt(2.0 * nats), 2.0**-30)
+        alone = max(noise * (high - low) / sqrt(2.0 * price), 2.0**-30)
         spread = alone * sqrt(1.0 + rows / draws)
         within = Within.around(position_of(self.forecast), spread, alone, radii, min(rows, draws), self.inputs)
         object.__setattr__(self, "within", within)

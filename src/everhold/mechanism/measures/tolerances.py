@@ -51,7 +51,7 @@ class _ToleranceMeasure:
         """None: such an ask does not disclose it precisely enough."""
         return None
 
-    def nats(self, outcome: Outcome) -> float:
+    def charge(self, outcome: Outcome) -> float:
         """The cell's code; how many cells there are is public."""
         return cell_beyond_nats(self.forecast, self.limits, outcome)
 
@@ -101,7 +101,7 @@ class MeanTolerance(_ToleranceMeasure):
         value = self.forecast.value if outcome is QUIET else float((low + high) / 2)
         positions = (min(max(down((1 + low) / 2), 0.0), 1.0), min(max(up((1 + high) / 2), 0.0), 1.0))
         least, most, left = known_rows_range(*positions, self.inputs.rows, self.inputs.known_rows)
-        ends = kl_interval(least, most, self.inputs.nats / left)
+        ends = kl_interval(least, most, self.inputs.price / left)
         return (
             0.5 * (1.0 + min(max(value, -1.0), 1.0)),
             max(ends[0] - self.inputs.quantum, 0.0),
