@@ -16,7 +16,7 @@ from scipy import stats
 import everhold as eh
 import everhold.gate.gate
 from everhold.bounds.budget import Budget
-from everhold.bounds.gain import STEPS
+from everhold.bounds.gain import SCORE_ONE
 from everhold.bounds.privacy import ROW_PARTS
 from everhold.errors import GateUsedUp, LedgerError, SettingError
 from everhold.gate.gate import Gate
@@ -206,7 +206,7 @@ def test_one_case_moves_the_released_gain_by_one_row(tmp_path, monkeypatch):
             type(gate._held.session.mechanism), "noisy_total", lambda self, total: sums.append(total) or total
         )
         gate.finish()
-    assert abs(sums[0] - sums[1]) == STEPS  # half a row: the incumbent's outcome is the same
+    assert abs(sums[0] - sums[1]) == SCORE_ONE  # half a row: the incumbent's outcome is the same
 
 
 def test_a_gate_without_privacy_tells_an_attacker_of_a_case_and_a_private_one_does_not(tmp_path):
@@ -224,7 +224,7 @@ def test_a_gate_without_privacy_tells_an_attacker_of_a_case_and_a_private_one_do
     margin = next(k for k in range(2_000) if beyond(before, k) >= Fraction(-4, 10))
     for more in (margin, margin - 1):
         candidate = before.copy()
-        candidate[:more] = STEPS
+        candidate[:more] = SCORE_ONE
         bits.append(sum(noisily_promoted_index(noisy, before, candidate, 6.0, TERMS, noise) == 0 for _ in range(400)))
     assert min(bits) > 40
     assert max(bits) < 360  # neither is sure
@@ -242,7 +242,7 @@ def plain(plan, before, more):
     from everhold.gate.judge import promoted_index
 
     candidate = before.copy()
-    candidate[:more] = STEPS
+    candidate[:more] = SCORE_ONE
     return promoted_index(plan, before, [candidate], 6.0)
 
 
@@ -250,7 +250,7 @@ def beyond(before, more):
     from everhold.bounds.private_gain import NoisyBet
 
     bet = NoisyBet.of(cases=len(before), by=0, test_parts=TERMS.test_parts, nats=6.0)
-    return bet.beyond({STEPS: more, 0: len(before) - more})
+    return bet.beyond({SCORE_ONE: more, 0: len(before) - more})
 
 
 # repeats, copies, crashes --------------------------------------------------------------------------------------------------
@@ -455,12 +455,12 @@ def phantoms(runs, *, price=None):
     missed = 0
     for run in range(runs):
         rng = np.random.default_rng([7, run])
-        incumbent = STEPS * rng.integers(0, 2, 300)
+        incumbent = SCORE_ONE * rng.integers(0, 2, 300)
         budget = Budget.first(0.05, None, TERMS)
         noise = SecretNoise(TERMS, seeded(run))
         for _ in range(60):
             plan = CheckPlan((("c", "d", None),), "i", 0, "noisy bets", "each")
-            candidate = np.where(rng.random(300) < 0.1, STEPS - incumbent, incumbent)
+            candidate = np.where(rng.random(300) < 0.1, SCORE_ONE - incumbent, incumbent)
             charge = plan.price(budget) if price is None else price
             found = noisily_promoted_index(plan, incumbent, candidate, charge, TERMS, noise)
             budget = plan.charge(budget, plan.outcome(found), interrupted=False)

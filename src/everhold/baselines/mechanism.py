@@ -286,7 +286,9 @@ class BaselineMechanism:
         prior = float(_mean(self._values(query), self._context.public))
         low, high = (-1.0, 1.0) if quiet is None else (quiet.low, quiet.high)
         t, context = proposal.round + 1, self._context
-        costs = self.policy.price(self.policy.learn(proposal, 1), t, context) - self.policy.price(proposal.memory, t, context)
+        costs = self.policy.price(self.policy.learn(proposal, 1), t, context) - self.policy.price(
+            proposal.memory, t, context
+        )
         guess = min(max(float(proposal.guess), -1.0), 1.0)
         shown = Preview(prior, guess, -1.0, 1.0, proposal.tolerance, "mean", self.price, costs)
         shown = shown.as_share() if proposal.scale == "share" else shown

@@ -16,7 +16,7 @@ from everhold import acts
 from everhold.acts import AnyAct, BestOf, Certify, Close, CompareTwo, IsBetter, Read, ReadMany
 from everhold.errors import HoldoutClosed, QuestionError, ReplayError
 from everhold.ledger.rounds import RecordedAct
-from everhold.ledger.walk import replay_act, step
+from everhold.ledger.walk import replay_act, replay_round
 from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.queries.query import as_query
 from everhold.statistics.parameters import parameters
@@ -233,7 +233,7 @@ class RecordSeat:
         if past is None or isinstance(past, RecordedAct) or past.act.kind != kind:
             raise ReplayError(f"the record has something else than a question to {kind} after round {len(self._rounds)}.")
         self._rounds.append(past)
-        replayed = step(self._mechanism, as_query(question), past.outcome, past.fit, past.act)
+        replayed = replay_round(self._mechanism, as_query(question), past.outcome, past.fit, past.act)
         if replayed.proposal.forecast != past.forecast:
             raise ReplayError(f"the question of round {past.number} is not the one that was asked then.")
         return replayed.answer

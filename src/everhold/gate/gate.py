@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from everhold.bounds.gain import STEPS
+from everhold.bounds.gain import SCORE_ONE
 from everhold.bounds.privacy import Privacy
 from everhold.errors import (
     GateUsedUp,
@@ -191,7 +191,7 @@ class Gate:
             cases=len(cases.sealed),
             visible=len(cases.visible),
             outcomes=kind,
-            by=round(_checked_by(by) * STEPS),
+            by=round(_checked_by(by) * SCORE_ONE),
             certify=certify,
             generation=generation,
             confidence=confidence,
@@ -203,7 +203,7 @@ class Gate:
             step=_checked_step(step),
         )
         require_certifiable(rules, privacy)
-        create_gate(path, rules, found.steps(cases.everything), cases, artifact, registry, privacy)
+        create_gate(path, rules, found.on_score_grid(cases.everything), cases, artifact, registry, privacy)
         return cls(path)
 
     # turns ---------------------------------------------------------------------------------------------------------------
@@ -395,7 +395,7 @@ class Gate:
                 f"{len(strange):,} of {len(found.cases):,} cases are not the gate's, for example {strange[0]!r}. Expected "
                 f"the same {len(everything):,} cases that it was made with. Nothing was charged."
             )
-        return found.passes(everything) if self.rules.outcomes == "pass" else found.steps(everything)
+        return found.passes(everything) if self.rules.outcomes == "pass" else found.on_score_grid(everything)
 
     def _checks(self, held: Holdout) -> list[RecordedAct]:
         return [act for act, _ in held.journal.acts if act.begun.kind == "check"]
@@ -521,7 +521,7 @@ class Gate:
             state=state,
             name=mine["name"],
             winner=None if promoted is None else promoted["name"],
-            by=self.rules.by / STEPS,
+            by=self.rules.by / SCORE_ONE,
             certified=promoted is not None and self.rules.certify == "each",
             checks=checks,
             promotions=promotions,
@@ -601,7 +601,7 @@ class Gate:
         for one in read_study(self.path).acts if found.ok else ():
             if one.act == "check" and one.result is not None:
                 certified = one.result["promoted"] and self.rules.certify == "each"
-                if (one.result["by"], one.result["certified"]) != (self.rules.by / STEPS, certified):
+                if (one.result["by"], one.result["certified"]) != (self.rules.by / SCORE_ONE, certified):
                     return replace(found, deviation="a check in the ledger was made by another contract than the gate's.")
         return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from everhold.bounds.gain import STEPS
+from everhold.bounds.gain import SCORE_ONE
 from everhold.gate.certifiable import certifies, left, left_at_first, smallest_step
 from everhold.gate.judge import most_nats
 from everhold.gate.results import GateStatus
@@ -31,7 +31,7 @@ def gate_status(found: StudyFile, rules: GateRules, waiting: WaitingCandidates) 
         cases=rules.cases,
         visible=rules.visible,
         outcomes=rules.outcomes,
-        by=rules.by / STEPS,
+        by=rules.by / SCORE_ONE,
         certify=rules.certify,
         generation=rules.generation,
         confidence=rules.confidence,

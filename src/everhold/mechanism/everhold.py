@@ -486,7 +486,8 @@ class Everhold:
         as_read = self.answer(reading, centre)
         code = self._state.budget.code
         costs = [
-            code.surprised(proposal.measure.charge(cell)).nats - code.quiet().nats for cell in _nearest_cells(proposal.measure)
+            code.surprised(proposal.measure.charge(cell)).nats - code.quiet().nats
+            for cell in _nearest_cells(proposal.measure)
         ]
         return Preview(
             prior=0.5 * (1.0 + prior) if share else prior,

@@ -445,6 +445,6 @@ class Recorder(Generic[P]):
                     self.journal.restore(entry.round, entry.asked_by)
                     yield entry.round
 
-        for past, step in walk(self.mechanism, record(), every=False):
-            if step is not None and step.proposal.forecast != past.forecast:
+        for past, replayed in walk(self.mechanism, record(), every=False):
+            if replayed is not None and replayed.proposal.forecast != past.forecast:
                 raise LedgerError(f"round {past.number} of {where} does not replay: audit it.")
