@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from everhold.bounds.plan import Plan as Plan, plan as plan
     from everhold.bounds.privacy import (
         Privacy as Privacy,
-        PrivacyLedger as PrivacyLedger,
+        PrivacyAccount as PrivacyAccount,
         PrivacyTerms as PrivacyTerms,
     )
     from everhold.bounds.private_plan import PrivatePlan as PrivatePlan
@@ -123,7 +123,7 @@ _NAMES_IN = {
     "bounds.budget": ("Budget",),
     "bounds.gate_plan": ("GateContract", "GatePlan", "plan_gate"),
     "bounds.plan": ("Plan", "plan"),
-    "bounds.privacy": ("Privacy", "PrivacyLedger", "PrivacyTerms"),
+    "bounds.privacy": ("Privacy", "PrivacyAccount", "PrivacyTerms"),
     "bounds.private_plan": ("PrivatePlan",),
     "bounds.singling_out": ("WeightFloor",),
     "client.aio": ("AsyncContest", "AsyncGate", "AsyncServer", "AsyncStudy", "connect_async"),

@@ -74,8 +74,8 @@ def test_from_creation_to_the_total_gain(path):
     gate = made(path)
     assert gate.rules.method == "noisy bets"
     assert not gate.check(WORSE).promoted
-    ledger = read_study(path).budget.privacy
-    assert (ledger.bits, ledger.releases, ledger.surprises) == (0, 0, 0)  # kept out: free
+    account = read_study(path).budget.privacy
+    assert (account.bits, account.releases, account.surprises) == (0, 0, 0)  # kept out: free
     found = gate.check(NEW, name="new")
     assert found.promoted
     assert found.certified
@@ -98,8 +98,8 @@ def test_from_creation_to_the_total_gain(path):
 
 
 def made_promotions():
-    ledger = Budget.first(0.05, None, TERMS).privacy
-    return ledger.left // TERMS.bit_cost
+    account = Budget.first(0.05, None, TERMS).privacy
+    return account.left // TERMS.bit_cost
 
 
 def test_the_total_gain_has_noise(tmp_path):

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.bounds.budget import Budget
-    from everhold.bounds.privacy import PrivacyLedger
+    from everhold.bounds.privacy import PrivacyAccount
     from everhold.contest.ranks import RankedScore
     from everhold.session.holdout import Holdout
 
@@ -534,7 +534,7 @@ class Contest:
             )
         return self._board(self._tally, held.head, held.price, held.privacy), held
 
-    def _board(self, tally: Tally, head: str, price: float, privacy: PrivacyLedger | None) -> Board:
+    def _board(self, tally: Tally, head: str, price: float, privacy: PrivacyAccount | None) -> Board:
         self._log.read()
         silent = {who: said for who, said in self._log.last_outcome.items() if who not in tally.entrants}
         final = tally.final is not None

@@ -481,7 +481,7 @@ class Gate:
         if not self.rules.private:
             return promoted_index(plan, before, outcomes, price)
         mechanism = _private(held)
-        return noisily_promoted_index(plan, before, outcomes[0], price, mechanism.ledger.terms, mechanism.noise)
+        return noisily_promoted_index(plan, before, outcomes[0], price, mechanism.account.terms, mechanism.noise)
 
     def _requested(
         self, held: Holdout, request_id: str, who: str | None, asked: tuple[str | None, str | None] | None = None

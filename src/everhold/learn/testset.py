@@ -60,7 +60,7 @@ from everhold.session.settings import OverlapRule
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.bounds.privacy import Privacy, PrivacyLedger
+    from everhold.bounds.privacy import Privacy, PrivacyAccount
     from everhold.queries.disclosed import Choice
 
 __all__ = ["TestSet"]
@@ -252,7 +252,7 @@ class TestSet:
         return self._options.path
 
     @property
-    def privacy(self) -> PrivacyLedger | None:
+    def privacy(self) -> PrivacyAccount | None:
         """What is promised about every test label, and what of it is spent; None where nothing is promised."""
         with self.turn() as held:
             return held.privacy

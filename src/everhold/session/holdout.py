@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 from everhold.acts import AnyAct, BestOf, Certify, Close, CompareTwo, IsBetter, Read, ReadMany
-from everhold.bounds.privacy import Privacy, PrivacyLedger
+from everhold.bounds.privacy import Privacy, PrivacyAccount
 from everhold.bounds.singling_out import WeightFloor, weight_floor
 from everhold.data.sample import EngineName, Sample
 from everhold.errors import LedgerError, PrecisionExhausted, QuestionError, ReferenceWarning, SettingError
@@ -296,7 +296,7 @@ class Holdout:
         self.session.recorder.acting_mechanism().require_open()
 
     @property
-    def privacy(self) -> PrivacyLedger | None:
+    def privacy(self) -> PrivacyAccount | None:
         """What a private study has promised and spent; None where nothing was promised."""
         return self.budget.privacy
 

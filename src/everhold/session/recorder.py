@@ -37,7 +37,7 @@ from everhold.session.names import identity
 from everhold.session.shield import PlainShield
 
 if TYPE_CHECKING:
-    from everhold.bounds.privacy import PrivacyLedger
+    from everhold.bounds.privacy import PrivacyAccount
     from everhold.ledger.codec import AnyEntry
     from everhold.ledger.journal import Journal
     from everhold.queries.answer import Answer
@@ -377,7 +377,7 @@ class Recorder(Generic[P]):
         shield.charge_unrecorded()
 
     @property
-    def privacy(self) -> PrivacyLedger | None:
+    def privacy(self) -> PrivacyAccount | None:
         """What a private study has spent; None where nothing is promised."""
         return self.mechanism.budget.privacy if isinstance(self.mechanism, ActingMechanism) else None
 

@@ -321,9 +321,9 @@ class Session(Generic[P]):
 
     def require_under_cap(self, who: str | None, charges: int = 1) -> None:
         """Refuse somebody who has used up a part of a private study's budget, before a row is read. Within a turn."""
-        ledger = self.recorder.privacy
-        if self.caps is not None and ledger is not None:
-            self.caps.require(self._journal, who, ledger, charges)
+        account = self.recorder.privacy
+        if self.caps is not None and account is not None:
+            self.caps.require(self._journal, who, account, charges)
 
     # acts that are not made of rounds ------------------------------------------------------------------------------
 
