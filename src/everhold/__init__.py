@@ -89,7 +89,11 @@ if TYPE_CHECKING:
         Gradient as Gradient,
         Rule as Rule,
     )
-    from everhold.mechanism.tolerance import Anytime as Anytime, Contract as Contract, FixedPrecision as FixedPrecision
+    from everhold.mechanism.tolerance import (
+        Anytime as Anytime,
+        FixedPrecision as FixedPrecision,
+        TolerancePolicy as TolerancePolicy,
+    )
     from everhold.oracle import SQOracle as SQOracle
     from everhold.plots import forest as forest
     from everhold.priors.labels import Labels as Labels
@@ -178,7 +182,7 @@ _NAMES_IN = {
     "ledger.rounds": ("Round",),
     "mechanism.aqa_ogd": ("AqaOgd",),
     "mechanism.rules": ("Corrective", "Entropic", "Gradient", "Rule"),
-    "mechanism.tolerance": ("Anytime", "Contract", "FixedPrecision"),
+    "mechanism.tolerance": ("Anytime", "TolerancePolicy", "FixedPrecision"),
     "oracle": ("SQOracle",),
     "plots": ("forest",),
     "priors.labels": ("Labels",),

@@ -1,4 +1,4 @@
-"""The mechanism's own promises: exact decisions, contracts, fresh draws, cost."""
+"""The mechanism's own promises: exact decisions, tolerance policies, fresh draws, cost."""
 
 from __future__ import annotations
 
@@ -96,15 +96,15 @@ class TestFixedPrecision:
             assert refused.asked == pytest.approx(0.12)
 
     def test_the_refusal_is_a_function_of_the_transcript(self):
-        contract = FixedPrecision(0.2)
+        policy = FixedPrecision(0.2)
         at = ToleranceInputs(sketch=0.1, price=60.0, rows=2000, draws=2000.0)
         with pytest.raises(eh.PrecisionExhausted) as caught:
-            contract.tolerance(at)
+            policy.tolerance(at)
         assert "more rows" in str(caught.value)
         enough = 2000 + caught.value.more_rows
-        contract.tolerance(ToleranceInputs(sketch=0.1, price=60.0, rows=enough, draws=2000.0))
+        policy.tolerance(ToleranceInputs(sketch=0.1, price=60.0, rows=enough, draws=2000.0))
         with pytest.raises(eh.PrecisionExhausted):
-            contract.tolerance(ToleranceInputs(sketch=0.1, price=60.0, rows=enough - 2, draws=2000.0))
+            policy.tolerance(ToleranceInputs(sketch=0.1, price=60.0, rows=enough - 2, draws=2000.0))
 
     def test_a_refusal_is_no_round_and_stays_refused(self):
         held = eh.Holdout(50, prior=eh.Reference(50), half_width=0.05, seed=0)

@@ -565,9 +565,9 @@ class Gate:
                 )
             noise = None
             if self.rules.private:
-                ledger = _private(held).ledger
-                require_affordable(ledger, ledger.terms.release_cost, "the total gain")
-                noise = ledger.terms.release_parts
+                account = _private(held).account
+                require_affordable(account, account.terms.release_cost, "the total gain")
+                noise = account.terms.release_parts
             plan = GainPlan(self.rules.first, self._incumbent(done)["digest"], self.rules.cases, noise)
             price = plan.price(held.budget)
             first, last = self._sealed_outcomes(plan.first), self._sealed_outcomes(plan.last)

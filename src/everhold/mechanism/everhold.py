@@ -40,7 +40,7 @@ from everhold.queries.round_act import ASK, READ, RoundAct
 
 if TYPE_CHECKING:
     from everhold.mechanism.estimator import Estimator, Look
-    from everhold.mechanism.tolerance import Contract
+    from everhold.mechanism.tolerance import TolerancePolicy
     from everhold.queries.expression.groups import Grouped
     from everhold.queries.grid import Scale, Sums
     from everhold.queries.protocol import Outcome
@@ -136,7 +136,7 @@ class Everhold:
     Args:
         rows: n, the number of private rows.
         estimator: the public side: a pool or fresh draws, with the rule that updates the sketch.
-        contract: the precision, and when to refuse.
+        policy: the precision, and when to refuse.
         failure_probability: δ, for all intervals of the session together.
         known_rows: how many of the private rows the analyst may know.
         horizon: how many asks are planned, where that is declared.
@@ -148,7 +148,7 @@ class Everhold:
         *,
         rows: int,
         estimator: Estimator,
-        contract: Contract | None = None,
+        policy: TolerancePolicy | None = None,
         failure_probability: float = 0.05,
         known_rows: int = 0,
         horizon: int | None = None,
@@ -164,9 +164,9 @@ class Everhold:
         self._n = rows
         self._known_rows = known_rows
         self._estimator = estimator
-        self._contract: Contract = contract or Anytime()
+        self._policy: TolerancePolicy = policy or Anytime()
         self._quantum = 2.0**-16 if units else 2.0**-17  # rounding of a row, and of the mean of a unit's rows
-        self._adaptive = isinstance(self._contract, Anytime)
+        self._adaptive = isinstance(self._policy, Anytime)
         self._grouped = self._adaptive and not units and not estimator.fresh
         self._state = _State(estimator.start(), Budget(failure_probability, Code(horizon)))
 
@@ -261,7 +261,7 @@ class Everhold:
         return self._linear_proposal(linear, forecast, values, inputs, act)
 
     def _noise(self, code: Code) -> float:
-        return self._contract.noise_at(code.asks + 1, code.horizon) if isinstance(self._contract, Anytime) else 0.0
+        return self._policy.noise_at(code.asks + 1, code.horizon) if isinstance(self._policy, Anytime) else 0.0
 
     def _linear_proposal(
         self, query: Query | None, forecast: SketchValue, values: GridValues | None, inputs: MeasureInputs, act: RoundAct
@@ -272,7 +272,7 @@ class Everhold:
         if act.kind == "ask" and (forecast.scale == "share" or not self._adaptive):
             known_shift = 2.0 * self._known_rows / (self._n - self._known_rows)
             code = self._state.budget.code
-            limits = self._contract.tolerance(
+            limits = self._policy.tolerance(
                 ToleranceInputs(
                     forecast.value,
                     inputs.price,

@@ -48,8 +48,8 @@ def require_affordable(account: PrivacyAccount, cost: int, what: str) -> None:
     promise = account.terms.promise
     raise PrivacyUsedUp(
         f"the privacy budget cannot pay for {what}: of ε = {promise.epsilon:g} (δ = {promise.delta:g}) "
-        f"{account.share_left:.1%} is left, after {account.surprises:,} of {promise.surprises:,} surprises, {account.bits:,} "
-        f"bits and {account.releases:,} readings and choices. Nothing was read or charged, and answers so far stay valid. "
+        f"{account.share_left:.1%} is left, after {account.surprises:,} of {promise.surprises:,} surprises, "
+        f"{account.bits:,} bits and {account.releases:,} readings and choices. Nothing was read or charged, and answers so far stay valid. "
         "Other rows have a budget of their own.",
         asked=promise.epsilon,
         left=account.left / account.terms.allowance,
@@ -64,7 +64,7 @@ class PrivateEverhold(Everhold):
     Args:
         rows, estimator, failure_probability, known_rows, horizon, units: as for `Everhold`.
         terms: the promise, with its order and noise.
-        contract: the tolerance without the test's noise; by default one that is narrower while many surprises are left.
+        policy: the tolerance without the test's noise; by default one that is narrower while many surprises are left.
         noise: where noise is drawn from; the operating system's coins. Only tests and games pass another one.
     """
 
@@ -74,7 +74,7 @@ class PrivateEverhold(Everhold):
         rows: int,
         estimator: Estimator,
         terms: PrivacyTerms,
-        contract: Anytime | None = None,
+        policy: Anytime | None = None,
         failure_probability: float = 0.05,
         known_rows: int = 0,
         horizon: int | None = None,
@@ -84,14 +84,14 @@ class PrivateEverhold(Everhold):
         super().__init__(
             rows=rows,
             estimator=estimator,
-            contract=contract or Anytime(share=_SHARE),
+            policy=policy or Anytime(share=_SHARE),
             failure_probability=terms.sampling_part(failure_probability),
             known_rows=known_rows,
             horizon=horizon,
             units=units,
         )
         self._terms = terms
-        self._plain = contract or Anytime(share=_SHARE)
+        self._plain = policy or Anytime(share=_SHARE)
         self._failure = failure_probability
         self._source = noise or SecretNoise(terms)
         self._grouped = False  # every statistic is made of linear questions, whose sensitivity is one row

@@ -1,6 +1,6 @@
 """The tolerance: how far the private mean may be from the sketch before it counts as a surprise.
 
-It is a function of public facts and the transcript. There are two contracts: *anytime* never refuses, and intervals widen
+It is a function of public facts and the transcript. There are two policies: *anytime* never refuses, and intervals widen
 as nats are spent; *fixed precision* keeps a promised half-width and refuses when it cannot. `docs/theory/tolerance.md`
 explains the numbers, and `benchmarks/tolerance.py` measures them.
 """
@@ -14,7 +14,7 @@ from typing import Protocol
 from everhold.bounds.elementary import ln
 from everhold.errors import PrecisionExhausted, SettingError
 
-__all__ = ["TOLERANCE_ONE", "Anytime", "Contract", "FixedPrecision", "Tolerance", "ToleranceInputs", "share_radius"]
+__all__ = ["TOLERANCE_ONE", "Anytime", "FixedPrecision", "Tolerance", "ToleranceInputs", "TolerancePolicy", "share_radius"]
 
 TOLERANCE_ONE = 2**30
 """Tolerances and cells are whole multiples of 1/TOLERANCE_ONE."""
@@ -59,7 +59,7 @@ class Tolerance:
         return self.tau / TOLERANCE_ONE
 
 
-class Contract(Protocol):
+class TolerancePolicy(Protocol):
     """A promise about precision, which sets the tolerance."""
 
     def tolerance(self, inputs: ToleranceInputs) -> Tolerance:
@@ -173,9 +173,9 @@ class FixedPrecision:
     def lasts(self, *, rows: int, draws: float, known_shift: float = 0.0) -> float:
         """The price in nats at which it will refuse: there the remaining part of ε equals the noise.
 
-        >>> contract = FixedPrecision(0.1)
-        >>> end = contract.lasts(rows=100_000, draws=50_000)
-        >>> contract.tolerance(ToleranceInputs(0.0, 0.999 * end, 100_000, 50_000)).tau > 0
+        >>> policy = FixedPrecision(0.1)
+        >>> end = policy.lasts(rows=100_000, draws=50_000)
+        >>> policy.tolerance(ToleranceInputs(0.0, 0.999 * end, 100_000, 50_000)).tau > 0
         True
         """
         room = self.half_width - known_shift - _MARGIN - self.noise * sqrt(1.0 / rows + 1.0 / draws)

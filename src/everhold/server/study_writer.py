@@ -456,11 +456,11 @@ class StudyWriter:
     def price_limit(self) -> float | None:
         """The price in nats at which a promised precision will be used up; None where nothing was promised."""
         settings = Settings.from_dict(self.study.settings)
-        contract = settings.contract()
-        if not isinstance(contract, FixedPrecision):
+        policy = settings.tolerance_policy()
+        if not isinstance(policy, FixedPrecision):
             return None
         rows = self.study.rows - settings.known_rows
-        return contract.lasts(rows=rows, draws=self.study.draws, known_shift=2.0 * settings.known_rows / rows)
+        return policy.lasts(rows=rows, draws=self.study.draws, known_shift=2.0 * settings.known_rows / rows)
 
     def file(self) -> StudyFile:
         """The study as its file would be read, as far as its answers have left, without reading it."""

@@ -23,7 +23,7 @@ from everhold.ledger.logged_act import in_order, logged_act
 from everhold.ledger.reader import as_asked, logged_finding, logged_round
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.rules import Rule
-from everhold.mechanism.tolerance import Contract
+from everhold.mechanism.tolerance import TolerancePolicy
 from everhold.plots import Point, session_figure
 from everhold.priors.pool import Prior
 from everhold.priors.split import Split
@@ -125,7 +125,7 @@ class Holdout:
         density: float | None = None,
         known_rows: int = 0,
         seed: int | None = None,
-        tolerance: Contract | None = None,
+        tolerance: TolerancePolicy | None = None,
         schema: Schema | str | Path | None = None,
         unit: str | None = None,
         engine: EngineName = "auto",

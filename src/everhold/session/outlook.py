@@ -56,11 +56,11 @@ def outlook(holdout: Holdout) -> str:
     n, budget = holdout.size, holdout.budget
     pool = holdout.public.pool
     draws = float(n) if pool is None else pool.draws
-    contract = holdout.settings.contract()
+    policy = holdout.settings.tolerance_policy()
     phrases = []
-    if isinstance(contract, Anytime):
-        noise = contract.noise_at(budget.code.asks + 1, budget.code.horizon)
-        if (account := holdout.privacy) is not None and contract.noise is None:
+    if isinstance(policy, Anytime):
+        noise = policy.noise_at(budget.code.asks + 1, budget.code.horizon)
+        if (account := holdout.privacy) is not None and policy.noise is None:
             noise = min(max((2.0 * chance_nats(budget.code.asks + 1, account.surprises_left)) ** 0.5, 1.0), 4.0)
         off = share_radius(0.1, 0.5 * noise * noise * (1.0 / n + 1.0 / draws))
         hidden, shaken = _noise(holdout)
@@ -78,7 +78,7 @@ def outlook(holdout: Holdout) -> str:
                 continue
             phrases.append(f"mean of {column.name}: ±{_half_width(trial.ask)} asked, ±{_half_width(trial.read)} read")
     else:
-        phrases.append(contract.describe())
+        phrases.append(policy.describe())
     advice = small_reference(n, draws)
     if holdout.privacy is not None:
         phrases.append(holdout.privacy.text)

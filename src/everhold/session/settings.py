@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 from everhold.bounds.privacy import PrivacyTerms
 from everhold.errors import LedgerError, SettingError, require_number, require_whole
 from everhold.mechanism.rules import Corrective, Entropic, Gradient, Rule
-from everhold.mechanism.tolerance import Anytime, Contract, FixedPrecision
+from everhold.mechanism.tolerance import Anytime, FixedPrecision, TolerancePolicy
 from everhold.queries.rng import require_seed
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class HoldoutOptions(TypedDict, total=False):
     density: float | None
     known_rows: int
     seed: int | None
-    tolerance: Contract | None
+    tolerance: TolerancePolicy | None
     schema: Schema | str | Path | None
     unit: str | None
     engine: EngineName
@@ -52,7 +52,7 @@ class Settings:
         density: λ where one is known: `D ≤ π/λ`; it caps the density ratio. The prior's own when left out.
         known_rows: how many private rows the analyst may know.
         seed: of all coins.
-        tolerance: a contract to use instead of the default for `half_width`.
+        tolerance: a policy to use instead of the default for `half_width`.
         overlap: whether a reference that holds private rows was to be refused, or allowed.
         rounds: how many asks are planned, where that is declared. Their intervals are narrower; later ones a little wider.
         privacy: what is promised about every row, with its noise; None: nothing.
@@ -64,7 +64,7 @@ class Settings:
     density: float | None = None
     known_rows: int = 0
     seed: int = 0
-    tolerance: Contract | None = None
+    tolerance: TolerancePolicy | None = None
     overlap: OverlapRule = "refuse"
     rounds: int | None = None
     privacy: PrivacyTerms | None = None
@@ -116,7 +116,7 @@ class Settings:
                 "tolerance too, or use eh.Anytime(...)."
             )
 
-    def contract(self) -> Contract:
+    def tolerance_policy(self) -> TolerancePolicy:
         """The tolerance policy."""
         if self.tolerance is not None:
             return self.tolerance
