@@ -168,7 +168,7 @@ class World:
     rounds: int | None = None
 
 
-THEN = Anytime(noise=4.0)
+THEN = Anytime(deviations=4.0)
 """The tolerance with which rounds were counted when the cost of a fit had no bound."""
 
 WORLDS = (

@@ -119,11 +119,11 @@ class TestAnytime:
         policy = Anytime()
         cheap = policy.tolerance(ToleranceInputs(0.0, 5.0, 1000, 1000.0))
         dear = policy.tolerance(ToleranceInputs(0.0, 200.0, 1000, 1000.0))
-        assert cheap.tau / TOLERANCE_ONE == pytest.approx(policy.noise_at(1, None) * np.sqrt(2 / 1000), rel=0.02)
+        assert cheap.tau / TOLERANCE_ONE == pytest.approx(policy.deviations_at(1, None) * np.sqrt(2 / 1000), rel=0.02)
         assert dear.tau / TOLERANCE_ONE == pytest.approx(0.6 * np.sqrt(2 * 200.0 / 1000), rel=0.05)
         assert policy.tolerance(ToleranceInputs(-0.98, 5.0, 1000, 1000.0)).tau < 0.4 * cheap.tau
 
-    @pytest.mark.parametrize("wrong", [{"share": 0.0}, {"noise": -1.0}, {"cells": 3.0}, {"share": float("nan")}])
+    @pytest.mark.parametrize("wrong", [{"share": 0.0}, {"deviations": -1.0}, {"cells": 3.0}, {"share": float("nan")}])
     def test_nonsense(self, wrong):
         with pytest.raises(eh.SettingError):
             eh.Anytime(**wrong)

@@ -387,7 +387,7 @@ class ModelActs:
             one_row = min(one_row, float(np.median(np.abs(known))))
         return one_row / sqrt(rows)
 
-    def _noise(self, metric: Metric) -> float:
+    def _forecast_span(self, metric: Metric) -> float:
         """The span of a metric; of an error, what its forecasts are about."""
         span = metric.span(self.sides.context)
         values = self.entries.forecasts(metric.name)
@@ -400,7 +400,7 @@ class ModelActs:
             return None
         if forecast.source == "expected":
             return forecast.value
-        return shrunk(forecast.value, self.entries.forecasts(metric.name), forecast.rows, self._noise(metric))
+        return shrunk(forecast.value, self.entries.forecasts(metric.name), forecast.rows, self._forecast_span(metric))
 
 
 def _known(sealed: SealedEntry) -> float | None:

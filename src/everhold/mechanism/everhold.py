@@ -240,10 +240,10 @@ class Everhold:
         self.require_open()
         t = state.round + 1
         price, precision = self._price(act)
-        noise = None
+        deviations = None
         if act.kind == "ask":
-            noise = self._noise(state.budget.code)
-        inputs = MeasureInputs(price, self._n, self._known_rows, noise, precision, state.misfit, self._quantum)
+            deviations = self._deviations(state.budget.code)
+        inputs = MeasureInputs(price, self._n, self._known_rows, deviations, precision, state.misfit, self._quantum)
         if isinstance(query, GROUPED):
             if not self._grouped or (look := self._estimator.look(state.sketch, query.parts)) is None:
                 raise QuestionError(
@@ -260,8 +260,8 @@ class Everhold:
             linear, forecast, values = query, _expected(estimate.forecast, act.expect), estimate.values
         return self._linear_proposal(linear, forecast, values, inputs, act)
 
-    def _noise(self, code: Code) -> float:
-        return self._policy.noise_at(code.asks + 1, code.horizon) if isinstance(self._policy, Anytime) else 0.0
+    def _deviations(self, code: Code) -> float:
+        return self._policy.deviations_at(code.asks + 1, code.horizon) if isinstance(self._policy, Anytime) else 0.0
 
     def _linear_proposal(
         self, query: Query | None, forecast: SketchValue, values: GridValues | None, inputs: MeasureInputs, act: RoundAct

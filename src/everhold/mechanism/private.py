@@ -49,8 +49,8 @@ def require_affordable(account: PrivacyAccount, cost: int, what: str) -> None:
     raise PrivacyUsedUp(
         f"the privacy budget cannot pay for {what}: of ε = {promise.epsilon:g} (δ = {promise.delta:g}) "
         f"{account.share_left:.1%} is left, after {account.surprises:,} of {promise.surprises:,} surprises, "
-        f"{account.bits:,} bits and {account.releases:,} readings and choices. Nothing was read or charged, and answers so far stay valid. "
-        "Other rows have a budget of their own.",
+        f"{account.bits:,} bits and {account.releases:,} readings and choices. Nothing was read or charged, and answers so "
+        "far stay valid. Other rows have a budget of their own.",
         asked=promise.epsilon,
         left=account.left / account.terms.allowance,
         needed=cost / account.terms.allowance,
@@ -170,7 +170,7 @@ class PrivateEverhold(Everhold):
     def _tolerance_at(self, chance: float) -> Anytime:
         """The tolerance without the test's noise, for so small a probability of a surprise by chance."""
         plain = self._plain
-        return plain if plain.noise is not None else replace(plain, noise=min(max(sqrt(2.0 * chance), 1.0), 4.0))
+        return plain if plain.deviations is not None else replace(plain, deviations=min(max(sqrt(2.0 * chance), 1.0), 4.0))
 
     def _noisy_tolerance(self, forecast: SketchValue, inputs: MeasureInputs) -> Tolerance:
         """As wide as it must be so that chance causes few surprises (`chance_nats`): by sampling, and by the test's noise.

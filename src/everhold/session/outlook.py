@@ -59,10 +59,10 @@ def outlook(holdout: Holdout) -> str:
     policy = holdout.settings.tolerance_policy()
     phrases = []
     if isinstance(policy, Anytime):
-        noise = policy.noise_at(budget.code.asks + 1, budget.code.horizon)
-        if (account := holdout.privacy) is not None and policy.noise is None:
-            noise = min(max((2.0 * chance_nats(budget.code.asks + 1, account.surprises_left)) ** 0.5, 1.0), 4.0)
-        off = share_radius(0.1, 0.5 * noise * noise * (1.0 / n + 1.0 / draws))
+        deviations = policy.deviations_at(budget.code.asks + 1, budget.code.horizon)
+        if (account := holdout.privacy) is not None and policy.deviations is None:
+            deviations = min(max((2.0 * chance_nats(budget.code.asks + 1, account.surprises_left)) ** 0.5, 1.0), 4.0)
+        off = share_radius(0.1, 0.5 * deviations * deviations * (1.0 / n + 1.0 / draws))
         hidden, shaken = _noise(holdout)
         off += hidden
         low, high = binomial_interval(round((0.1 - off) * n), round((0.1 + off) * n), n, budget.ask_price)

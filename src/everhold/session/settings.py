@@ -149,7 +149,8 @@ class Settings:
             if type(tolerance) not in (Anytime, FixedPrecision) or not is_dataclass(tolerance):
                 raise LedgerError("a tolerance of your own cannot be kept in a file. Expected eh.Anytime(...).")
             fields = asdict(tolerance)  # type: ignore[arg-type]
-            tolerance = {"name": type(tolerance).__name__, **{key: _plain(value) for key, value in fields.items()}}
+            kept = {_KEPT_AS.get(name, name): _plain(value) for name, value in fields.items()}
+            tolerance = {"name": type(tolerance).__name__, **kept}
         record = {
             "confidence": self.confidence,
             "half_width": self.half_width,
@@ -175,7 +176,10 @@ class Settings:
                 rule = rule_type(**{key: value for key, value in rule.items() if key != "name"})
             if isinstance(tolerance, dict):
                 policy = {"Anytime": Anytime, "FixedPrecision": FixedPrecision}[tolerance["name"]]
-                tolerance = policy(**{key: value for key, value in tolerance.items() if key != "name"})
+                if odd := sorted(set(tolerance) & set(_KEPT_AS)):
+                    raise ValueError(f"unknown entry {odd[0]!r}")
+                named = {kept: name for name, kept in _KEPT_AS.items()}
+                tolerance = policy(**{named.get(key, key): value for key, value in tolerance.items() if key != "name"})
             return cls(
                 confidence=record["confidence"],
                 half_width=record["half_width"],
@@ -193,6 +197,7 @@ class Settings:
 
 
 _KEPT = tuple(field.name for field in fields(Settings))
+_KEPT_AS = {"deviations": "noise"}  # names of a tolerance policy's fields in records, where they differ
 
 
 def _plain(value: Any) -> Any:

@@ -97,13 +97,13 @@ class Within:
         cells = Cells.around(position, spread, alone, inputs)
         below, above = (max(ceil(min(radius, 1.0) * POSITION_ONE * inputs.precision.start), 1) for radius in radii)
         public = None
-        if inputs.noise is not None:
+        if inputs.deviations is not None:
             more = _MARGIN + 2.0 / sqrt(max(rows, 1.0))
-            allowed = inputs.noise * spread * POSITION_ONE
+            allowed = inputs.deviations * spread * POSITION_ONE
             low = cells.centre - ceil(allowed + min(radii[0], 1.0) * POSITION_ONE * more)
             high = cells.centre + ceil(allowed + min(radii[1], 1.0) * POSITION_ONE * more)
             public = max(low, 0), min(high, POSITION_ONE)
-        return cls(cells, (below, above), public, inputs.precision, inputs.quantum, (inputs.noise or 0.0) * spread)
+        return cls(cells, (below, above), public, inputs.precision, inputs.quantum, (inputs.deviations or 0.0) * spread)
 
     def decide(self, estimate: PrivateEstimate | None) -> Outcome:
         """Quiet if the private interval lies within the public one; else the cell and the least step."""

@@ -73,7 +73,8 @@ class MeasureInputs(NamedTuple):
         price: the price of the interval.
         rows: n, the private draws.
         known_rows: how many of them the analyst may know.
-        noise: for an ask, how many standard deviations the forecast may be off before it is a surprise; None of a reading.
+        deviations: for an ask, how many standard deviations the forecast may be off before it is a surprise; None of a
+            reading.
         precision: of what is disclosed.
         misfit: how far off forecasts have been so far, in the standard deviations that were foreseen; at least 1.
         quantum: how far rounding to the grid can move a mean, as a position.
@@ -82,7 +83,7 @@ class MeasureInputs(NamedTuple):
     price: float
     rows: int
     known_rows: int
-    noise: float | None
+    deviations: float | None
     precision: Precision
     misfit: float = 1.0
     quantum: float = QUANTUM

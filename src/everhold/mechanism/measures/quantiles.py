@@ -66,8 +66,8 @@ class QuantileCells:
         spread = max(share_spread(q, rows, draws), 1e-9)
         widest = float(inputs.precision.widest) * sqrt(inputs.misfit) * share_radius(q, 0.5 / rows)
         fine = min(float(inputs.precision.fine) * spread, widest)
-        noise = inputs.noise or 0.0
-        most = (6.0 + 6.0 * inputs.misfit + noise) * spread + 1.5 * sampling
+        deviations = inputs.deviations or 0.0
+        most = (6.0 + 6.0 * inputs.misfit + deviations) * spread + 1.5 * sampling
         levels, z, width = [q], 0.0, fine
         while z < 1.0:
             z += width
@@ -101,8 +101,8 @@ class QuantileCells:
         foreseen = ends(sampling * float(inputs.precision.start))
         reach = max(forecast_index - foreseen[0], 0), max(foreseen[1] - forecast_index, 0)
         public = None
-        if inputs.noise is not None:
-            public = ends(inputs.noise * spread + sampling * (_MARGIN + 2.0 / sqrt(min(rows, draws))))
+        if inputs.deviations is not None:
+            public = ends(inputs.deviations * spread + sampling * (_MARGIN + 2.0 / sqrt(min(rows, draws))))
         scale = max(round(1382.4 * inputs.misfit * spread / fine), 1)
         return cls(query, forecast, values, inputs, thresholds, forecast_index, reach, public, scale)
 
