@@ -41,7 +41,7 @@ from everhold.gate.judge import noisily_promoted_index, promoted_index, total_ga
 from everhold.gate.results import CheckResult, CheckState, GateStatus, TotalGain
 from everhold.gate.rules import GateRules, OutcomeKind
 from everhold.gate.status import affords_promotion, gate_status, promotion_price, too_small_a_step, used_up
-from everhold.ledger.gate_check import Certify, CheckPlan, GainPlan
+from everhold.ledger.gate_check import CertifyWhen, CheckPlan, GainPlan
 from everhold.ledger.patience import patiently
 from everhold.ledger.reader import read_study
 from everhold.ledger.registry import Registry
@@ -115,7 +115,7 @@ class Gate:
         *,
         by: float = 0.0,
         outcomes: OutcomeKind | None = None,
-        certify: Certify = "each",
+        certify: CertifyWhen = "each",
         generation: int = 1,
         confidence: float = 0.95,
         visible: Iterable[object] | float | None = None,

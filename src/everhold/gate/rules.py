@@ -9,7 +9,7 @@ from typing import Literal
 from everhold.bounds.gain import SCORE_ONE
 from everhold.errors import LedgerError, SettingError, require_number
 from everhold.ledger.files import read_json, to_json, write_atomic
-from everhold.ledger.gate_check import Certify, GateMethod
+from everhold.ledger.gate_check import CertifyWhen, GateMethod
 
 __all__ = ["GateRules", "OutcomeKind"]
 
@@ -39,7 +39,7 @@ class GateRules:
     visible: int
     outcomes: OutcomeKind
     by: int
-    certify: Certify
+    certify: CertifyWhen
     generation: int
     confidence: float
     incumbent: str

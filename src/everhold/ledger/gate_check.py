@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from everhold.bounds.budget import Budget
     from everhold.ledger.rounds import ActStart
 
-__all__ = ["Certify", "CheckPlan", "GainPlan", "GateMethod"]
+__all__ = ["CertifyWhen", "CheckPlan", "GainPlan", "GateMethod"]
 
 GateMethod = Literal["mcnemar", "bets", "noisy bets"]
-Certify = Literal["each", "final"]
+CertifyWhen = Literal["each", "final"]
 
 _KEEP = -1
 _LAST_SHARE = Fraction(7, 8)  # of what is left of the failure probability: the rest is for a last act that was interrupted
@@ -44,7 +44,7 @@ class CheckPlan:
     incumbent: str
     by: int
     method: GateMethod
-    certify: Certify
+    certify: CertifyWhen
 
     @classmethod
     def read(cls, begun: ActStart) -> CheckPlan:

@@ -16,7 +16,7 @@ from everhold.errors import EverholdError, LedgerError, RequestConflict
 from everhold.ledger.logged_act import logged_act
 from everhold.ledger.reader import LoggedRound, StudyFile, logged_round, read_study
 from everhold.ledger.store import Head
-from everhold.server.study_writer import Caller, Progress
+from everhold.server.study_writer import Caller, StudyProgress
 from everhold.server.writer import Job, OwnThread, ReleasedView, StartRunner, Writer
 
 if TYPE_CHECKING:
@@ -182,10 +182,10 @@ class ContestWriter:
         return self._current_view().file()
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> StudyProgress:
         """Where it stands."""
         file = self.file()
-        return Progress(len(file.rounds), 0, file.surprises, file.budget, str(file.head), len(file.acts), file.closed)
+        return StudyProgress(len(file.rounds), 0, file.surprises, file.budget, str(file.head), len(file.acts), file.closed)
 
     def close(self) -> None:
         """Score what waits, then stop."""

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from everhold.server.time_grid import TimeGrid
     from everhold.statistics.finding import Result
 
-__all__ = ["Caller", "Progress", "StudyWriter"]
+__all__ = ["Caller", "StudyProgress", "StudyWriter"]
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -67,7 +67,7 @@ _SHORT = 2_000  # characters of questions that are parsed without a thread
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class StudyProgress:
     """How far a study is durable, and where it stands there."""
 
     rounds: int
@@ -421,7 +421,7 @@ class StudyWriter:
         return examples(self.study.schema, self.study.reference, self.study.weights)
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> StudyProgress:
         """Where the study stands, as far as its answers have left."""
         return self._released.current
 
@@ -469,11 +469,11 @@ class StudyWriter:
         head, acts = Head.parse(at.head), tuple(self._acts[: at.acts])
         return StudyFile(self.path, self.study, rounds, findings, head, at.budget, acts=acts, closed=at.closed)
 
-    def _progress(self) -> Progress:
+    def _progress(self) -> StudyProgress:
         held = self._holdout
         journal, closed = held.journal, held.closed
         counts = (held.rounds, len(journal.findings), held.surprises)
-        return Progress(*counts, held.budget, held.head, len(journal.acts), closed)
+        return StudyProgress(*counts, held.budget, held.head, len(journal.acts), closed)
 
     # the writer's thread -------------------------------------------------------------------------------------------
 

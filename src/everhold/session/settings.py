@@ -178,8 +178,9 @@ class Settings:
                 policy = {"Anytime": Anytime, "FixedPrecision": FixedPrecision}[tolerance["name"]]
                 if odd := sorted(set(tolerance) & set(_KEPT_AS)):
                     raise ValueError(f"unknown entry {odd[0]!r}")
-                named = {kept: name for name, kept in _KEPT_AS.items()}
-                tolerance = policy(**{named.get(key, key): value for key, value in tolerance.items() if key != "name"})
+                renamed = {name: tolerance[kept] for name, kept in _KEPT_AS.items() if kept in tolerance}
+                same = {key: value for key, value in tolerance.items() if key not in ("name", *_KEPT_AS.values())}
+                tolerance = policy(**same, **renamed)
             return cls(
                 confidence=record["confidence"],
                 half_width=record["half_width"],
