@@ -63,7 +63,7 @@ def watch(gate, answer=None):
     """Put watched noise into the session that the gate holds."""
     gate.open()
     noise = Watched(answer)
-    gate._held.session.mechanism._source = noise
+    gate._holdout.session.mechanism._source = noise
     return noise
 
 
@@ -109,7 +109,7 @@ def test_the_total_gain_has_noise(tmp_path):
         gate = made(tmp_path / f"{number}.everhold", new_budget="to compare")
         watch(gate, answer=False)  # promoted
         assert gate.check(NEW).promoted
-        gate._held.session.mechanism._source = SecretNoise(TERMS)
+        gate._holdout.session.mechanism._source = SecretNoise(TERMS)
         seen.add(gate.finish().gain)
     assert len(seen) > 1
 
@@ -168,7 +168,7 @@ def test_what_cannot_be_paid_for_is_refused_before_an_outcome_is_read(path, monk
         with pytest.raises(GateUsedUp, match="privacy budget"):
             gate.check(NEW)
     assert gate.status() == before
-    gate._held.session.mechanism._source = SecretNoise(TERMS)
+    gate._holdout.session.mechanism._source = SecretNoise(TERMS)
     assert gate.finish()  # what was kept back pays for it
     assert read_study(path).budget.privacy.left >= 0
 
@@ -203,7 +203,7 @@ def test_one_case_moves_the_released_gain_by_one_row(tmp_path, monkeypatch):
         watch(gate, answer=False)
         gate.check({**NEW, "case-3": value})
         monkeypatch.setattr(
-            type(gate._held.session.mechanism), "noisy_total", lambda self, total: sums.append(total) or total
+            type(gate._holdout.session.mechanism), "noisy_total", lambda self, total: sums.append(total) or total
         )
         gate.finish()
     assert abs(sums[0] - sums[1]) == SCORE_ONE  # half a row: the incumbent's outcome is the same
@@ -405,7 +405,7 @@ def test_the_guard_alone_set_back_is_noticed_by_the_ledger(path, tmp_path):
     shutil.copy(tmp_path / "old.spent", Guard.path_of(path))
     with Gate(path) as gate:
         gate.open()
-        assert gate._held.privacy.bits == 1
+        assert gate._holdout.privacy.bits == 1
 
 
 def test_a_record_of_the_other_method_is_refused(path, tmp_path):
@@ -416,7 +416,7 @@ def test_a_record_of_the_other_method_is_refused(path, tmp_path):
         plan = CheckPlan((("c", "d", None),), one.rules.first, 0, method, "each")
         with pytest.raises(ValueError, match="does not belong"):
             plan.charge(one._ready().budget, -1, interrupted=False)
-        one._held.pause()
+        one._holdout.pause()
 
 
 def test_an_error_while_outcomes_are_compared_says_nothing_and_is_charged(path, monkeypatch):
@@ -428,7 +428,7 @@ def test_an_error_while_outcomes_are_compared_says_nothing_and_is_charged(path, 
     assert "zero" not in str(error.value)
     with Gate(path) as again:
         again.open()
-        assert again._held.privacy.bits == 1
+        assert again._holdout.privacy.bits == 1
     assert Holdout.audit_file(path).ok
 
 

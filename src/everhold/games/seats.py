@@ -121,22 +121,22 @@ def as_move(yielded: object) -> Move:
 class HoldoutSeat:
     """everhold's own mechanism, with every act."""
 
-    def __init__(self, held: Holdout) -> None:
-        self._held = held
+    def __init__(self, holdout: Holdout) -> None:
+        self._holdout = holdout
 
     def make(self, move: Move) -> Made:
         """Do what an analyst wants."""
         if move.act is None:
-            answer = self._held.session.ask(move.asked[0].question, expect=move.asked[0].expect)
+            answer = self._holdout.session.ask(move.asked[0].question, expect=move.asked[0].expect)
             return Made(answer, ((0, answer),))
         if isinstance(move.act, Certify):
             try:
-                return _made(move.act, acts.do(move.act, self._held))
+                return _made(move.act, acts.do(move.act, self._holdout))
             except HoldoutClosed:
                 raise
             except QuestionError:  # it would not become narrower: the analyst keeps what it has
-                return Made(self._held.journal[move.act.round].answer)
-        return _made(move.act, acts.do(move.act, self._held))
+                return Made(self._holdout.journal[move.act.round].answer)
+        return _made(move.act, acts.do(move.act, self._holdout))
 
 
 def _made(act: AnyAct, result: Any) -> Made:

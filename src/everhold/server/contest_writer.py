@@ -130,11 +130,11 @@ class ContestWriter:
         if stamps[0] != self.contest.last_stamps[0]:
             file = read_study(self.path)
             return _View(self.contest.board(), lambda: file, stamps, len(self.contest.log()))
-        board, held = self.contest.standing()
-        journal = held.journal
+        board, holdout = self.contest.standing()
+        journal = holdout.journal
         for number in range(len(self._rounds) + 1, len(journal) + 1):
             self._rounds.append(logged_round(journal[number], journal.asked_by(number)))
-        count, head, budget = len(journal), Head.parse(held.head), held.budget
+        count, head, budget = len(journal), Head.parse(holdout.head), holdout.budget
         acts = tuple(logged_act(act, at) for act, at in journal.acts)
 
         def file_so_far() -> StudyFile:

@@ -287,9 +287,9 @@ class StudyWriter:
 
     def _perform(self, wanted: AnyAct, caller: Caller) -> tuple[Any, int]:
         """In the writer's thread: the result, and how many records there are with it; 0 where there is no new one."""
-        held, before = self._holdout, self._holdout.head
-        found = held.acts.do(wanted, caller.asked_by)
-        return found, 0 if held.head == before else Head.parse(held.head).records
+        holdout, before = self._holdout, self._holdout.head
+        found = holdout.acts.do(wanted, caller.asked_by)
+        return found, 0 if holdout.head == before else Head.parse(holdout.head).records
 
     @overload
     async def try_out(self, caller: Caller, question: str) -> Preview: ...
@@ -470,10 +470,10 @@ class StudyWriter:
         return StudyFile(self.path, self.study, rounds, findings, head, at.budget, acts=acts, closed=at.closed)
 
     def _progress(self) -> StudyProgress:
-        held = self._holdout
-        journal, closed = held.journal, held.closed
-        counts = (held.rounds, len(journal.findings), held.surprises)
-        return StudyProgress(*counts, held.budget, held.head, len(journal.acts), closed)
+        holdout = self._holdout
+        journal, closed = holdout.journal, holdout.closed
+        counts = (holdout.rounds, len(journal.findings), holdout.surprises)
+        return StudyProgress(*counts, holdout.budget, holdout.head, len(journal.acts), closed)
 
     # the writer's thread -------------------------------------------------------------------------------------------
 
@@ -540,12 +540,12 @@ class StudyWriter:
         return f"StudyWriter({self.name}, {self.progress.rounds:,} questions)"
 
 
-def _previewed(held: Holdout, queries: Sequence[Query]) -> list[Answer]:
-    return [as_answer(held.try_out(query)) for query in queries]
+def _previewed(holdout: Holdout, queries: Sequence[Query]) -> list[Answer]:
+    return [as_answer(holdout.try_out(query)) for query in queries]
 
 
-def _tried(held: Holdout, queries: Sequence[Query], read: RoundAct) -> list[Preview]:
-    return [held.session.try_out(query, read=read) for query in queries]
+def _tried(holdout: Holdout, queries: Sequence[Query], read: RoundAct) -> list[Preview]:
+    return [holdout.session.try_out(query, read=read) for query in queries]
 
 
 def _with_paid_parts(refusal: EverholdError, paid: list[Answer]) -> EverholdError:
