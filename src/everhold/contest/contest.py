@@ -319,7 +319,7 @@ class Contest:
             repeated = name in self._tally.names
             try:
                 if not repeated:  # what was scored before is returned again at any time
-                    self._require_turn(entrant)
+                    self._require_under_daily_limit(entrant)
                 self._kept.keep(values)  # before it is scored: whatever has a score can be in a duel
                 metric = find(self.rules.metric, self.rules.task)
                 score = test.score_named(holdout, metric, values[~self.sealed_rows], name, entrant)
@@ -338,7 +338,7 @@ class Contest:
             self._count(holdout)
             return self._log_submission(found, score.round)  # also where the ladder does not show it
 
-    def _require_turn(self, entrant: str) -> None:
+    def _require_under_daily_limit(self, entrant: str) -> None:
         """By the ledger: submissions that were scored within 24 hours count."""
         limit = self.rules.max_per_day
         if limit is None:

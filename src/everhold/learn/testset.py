@@ -70,7 +70,7 @@ T = TypeVar("T")
 
 _DIGEST = "row digest"
 _GENERATION = 50  # entries of an adaptive search between two choices
-_MANY = 20  # scores that overlap before that is worth a warning
+_OVERLAPPING_SCORES = 20  # so many are worth a warning
 
 
 class TestSet:
@@ -608,7 +608,7 @@ class TestSet:
         low, high, count = self._overlap.get(score.metric, (-inf, inf, 0))
         low, high, count = max(low, score.low), min(high, score.high), count + 1
         self._overlap[score.metric] = low, high, count
-        if count == _MANY and low <= high:
+        if count == _OVERLAPPING_SCORES and low <= high:
             warnings.warn(
                 f"all {count} intervals overlap, so these scores do not tell the models apart. To find the best of many, "
                 "enter them with test.enter(model) and ask test.winner().",

@@ -109,4 +109,4 @@ def replay_act(mechanism: Mechanism[Any], past: RecordedAct, rounds: Sequence[Ro
         raise ReplayError(f"the act {begun.kind!r} after round {past.after} replays as {result}, recorded was {done.result}")
     mechanism.pay(budget)
     if is_last(begun) and not done.interrupted:
-        mechanism.shut()
+        mechanism.close()

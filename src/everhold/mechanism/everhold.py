@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isinf, nan, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -55,6 +55,7 @@ _CHOSEN = Precision(Fraction(1, 2), 16, Fraction(103, 100), widest=Fraction(2, 5
 _LARGE_BATCH = 8
 _MOST_TAUGHT = 32  # questions of one batch that the sketch learns
 _LEAST_GROUP = 2.0**-20
+_LARGEST_SQUARE = 400.0  # of one forecast's error: 20 foreseen standard deviations
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,12 +94,30 @@ class _Taught:
         """At most so many of them, those whose forecasts were farthest off: a refit takes time with each."""
         if len(self.queries) <= most:
             return self
-        offs = [abs(constraint.target - constraint.sketch) / constraint.slack for constraint in self.constraints]
-        farthest = sorted(sorted(range(len(offs)), key=lambda index: (-offs[index], index))[:most])
+        distances = [abs(constraint.target - constraint.sketch) / constraint.slack for constraint in self.constraints]
+        farthest = sorted(sorted(range(len(distances)), key=lambda index: (-distances[index], index))[:most])
         queries, values, constraints = (
             tuple(items[index] for index in farthest) for items in (self.queries, self.values, self.constraints)
         )
         return _Taught(queries, values, constraints)  # type: ignore[arg-type]
+
+
+class _ForecastErrors(NamedTuple):
+    """How far off forecasts have been, in foreseen standard deviations, as far as that was disclosed."""
+
+    count: int = 0
+    squares: float = 0.0
+
+    def after(self, deviation: float | None) -> _ForecastErrors:
+        """With one more; None where nothing was disclosed of it."""
+        if deviation is None:
+            return self
+        return _ForecastErrors(self.count + 1, self.squares + min(deviation * deviation, _LARGEST_SQUARE))
+
+    @property
+    def misfit(self) -> float:
+        """Their root mean square, shrunk towards 1, and at least that."""
+        return max(sqrt((2.0 + self.squares) / (2.0 + self.count)), 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,22 +131,16 @@ class _State:
     batch: _Batch | None = None
     taught: _Taught = field(default_factory=_Taught)
     closed: bool = False
-    offs: tuple[int, float] = (0, 0.0)
+    forecast_errors: _ForecastErrors = field(default_factory=_ForecastErrors)
 
     @property
     def misfit(self) -> float:
-        """How far off forecasts have been, in foreseen standard deviations: what was disclosed of it, shrunk towards 1."""
-        if self.batch is not None:
-            return self.batch.misfit
-        count, squares = self.offs
-        return max(sqrt((2.0 + squares) / (2.0 + count)), 1.0)
+        """How far off forecasts have been; in a batch, before the first of its readings."""
+        return self.forecast_errors.misfit if self.batch is None else self.batch.misfit
 
     def after_quiet(self, asks: int) -> _State:
         """The state after quiet asks: only the clock and the budget change."""
-        budget = self.budget.quiet(asks)
-        return _State(
-            self.sketch, budget, self.round + asks, self.constraints, self.batch, self.taught, self.closed, self.offs
-        )
+        return replace(self, budget=self.budget.quiet(asks), round=self.round + asks)
 
 
 class Everhold:
@@ -366,10 +379,11 @@ class Everhold:
             _, precision = self._price(act)
             batch = _Batch(proposal.price, left, precision, state.misfit) if left else None
         taught = self._taught(state.taught, proposal, outcome)
-        off = proposal.measure.deviation(outcome)
-        offs = state.offs if off is None else (state.offs[0] + 1, state.offs[1] + min(off * off, 400.0))
+        errors = state.forecast_errors.after(proposal.measure.deviation(outcome))
         closed = act.kind == "close" and batch is None
-        after = replace(state, round=proposal.round, budget=budget, batch=batch, taught=taught, closed=closed, offs=offs)
+        after = replace(
+            state, round=proposal.round, budget=budget, batch=batch, taught=taught, closed=closed, forecast_errors=errors
+        )
         ended = batch is None and not closed and bool(taught.queries)
         if not ended:
             if fit is not None:
@@ -465,7 +479,7 @@ class Everhold:
         """All population shares, at a price, if the number of yes lies in this range."""
         return count_interval(least, most, MeasureInputs(nats, self._n, self._known_rows, None, _SURPRISE))
 
-    def shut(self) -> None:
+    def close(self) -> None:
         """Make the last act: nothing private is read again."""
         self._state = replace(self._state, closed=True)
 
