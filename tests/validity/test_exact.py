@@ -161,9 +161,9 @@ def assert_least_step(measure, outcome, private) -> None:
     if isinstance(measure, QuantileCells):
         _, low, high = measure.ends((j, step - 1))
     else:
-        edges, within = measure.within.cells.edges(j), measure.within
+        edges, laddered = measure.laddered.cells.edges(j), measure.laddered
         below, above = (
-            Fraction(cells._ladder(radius, step - 1, within.precision.ladder), POSITION_ONE) for radius in within.radii
+            Fraction(cells._ladder(radius, step - 1, laddered.precision.ladder), POSITION_ONE) for radius in laddered.radii
         )
         low, high = edges[0] - below, edges[1] + above
     assert private[0] < low or high < private[1], "a smaller step is enough"
@@ -218,10 +218,10 @@ def test_everything_chosen_is_chosen_before_the_rows_are_read():
     """λ, reach, centre, cells and ladder of a mean are functions of the forecast: equal for all samples, and frozen."""
     at, forecast = seen_from(50, deviations=2.5), SketchValue("mean", 1, 10, 40.0, 2**26)
     before = MeanCells(None, forecast, at)
-    facts = repr((before.rates, before.within))
+    facts = repr((before.rates, before.laddered))
     for seed in range(20):
         before.decide([Sums.of(np.rint(np.random.default_rng(seed).uniform(-VALUE_ONE, VALUE_ONE, 50)))])
-        assert repr((before.rates, before.within)) == facts
+        assert repr((before.rates, before.laddered)) == facts
 
 
 @pytest.mark.parametrize("known", [0, 3])

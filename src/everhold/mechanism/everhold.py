@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isinf, nan, sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -102,7 +102,8 @@ class _Taught:
         return _Taught(queries, values, constraints)  # type: ignore[arg-type]
 
 
-class _ForecastErrors(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _ForecastErrors:
     """How far off forecasts have been, in foreseen standard deviations, as far as that was disclosed."""
 
     count: int = 0
@@ -304,7 +305,7 @@ class Everhold:
             measure = CountCells(asked, forecast, inputs)
             return EverholdProposal(t, query, forecast, values, measure, inputs.price, act)
         cells = MeanCells(asked, forecast, inputs)
-        return EverholdProposal(t, query, forecast, values, cells, inputs.price, act, 2.0 * cells.within.allowed)
+        return EverholdProposal(t, query, forecast, values, cells, inputs.price, act, 2.0 * cells.laddered.allowed)
 
     def _group_measure(self, query: Grouped, forecast: SketchValue, look: Look, inputs: MeasureInputs) -> Measure:
         values = (look.values[0], look.values[1])

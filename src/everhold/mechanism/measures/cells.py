@@ -18,7 +18,7 @@ from everhold.queries.protocol import NOTHING, QUIET
 if TYPE_CHECKING:
     from everhold.queries.protocol import Outcome
 
-__all__ = ["Cells", "InCells", "PrivateEstimate", "Within", "down", "up"]
+__all__ = ["Cells", "LadderedCells", "LadderedMeasure", "PrivateEstimate", "down", "up"]
 
 _MARGIN = 1.05  # of the foreseen distance, before the first step
 
@@ -70,7 +70,7 @@ class PrivateEstimate(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Within:
+class LadderedCells:
     """Cells and ladder of a measure whose private interval is not a function of the cell.
 
     Attributes:
@@ -92,7 +92,7 @@ class Within:
     @classmethod
     def around(
         cls, position: Fraction, spread: float, alone: float, radii: tuple[float, float], rows: float, inputs: MeasureInputs
-    ) -> Within:
+    ) -> LadderedCells:
         """For a forecast that may be off by `spread`, `alone` because of the private rows, of which there are `rows`."""
         cells = Cells.around(position, spread, alone, inputs)
         below, above = (max(ceil(min(radius, 1.0) * POSITION_ONE * inputs.precision.start), 1) for radius in radii)
@@ -174,23 +174,23 @@ class Within:
         return float(centre), max(down(lower) - self.quantum, 0.0), min(up(upper) + self.quantum, 1.0)
 
 
-class InCells:
+class LadderedMeasure:
     """What measures with cells and a ladder share: everything that follows from the outcome."""
 
     __slots__ = ()
-    within: Within
+    laddered: LadderedCells
 
     def deviation(self, outcome: Outcome) -> float | None:
         """By the cell."""
-        return self.within.deviation(outcome)
+        return self.laddered.deviation(outcome)
 
     def charge(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
-        return self.within.charge(outcome)
+        return self.laddered.charge(outcome)
 
     def ends(self, outcome: Outcome) -> tuple[float, float, float]:
         """A function of the outcome."""
-        return self.within.ends(outcome)
+        return self.laddered.ends(outcome)
 
 
 _ROOTS: dict[int, tuple[int, ...]] = {}

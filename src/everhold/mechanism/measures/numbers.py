@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from everhold.bounds.concentration import kl_interval
 from everhold.bounds.fan import fan_interval, fan_radius, fan_rate, fan_reach
-from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within, down, up
+from everhold.mechanism.measures.cells import LadderedCells, LadderedMeasure, PrivateEstimate, down, up
 from everhold.mechanism.measures.measure import (
     Lesson,
     MeasureInputs,
@@ -88,14 +88,14 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MeanCells(InCells):
+class MeanCells(LadderedMeasure):
     """The mean of a number over all rows (or units), asked or read: Fan's bound with a public λ, or Chernoff's."""
 
     query: Query
     forecast: SketchValue
     inputs: MeasureInputs
     rates: Rates = field(init=False)
-    within: Within = field(init=False)
+    laddered: LadderedCells = field(init=False)
 
     def __post_init__(self) -> None:
         u = position_of(self.forecast)
@@ -103,7 +103,7 @@ class MeanCells(InCells):
         rates = Rates.foreseen(float(u), self.forecast.second, n, self.inputs.price)
         spread, alone = spread_of(self.forecast.second, n, draws), spread_of(self.forecast.second, n, inf)
         object.__setattr__(self, "rates", rates)
-        object.__setattr__(self, "within", Within.around(u, spread, alone, rates.radii, min(n, draws), self.inputs))
+        object.__setattr__(self, "laddered", LadderedCells.around(u, spread, alone, rates.radii, min(n, draws), self.inputs))
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -114,7 +114,7 @@ class MeanCells(InCells):
         """By the mean and the mean square of the rows."""
         n = self.inputs.rows
         first, squares = in_steps(sums[0], n)
-        return self.within.decide(
+        return self.laddered.decide(
             PrivateEstimate(Fraction(first, n * STEPS), *self.rates.interval(first, squares, n, self.inputs.known_rows))
         )
 
@@ -126,5 +126,5 @@ class MeanCells(InCells):
         """A cell off the forecast teaches."""
         if outcome is QUIET or outcome == NOTHING or cell_and_step(outcome)[0] == 0:
             return None
-        low, high = self.within.cells.edges(cell_and_step(outcome)[0])
+        low, high = self.laddered.cells.edges(cell_and_step(outcome)[0])
         return lesson_within(2 * low - 1, 2 * high - 1, self.forecast)

@@ -170,7 +170,7 @@ class PrivateTolerance(_PrivateMeasure):
         return None
 
     def reach(self, outcome: Outcome) -> tuple[Fraction, Fraction]:
-        """Within τ and the hidden slack of the forecast; or the cell and what noise may have done."""
+        """LadderedCells τ and the hidden slack of the forecast; or the cell and what noise may have done."""
         u = Fraction(self.forecast.numerator + self.forecast.denominator, 2 * self.forecast.denominator)
         if outcome == NOTHING:
             return Fraction(0), Fraction(1)

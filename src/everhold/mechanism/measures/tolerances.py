@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from everhold.queries.protocol import Outcome, SketchValue
     from everhold.queries.query import Query
 
-__all__ = ["CountTolerance", "MeanTolerance", "beyond", "cell_beyond_nats", "edges_beyond", "room_beyond"]
+__all__ = ["CountTolerance", "MeanTolerance", "cell_beyond", "cell_beyond_nats", "edges_beyond", "room_beyond"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,7 @@ class _ToleranceMeasure:
 
     def decide(self, sums: Sequence[Sums]) -> int | None:
         """Quiet if |u - v| ≤ τ; otherwise ±j, if the private mean is in the j-th cell beyond τ. In whole numbers."""
-        return beyond(self.forecast, self.limits, sums[0].first, self.inputs.rows)
+        return cell_beyond(self.forecast, self.limits, sums[0].first, self.inputs.rows)
 
     def value(self, sums: Sequence[Sums]) -> Fraction:
         """The private mean."""
@@ -109,7 +109,7 @@ class MeanTolerance(_ToleranceMeasure):
         )
 
 
-def beyond(forecast: SketchValue, limits: Tolerance, total: int, rows: int) -> int | None:
+def cell_beyond(forecast: SketchValue, limits: Tolerance, total: int, rows: int) -> int | None:
     """Quiet if |u - v| ≤ τ; otherwise ±j, if the private mean is in the j-th cell beyond τ. In whole numbers."""
     u, per = forecast.numerator, forecast.denominator
     # v - u = difference / whole, exactly
