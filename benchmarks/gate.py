@@ -29,7 +29,7 @@ from benchmarks.candidates import Candidate, Data, Rows
 from benchmarks.promises import Line
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.bounds.budget import Budget
-from everhold.bounds.gain import STEPS, gain_end
+from everhold.bounds.gain import SCORE_ONE, gain_end
 from everhold.bounds.gate_power import leads
 
 LOOKS, CHANGED, BETTER, DELTA = 200, 0.1, 0.2, 0.05
@@ -127,9 +127,9 @@ def play(seed: int, cases: int, step: float, contract: Contract, *, runs: int, g
     if contract == "final":
         for run in range(runs):
             both, before, now, neither = cells[run].tolist()
-            differences = {STEPS: now, 0: both + neither, -STEPS: before}
-            low[run] = gain_end(differences, prices.last_act(places[run])) / STEPS
-            free[run] = gain_end(differences, Budget(DELTA).claim_price(_LAST_SHARE, sides=1)) / STEPS
+            differences = {SCORE_ONE: now, 0: both + neither, -SCORE_ONE: before}
+            low[run] = gain_end(differences, prices.last_act(places[run])) / SCORE_ONE
+            free[run] = gain_end(differences, Budget(DELTA).claim_price(_LAST_SHARE, sides=1)) / SCORE_ONE
         phantoms = low >= score - 0.5
     return Found(score - 0.5, phantoms, promoted, np.maximum(low, 0.0), free >= score - 0.5)
 
@@ -224,7 +224,7 @@ def climb(data: Data, seed: int, accepts: Callable[[NDArray[np.int64]], bool], p
         found = _right(candidate, rows.test)
         if accepts(found - right):
             champion, right, moves = candidate, found, moves + 1
-    low = gain_end(Counter((STEPS * (right - start)).tolist()), price()) / STEPS
+    low = gain_end(Counter((SCORE_ONE * (right - start)).tolist()), price()) / SCORE_ONE
     return Climb(champion.score(rows.fresh) - first.score(rows.fresh), moves, low)
 
 

@@ -168,7 +168,7 @@ class World:
     rounds: int | None = None
 
 
-THEN = Anytime(noise=4.0)
+THEN = Anytime(deviations=4.0)
 """The tolerance with which rounds were counted when the cost of a fit had no bound."""
 
 WORLDS = (
@@ -187,12 +187,12 @@ WORLDS = (
 
 
 def session(
-    world: World, pool: int, rule: str = "corrective", *, surprises: int = SURPRISES, contract: Anytime | None = None
+    world: World, pool: int, rule: str = "corrective", *, surprises: int = SURPRISES, policy: Anytime | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
     """Seconds of processor time of every surprising ask and of every quiet one, and the number of rounds."""
     held = eh.Holdout(ROWS, prior=eh.Reference(pool), rule=rule, seed=0)  # type: ignore[arg-type]
-    if contract is not None:
-        held.session.mechanism._contract = contract  # type: ignore[attr-defined]
+    if policy is not None:
+        held.session.mechanism._policy = policy  # type: ignore[attr-defined]
     surprising: list[float] = []
     quiet: list[float] = []
     for sample, reference in world.pairs(pool):
@@ -241,7 +241,7 @@ def run(worlds: tuple[World, ...] = WORLDS) -> list[Line]:
                 )
             )
             if pool == POOLS[0] and world.rounds is not None:
-                rounds = session(world, pool, contract=THEN)[2]
+                rounds = session(world, pool, policy=THEN)[2]
                 lines.append(
                     Line(
                         f"rounds until surprise {SURPRISES} over those with fits whose cost has no bound, {world.name}, at "

@@ -92,7 +92,7 @@ def session(
     return holdout.surprises, last.interval.half_width, float(np.mean(widths))
 
 
-POLICIES = tuple(eh.Anytime(share, noise, cells) for share, noise, cells in (
+POLICIES = tuple(eh.Anytime(share, deviations, cells) for share, deviations, cells in (
     (0.6, None, 0.25), (0.3, 4.0, 0.25), (0.5, 4.0, 0.25), (0.6, 4.0, 0.25), (0.7, 4.0, 0.25), (1.0, 4.0, 0.25),
     (0.6, 4.0, 1.0), (0.6, 3.0, 0.25), (0.6, 5.0, 0.25),
 ))  # fmt: skip
@@ -111,8 +111,8 @@ def run() -> list[Line]:
             widths.append(width)
             shown.append(f"{surprises:>7.1f}  ±{width:.4f}")
         means[policy] = float(np.exp(np.mean(np.log(widths))))
-        noise = "auto" if policy.noise is None else f"{policy.noise:g}"
-        label = f"{policy.share:<5g} {noise:<5} {policy.cells:<5g}"
+        deviations = "auto" if policy.deviations is None else f"{policy.deviations:g}"
+        label = f"{policy.share:<5g} {deviations:<5} {policy.cells:<5g}"
         print(f"  {label:<17}" + "".join(f"{cell:>17}" for cell in shown) + f"{means[policy]:>9.4f}", flush=True)
     chosen, best = means[eh.Anytime()], min(means.values())
     return [

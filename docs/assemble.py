@@ -45,8 +45,8 @@ ROOMS = {
     "client": "Clients of a server",
     "ledger": "Records and audits",
     "bounds": "Plans, prices and budgets",
-    "mechanism": "Mechanisms, rules and contracts",
-    "oracle": "Mechanisms, rules and contracts",
+    "mechanism": "Mechanisms, rules and tolerance policies",
+    "oracle": "Mechanisms, rules and tolerance policies",
     "errors": "Errors and warnings",
 }
 """The sections of the API reference, by the room that a name is defined in."""

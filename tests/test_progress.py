@@ -79,7 +79,7 @@ def drawn(monkeypatch):
     monkeypatch.setattr(progress, "_clock", later)
     monkeypatch.setattr(progress.threading, "Timer", lambda *_: types.SimpleNamespace(start=int, cancel=int))
     for room in (session, recorder, acts):
-        monkeypatch.setattr(room, "_MANY", 2)
+        monkeypatch.setattr(room, "SHOWN_FROM", 2)
     return found
 
 

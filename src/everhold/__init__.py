@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from everhold.bounds.plan import Plan as Plan, plan as plan
     from everhold.bounds.privacy import (
         Privacy as Privacy,
-        PrivacyLedger as PrivacyLedger,
+        PrivacyAccount as PrivacyAccount,
         PrivacyTerms as PrivacyTerms,
     )
     from everhold.bounds.private_plan import PrivatePlan as PrivatePlan
@@ -89,7 +89,11 @@ if TYPE_CHECKING:
         Gradient as Gradient,
         Rule as Rule,
     )
-    from everhold.mechanism.tolerance import Anytime as Anytime, Contract as Contract, FixedPrecision as FixedPrecision
+    from everhold.mechanism.tolerance import (
+        Anytime as Anytime,
+        FixedPrecision as FixedPrecision,
+        TolerancePolicy as TolerancePolicy,
+    )
     from everhold.oracle import SQOracle as SQOracle
     from everhold.plots import forest as forest
     from everhold.priors.labels import Labels as Labels
@@ -123,7 +127,7 @@ _NAMES_IN = {
     "bounds.budget": ("Budget",),
     "bounds.gate_plan": ("GateContract", "GatePlan", "plan_gate"),
     "bounds.plan": ("Plan", "plan"),
-    "bounds.privacy": ("Privacy", "PrivacyLedger", "PrivacyTerms"),
+    "bounds.privacy": ("Privacy", "PrivacyAccount", "PrivacyTerms"),
     "bounds.private_plan": ("PrivatePlan",),
     "bounds.singling_out": ("WeightFloor",),
     "client.aio": ("AsyncContest", "AsyncGate", "AsyncServer", "AsyncStudy", "connect_async"),
@@ -178,7 +182,7 @@ _NAMES_IN = {
     "ledger.rounds": ("Round",),
     "mechanism.aqa_ogd": ("AqaOgd",),
     "mechanism.rules": ("Corrective", "Entropic", "Gradient", "Rule"),
-    "mechanism.tolerance": ("Anytime", "Contract", "FixedPrecision"),
+    "mechanism.tolerance": ("Anytime", "TolerancePolicy", "FixedPrecision"),
     "oracle": ("SQOracle",),
     "plots": ("forest",),
     "priors.labels": ("Labels",),

@@ -18,10 +18,13 @@ from importlib import import_module
 from math import inf
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-__all__ = ["NO_BAR", "SWITCH", "Progress", "progress_bar", "watched"]
+__all__ = ["NO_BAR", "SHOWN_FROM", "SWITCH", "Progress", "progress_bar", "watched"]
 
 SWITCH = "EVERHOLD_PROGRESS"
 """The environment variable that turns bars off: 0, off, no or false."""
+
+SHOWN_FROM = 20
+"""Of questions, readings or candidates: so many may take seconds, and have a bar."""
 
 P = ParamSpec("P")
 T = TypeVar("T")

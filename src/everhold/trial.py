@@ -18,7 +18,7 @@ from everhold.statistics.rehearsal import as_answer
 from everhold.statistics.statistic import run
 
 if TYPE_CHECKING:
-    from everhold.bounds.privacy import PrivacyLedger
+    from everhold.bounds.privacy import PrivacyAccount
     from everhold.queries.answer import Preview
     from everhold.queries.interval import Interval
     from everhold.statistics.declared import DeclaredColumns
@@ -154,8 +154,8 @@ class Previews:
         """As readings."""
         return [as_reading(self.by_name[query.name]) for query in batch]
 
-    def trial(self, ask: Result, read: Result, ledger: PrivacyLedger | None) -> Trial:
-        """Both, with what they cost. `ledger`: of a private study."""
+    def trial(self, ask: Result, read: Result, account: PrivacyAccount | None) -> Trial:
+        """Both, with what they cost. `account`: of a private study."""
         some = list(self.by_name.values())
         return Trial(
             ask,
@@ -163,7 +163,7 @@ class Previews:
             max((one.price for one in some), default=0.0),
             min((one.surprise_costs for one in some), default=0.0),
             sum(one.read_costs for one in some),
-            charge_words(ledger, len(some)),
+            charge_words(account, len(some)),
         )
 
 
@@ -188,16 +188,16 @@ def try_both(study: Any, question: object) -> Trial:
     return previews.trial(through(previews.asked), through(previews.read), study.privacy)
 
 
-def charge_words(ledger: PrivacyLedger | None, parts: int) -> str:
+def charge_words(account: PrivacyAccount | None, parts: int) -> str:
     """What a private study's budget pays for a question of so many parts, in words; empty where nothing is promised.
 
-    >>> from everhold.bounds.privacy import Privacy, PrivacyLedger
-    >>> charge_words(PrivacyLedger(Privacy().terms), 2)
+    >>> from everhold.bounds.privacy import Privacy, PrivacyAccount
+    >>> charge_words(PrivacyAccount(Privacy().terms), 2)
     'privacy budget: a quiet ask costs nothing, each surprise 5.0 %, reading 1.2 %; 100 % of it is left'
     """
-    if ledger is None:
+    if account is None:
         return ""
-    terms = ledger.terms
+    terms = account.terms
     surprise, read = (100.0 * cost / terms.allowance for cost in (terms.surprise_cost, parts * terms.release_cost))
-    left = f"{100.0 * ledger.share_left:.0f} % of it is left"
+    left = f"{100.0 * account.share_left:.0f} % of it is left"
     return f"privacy budget: a quiet ask costs nothing, each surprise {surprise:.1f} %, reading {read:.1f} %; {left}"

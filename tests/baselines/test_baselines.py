@@ -196,7 +196,7 @@ class TestGuessAndCheck:
         policy = GuessAndCheck(half_width=0.1)
         context = held(policy, rows=900).mechanism._context
         memory = policy.begin(context)
-        nats = policy.nats(memory, 7, context)
+        nats = policy.price(memory, 7, context)
         passed = 0
         for guess in (0.02, 0.2, 0.5, 0.71, 0.97):
             proposal = BaselineProposal(7, "share", Fraction(guess) * 2 - 1, memory, context, None, None, nats, 0.2)
@@ -216,7 +216,7 @@ class TestGuessAndCheck:
         for t in range(1, 6):
             assert policy._step(memory, t, context) > 0
             proposal = BaselineProposal(
-                t, "share", Fraction(1), memory, context, None, None, policy.nats(memory, t, context), 0.2
+                t, "share", Fraction(1), memory, context, None, None, policy.price(memory, t, context), 0.2
             )
             cells = {policy.decide(proposal, Fraction(2 * yes - 800, 800)) for yes in range(760)}
             after = policy.learn(proposal, 3)

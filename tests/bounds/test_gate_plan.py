@@ -13,7 +13,7 @@ import everhold as eh
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.bounds.budget import Budget
 from everhold.bounds.changes import Changes
-from everhold.bounds.gain import STEPS, gain_refutes
+from everhold.bounds.gain import SCORE_ONE, gain_refutes
 from everhold.bounds.gate_power import EVERY, bets_power, leads, leads_power, mcnemar_power, most_price, promotions_left
 from everhold.errors import SettingError
 from everhold.gate.judge import promoted_index
@@ -36,9 +36,9 @@ def _all_counts(cases, changes):
 @pytest.mark.parametrize("nats", [0.0, 1.0, 3.0])
 def test_power_is_exact(cases, changes, nats):
     total = {"mcnemar": 0.0, "bets": 0.0, "by": 0.0, "leads": 0.0}
-    by = STEPS // 50
+    by = SCORE_ONE // 50
     for gained, lost, mass in _all_counts(cases, changes):
-        counts = {STEPS: gained, 0: cases - gained - lost, -STEPS: lost}
+        counts = {SCORE_ONE: gained, 0: cases - gained - lost, -SCORE_ONE: lost}
         total["mcnemar"] += mass * mcnemar_refutes(gained, lost, nats)
         total["bets"] += mass * gain_refutes(counts, 0, nats)
         total["by"] += mass * gain_refutes(counts, by, nats)
@@ -54,8 +54,8 @@ def test_the_gate_itself_leads_by_the_same_rule():
     plan = CheckPlan((("a", "digest", None),), "other", 0, "mcnemar", "final")
     for gained in range(13):
         for lost in range(13):
-            incumbent = np.repeat([0, STEPS, 0], [gained, lost, 5])
-            candidate = np.repeat([STEPS, 0, 0], [gained, lost, 5])
+            incumbent = np.repeat([0, SCORE_ONE, 0], [gained, lost, 5])
+            candidate = np.repeat([SCORE_ONE, 0, 0], [gained, lost, 5])
             promoted = promoted_index(plan, incumbent, [candidate], 0.0) is not None
             assert promoted == leads(gained - lost, gained + lost), (gained, lost)
 

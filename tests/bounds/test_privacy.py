@@ -12,7 +12,7 @@ from scipy.integrate import trapezoid
 from everhold.bounds.privacy import (
     COST_ONE,
     Privacy,
-    PrivacyLedger,
+    PrivacyAccount,
     PrivacyTerms,
     converted_epsilon,
     hazard_divergence,
@@ -124,9 +124,9 @@ def test_all_surprises_fit_the_promise_and_one_more_does_not(epsilon, delta, sur
     terms = Privacy(epsilon, delta, surprises).terms
     total = surprises * (hazard_divergence(terms.order, terms.test_scale) + release_divergence(terms.order, terms.deviation))
     assert converted_epsilon(total, terms.order, delta) <= epsilon
-    ledger = PrivacyLedger(terms, surprises=surprises)
-    assert ledger.left >= 0
-    assert not ledger.affords(terms.surprise_cost)
+    account = PrivacyAccount(terms, surprises=surprises)
+    assert account.left >= 0
+    assert not account.affords(terms.surprise_cost)
     assert terms.allowance / COST_ONE <= epsilon - log(1 - 1 / terms.order) + (log(delta) + log(terms.order)) / (
         terms.order - 1
     )
@@ -134,17 +134,17 @@ def test_all_surprises_fit_the_promise_and_one_more_does_not(epsilon, delta, sur
 
 @given(acts=st.lists(st.integers(0, 3), max_size=400))
 @settings(max_examples=50, deadline=None)
-def test_a_ledger_that_allows_what_it_affords_never_exceeds_its_allowance(acts):
-    ledger = PrivacyLedger(Privacy(surprises=5).terms)
-    terms = ledger.terms
+def test_an_account_that_allows_what_it_affords_never_exceeds_its_allowance(acts):
+    account = PrivacyAccount(Privacy(surprises=5).terms)
+    terms = account.terms
     costs = (terms.surprise_cost, terms.release_cost, terms.bit_cost, 2 * terms.release_cost)
     for kind in acts:
-        if ledger.affords(costs[kind]):
-            before = ledger.spent
-            ledger = (ledger.surprised, ledger.released, ledger.said_yes, lambda one=ledger: one.released(2))[kind]()
-            assert ledger.spent == before + costs[kind]
-        assert ledger.spent <= terms.allowance
-    assert ledger.charges == ledger.surprises + ledger.releases + ledger.bits
+        if account.affords(costs[kind]):
+            before = account.spent
+            account = (account.surprised, account.released, account.said_yes, lambda one=account: one.released(2))[kind]()
+            assert account.spent == before + costs[kind]
+        assert account.spent <= terms.allowance
+    assert account.charges == account.surprises + account.releases + account.bits
 
 
 def test_a_bit_costs_what_a_surprise_costs_without_its_release():

@@ -11,7 +11,7 @@ from scipy import stats
 
 from everhold.bounds.budget import Budget
 from everhold.bounds.changes import Changes
-from everhold.bounds.gain import STEPS
+from everhold.bounds.gain import SCORE_ONE
 from everhold.bounds.privacy import ROW_PARTS, Privacy
 from everhold.bounds.private_gain import MOST_NATS, NoisyBet, least_step, noisy_gain_end, noisy_power
 from everhold.errors import SettingError
@@ -22,14 +22,24 @@ SCALES = (1, 37, ROW_PARTS, 10 * ROW_PARTS, 40 * ROW_PARTS)
 
 
 @pytest.mark.parametrize("test_parts", SCALES)
-@pytest.mark.parametrize("by", [0, 1, STEPS // 100, STEPS // 2, STEPS - 1])
+@pytest.mark.parametrize("by", [0, 1, SCORE_ONE // 100, SCORE_ONE // 2, SCORE_ONE - 1])
 @pytest.mark.parametrize("cases", [2, 500, 10**6])
 def test_one_case_moves_the_test_by_one_bth_at_most(test_parts, by, cases):
     """From any outcome to any other: exactly, in whole numbers."""
     bet = NoisyBet.of(cases=cases, by=by, test_parts=test_parts, nats=7.0)
     most = Fraction(ROW_PARTS, test_parts)
     rng = np.random.default_rng(test_parts + by)
-    places = [-STEPS, -STEPS + 1, -1, 0, 1, by, STEPS - 1, STEPS, *rng.integers(-STEPS, STEPS + 1, 30).tolist()]
+    places = [
+        -SCORE_ONE,
+        -SCORE_ONE + 1,
+        -1,
+        0,
+        1,
+        by,
+        SCORE_ONE - 1,
+        SCORE_ONE,
+        *rng.integers(-SCORE_ONE, SCORE_ONE + 1, 30).tolist(),
+    ]
     alone = [bet.beyond({one: 1}) for one in places]
     assert max(alone) - min(alone) == most  # from one end to the other it is used up
     assert bet.span * test_parts <= 2**40 * ROW_PARTS  # bΔ is at most 1, which the claim needs
@@ -39,8 +49,8 @@ def test_one_case_moves_the_test_by_one_bth_at_most(test_parts, by, cases):
 
 def test_a_case_counts_less_than_the_logarithm_that_the_proof_has():
     bet = NoisyBet.of(cases=1_000, by=300, test_parts=10 * ROW_PARTS, nats=6.0)
-    for difference in range(-STEPS, STEPS + 1, 97):
-        exact = np.log1p(np.longdouble(bet.bet) / 2**20 * (np.longdouble(difference - 300) / STEPS))
+    for difference in range(-SCORE_ONE, SCORE_ONE + 1, 97):
+        exact = np.log1p(np.longdouble(bet.bet) / 2**20 * (np.longdouble(difference - 300) / SCORE_ONE))
         assert bet.worth(difference) / 2**40 <= exact < (bet.worth(difference) + 3) / 2**40
 
 
@@ -51,7 +61,7 @@ def promoted(bet, cases, gained, lost):
         for fewer in range(cases + 1 - more):
             chance = comb(cases, more) * comb(cases - more, fewer)
             chance *= gained**more * lost**fewer * (1.0 - gained - lost) ** (cases - more - fewer)
-            x = float(bet.beyond({STEPS: more, -STEPS: fewer, 0: cases - more - fewer}))
+            x = float(bet.beyond({SCORE_ONE: more, -SCORE_ONE: fewer, 0: cases - more - fewer}))
             total += chance * -expm1(-exp(min(max(x, -100.0), 4.0)))
     return total
 
@@ -76,7 +86,7 @@ def test_the_price_is_nearly_reached_and_controls_exceed_it():
 
 
 def test_with_a_margin_the_candidate_must_exceed_it():
-    by = STEPS // 10
+    by = SCORE_ONE // 10
     bet = NoisyBet.of(cases=40, by=by, test_parts=ROW_PARTS, nats=4.0)
     assert promoted(bet, 40, 0.3, 0.2) <= exp(-4.0)  # better by exactly the margin
     plain = NoisyBet.of(cases=40, by=0, test_parts=ROW_PARTS, nats=4.0)
@@ -88,7 +98,7 @@ def test_beyond_the_floor_of_the_noise_there_is_no_price():
         with pytest.raises(SettingError, match="nats"):
             NoisyBet.of(cases=100, by=0, test_parts=ROW_PARTS, nats=nats)
     with pytest.raises(SettingError, match="steps"):
-        NoisyBet.of(cases=100, by=0, test_parts=ROW_PARTS, nats=3.0).beyond({STEPS + 1: 1})
+        NoisyBet.of(cases=100, by=0, test_parts=ROW_PARTS, nats=3.0).beyond({SCORE_ONE + 1: 1})
 
 
 def test_the_lower_end_of_a_noisy_gain_misses_as_rarely_as_its_price_allows():
@@ -96,8 +106,8 @@ def test_the_lower_end_of_a_noisy_gain_misses_as_rarely_as_its_price_allows():
     runs, cases, parts, nats = 200_000, 400, 5 * ROW_PARTS, 3.0
     rng = np.random.default_rng(5)
     gained, lost, _ = rng.multinomial(cases, [0.5, 0.5, 0.0], size=runs).T
-    totals = np.round(((gained - lost) + rng.normal(0.0, 10.0, runs)) * STEPS).astype(int)
-    limit = next(total for total in range(0, cases * STEPS, 64) if above(total, cases, parts, nats))
+    totals = np.round(((gained - lost) + rng.normal(0.0, 10.0, runs)) * SCORE_ONE).astype(int)
+    limit = next(total for total in range(0, cases * SCORE_ONE, 64) if above(total, cases, parts, nats))
     assert (totals >= limit).sum() <= stats.binom.isf(FALSE_ALARM, runs, exp(-nats))
     assert (totals >= limit // 2).sum() > stats.binom.isf(FALSE_ALARM, runs, exp(-nats))
 
@@ -107,13 +117,15 @@ def above(total, cases, parts, nats):
 
 
 def test_a_row_of_the_noise_is_a_case_from_one_end_to_the_other():
-    assert ROW == 2 * STEPS
+    assert ROW == 2 * SCORE_ONE
 
 
 def test_the_lower_end_lies_on_the_scale_and_grows_with_the_sum():
-    ends = [noisy_gain_end(one, cases=100, release_parts=64, nats=2.0) for one in range(-200 * STEPS, 200 * STEPS, 997)]
+    ends = [
+        noisy_gain_end(one, cases=100, release_parts=64, nats=2.0) for one in range(-200 * SCORE_ONE, 200 * SCORE_ONE, 997)
+    ]
     assert ends == sorted(ends)
-    assert (ends[0], ends[-1]) == (-STEPS, STEPS)
+    assert (ends[0], ends[-1]) == (-SCORE_ONE, SCORE_ONE)
 
 
 @pytest.mark.parametrize("step", [0.0, 0.03, 0.06])
@@ -124,7 +136,7 @@ def test_the_power_is_that_of_drawn_candidates(step):
     bet = NoisyBet.of(cases=cases, by=0, test_parts=terms.test_parts, nats=nats)
     rng = np.random.default_rng(1)
     counts = rng.multinomial(cases, [changes.gained, changes.lost, 1.0 - changes.changed], size=20_000)
-    worth = counts @ np.array([bet.worth(STEPS), bet.worth(-STEPS), 0])
+    worth = counts @ np.array([bet.worth(SCORE_ONE), bet.worth(-SCORE_ONE), 0])
     x = (worth - nats * 2**40) * ROW_PARTS / (bet.span * terms.test_parts)
     found = float(np.mean(-np.expm1(-np.exp(np.clip(x, -100.0, 4.0)))))
     assert abs(found - noisy_power(cases, changes, nats, test_parts=terms.test_parts)) < 0.02

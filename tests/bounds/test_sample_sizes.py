@@ -114,7 +114,7 @@ def test_nearest_cell_is_the_worst():
 def test_the_noise_is_that_of_the_mechanism():
     for ask in (1, 5, 100, 10**4, 10**6):
         for declared in (None, 1, 40, 10**5):
-            assert sample_size.noise_of(ask, declared) == Anytime().noise_at(ask, declared)
+            assert sample_size.deviations_of(ask, declared) == Anytime().deviations_at(ask, declared)
 
 
 @pytest.mark.parametrize("rule", ["gradient", "corrective", "entropic"])

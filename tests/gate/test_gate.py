@@ -155,7 +155,7 @@ class TestChecks:
             gate.check(same)
         records = [act.begun for act, _ in gate._ready().journal.acts]
         assert len({begun.asked[0]["digest"] for begun in records}) == 3
-        gate._held.pause()
+        gate._holdout.pause()
 
     def test_names_are_lines_of_text_and_told_apart(self, gate, old):
         assert gate.check(old, name="a").name == "a"

@@ -8,7 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from everhold.bounds.gain import STEPS
+from everhold.bounds.gain import SCORE_ONE
 from everhold.errors import InvalidOutcomes
 from everhold.gate.formats import read_expected, read_outcomes
 from everhold.gate.outcomes import Outcomes
@@ -47,7 +47,7 @@ def test_every_form_says_the_same(tmp_path, name):
     path = tmp_path / name
     path.write_text(FILES[name], encoding="utf-8")
     found = read_outcomes(path)
-    assert {case: found.steps([case])[0] / STEPS for case in found.cases} == WANTED
+    assert {case: found.on_score_grid([case])[0] / SCORE_ONE for case in found.cases} == WANTED
 
 
 def test_a_zipped_log_says_the_same(tmp_path):
@@ -59,7 +59,7 @@ def test_a_zipped_log_says_the_same(tmp_path):
     found = read_outcomes(path) if _without_inspect() else None
     if found is None:
         pytest.skip("inspect_ai is installed and reads its own logs: tests/adapters has one that it wrote")
-    assert {case: found.steps([case])[0] / STEPS for case in found.cases} == WANTED
+    assert {case: found.on_score_grid([case])[0] / SCORE_ONE for case in found.cases} == WANTED
 
 
 def _without_inspect():
@@ -76,7 +76,7 @@ def test_several_scores_must_be_told_apart(tmp_path):
         read_outcomes(path)
     with pytest.raises(InvalidOutcomes, match="a score 'three'"):
         read_outcomes(path, scorer="three")
-    assert read_outcomes(path, scorer="two").steps(["a"])[0] == STEPS // 4
+    assert read_outcomes(path, scorer="two").on_score_grid(["a"])[0] == SCORE_ONE // 4
 
 
 BAD = {
@@ -121,8 +121,8 @@ def test_missing_files_and_strange_things_are_refused(tmp_path):
 
 def test_odd_values_of_a_candidate_are_failures():
     found = Outcomes.of({"a": 1, "b": 87, "c": "splendid", "d": object()}, strict=False)
-    assert found.steps(["a", "b", "c", "d"]).tolist() == [STEPS, 0, 0, 0]
-    assert Outcomes.of({"a": 87, "b": 93}, strict=False).steps(["a", "b"]).tolist() == [0, 0]
+    assert found.on_score_grid(["a", "b", "c", "d"]).tolist() == [SCORE_ONE, 0, 0, 0]
+    assert Outcomes.of({"a": 87, "b": 93}, strict=False).on_score_grid(["a", "b"]).tolist() == [0, 0]
 
 
 LENIENT = {
@@ -141,11 +141,11 @@ def test_what_happens_on_a_case_never_makes_a_candidates_file_invalid(tmp_path, 
     path = tmp_path / name
     path.write_text(LENIENT[name], encoding="utf-8")
     found = read_outcomes(path, strict=False)
-    assert found.passes(["a", "b", "c"]).tolist() == [STEPS, 0, 0]
+    assert found.passes(["a", "b", "c"]).tolist() == [SCORE_ONE, 0, 0]
 
 
 def test_runs_are_averaged_and_errors_among_them_are_failures():
     found = Outcomes.of({"a": np.array([1, 0, 1, 1]), "b": [1, None, float("nan")], "c": []})
-    assert (found.steps(["a", "b", "c"]) / STEPS).round(4).tolist() == [0.75, 0.3333, 0.0]
+    assert (found.on_score_grid(["a", "b", "c"]) / SCORE_ONE).round(4).tolist() == [0.75, 0.3333, 0.0]
     assert not found.pass_fail
     assert Outcomes.of({"a": 1, "b": False}).pass_fail

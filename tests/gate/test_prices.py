@@ -12,7 +12,7 @@ from scipy import stats
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.bounds.budget import Budget
 from everhold.bounds.code import Code
-from everhold.bounds.gain import STEPS
+from everhold.bounds.gain import SCORE_ONE
 from everhold.errors import SettingError
 from everhold.gate.judge import promoted_index, total_gain
 from everhold.ledger.act_prices import price_act
@@ -117,7 +117,7 @@ def test_an_outcome_that_no_check_has_is_refused(outcome):
 
 
 def flipped(rng, incumbent, share=0.1):
-    return np.where(rng.random(len(incumbent)) < share, STEPS - incumbent, incumbent)
+    return np.where(rng.random(len(incumbent)) < share, SCORE_ONE - incumbent, incumbent)
 
 
 def misses(runs, cases, candidates, *, price=None, seed=0, by=0):
@@ -125,7 +125,7 @@ def misses(runs, cases, candidates, *, price=None, seed=0, by=0):
     missed = 0
     for run in range(runs):
         rng = np.random.default_rng([seed, run])
-        incumbent = STEPS * rng.integers(0, 2, cases)
+        incumbent = SCORE_ONE * rng.integers(0, 2, cases)
         budget = Budget(DELTA)
         for _ in range(candidates):
             checked, candidate = plan(by=by), flipped(rng, incumbent)
@@ -154,7 +154,7 @@ def final_misses(runs, cases, candidates, *, charged, seed=1):
     missed = 0
     for run in range(runs):
         rng = np.random.default_rng([seed, run])
-        first = STEPS * rng.integers(0, 2, cases)
+        first = SCORE_ONE * rng.integers(0, 2, cases)
         incumbent, budget = first, Budget(DELTA)
         for _ in range(candidates):
             checked, candidate = plan(certify="final"), flipped(rng, incumbent)
@@ -180,27 +180,27 @@ class TestDecision:
     def test_a_generation_promotes_its_best_and_ties_go_to_the_first(self):
         incumbent = np.zeros(100, dtype=np.int64)
         good, better = incumbent.copy(), incumbent.copy()
-        good[:20], better[:30] = STEPS, STEPS
+        good[:20], better[:30] = SCORE_ONE, SCORE_ONE
         assert promoted_index(plan(3), incumbent, [good, better, better], 3.0) == 1
 
     def test_the_verdict_is_mcnemars(self):
-        incumbent = STEPS * (np.arange(200) % 2)
+        incumbent = SCORE_ONE * (np.arange(200) % 2)
         candidate = incumbent.copy()
-        candidate[0:60:2], candidate[1:21:2] = STEPS, 0  # 30 better, 10 worse
+        candidate[0:60:2], candidate[1:21:2] = SCORE_ONE, 0  # 30 better, 10 worse
         for price in (2.0, 4.0, 6.0, 8.0):
             assert (promoted_index(plan(), incumbent, [candidate], price) == 0) is mcnemar_refutes(30, 10, price)
 
     def test_equal_outcomes_are_never_promoted_at_any_price(self):
-        same = STEPS * (np.arange(50) % 2)
+        same = SCORE_ONE * (np.arange(50) % 2)
         for certify in ("each", "final"):
             assert promoted_index(plan(certify=certify), same, [same.copy()], 0.0) is None
 
     def test_a_margin_must_be_exceeded(self):
         incumbent = np.zeros(1_000, dtype=np.int64)
         candidate = incumbent.copy()
-        candidate[:100] = STEPS
-        assert promoted_index(plan(by=round(0.05 * STEPS)), incumbent, [candidate], 5.0) == 0
-        assert promoted_index(plan(by=round(0.10 * STEPS)), incumbent, [candidate], 5.0) is None
+        candidate[:100] = SCORE_ONE
+        assert promoted_index(plan(by=round(0.05 * SCORE_ONE)), incumbent, [candidate], 5.0) == 0
+        assert promoted_index(plan(by=round(0.10 * SCORE_ONE)), incumbent, [candidate], 5.0) is None
 
     def test_the_claims_share_of_delta(self):
         """Promotion k spends 1/(k(k+1)) of nine tenths of δ, and P is that of its own node."""

@@ -16,7 +16,7 @@ from scipy import stats
 import everhold as eh
 import everhold.gate.gate
 from everhold.bounds.budget import Budget
-from everhold.bounds.gain import STEPS
+from everhold.bounds.gain import SCORE_ONE
 from everhold.bounds.privacy import ROW_PARTS
 from everhold.errors import GateUsedUp, LedgerError, SettingError
 from everhold.gate.gate import Gate
@@ -63,7 +63,7 @@ def watch(gate, answer=None):
     """Put watched noise into the session that the gate holds."""
     gate.open()
     noise = Watched(answer)
-    gate._held.session.mechanism._source = noise
+    gate._holdout.session.mechanism._source = noise
     return noise
 
 
@@ -74,8 +74,8 @@ def test_from_creation_to_the_total_gain(path):
     gate = made(path)
     assert gate.rules.method == "noisy bets"
     assert not gate.check(WORSE).promoted
-    ledger = read_study(path).budget.privacy
-    assert (ledger.bits, ledger.releases, ledger.surprises) == (0, 0, 0)  # kept out: free
+    account = read_study(path).budget.privacy
+    assert (account.bits, account.releases, account.surprises) == (0, 0, 0)  # kept out: free
     found = gate.check(NEW, name="new")
     assert found.promoted
     assert found.certified
@@ -98,8 +98,8 @@ def test_from_creation_to_the_total_gain(path):
 
 
 def made_promotions():
-    ledger = Budget.first(0.05, None, TERMS).privacy
-    return ledger.left // TERMS.bit_cost
+    account = Budget.first(0.05, None, TERMS).privacy
+    return account.left // TERMS.bit_cost
 
 
 def test_the_total_gain_has_noise(tmp_path):
@@ -109,7 +109,7 @@ def test_the_total_gain_has_noise(tmp_path):
         gate = made(tmp_path / f"{number}.everhold", new_budget="to compare")
         watch(gate, answer=False)  # promoted
         assert gate.check(NEW).promoted
-        gate._held.session.mechanism._source = SecretNoise(TERMS)
+        gate._holdout.session.mechanism._source = SecretNoise(TERMS)
         seen.add(gate.finish().gain)
     assert len(seen) > 1
 
@@ -168,7 +168,7 @@ def test_what_cannot_be_paid_for_is_refused_before_an_outcome_is_read(path, monk
         with pytest.raises(GateUsedUp, match="privacy budget"):
             gate.check(NEW)
     assert gate.status() == before
-    gate._held.session.mechanism._source = SecretNoise(TERMS)
+    gate._holdout.session.mechanism._source = SecretNoise(TERMS)
     assert gate.finish()  # what was kept back pays for it
     assert read_study(path).budget.privacy.left >= 0
 
@@ -203,10 +203,10 @@ def test_one_case_moves_the_released_gain_by_one_row(tmp_path, monkeypatch):
         watch(gate, answer=False)
         gate.check({**NEW, "case-3": value})
         monkeypatch.setattr(
-            type(gate._held.session.mechanism), "noisy_total", lambda self, total: sums.append(total) or total
+            type(gate._holdout.session.mechanism), "noisy_total", lambda self, total: sums.append(total) or total
         )
         gate.finish()
-    assert abs(sums[0] - sums[1]) == STEPS  # half a row: the incumbent's outcome is the same
+    assert abs(sums[0] - sums[1]) == SCORE_ONE  # half a row: the incumbent's outcome is the same
 
 
 def test_a_gate_without_privacy_tells_an_attacker_of_a_case_and_a_private_one_does_not(tmp_path):
@@ -224,7 +224,7 @@ def test_a_gate_without_privacy_tells_an_attacker_of_a_case_and_a_private_one_do
     margin = next(k for k in range(2_000) if beyond(before, k) >= Fraction(-4, 10))
     for more in (margin, margin - 1):
         candidate = before.copy()
-        candidate[:more] = STEPS
+        candidate[:more] = SCORE_ONE
         bits.append(sum(noisily_promoted_index(noisy, before, candidate, 6.0, TERMS, noise) == 0 for _ in range(400)))
     assert min(bits) > 40
     assert max(bits) < 360  # neither is sure
@@ -242,7 +242,7 @@ def plain(plan, before, more):
     from everhold.gate.judge import promoted_index
 
     candidate = before.copy()
-    candidate[:more] = STEPS
+    candidate[:more] = SCORE_ONE
     return promoted_index(plan, before, [candidate], 6.0)
 
 
@@ -250,7 +250,7 @@ def beyond(before, more):
     from everhold.bounds.private_gain import NoisyBet
 
     bet = NoisyBet.of(cases=len(before), by=0, test_parts=TERMS.test_parts, nats=6.0)
-    return bet.beyond({STEPS: more, 0: len(before) - more})
+    return bet.beyond({SCORE_ONE: more, 0: len(before) - more})
 
 
 # repeats, copies, crashes --------------------------------------------------------------------------------------------------
@@ -405,7 +405,7 @@ def test_the_guard_alone_set_back_is_noticed_by_the_ledger(path, tmp_path):
     shutil.copy(tmp_path / "old.spent", Guard.path_of(path))
     with Gate(path) as gate:
         gate.open()
-        assert gate._held.privacy.bits == 1
+        assert gate._holdout.privacy.bits == 1
 
 
 def test_a_record_of_the_other_method_is_refused(path, tmp_path):
@@ -416,7 +416,7 @@ def test_a_record_of_the_other_method_is_refused(path, tmp_path):
         plan = CheckPlan((("c", "d", None),), one.rules.first, 0, method, "each")
         with pytest.raises(ValueError, match="does not belong"):
             plan.charge(one._ready().budget, -1, interrupted=False)
-        one._held.pause()
+        one._holdout.pause()
 
 
 def test_an_error_while_outcomes_are_compared_says_nothing_and_is_charged(path, monkeypatch):
@@ -428,7 +428,7 @@ def test_an_error_while_outcomes_are_compared_says_nothing_and_is_charged(path, 
     assert "zero" not in str(error.value)
     with Gate(path) as again:
         again.open()
-        assert again._held.privacy.bits == 1
+        assert again._holdout.privacy.bits == 1
     assert Holdout.audit_file(path).ok
 
 
@@ -455,12 +455,12 @@ def phantoms(runs, *, price=None):
     missed = 0
     for run in range(runs):
         rng = np.random.default_rng([7, run])
-        incumbent = STEPS * rng.integers(0, 2, 300)
+        incumbent = SCORE_ONE * rng.integers(0, 2, 300)
         budget = Budget.first(0.05, None, TERMS)
         noise = SecretNoise(TERMS, seeded(run))
         for _ in range(60):
             plan = CheckPlan((("c", "d", None),), "i", 0, "noisy bets", "each")
-            candidate = np.where(rng.random(300) < 0.1, STEPS - incumbent, incumbent)
+            candidate = np.where(rng.random(300) < 0.1, SCORE_ONE - incumbent, incumbent)
             charge = plan.price(budget) if price is None else price
             found = noisily_promoted_index(plan, incumbent, candidate, charge, TERMS, noise)
             budget = plan.charge(budget, plan.outcome(found), interrupted=False)

@@ -29,7 +29,7 @@ def bits(answers):
 
 
 def random_session(number):
-    """Session `number`: its rule, prior, contract, sample and analyst all vary with it."""
+    """Session `number`: its rule, prior, tolerance policy, sample and analyst all vary with it."""
     rng = np.random.default_rng([number, 2026])
     rule = ["corrective", "gradient", "entropic"][number % 3]
     prior = [None, weighted_prior(), None, fresh_prior()][number % 4]

@@ -19,6 +19,7 @@ import everhold as eh
 from everhold.errors import DataError, LedgerError
 from everhold.ledger.codec import read_entry
 from everhold.ledger.store import Record, Store
+from everhold.session.settings import Settings
 
 ROWS = {"x": np.arange(60.0), "b": np.arange(60) % 3 > 0}
 PUBLIC = {"x": np.arange(30.0) * 2, "b": np.arange(30) % 2 > 0}
@@ -349,6 +350,12 @@ class TestNothingUnrecordedIsTold:
             tolerance=eh.Anytime(share=np.float32(0.5)),
             seed=2**127,
         )
+        kept = held.settings.to_dict()
+        assert kept["tolerance"] == {"name": "Anytime", "share": 0.5, "noise": None, "cells": 0.25}
+        assert Settings.from_dict(kept).tolerance == eh.Anytime(share=0.5)
+        kept["tolerance"] = {"name": "Anytime", "share": 0.5, "deviations": 3.0, "cells": 0.25}
+        with pytest.raises(LedgerError, match="deviations"):
+            Settings.from_dict(kept)
         held.ask("x > 1")
         assert held.audit().ok
         held.release()

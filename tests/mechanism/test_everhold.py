@@ -1,4 +1,4 @@
-"""The mechanism's own promises: exact decisions, contracts, fresh draws, cost."""
+"""The mechanism's own promises: exact decisions, tolerance policies, fresh draws, cost."""
 
 from __future__ import annotations
 
@@ -96,15 +96,15 @@ class TestFixedPrecision:
             assert refused.asked == pytest.approx(0.12)
 
     def test_the_refusal_is_a_function_of_the_transcript(self):
-        contract = FixedPrecision(0.2)
-        at = ToleranceInputs(sketch=0.1, nats=60.0, rows=2000, draws=2000.0)
+        policy = FixedPrecision(0.2)
+        at = ToleranceInputs(sketch=0.1, price=60.0, rows=2000, draws=2000.0)
         with pytest.raises(eh.PrecisionExhausted) as caught:
-            contract.tolerance(at)
+            policy.tolerance(at)
         assert "more rows" in str(caught.value)
         enough = 2000 + caught.value.more_rows
-        contract.tolerance(ToleranceInputs(sketch=0.1, nats=60.0, rows=enough, draws=2000.0))
+        policy.tolerance(ToleranceInputs(sketch=0.1, price=60.0, rows=enough, draws=2000.0))
         with pytest.raises(eh.PrecisionExhausted):
-            contract.tolerance(ToleranceInputs(sketch=0.1, nats=60.0, rows=enough - 2, draws=2000.0))
+            policy.tolerance(ToleranceInputs(sketch=0.1, price=60.0, rows=enough - 2, draws=2000.0))
 
     def test_a_refusal_is_no_round_and_stays_refused(self):
         held = eh.Holdout(50, prior=eh.Reference(50), half_width=0.05, seed=0)
@@ -119,11 +119,11 @@ class TestAnytime:
         policy = Anytime()
         cheap = policy.tolerance(ToleranceInputs(0.0, 5.0, 1000, 1000.0))
         dear = policy.tolerance(ToleranceInputs(0.0, 200.0, 1000, 1000.0))
-        assert cheap.tau / TOLERANCE_ONE == pytest.approx(policy.noise_at(1, None) * np.sqrt(2 / 1000), rel=0.02)
+        assert cheap.tau / TOLERANCE_ONE == pytest.approx(policy.deviations_at(1, None) * np.sqrt(2 / 1000), rel=0.02)
         assert dear.tau / TOLERANCE_ONE == pytest.approx(0.6 * np.sqrt(2 * 200.0 / 1000), rel=0.05)
         assert policy.tolerance(ToleranceInputs(-0.98, 5.0, 1000, 1000.0)).tau < 0.4 * cheap.tau
 
-    @pytest.mark.parametrize("wrong", [{"share": 0.0}, {"noise": -1.0}, {"cells": 3.0}, {"share": float("nan")}])
+    @pytest.mark.parametrize("wrong", [{"share": 0.0}, {"deviations": -1.0}, {"cells": 3.0}, {"share": float("nan")}])
     def test_nonsense(self, wrong):
         with pytest.raises(eh.SettingError):
             eh.Anytime(**wrong)

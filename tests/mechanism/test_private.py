@@ -77,9 +77,9 @@ def test_the_cells_of_a_surprise_and_a_void_sum_to_at_most_one():
         for tau, cell in ((0.06, 0.02), (0.5, 0.11), (0.001, 0.3), (2.0, 2.0)):
             measure = asked(TERMS, Spy(), forecast=forecast, tau=tau, cell=cell)
             above, below = measure.room
-            weights = [exp(-measure.nats(j)) for j in range(-below, above + 1)]
-            assert sum(weights) + exp(-measure.nats(NOTHING)) <= 1.0 + 1e-12
-            assert measure.nats(NOTHING) == NOTHING_NATS
+            weights = [exp(-measure.charge(j)) for j in range(-below, above + 1)]
+            assert sum(weights) + exp(-measure.charge(NOTHING)) <= 1.0 + 1e-12
+            assert measure.charge(NOTHING) == NOTHING_NATS
             # the mutant that forgets cell 0 and those within the tolerance has no room for them
             assert sum(weights) > 0.45
 

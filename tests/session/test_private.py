@@ -69,17 +69,17 @@ def test_a_session_from_creation_to_audit(path):
     assert choice.index == 1
     assert choice.noisy
     assert "about the best" in str(choice)
-    ledger, head = held.privacy, held.head
-    assert ledger.releases == 2
-    assert ledger.surprises == held.surprises >= 1
+    account, head = held.privacy, held.head
+    assert account.releases == 2
+    assert account.surprises == held.surprises >= 1
     assert held.audit().ok
     held.release()
     with eh.Holdout.open(path, data=PRIVATE, expect_head=head) as again:
-        assert again.privacy == ledger
+        assert again.privacy == account
         assert again.ask("smoker") == surprise
         assert again.price == held.budget.ask_price
     file = read_study(path)
-    assert file.budget.privacy == ledger
+    assert file.budget.privacy == account
     assert file.price == held.budget.ask_price
     assert eh.Holdout.audit_file(path).ok
 
@@ -224,9 +224,9 @@ def test_what_is_not_private_is_refused_before_a_row_is_read(path, monkeypatch):
 def test_what_cannot_be_paid_for_is_refused_before_a_row_is_read(path, monkeypatch):
     held = made(path, privacy=eh.Privacy(epsilon=3.0, surprises=1))
     assert held.ask("smoker").surprise
-    ledger = held.privacy
-    assert ledger.surprises_left == 0
-    left = ledger.readings_left
+    account = held.privacy
+    assert account.surprises_left == 0
+    left = account.readings_left
     monkeypatch.setattr(Sample, "sums_of", lambda *_: pytest.fail("a private row was read"))
     with pytest.raises(eh.PrivacyUsedUp, match="cannot pay for another question") as refused:
         held.ask("age > 40")
@@ -238,7 +238,7 @@ def test_what_cannot_be_paid_for_is_refused_before_a_row_is_read(path, monkeypat
     assert [one.surprise for one in refused.value.answers] == [True]  # the recorded answer costs nothing
     assert held.ask("smoker").surprise
     assert held.try_out("age > 40").low < held.try_out("age > 40").high  # public, and free
-    assert held.privacy == ledger
+    assert held.privacy == account
 
 
 def test_random_acts_never_exceed_the_allowance(path):

@@ -70,16 +70,16 @@ class Spy:
 
 def test_a_no_is_free_a_yes_is_charged_and_both_are_recorded(path):
     held = made(path)
-    ledger = held.privacy
+    account = held.privacy
     no = held.is_better("age > 80", "age > 30")
     assert not no
     assert no.noisy
     assert "up to noise" in str(no)
-    assert held.privacy == ledger
+    assert held.privacy == account
     yes = held.is_better("age > 30", "age > 80", request_id="one")
     assert yes
     assert held.privacy.bits == 1
-    assert held.privacy.spent == ledger.terms.bit_cost
+    assert held.privacy.spent == account.terms.bit_cost
     assert held.is_better("age > 30", "age > 80", request_id="one") == yes  # recorded: no second draw
     assert held.privacy.bits == 1
     assert "0 surprises, 1 bit and" in held.privacy.text
@@ -112,12 +112,12 @@ def test_verdicts_are_certified_and_charged_for_what_they_release(path):
     found = held.compare(eh.Share("age > 30", given="a"), eh.Share("age > 70", given="b"))
     assert found.verdict == "yes"
     assert held.privacy.releases - before == held.journal.acts[-1][0].begun.options["parts"] >= 4
-    ledger = held.privacy
+    account = held.privacy
     held.release()
     assert eh.Holdout.audit_file(path).ok
-    assert read_study(path).budget.privacy == ledger
+    assert read_study(path).budget.privacy == account
     with eh.Holdout.open(path, data=PRIVATE) as again:
-        assert again.privacy == ledger
+        assert again.privacy == account
 
 
 def test_a_record_with_the_method_of_a_plain_study_is_refused(path):
@@ -196,13 +196,13 @@ def test_what_cannot_be_paid_for_is_refused_before_a_row_is_read(path, monkeypat
     held.session.mechanism._source = Spy(quiet=False)
     assert held.is_better("a", "b")
     monkeypatch.setattr(Sample, "sums_of", lambda *_: pytest.fail("a private row was read"))
-    head, ledger = held.head, held.privacy
-    assert not ledger.affords(ledger.terms.bit_cost)
+    head, account = held.head, held.privacy
+    assert not account.affords(account.terms.bit_cost)
     with pytest.raises(eh.PrivacyUsedUp, match="a bit, which may be a yes"):
         held.is_better("age > 30", "b")
     with pytest.raises(eh.PrivacyUsedUp, match="verdict"):
-        held.acts._affordable(eh.AskedBy(), ledger.left + 1, "a verdict")()
-    while held.privacy.affords(2 * ledger.terms.release_cost):
+        held.acts._affordable(eh.AskedBy(), account.left + 1, "a verdict")()
+    while held.privacy.affords(2 * account.terms.release_cost):
         monkeypatch.undo()
         held.read(f"age > {20 + held.rounds / 10}")
     monkeypatch.setattr(Sample, "sums_of", lambda *_: pytest.fail("a private row was read"))

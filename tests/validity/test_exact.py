@@ -44,8 +44,8 @@ def share(u: Fraction, draws: float = 40.0) -> SketchValue:
     return SketchValue("share", u.numerator, u.denominator, draws)
 
 
-def seen_from(n: int, *, nats: float = 2.0, noise: float | None = None, known: int = 0, fine=Fraction(1), **more):
-    return MeasureInputs(nats, n, known, noise, Precision(fine, **more))
+def seen_from(n: int, *, nats: float = 2.0, deviations: float | None = None, known: int = 0, fine=Fraction(1), **more):
+    return MeasureInputs(nats, n, known, deviations, Precision(fine, **more))
 
 
 def limits_of(outcomes: list) -> dict:
@@ -95,7 +95,7 @@ def test_the_counts_of_a_readings_cell_are_exactly_those_in_it(fine):
 
 
 def masses(measure, outcomes) -> float:
-    return sum(exp(-measure.nats(outcome)) for outcome in set(outcomes) if outcome is not QUIET)
+    return sum(exp(-measure.charge(outcome)) for outcome in set(outcomes) if outcome is not QUIET)
 
 
 def shares_of_group(n: int, u: Fraction, *, group: float = 0.4, draws: float = 12.0, **more) -> GroupShareCells:
@@ -116,17 +116,17 @@ def decided(measure, k: int, m: int, n: int):
     return measure.decide([Sums.yes_no(k, n), Sums.yes_no(m - k, n)])
 
 
-@pytest.mark.parametrize("noise", [None, 2.5])
-def test_what_a_round_may_disclose_weighs_at_most_one(noise):
+@pytest.mark.parametrize("deviations", [None, 2.5])
+def test_what_a_round_may_disclose_weighs_at_most_one(deviations):
     """The weights of all outcomes that occur, by enumeration of all samples: shares, shares of groups, means."""
     for n, u in product((1, 2, 7, 24), FORECASTS[::5]):
         for fine in (Fraction(1, 32), Fraction(1), Fraction(3)):
-            at = seen_from(n, noise=noise, fine=fine)
-            if noise is None:
+            at = seen_from(n, deviations=deviations, fine=fine)
+            if deviations is None:
                 read = CountCells(None, share(u), at)
                 weight = masses(read, [read.decide([Sums.yes_no(k, n)]) for k in range(n + 1)])
                 assert weight <= 1.0 - exp(-NOTHING_NATS) + 1e-12, "an interrupted reading has the rest"
-            given = shares_of_group(n, u, noise=noise, fine=fine)
+            given = shares_of_group(n, u, deviations=deviations, fine=fine)
             assert masses(given, [decided(given, k, m, n) for k, m in all_pairs(n)]) <= 1.0 + 1e-12
         tau = TOLERANCE_ONE // 7
         asked = CountTolerance(None, share(u), Tolerance(tau, tau // 4), at)
@@ -136,11 +136,11 @@ def test_what_a_round_may_disclose_weighs_at_most_one(noise):
 def test_every_outcome_of_a_mean_weighs_at_most_one():
     """All samples of 3 rows with 9 values each, with a forecast of the spread that is right, or far too small."""
     values = np.rint(np.linspace(-VALUE_ONE, VALUE_ONE, 9))
-    for second, u, noise in product((2**28, 1), (Fraction(0), Fraction(9, 10)), (None, 2.5)):
+    for second, u, deviations in product((2**28, 1), (Fraction(0), Fraction(9, 10)), (None, 2.5)):
         forecast = SketchValue("mean", u.numerator, u.denominator, 20.0, second)
-        measure = MeanCells(None, forecast, seen_from(3, noise=noise))
+        measure = MeanCells(None, forecast, seen_from(3, deviations=deviations))
         outcomes = {measure.decide([Sums.of(np.array(rows))]) for rows in product(values, repeat=3)}
-        assert len(outcomes) > 5 or noise, "nothing is disclosed: this tests nothing"
+        assert len(outcomes) > 5 or deviations, "nothing is disclosed: this tests nothing"
         assert masses(measure, outcomes) <= 1.0 + 1e-12
 
 
@@ -161,9 +161,9 @@ def assert_least_step(measure, outcome, private) -> None:
     if isinstance(measure, QuantileCells):
         _, low, high = measure.ends((j, step - 1))
     else:
-        edges, within = measure.within.cells.edges(j), measure.within
+        edges, laddered = measure.laddered.cells.edges(j), measure.laddered
         below, above = (
-            Fraction(cells._ladder(radius, step - 1, within.precision.ladder), POSITION_ONE) for radius in within.radii
+            Fraction(cells._ladder(radius, step - 1, laddered.precision.ladder), POSITION_ONE) for radius in laddered.radii
         )
         low, high = edges[0] - below, edges[1] + above
     assert private[0] < low or high < private[1], "a smaller step is enough"
@@ -180,11 +180,11 @@ def test_a_means_printed_interval_contains_the_private_one(known):
         values = np.clip(np.rint(rng.normal(rng.uniform(-1, 1) * VALUE_ONE, spread, n)), -VALUE_ONE, VALUE_ONE)
         u = Fraction(int(rng.integers(-100, 101)), 100) if trial % 2 else Fraction(round(values.mean()), VALUE_ONE)
         second = round((2.0 * spread) ** 2 * 10.0 ** rng.uniform(-2, 2) / 4) + 1
-        noise = None if trial % 3 else 2.5
+        deviations = None if trial % 3 else 2.5
         measure = MeanCells(
             None,
             SketchValue("mean", u.numerator, u.denominator, float(rng.integers(5, 500)), second),
-            seen_from(n, nats=float(rng.uniform(1, 12)), noise=noise, known=known, fine=Fraction(1, 2)),
+            seen_from(n, nats=float(rng.uniform(1, 12)), deviations=deviations, known=known, fine=Fraction(1, 2)),
         )
         sums = Sums.of(values)
         outcome = measure.decide([sums])
@@ -216,20 +216,20 @@ def test_a_means_printed_interval_contains_the_private_one(known):
 
 def test_everything_chosen_is_chosen_before_the_rows_are_read():
     """λ, reach, centre, cells and ladder of a mean are functions of the forecast: equal for all samples, and frozen."""
-    at, forecast = seen_from(50, noise=2.5), SketchValue("mean", 1, 10, 40.0, 2**26)
+    at, forecast = seen_from(50, deviations=2.5), SketchValue("mean", 1, 10, 40.0, 2**26)
     before = MeanCells(None, forecast, at)
-    facts = repr((before.rates, before.within))
+    facts = repr((before.rates, before.laddered))
     for seed in range(20):
         before.decide([Sums.of(np.rint(np.random.default_rng(seed).uniform(-VALUE_ONE, VALUE_ONE, 50)))])
-        assert repr((before.rates, before.within)) == facts
+        assert repr((before.rates, before.laddered)) == facts
 
 
 @pytest.mark.parametrize("known", [0, 3])
 def test_a_group_shares_printed_interval_contains_the_private_one(known):
     """Every (k, m) of 40 rows: the exact tail given m, computed apart from the measure."""
     n, widest = 40, 0
-    for u, noise in ((Fraction(-1, 3), None), (Fraction(1, 2), 2.5), (Fraction(1), None)):
-        measure = shares_of_group(n, u, nats=3.0, noise=noise, known=known)
+    for u, deviations in ((Fraction(-1, 3), None), (Fraction(1, 2), 2.5), (Fraction(1), None)):
+        measure = shares_of_group(n, u, nats=3.0, deviations=deviations, known=known)
         for k, m in all_pairs(n):
             outcome = decided(measure, k, m, n)
             if m == 0:
@@ -271,7 +271,7 @@ def test_a_group_means_printed_interval_contains_the_private_one():
             Fraction(1, 5),
             round(0.01 * STEPS**2 * 4.0 ** rng.uniform(-2, 1)),
             0.3,
-            noise=None if trial % 2 else 2.5,
+            deviations=None if trial % 2 else 2.5,
             nats=float(rng.uniform(1, 9)),
         )
         outcome = measure.decide(group_sums(values, n))
@@ -305,7 +305,7 @@ def test_a_variances_printed_interval_contains_every_variance_of_its_means():
             SketchValue("mean", 1, 10, 50.0, round(rng.uniform(0.01, 0.1) * STEPS**2)),
             SketchValue("mean", -3, 5, 50.0, round(rng.uniform(0.005, 0.05) * STEPS**2)),
         )
-        at = seen_from(n, nats=nats, noise=None if trial % 2 else 2.5)
+        at = seen_from(n, nats=nats, deviations=None if trial % 2 else 2.5)
         measure = SpreadCells(_Variance(), SketchValue("mean", -3, 5, 50.0), forecasts, at)
         outcome = measure.decide([Sums.of(-x), Sums.of(x), Sums.of(square)])
         found = []
@@ -354,11 +354,11 @@ def worst_given_size(measure, n: int, ends, *, only_quiet: bool = False) -> floa
 
 
 @pytest.mark.parametrize("nats", [1.0, 3.0])
-@pytest.mark.parametrize("noise", [None, 0.2], ids=["read", "asked"])
-def test_a_group_share_misses_with_at_most_its_probability_whatever_the_size(nats, noise):
+@pytest.mark.parametrize("deviations", [None, 0.2], ids=["read", "asked"])
+def test_a_group_share_misses_with_at_most_its_probability_whatever_the_size(nats, deviations):
     """n = 14, every size of the group from 0, every true share: two ends, so at most 2 e^-c. Control: ends moved in."""
     precision = {"fine": Fraction(1, 32), "ladder": 64}
-    measure = shares_of_group(14, Fraction(1, 5), group=0.9, draws=1000.0, nats=nats, noise=noise, **precision)
+    measure = shares_of_group(14, Fraction(1, 5), group=0.9, draws=1000.0, nats=nats, deviations=deviations, **precision)
     assert worst_given_size(measure, 14, lambda one: measure.ends(one)[1:]) <= 2 * exp(-nats)
 
     def moved(one):
@@ -393,7 +393,7 @@ def test_a_certificate_of_a_quiet_group_share_is_never_narrower_than_valid():
     Control (the referee's mistake): shifting the ends with the *foreseen* size claims more than it may for small groups."""
     n, nats = 30, 2.5
     held = _mechanism(n)
-    measure = shares_of_group(n, Fraction(1, 3), nats=nats, noise=1.0)
+    measure = shares_of_group(n, Fraction(1, 3), nats=nats, deviations=1.0)
     proposal = EverholdProposal(1, None, measure.forecast, None, measure, nats)
     assert held.counts(proposal, QUIET) is None, "only a bit is known of k and m"
     answer = held.answer(proposal, QUIET)
@@ -420,10 +420,10 @@ class _Shares:
     parts, low = (None, None, None, None), None
 
 
-def difference_of_shares(n: int, *, nats: float, known: int = 0, noise=None) -> DifferenceCells:
+def difference_of_shares(n: int, *, nats: float, known: int = 0, deviations=None) -> DifferenceCells:
     """Forecasts .3 and .6 of groups with two thirds and a sixth of the rows: neither is what the rows will show."""
     groups = (SketchValue("mean", -2, 5, 400.0, 0, 0.66), SketchValue("mean", 1, 5, 100.0, 0, 0.17))
-    at = seen_from(n, nats=nats, noise=noise, known=known, fine=Fraction(1, 32), ladder=64, start=Fraction(1, 2))
+    at = seen_from(n, nats=nats, deviations=deviations, known=known, fine=Fraction(1, 32), ladder=64, start=Fraction(1, 2))
     return DifferenceCells(_Shares(), SketchValue("mean", -3, 10, 100.0), groups, (), at)
 
 
@@ -450,7 +450,7 @@ def test_a_difference_of_groups_of_unequal_size_misses_with_at_most_its_probabil
 
 
 def test_a_group_without_rows_has_no_difference():
-    measure = difference_of_shares(20, nats=2.0, noise=2.0)
+    measure = difference_of_shares(20, nats=2.0, deviations=2.0)
     assert measure.decide([Sums.yes_no(k, 20) for k in (3, 4, 0, 0)]) == NOTHING
     assert measure.ends(NOTHING) == (inf, 0.0, 1.0)
 
@@ -485,7 +485,7 @@ def test_a_difference_of_shares_on_the_same_rows_misses_with_at_most_its_probabi
 # quantiles with ties ----------------------------------------------------------------------------------------------------
 
 
-def quantile_measure(n: int, level: float, nats: float, atoms, *, noise=None, given=None, public=None) -> QuantileCells:
+def quantile_measure(n: int, level: float, nats: float, atoms, *, deviations=None, given=None, public=None) -> QuantileCells:
     """A quantile of x in [0, 10] with public rows at the atoms (or elsewhere)."""
     tree = number("x", {"x": "number"})
     where = None if given is None else question_of(number_test(given)).tree
@@ -493,7 +493,7 @@ def quantile_measure(n: int, level: float, nats: float, atoms, *, noise=None, gi
     places = np.rint(np.array(public or atoms, float) / 10.0 * STEPS) - VALUE_ONE
     values = (GridValues("mean", places), GridValues("mean", -places))
     forecast = SketchValue("mean", 0, 1, 30.0, VALUE_ONE**2, 1.0)
-    at = seen_from(n, nats=nats, noise=noise, fine=Fraction(1, 2))
+    at = seen_from(n, nats=nats, deviations=deviations, fine=Fraction(1, 2))
     return QuantileCells.foreseen(query, forecast, values, np.ones(len(places)), at)
 
 
@@ -512,14 +512,14 @@ def quantile_sums(measure: QuantileCells, rows: np.ndarray, n: int) -> list[Sums
 ATOMS = (0.0, 4.0, 10.0)
 
 
-@pytest.mark.parametrize("noise", [None, 1.0], ids=["read", "asked"])
+@pytest.mark.parametrize("deviations", [None, 1.0], ids=["read", "asked"])
 @pytest.mark.parametrize("level", [0.25, 0.5, 0.8])
-def test_a_quantile_with_ties_and_mass_at_the_ends_is_covered_at_every_root(level, noise):
+def test_a_quantile_with_ties_and_mass_at_the_ends_is_covered_at_every_root(level, deviations):
     """Three atoms, two of them the ends of the range; also laws whose distribution function meets the level exactly, where
     every point between two atoms is a quantile. All samples of 9 rows. Control: ends moved in by one threshold."""
     n, nats = 9, 1.2
     for public in ((0.0, 4.0, 10.0), (0.0, 0.0, 0.0, 1.0), (2.0, 3.0, 5.0, 9.0, 4.0)):
-        measure = quantile_measure(n, level, nats, ATOMS, noise=noise, public=public)
+        measure = quantile_measure(n, level, nats, ATOMS, deviations=deviations, public=public)
         printed = {}
         for a in range(n + 1):
             for b in range(n + 1 - a):
@@ -551,13 +551,13 @@ def test_a_quantiles_step_is_the_least_and_its_ends_contain_the_private_ones():
     stepped = 0
     for trial in range(60):
         n = int(rng.integers(20, 200))
-        noise = None if trial % 2 else 2.5
+        deviations = None if trial % 2 else 2.5
         measure = quantile_measure(
             n,
             float(rng.choice([0.1, 0.5, 0.9])),
             float(rng.uniform(1, 6)),
             None,
-            noise=noise,
+            deviations=deviations,
             public=tuple(np.round(rng.normal(5, 2, 60).clip(0, 10), int(rng.integers(0, 3)))),
         )
         rows = rng.normal(rng.uniform(3, 7), rng.uniform(0.2, 4), n).clip(0, 10).round(int(rng.integers(0, 3)))
@@ -574,7 +574,7 @@ def test_a_quantiles_step_is_the_least_and_its_ends_contain_the_private_ones():
 
 def _private_ends(measure: QuantileCells, rows: np.ndarray, n: int) -> tuple[float, float]:
     """The largest threshold surely at or below the quantile, and the least at or above; ranks counted here."""
-    q, nats, thresholds = measure.query.level, measure.inputs.nats, measure.thresholds
+    q, nats, thresholds = measure.query.level, measure.inputs.price, measure.thresholds
     low = [t for t in thresholds[1:-1] if tail_refutes(int((rows >= t).sum()), n, 1 - q, nats)]
     high = [t for t in thresholds[:-1] if tail_refutes(int((rows <= t).sum()), n, q, nats)]
     return max(low, default=0.0) / 10.0, min(high, default=10.0) / 10.0

@@ -58,7 +58,7 @@ def test_paired_shares(mechanism):
     measure, fooled = proposal.measure, 0
     plain = replace(measure, inputs=measure.inputs._replace(known_rows=0))
     for first, second in np.random.default_rng(1).integers(0, OTHERS // 2, (200, 2)).tolist():
-        alone = paired_interval(first, second, OTHERS, measure.rates, measure.inputs.nats)
+        alone = paired_interval(first, second, OTHERS, measure.rates, measure.inputs.price)
         for more in ((KNOWN, 0), (0, KNOWN)):
             sums = [Sums.yes_no(count + one, ROWS) for count, one in zip((first, second), more, strict=True)]
             printed = [2.0 * end - 1.0 for end in measure.ends(measure.decide(sums))[1:]]
@@ -72,7 +72,7 @@ def test_quantiles(mechanism, level):
     question = quantile_of(Column("x", "number"), 0.0, 30.0, level, None, 1.0, None)
     measure = mechanism.propose(question, RoundAct("close")).measure
     plain = replace(measure, inputs=measure.inputs._replace(known_rows=0))
-    thresholds, nats = np.array(measure.thresholds), measure.inputs.nats
+    thresholds, nats = np.array(measure.thresholds), measure.inputs.price
     rng, fooled = np.random.default_rng(2), 0
     for _ in range(60):
         others = rng.integers(0, 30, OTHERS) if rng.random() < 0.5 else np.minimum(rng.poisson(12, OTHERS), 29)

@@ -32,7 +32,7 @@ def pass_line(sessions: int) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(ATTACKS))
 def test_all_intervals_of_a_session_hold_together(name):
-    """3 attacks × 110 sessions, n = 500 rows, anytime contract, corrective rule."""
+    """3 attacks × 110 sessions, n = 500 rows, anytime policy, corrective rule."""
     missed = surprises = 0
     for session in range(SESSIONS):
         rng = np.random.default_rng([session, len(name)])

@@ -44,7 +44,7 @@ def _price(memory: _PriceSoFar, t: int, context: BaselineContext) -> float:
 
 def _ends(centre: float, slack: float, proposal: BaselineProposal, rows: int) -> tuple[float, float]:
     """Ends on the [-1, 1] scale."""
-    low, high = interval_ends(centre, slack, nats=proposal.nats, rows=rows, known_rows=0, scale=proposal.scale)
+    low, high = interval_ends(centre, slack, nats=proposal.price, rows=rows, known_rows=0, scale=proposal.scale)
     return (2.0 * low - 1.0, 2.0 * high - 1.0) if proposal.scale == "share" else (low, high)
 
 
@@ -106,7 +106,7 @@ class Empirical:
             return floor(1.0 / Fraction(self.step) + Fraction(1, 2)) + 1
         return rows + 1 if scale == "share" else 2 * VALUE_ONE * rows + 1
 
-    def nats(self, memory: _PriceSoFar, t: int, context: BaselineContext) -> float:
+    def price(self, memory: _PriceSoFar, t: int, context: BaselineContext) -> float:
         """The price so far."""
         return _price(memory, t, context)
 
@@ -172,7 +172,7 @@ class Subsampling:
         values = self.size + 1 if proposal.scale == "share" else 2 * VALUE_ONE * self.size + 1
         return _PriceSoFar(proposal.memory.nats + ln(float(values)))
 
-    def nats(self, memory: _PriceSoFar, t: int, context: BaselineContext) -> float:
+    def price(self, memory: _PriceSoFar, t: int, context: BaselineContext) -> float:
         """The price so far."""
         return _price(memory, t, context)
 

@@ -98,7 +98,7 @@ class GaussianNoise:
     def learn(self, proposal: BaselineProposal, cell: int | None) -> None:
         """None: it keeps no state."""
 
-    def nats(self, memory: None, t: int, context: BaselineContext) -> float:
+    def price(self, memory: None, t: int, context: BaselineContext) -> float:
         """0: its guarantee is not counted in nats."""
         return 0.0
 

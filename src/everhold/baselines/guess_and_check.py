@@ -73,14 +73,14 @@ class GuessAndCheck:
         """No failure yet."""
         return _Failures()
 
-    def nats(self, memory: _Failures, t: int, context: BaselineContext) -> float:
+    def price(self, memory: _Failures, t: int, context: BaselineContext) -> float:
         """`ln(2/β_t)`."""
         series = 2.0 * ln(_PI_SQUARED_SIXTH) + 2.0 * ln(float(t)) + 2.0 * ln(memory.count + 1.0)
         return ln(2.0 / context.failure_probability) + series + ln_binomial(t - 1, memory.count) + memory.nats
 
     def _step(self, memory: _Failures, t: int, context: BaselineContext) -> Fraction:
         """γ on the share scale, on a grid of 2⁻³⁰, rounded down; at most 0 if none is possible."""
-        left = self.half_width - sqrt(self.nats(memory, t, context) / (2.0 * context.rows))
+        left = self.half_width - sqrt(self.price(memory, t, context) / (2.0 * context.rows))
         return Fraction(floor(left * 2**30 - 1), 2**30)
 
     def allow(self, memory: _Failures, t: int, context: BaselineContext) -> None:
@@ -105,7 +105,7 @@ class GuessAndCheck:
     def decide(self, proposal: BaselineProposal, mean: Fraction) -> int | None:
         """Quiet if the private rows' interval is within τ of the guess; otherwise their rounded mean."""
         guess, v, n = (proposal.guess + 1) / 2, float((mean + 1) / 2), proposal.context.rows
-        radius = proposal.nats / n
+        radius = proposal.price / n
         if all(self._beyond(v, float(guess) + side * self.half_width, radius, side) for side in (-1, 1)):
             return QUIET
         step = self._step(proposal.memory, proposal.round, proposal.context)

@@ -84,7 +84,7 @@ class Ladder:
         else:
             best = cell * step
             low, high = float(best - step / 2), float(best + step / 2)
-        low, high = kl_interval(min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0), proposal.nats / proposal.context.rows)
+        low, high = kl_interval(min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0), proposal.price / proposal.context.rows)
         return IntervalAnswer(2.0 * min(float(best), 1.0) - 1.0, 2.0 * low - 1.0, 2.0 * high - 1.0)
 
     def learn(self, proposal: BaselineProposal, cell: int | None) -> _Best:
@@ -95,7 +95,7 @@ class Ladder:
         steps = floor(1 / Fraction(self.step) + Fraction(1, 2)) + 1
         return _Best(cell, _before(memory.code, proposal.round).surprised(ln(float(steps))))
 
-    def nats(self, memory: _Best, t: int, context: BaselineContext) -> float:
+    def price(self, memory: _Best, t: int, context: BaselineContext) -> float:
         """The price of the improvements so far, and of an interval with every answer: all of δ is for these."""
         weight = automatic_weight_nats(t, None)
         return confidence_nats(context.failure_probability) + weight + _before(memory.code, t).nats

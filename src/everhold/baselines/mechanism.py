@@ -67,7 +67,7 @@ class BaselineProposal:
         memory: the policy's state before the round.
         context: the context of the policy.
         query, values: the question and its values on the public rows; None if a recorded forecast replaces them.
-        nats: the price used for the answer's interval, for policies that have one.
+        price: the price used for the answer's interval, for policies that have one.
     """
 
     round: int
@@ -77,7 +77,7 @@ class BaselineProposal:
     context: BaselineContext
     query: Query | None
     values: GridValues | None
-    nats: float
+    price: float
     tolerance: float
 
     @property
@@ -150,7 +150,7 @@ class Policy(Protocol):
     def learn(self, proposal: BaselineProposal, cell: int | None) -> Any:
         """The state after the round."""
 
-    def nats(self, memory: Any, t: int, context: BaselineContext) -> float:
+    def price(self, memory: Any, t: int, context: BaselineContext) -> float:
         """The price of the next interval; 0 if the guarantee is not counted in nats."""
 
     def tolerance(self, memory: Any, context: BaselineContext) -> float:
@@ -213,7 +213,7 @@ class BaselineMechanism:
     @property
     def price(self) -> float:
         """The price in nats of the next answer's interval, if the policy has one."""
-        return self.policy.nats(self._state.memory, self._state.round + 1, self._context)
+        return self.policy.price(self._state.memory, self._state.round + 1, self._context)
 
     def prepare(self, query: Query) -> Query:
         """The question with its values on the public rows."""
@@ -228,13 +228,13 @@ class BaselineMechanism:
         require_ask(act)
         state, context, t = self._state, self._context, self._state.round + 1
         self.policy.allow(state.memory, t, context)
-        nats, tolerance = self.price, self.policy.tolerance(state.memory, context)
+        price, tolerance = self.price, self.policy.tolerance(state.memory, context)
         if isinstance(query, SketchValue):
             guess = Fraction(query.numerator, query.denominator)
-            return BaselineProposal(t, query.scale, guess, state.memory, context, None, None, nats, tolerance)
+            return BaselineProposal(t, query.scale, guess, state.memory, context, None, None, price, tolerance)
         values = self._values(query, verify=True)
         guess = self.policy.guess(state.memory, values, t, context)
-        return BaselineProposal(t, values.scale, guess, state.memory, context, query, values, nats, tolerance)
+        return BaselineProposal(t, values.scale, guess, state.memory, context, query, values, price, tolerance)
 
     def rows_read(self, proposal: BaselineProposal) -> NDArray[np.intp] | None:
         """Indices of the private rows that the round reads; None: all rows."""
@@ -276,7 +276,7 @@ class BaselineMechanism:
         cell = _cell(outcome)
         reply = self.policy.tell(proposal, cell)
         value, low, high = (min(max(x, -1.0), 1.0) for x in (reply.value, reply.low, reply.high))
-        answer = Answer(value, low, high, cell is not QUIET, proposal.round, proposal.nats, "mean")
+        answer = Answer(value, low, high, cell is not QUIET, proposal.round, proposal.price, "mean")
         return answer.as_share() if proposal.scale == "share" else answer
 
     def preview(self, query: Query) -> Preview:
@@ -286,7 +286,9 @@ class BaselineMechanism:
         prior = float(_mean(self._values(query), self._context.public))
         low, high = (-1.0, 1.0) if quiet is None else (quiet.low, quiet.high)
         t, context = proposal.round + 1, self._context
-        costs = self.policy.nats(self.policy.learn(proposal, 1), t, context) - self.policy.nats(proposal.memory, t, context)
+        costs = self.policy.price(self.policy.learn(proposal, 1), t, context) - self.policy.price(
+            proposal.memory, t, context
+        )
         guess = min(max(float(proposal.guess), -1.0), 1.0)
         shown = Preview(prior, guess, -1.0, 1.0, proposal.tolerance, "mean", self.price, costs)
         shown = shown.as_share() if proposal.scale == "share" else shown

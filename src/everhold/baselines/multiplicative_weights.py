@@ -176,7 +176,7 @@ class MultiplicativeWeights:
         # e^(±ηf) for f = (1 + φ)/2 in [0, 1]: the half that does not depend on φ cancels
         return _weights(memory.logs + sign * 0.5 * rate * values, memory.updates + 1)
 
-    def nats(self, memory: _Weights, t: int, context: BaselineContext) -> float:
+    def price(self, memory: _Weights, t: int, context: BaselineContext) -> float:
         """0: its guarantee is not counted in nats."""
         return 0.0
 

@@ -82,13 +82,13 @@ class Splitting:
         """The mean of the share, with an interval for T questions together."""
         each = self._each(proposal.context)
         centre = float(Fraction(cell or 0, VALUE_ONE * each))
-        low, high = interval_ends(centre, 0.0, nats=proposal.nats, rows=each, known_rows=0, scale=proposal.scale)
+        low, high = interval_ends(centre, 0.0, nats=proposal.price, rows=each, known_rows=0, scale=proposal.scale)
         return IntervalAnswer(centre, *((2.0 * low - 1.0, 2.0 * high - 1.0) if proposal.scale == "share" else (low, high)))
 
     def learn(self, proposal: BaselineProposal, cell: int | None) -> None:
         """None: it keeps no state."""
 
-    def nats(self, memory: None, t: int, context: BaselineContext) -> float:
+    def price(self, memory: None, t: int, context: BaselineContext) -> float:
         """`ln(2T/δ)`."""
         return ln(2.0 * self.rounds / context.failure_probability)
 

@@ -122,7 +122,7 @@ class Thresholdout:
         spent: int = proposal.memory
         return spent + (cell is not QUIET)
 
-    def nats(self, memory: int, t: int, context: BaselineContext) -> float:
+    def price(self, memory: int, t: int, context: BaselineContext) -> float:
         """0: its guarantee is not counted in nats."""
         return 0.0
 

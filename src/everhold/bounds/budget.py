@@ -21,7 +21,7 @@ from everhold.bounds.code import (
     generation_nats,
     verdict_nats,
 )
-from everhold.bounds.privacy import PrivacyLedger, PrivacyTerms
+from everhold.bounds.privacy import PrivacyAccount, PrivacyTerms
 
 __all__ = ["Budget"]
 
@@ -43,7 +43,7 @@ class Budget:
     spending: Spending = field(default_factory=Spending)
     sealed: Code = field(default_factory=Code)
     """What was disclosed of sealed rows, which no ask or reading uses. They are independent of all others."""
-    privacy: PrivacyLedger | None = None
+    privacy: PrivacyAccount | None = None
     """What of a private study's promise has been spent; None where none was made."""
 
     @classmethod
@@ -51,7 +51,7 @@ class Budget:
         """The budget of a session that has not begun. With privacy, a part of δ is kept for what noise hides."""
         if terms is None:
             return cls(failure_probability, Code(horizon))
-        return cls(terms.sampling_part(failure_probability), Code(horizon), privacy=PrivacyLedger(terms))
+        return cls(terms.sampling_part(failure_probability), Code(horizon), privacy=PrivacyAccount(terms))
 
     @property
     def nats(self) -> float:

@@ -19,7 +19,7 @@ from scipy.special import bdtrc, gammaln
 
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.bounds.changes import POWER, Changes
-from everhold.bounds.gain import STEPS, gain_refutes
+from everhold.bounds.gain import SCORE_ONE, gain_refutes
 from everhold.errors import SettingError
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ def mcnemar_power(cases: int, changes: Changes, nats: float) -> float:
 
 
 def bets_power(cases: int, changes: Changes, nats: float, by: int = 0) -> float:
-    """The probability that `gain_refutes` at this price; `by` in steps of 1/STEPS."""
+    """The probability that `gain_refutes` at this price; `by` in steps of 1/SCORE_ONE."""
 
     def refutes(gained: int, lost: int) -> bool:
-        return gain_refutes({STEPS: gained, 0: cases - gained - lost, -STEPS: lost}, by, nats)
+        return gain_refutes({SCORE_ONE: gained, 0: cases - gained - lost, -SCORE_ONE: lost}, by, nats)
 
     return _power(cases, changes, refutes)
 
@@ -154,10 +154,10 @@ def promotions_left(
     """
     changes = Changes.of(step=step, changed=changed)
     if test is None:
-        affordable = most_price(cases, changes, method, ceil(by * STEPS), power)
+        affordable = most_price(cases, changes, method, ceil(by * SCORE_ONE), power)
     else:
         _check_cases(cases)
-        affordable = _most_nats(lambda nats: test(cases, changes, nats, by=ceil(by * STEPS)) >= power)
+        affordable = _most_nats(lambda nats: test(cases, changes, nats, by=ceil(by * SCORE_ONE)) >= power)
     checks, promoted, _ = budget.code.checks
     spacing = max(round((checks + EVERY) / (promoted + 1)), 1) if every is None else every
     if spacing < 1 or candidates < 1:

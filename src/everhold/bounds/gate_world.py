@@ -17,7 +17,7 @@ from scipy.special import ndtr, ndtri
 from everhold.bounds.budget import Budget
 from everhold.bounds.changes import Changes
 from everhold.bounds.code import Code
-from everhold.bounds.gain import STEPS
+from everhold.bounds.gain import SCORE_ONE
 from everhold.bounds.gate_power import GateTest, bets_power, leads_power, mcnemar_power, most_price
 
 __all__ = ["LAST_SHARE", "GateWorld"]
@@ -86,8 +86,8 @@ class GateWorld:
 
     @property
     def margin(self) -> int:
-        """`by` in steps of 1/STEPS."""
-        return ceil(self.by * STEPS)
+        """`by` in steps of 1/SCORE_ONE."""
+        return ceil(self.by * SCORE_ONE)
 
     def affordable(self, generation: int) -> float:
         """The highest price at which a better candidate, or one of a whole generation, is promoted as often as wanted."""
@@ -208,11 +208,11 @@ class GateWorld:
 
     def certified(self, changes: Changes, nats: float) -> float:
         """The largest total gain, to a thousandth, that the last act certifies with the wanted power; 0 if none."""
-        low, high = 0, STEPS  # low is refuted, once it is checked; high is not
+        low, high = 0, SCORE_ONE  # low is refuted, once it is checked; high is not
         if changes.changed <= 0.0 or bets_power(self.cases, changes, nats, 0) < self.wanted:
             return 0.0
-        while high - low > STEPS // 2**10:
+        while high - low > SCORE_ONE // 2**10:
             middle = (low + high) // 2
             enough = bets_power(self.cases, changes, nats, middle) >= self.wanted
             low, high = (middle, high) if enough else (low, middle)
-        return floor(1_000 * low / STEPS) / 1_000
+        return floor(1_000 * low / SCORE_ONE) / 1_000

@@ -25,7 +25,7 @@ __all__ = [
     "COST_ONE",
     "ROW_PARTS",
     "Privacy",
-    "PrivacyLedger",
+    "PrivacyAccount",
     "PrivacyTerms",
     "chance_nats",
     "converted_epsilon",
@@ -255,12 +255,12 @@ class PrivacyTerms:
 
 
 @dataclass(frozen=True, slots=True)
-class PrivacyLedger:
+class PrivacyAccount:
     """What of a promise has been spent: a frozen value, a function of the transcript.
 
-    >>> ledger = PrivacyLedger(Privacy(surprises=3).terms)
-    >>> ledger = ledger.surprised().surprised().surprised()
-    >>> ledger.affords(ledger.terms.surprise_cost), ledger.surprises_left
+    >>> account = PrivacyAccount(Privacy(surprises=3).terms)
+    >>> account = account.surprised().surprised().surprised()
+    >>> account.affords(account.terms.surprise_cost), account.surprises_left
     (False, 0)
     """
 
@@ -303,7 +303,7 @@ class PrivacyLedger:
     def text(self) -> str:
         """What is promised, spent and left, in words.
 
-        >>> print(PrivacyLedger(Privacy().terms, surprises=2).text)
+        >>> print(PrivacyAccount(Privacy().terms, surprises=2).text)
         privacy ε = 1, δ = 1e-09 for everything ever disclosed: 2 surprises and 0 readings and choices charged, 90 % left
         (18 more surprises, or 155 readings)
         """
@@ -327,15 +327,15 @@ class PrivacyLedger:
         """Whether an act that may cost so much is allowed. To be asked before a row is read."""
         return cost <= self.left
 
-    def surprised(self) -> PrivacyLedger:
+    def surprised(self) -> PrivacyAccount:
         """After one more surprise, or a round that was lost."""
         return replace(self, surprises=self.surprises + 1)
 
-    def released(self, times: int = 1) -> PrivacyLedger:
+    def released(self, times: int = 1) -> PrivacyAccount:
         """After readings, choices or the parts of a verdict."""
         return replace(self, releases=self.releases + times)
 
-    def said_yes(self) -> PrivacyLedger:
+    def said_yes(self) -> PrivacyAccount:
         """After a bit that was yes, or was interrupted. A no is free."""
         return replace(self, bits=self.bits + 1)
 

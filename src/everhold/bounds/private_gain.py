@@ -17,7 +17,7 @@ import numpy as np
 
 from everhold.bounds.changes import POWER, Changes
 from everhold.bounds.elementary import ln
-from everhold.bounds.gain import STEPS
+from everhold.bounds.gain import SCORE_ONE
 from everhold.bounds.privacy import ROW_PARTS
 from everhold.errors import SettingError
 
@@ -38,7 +38,7 @@ class NoisyBet:
     """One noisy test, fixed by public facts.
 
     Attributes:
-        by: the margin, in steps of 1/STEPS.
+        by: the margin, in steps of 1/SCORE_ONE.
         test_parts: b, in 1/64.
         bet: L, in 1/2^20.
         nats: C.
@@ -62,7 +62,7 @@ class NoisyBet:
         """
         if not 0.0 <= nats <= MOST_NATS:
             raise SettingError(f"a noisy promotion has a price from 0 to {MOST_NATS:g} nats, not {nats!r}")
-        low, high = 1, 9 * _BET_STEPS * STEPS // (10 * (STEPS + by))  # L(1 + by) is at most 0.9
+        low, high = 1, 9 * _BET_STEPS * SCORE_ONE // (10 * (SCORE_ONE + by))  # L(1 + by) is at most 0.9
         while high - low > 1:
             middle = (low + high) // 2
             fits = cls(by, test_parts, middle, nats).span * test_parts <= _UNIT * ROW_PARTS  # bΔ ≤ 1
@@ -72,14 +72,14 @@ class NoisyBet:
 
     def worth(self, difference: int) -> int:
         """y of one case, in units of 2^-40, rounded down: e^y has at most the expectation of 1 + L(φ - by)."""
-        most = _BET_STEPS * STEPS
+        most = _BET_STEPS * SCORE_ONE
         moved = self.bet * (difference - self.by)
         return 0 if moved == 0 else floor(ln((most + moved) / most) * _UNIT) - 1
 
     @property
     def span(self) -> int:
         """Δ: how far one case can move Y."""
-        return self.worth(STEPS) - self.worth(-STEPS)
+        return self.worth(SCORE_ONE) - self.worth(-SCORE_ONE)
 
     def beyond(self, differences: Mapping[int, int]) -> Fraction:
         """x, exactly: how far the differences exceed what promotes, in units in which one case moves it by 1/b at most.
@@ -88,11 +88,11 @@ class NoisyBet:
             differences: how many cases have each difference, candidate less incumbent, in steps.
 
         >>> bet = NoisyBet.of(cases=2_000, by=0, test_parts=40 * 64, nats=7.0)
-        >>> [round(float(bet.beyond({STEPS: more, 0: 2_000 - more})), 2) for more in (500, 560, 620)]
+        >>> [round(float(bet.beyond({SCORE_ONE: more, 0: 2_000 - more})), 2) for more in (500, 560, 620)]
         [-0.79, -0.04, 0.7]
         """
-        if not all(-STEPS <= one <= STEPS for one in differences):
-            raise SettingError(f"differences of scores lie between -1 and 1, in steps of 1/{STEPS}")
+        if not all(-SCORE_ONE <= one <= SCORE_ONE for one in differences):
+            raise SettingError(f"differences of scores lie between -1 and 1, in steps of 1/{SCORE_ONE}")
         found = sum(count * self.worth(difference) for difference, count in differences.items())
         wanted = ceil((self.nats + _FLOOR_NATS) * _UNIT)
         return Fraction((found - wanted) * ROW_PARTS, self.span * self.test_parts)
@@ -107,12 +107,12 @@ def noisy_gain_end(total: int, *, cases: int, release_parts: int, nats: float) -
         release_parts: σ, in 1/64.
         nats: C.
 
-    >>> noisy_gain_end(400 * STEPS, cases=2_000, release_parts=20 * 64, nats=7.0) / STEPS > 0.08
+    >>> noisy_gain_end(400 * SCORE_ONE, cases=2_000, release_parts=20 * 64, nats=7.0) / SCORE_ONE > 0.08
     True
     """
     deviation = 2.0 * release_parts / ROW_PARTS
-    slack = ceil(sqrt(2.0 * nats * (cases + deviation * deviation)) * (1.0 + 1e-12) * STEPS) + 1
-    return min(max((total - slack) // cases, -STEPS), STEPS)
+    slack = ceil(sqrt(2.0 * nats * (cases + deviation * deviation)) * (1.0 + 1e-12) * SCORE_ONE) + 1
+    return min(max((total - slack) // cases, -SCORE_ONE), SCORE_ONE)
 
 
 def noisy_power(cases: int, changes: Changes, nats: float, *, test_parts: int, by: int = 0) -> float:
@@ -124,7 +124,7 @@ def noisy_power(cases: int, changes: Changes, nats: float, *, test_parts: int, b
     if nats > MOST_NATS:
         return 0.0
     bet = NoisyBet.of(cases=cases, by=by, test_parts=test_parts, nats=nats)
-    worths = np.array([bet.worth(one) for one in (STEPS, 0, -STEPS)], dtype=np.float64)
+    worths = np.array([bet.worth(one) for one in (SCORE_ONE, 0, -SCORE_ONE)], dtype=np.float64)
     shares = np.array([changes.gained, 1.0 - changes.changed, changes.lost])
     mean = float(shares @ worths)
     spread = sqrt(max(float(shares @ worths**2) - mean * mean, 0.0) * cases)

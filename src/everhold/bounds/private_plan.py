@@ -14,7 +14,7 @@ from everhold.bounds.binomial import binomial_interval
 from everhold.bounds.budget import Budget
 from everhold.bounds.code import ANSWERED_NATS
 from everhold.bounds.privacy import ROW_PARTS, chance_nats
-from everhold.bounds.sample_size import SHARE, noise_of
+from everhold.bounds.sample_size import SHARE, deviations_of
 from everhold.errors import SettingError
 from everhold.results import PlainResult
 
@@ -161,7 +161,7 @@ def _asked(rows: int, reference: int, asks: int, budget: Budget, terms: PrivacyT
     price, spread = budget.ask_price, sqrt(0.25 * (1.0 / rows + 1.0 / reference))
     width = sqrt(price / (2.0 * rows))
     if budget.privacy is None or terms is None:
-        return _half_width(rows, max(SHARE * width, noise_of(asks) * spread), price)
+        return _half_width(rows, max(SHARE * width, deviations_of(asks) * spread), price)
     chance = chance_nats(asks, budget.privacy.surprises_left)
     tau = max(_PRIVATE_SHARE * width, min(max(sqrt(2.0 * chance), 1.0), 4.0) * spread)
     tau += (terms.test_scale * chance + terms.hidden_parts(failure) / ROW_PARTS) / rows

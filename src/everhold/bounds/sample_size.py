@@ -24,7 +24,7 @@ __all__ = [
     "NOISE",
     "SHARE",
     "Rule",
-    "noise_of",
+    "deviations_of",
     "precision_reached",
     "precision_with_surprises",
     "rows_needed",
@@ -44,10 +44,10 @@ _MARGIN = 2.0**-15  # twice the rounding error of the grid of values
 _SPLITS = 400  # grid of the search for the split of ε: every split is valid, a finer grid is only a little better
 
 
-def noise_of(ask: int, declared: int | None = None) -> float:
+def deviations_of(ask: int, declared: int | None = None) -> float:
     """How many standard deviations the default tolerance of an ask is at least: as `mechanism.tolerance.Anytime`.
 
-    >>> round(noise_of(1), 2), round(noise_of(1000), 2), round(noise_of(1000, 1000), 2)
+    >>> round(deviations_of(1), 2), round(deviations_of(1000), 2), round(deviations_of(1000, 1000), 2)
     (2.49, 3.9, 3.53)
     """
     if declared is not None and ask <= declared:
@@ -160,7 +160,7 @@ def _width_times_root_rows(rounds: float, surprises: int, failure_probability: f
     """(τ + w)·√n: w·√n = sqrt(2C), and τ is the larger of its share of w and the noise of two means of n rows."""
     t = _whole(rounds, "rounds")
     w = sqrt(2.0 * worst_nats(rounds, surprises, failure_probability, cell=cell))
-    return w + max(SHARE * w, noise_of(t) * sqrt(2.0)) + _MARGIN
+    return w + max(SHARE * w, deviations_of(t) * sqrt(2.0)) + _MARGIN
 
 
 def smallest_width(enough: Callable[[float], bool]) -> float:

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from everhold.bounds.binomial import binomial_interval
 from everhold.bounds.budget import Budget
 from everhold.bounds.code import ANSWERED_NATS, Code, reading_nats, step_nats
-from everhold.bounds.sample_size import SHARE, noise_of
+from everhold.bounds.sample_size import SHARE, deviations_of
 from everhold.errors import SettingError
 
 __all__ = ["RowCounts", "Way", "advice", "ways"]
@@ -160,26 +160,26 @@ _PURPOSES: dict[Purpose, str] = {
 def _asked(table: RowCounts, asks: int, horizon: int | None, start: Budget) -> Way:
     """The last of so many quiet asks."""
     nats = start.quiet(asks - 1).ask_price
-    noise = noise_of(asks, horizon)
-    whole = _tolerated(table, nats, noise)
+    deviations = deviations_of(asks, horizon)
+    whole = _tolerated(table, nats, deviations)
     name = f"ask, the last of {asks:,}" if asks > 1 else "one ask"
     call = "ask(q)" if horizon is None else f"Holdout(rounds={asks}); ask(q)"
     name += "" if horizon is None else " declared"
-    return Way(name, call, nats, whole, _contained(table.part(GROUP), nats, noise), "each")
+    return Way(name, call, nats, whole, _contained(table.part(GROUP), nats, deviations), "each")
 
 
-def _tolerated(table: RowCounts, nats: float, noise: float) -> float:
+def _tolerated(table: RowCounts, nats: float, deviations: float) -> float:
     """A quiet answer to a yes/no question about all rows: the tolerance, then the exact tail."""
     n, public, _ = table
-    tau = table.spread * _radius(max(SHARE * SHARE * nats / n, 0.5 * noise * noise * (1.0 / n + 1.0 / public)))
+    tau = table.spread * _radius(max(SHARE * SHARE * nats / n, 0.5 * deviations * deviations * (1.0 / n + 1.0 / public)))
     low, high = binomial_interval(max(ceil(n * (table.share - tau)), 0), min(floor(n * (table.share + tau)), n), n, nats)
     return 0.5 * (high - low)
 
 
-def _contained(table: RowCounts, nats: float, noise: float) -> float:
+def _contained(table: RowCounts, nats: float, deviations: float) -> float:
     """A quiet answer about a group: what the forecast may be off by, then the foreseen interval with a margin."""
     more = _MARGIN + 2.0 / sqrt(min(table.rows, table.reference))
-    return min(noise * _spread(table) + _exact(table, table.rows, nats) * more, 0.5)
+    return min(deviations * _spread(table) + _exact(table, table.rows, nats) * more, 0.5)
 
 
 def _read(table: RowCounts, before: Budget, number: int, name: str, purpose: Purpose = "read") -> Way:

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.bounds.budget import Budget
-    from everhold.bounds.privacy import PrivacyLedger
+    from everhold.bounds.privacy import PrivacyAccount
     from everhold.contest.ranks import RankedScore
     from everhold.session.holdout import Holdout
 
@@ -257,16 +257,16 @@ class Contest:
         """
         with self._lock:
             test = self._opened()
-            with test.turn() as held:
+            with test.turn() as holdout:
                 try:
-                    if self.charges_each is not None and held.session.caps is None:
-                        held.session.caps = Caps.of(self.charges_each, held.privacy, self.path)
-                    self._count(held)
-                    yield test, held
+                    if self.charges_each is not None and holdout.session.caps is None:
+                        holdout.session.caps = Caps.of(self.charges_each, holdout.privacy, self.path)
+                    self._count(holdout)
+                    yield test, holdout
                 finally:
                     self.last_stamps = self.stamps()
-                    if held.usable:
-                        held.pause()
+                    if holdout.usable:
+                        holdout.pause()
 
     def stamps(self) -> FileStamps:
         """What the study's file and the log look like now: as long as it stays, so does the board.
@@ -275,11 +275,11 @@ class Contest:
         """
         return _file_stamp(self.path), _file_stamp(self._beside("submissions.jsonl"))
 
-    def _count(self, held: Holdout) -> None:
+    def _count(self, holdout: Holdout) -> None:
         """Bring the tally up to date with the ledger, and refuse a ledger that is older than what was returned."""
-        if self._counted is not held:
-            self._tally, self._counted = Tally(self.rules), held
-        journal = held.journal
+        if self._counted is not holdout:
+            self._tally, self._counted = Tally(self.rules), holdout
+        journal = holdout.journal
         new = range(self._tally.rounds + 1, len(journal) + 1)
         self._tally.add(logged_round(journal[number], journal.asked_by(number)) for number in new)
         self._tally.add_rankings(act.done.result or None for act, _ in journal.acts if act.begun.kind == "rank")
@@ -315,30 +315,30 @@ class Contest:
         except SubmissionRefused as refusal:
             return self._log_submission(Submission(entrant, refusal.state, str(refusal)))
         name = f"{MARK} {_digest_of(values)}"
-        with self._turn() as (test, held):
+        with self._turn() as (test, holdout):
             repeated = name in self._tally.names
             try:
                 if not repeated:  # what was scored before is returned again at any time
-                    self._require_turn(entrant)
+                    self._require_under_daily_limit(entrant)
                 self._kept.keep(values)  # before it is scored: whatever has a score can be in a duel
                 metric = find(self.rules.metric, self.rules.task)
-                score = test.score_named(held, metric, values[~self.sealed_rows], name, entrant)
+                score = test.score_named(holdout, metric, values[~self.sealed_rows], name, entrant)
             except SubmissionRefused as refusal:
                 return self._log_submission(Submission(entrant, refusal.state, str(refusal)))
             except HoldoutClosed:
                 said = "the contest has ended, and its final ranks are on the board."
                 return self._log_submission(Submission(entrant, "closed", said))
             except PrivacyUsedUp as refusal:
-                used_up = held.privacy is not None and not held.privacy.surprises_left
+                used_up = holdout.privacy is not None and not holdout.privacy.surprises_left
                 said = f"the contest has ended: {refusal}" if used_up else str(refusal)
                 return self._log_submission(Submission(entrant, "closed", said))
             except PrecisionExhausted as refusal:
                 return self._log_submission(Submission(entrant, "closed", f"the contest has ended: {refusal}"))
             found = self._tally.judge(entrant, score, repeated=repeated)
-            self._count(held)
+            self._count(holdout)
             return self._log_submission(found, score.round)  # also where the ladder does not show it
 
-    def _require_turn(self, entrant: str) -> None:
+    def _require_under_daily_limit(self, entrant: str) -> None:
         """By the ledger: submissions that were scored within 24 hours count."""
         limit = self.rules.max_per_day
         if limit is None:
@@ -406,21 +406,21 @@ class Contest:
             who: asks, for the record.
         """
         self._require_ranks()
-        with self._turn() as (_, held):
+        with self._turn() as (_, holdout):
             entries = {one.name: one for one in self._tally.entries()}
             pair = self._pair(first, second, entries)
-            if (made := self._duel_of(held, request_id, pair)) is not None:
+            if (made := self._duel_of(holdout, request_id, pair)) is not None:
                 return made
-            result = self._rank(held, [entries[one] for one in pair], spend, last=False, request_id=request_id, who=who)
+            result = self._rank(holdout, [entries[one] for one in pair], spend, last=False, request_id=request_id, who=who)
             return bool(result["beaten"][0])
 
-    def _duel_of(self, held: Holdout, request_id: str | None, pair: tuple[str, str]) -> bool | None:
+    def _duel_of(self, holdout: Holdout, request_id: str | None, pair: tuple[str, str]) -> bool | None:
         """What a duel of these two came to that was made under this request id, also where they have got better since."""
-        act = held.journal.requested_act(request_id)
+        act = holdout.journal.requested_act(request_id)
         if act is None or act.begun.kind != "rank":
             return None
         rounds = RankingPlan.read(act.begun).rounds
-        if tuple(held.journal.asked_by(number).who for number in rounds) != pair:
+        if tuple(holdout.journal.asked_by(number).who for number in rounds) != pair:
             return None
         return bool(act.done.result["beaten"][0])
 
@@ -435,12 +435,12 @@ class Contest:
             who: ends it, for the record.
         """
         self._require_ranks()
-        with self._turn() as (_, held):
+        with self._turn() as (_, holdout):
             if self._tally.final is None:
                 entries = self._tally.entries()
                 if not entries:
                     raise QuestionError(_NOBODY)
-                self._rank(held, entries, _LAST_SHARE, last=True, who=who)
+                self._rank(holdout, entries, _LAST_SHARE, last=True, who=who)
         return self.board()
 
     def _require_ranks(self) -> None:
@@ -487,7 +487,7 @@ class Contest:
 
     def _rank(
         self,
-        held: Holdout,
+        holdout: Holdout,
         entries: list[RankedScore],
         spend: float,
         *,
@@ -504,11 +504,11 @@ class Contest:
         labels = self._hidden.read()[self._judged_rows]
 
         def decide() -> str:
-            return Duels(plan, self.rules, predictions, shares, plan.price(held.budget)).decide(labels, self.path)
+            return Duels(plan, self.rules, predictions, shares, plan.price(holdout.budget)).decide(labels, self.path)
 
         begun = ActStart("rank", plan.asked, plan.options)
-        result = held.session.perform(begun, decide, held.session.asked_by(request_id, who))
-        self._count(held)
+        result = holdout.session.perform(begun, decide, holdout.session.asked_by(request_id, who))
+        self._count(holdout)
         return result
 
     # the board -----------------------------------------------------------------------------------------------------
@@ -527,14 +527,14 @@ class Contest:
 
     def standing(self) -> tuple[Board, Holdout]:
         """The board and the study behind it as the last turn left them: nothing is read again. Only between turns."""
-        held = self._counted
-        if held is None:
+        holdout = self._counted
+        if holdout is None:
             raise LedgerError(
                 "the contest was not opened yet. Call contest.open() first, or read the file: contest.board()."
             )
-        return self._board(self._tally, held.head, held.price, held.privacy), held
+        return self._board(self._tally, holdout.head, holdout.price, holdout.privacy), holdout
 
-    def _board(self, tally: Tally, head: str, price: float, privacy: PrivacyLedger | None) -> Board:
+    def _board(self, tally: Tally, head: str, price: float, privacy: PrivacyAccount | None) -> Board:
         self._log.read()
         silent = {who: said for who, said in self._log.last_outcome.items() if who not in tally.entrants}
         final = tally.final is not None

@@ -16,7 +16,7 @@ from everhold import acts
 from everhold.acts import AnyAct, BestOf, Certify, Close, CompareTwo, IsBetter, Read, ReadMany
 from everhold.errors import HoldoutClosed, QuestionError, ReplayError
 from everhold.ledger.rounds import RecordedAct
-from everhold.ledger.walk import replay_act, step
+from everhold.ledger.walk import replay_act, replay_round
 from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.queries.query import as_query
 from everhold.statistics.parameters import parameters
@@ -121,22 +121,22 @@ def as_move(yielded: object) -> Move:
 class HoldoutSeat:
     """everhold's own mechanism, with every act."""
 
-    def __init__(self, held: Holdout) -> None:
-        self._held = held
+    def __init__(self, holdout: Holdout) -> None:
+        self._holdout = holdout
 
     def make(self, move: Move) -> Made:
         """Do what an analyst wants."""
         if move.act is None:
-            answer = self._held.session.ask(move.asked[0].question, expect=move.asked[0].expect)
+            answer = self._holdout.session.ask(move.asked[0].question, expect=move.asked[0].expect)
             return Made(answer, ((0, answer),))
         if isinstance(move.act, Certify):
             try:
-                return _made(move.act, acts.do(move.act, self._held))
+                return _made(move.act, acts.do(move.act, self._holdout))
             except HoldoutClosed:
                 raise
             except QuestionError:  # it would not become narrower: the analyst keeps what it has
-                return Made(self._held.journal[move.act.round].answer)
-        return _made(move.act, acts.do(move.act, self._held))
+                return Made(self._holdout.journal[move.act.round].answer)
+        return _made(move.act, acts.do(move.act, self._holdout))
 
 
 def _made(act: AnyAct, result: Any) -> Made:
@@ -233,7 +233,7 @@ class RecordSeat:
         if past is None or isinstance(past, RecordedAct) or past.act.kind != kind:
             raise ReplayError(f"the record has something else than a question to {kind} after round {len(self._rounds)}.")
         self._rounds.append(past)
-        replayed = step(self._mechanism, as_query(question), past.outcome, past.fit, past.act)
+        replayed = replay_round(self._mechanism, as_query(question), past.outcome, past.fit, past.act)
         if replayed.proposal.forecast != past.forecast:
             raise ReplayError(f"the question of round {past.number} is not the one that was asked then.")
         return replayed.answer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from everhold.bounds.budget import Budget
 from everhold.bounds.changes import POWER, Changes
-from everhold.bounds.gain import STEPS
+from everhold.bounds.gain import SCORE_ONE
 from everhold.bounds.gate_plan import plan_gate
 from everhold.bounds.gate_power import GateTest, bets_power, mcnemar_power, most_price, promotions_left
 from everhold.bounds.private_gain import MOST_NATS, noisy_power
@@ -58,14 +58,14 @@ def _foreseen(rules: GateRules, budget: Budget, step: float) -> int:
     changed = _changes(step).changed
     if budget.privacy is not None:
         power = partial(noisy_power, test_parts=_test_parts(budget))
-        return promotions_left(budget, rules.cases, step, changed, by=rules.by / STEPS, test=power)
+        return promotions_left(budget, rules.cases, step, changed, by=rules.by / SCORE_ONE, test=power)
     return promotions_left(
         budget,
         rules.cases,
         step,
         changed,
         method="mcnemar" if rules.method == "mcnemar" else "bets",
-        by=rules.by / STEPS,
+        by=rules.by / SCORE_ONE,
         candidates=rules.generation,
     )
 
@@ -83,7 +83,7 @@ def require_certifiable(rules: GateRules, privacy: Privacy | None) -> None:
         step=step,
         looks=max(_LOOKS, rules.generation),
         generation=rules.generation,
-        by=rules.by / STEPS,
+        by=rules.by / SCORE_ONE,
         confidence=rules.confidence,
     )
     total = plan[_named("the total", "the total gain", rules)]
@@ -154,7 +154,7 @@ def _smallest(method: GateMethod, cases: int, by: int, test_parts: int, price: f
     def enough(points: int) -> bool:
         return _power(method, cases, by, test_parts, points / 1_000, price) >= POWER
 
-    guess = by / STEPS + sqrt(0.1 / cases) * (sqrt(2.0 * price) + 1.0)  # by the normal law: it is near
+    guess = by / SCORE_ONE + sqrt(0.1 / cases) * (sqrt(2.0 * price) + 1.0)  # by the normal law: it is near
     low = high = min(max(round(1_000 * guess), 1), _MOST)
     wide = max(high // 16, 1)
     while not enough(high):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.bounds.gain import STEPS
+from everhold.bounds.gain import SCORE_ONE
 from everhold.data.schema import ColumnSchema, Schema
 from everhold.data.table import RowTable
 from everhold.errors import InvalidOutcomes, LedgerError
@@ -57,7 +57,7 @@ def nothing_known(cases: int) -> Pool:
 def private_table(cases: Sequence[str], steps: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
     """The private rows of a gate's study: the ids as numbers, and the first incumbent's outcomes."""
     numbers = [int.from_bytes(hashlib.sha256(case.encode("utf-8", "surrogatepass")).digest()[:6], "big") for case in cases]
-    return {"case": np.array(numbers, dtype=np.float64), "outcome": steps[: len(cases)] / STEPS}
+    return {"case": np.array(numbers, dtype=np.float64), "outcome": steps[: len(cases)] / SCORE_ONE}
 
 
 @dataclass(frozen=True, slots=True)

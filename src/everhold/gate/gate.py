@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from everhold.bounds.gain import STEPS
+from everhold.bounds.gain import SCORE_ONE
 from everhold.bounds.privacy import Privacy
 from everhold.errors import (
     GateUsedUp,
@@ -41,7 +41,7 @@ from everhold.gate.judge import noisily_promoted_index, promoted_index, total_ga
 from everhold.gate.results import CheckResult, CheckState, GateStatus, TotalGain
 from everhold.gate.rules import GateRules, OutcomeKind
 from everhold.gate.status import affords_promotion, gate_status, promotion_price, too_small_a_step, used_up
-from everhold.ledger.gate_check import Certify, CheckPlan, GainPlan
+from everhold.ledger.gate_check import CertifyWhen, CheckPlan, GainPlan
 from everhold.ledger.patience import patiently
 from everhold.ledger.reader import read_study
 from everhold.ledger.registry import Registry
@@ -92,7 +92,7 @@ class Gate:
         """What this gate is known by in registries: the keyed fingerprint of its cases, which its ledger begins with."""
         self.charges_each: int | None = None
         """Of a private gate: how many promotions each name in the record may cause; None: any. For a server."""
-        self._held: Holdout | None = None
+        self._holdout: Holdout | None = None
         self._lock = RLock()
         self._registry = Registry()
         self._cases = Cases.load(self.path)
@@ -115,7 +115,7 @@ class Gate:
         *,
         by: float = 0.0,
         outcomes: OutcomeKind | None = None,
-        certify: Certify = "each",
+        certify: CertifyWhen = "each",
         generation: int = 1,
         confidence: float = 0.95,
         visible: Iterable[object] | float | None = None,
@@ -191,7 +191,7 @@ class Gate:
             cases=len(cases.sealed),
             visible=len(cases.visible),
             outcomes=kind,
-            by=round(_checked_by(by) * STEPS),
+            by=round(_checked_by(by) * SCORE_ONE),
             certify=certify,
             generation=generation,
             confidence=confidence,
@@ -203,7 +203,7 @@ class Gate:
             step=_checked_step(step),
         )
         require_certifiable(rules, privacy)
-        create_gate(path, rules, found.steps(cases.everything), cases, artifact, registry, privacy)
+        create_gate(path, rules, found.on_score_grid(cases.everything), cases, artifact, registry, privacy)
         return cls(path)
 
     # turns ---------------------------------------------------------------------------------------------------------------
@@ -212,39 +212,39 @@ class Gate:
     def _turn(self) -> Iterator[Holdout]:
         """Nobody else has a turn: no other thread, and no other process. Between turns others may check."""
         with self._lock:
-            held = self._ready()
+            holdout = self._ready()
             try:
-                yield held
+                yield holdout
             finally:
-                if held.usable:
-                    held.pause()
+                if holdout.usable:
+                    holdout.pause()
 
     def _ready(self) -> Holdout:
         self._waiting.settle()
-        if self._held is not None and self._held.usable:
+        if self._holdout is not None and self._holdout.usable:
             try:
-                patiently(self._held.resume)
+                patiently(self._holdout.resume)
             except LedgerBusy:
                 raise
             except (LedgerError, ReplayError):  # not the file it was: the whole of it is read again
-                self._held.release()
-                self._held = None
+                self._holdout.release()
+                self._holdout = None
         newest = self._registry.newest_head(self.id)
         if newest is None:  # made elsewhere, or before this registry
             digests = self._cases.digests(self._registry)
             self._registry.enter(study=self.id, kind="gate", path=self.path, digests=digests, reason=self.rules.new_budget)
             newest = ""
-        if self._held is not None and newest in ("", self._held.head):
-            return self._held
-        if self._held is not None:  # another head is noted: does this ledger contain it?
-            self._held.release()
+        if self._holdout is not None and newest in ("", self._holdout.head):
+            return self._holdout
+        if self._holdout is not None:  # another head is noted: does this ledger contain it?
+            self._holdout.release()
         rows = private_table(self._cases.sealed, self._sealed_outcomes(self.rules.first))
-        self._held = patiently(lambda: Holdout.open(self.path, data=rows, expect_head=newest or None))
-        self._held.session.caps = Caps.of(self.charges_each, self._held.privacy, self.path)
-        return self._held
+        self._holdout = patiently(lambda: Holdout.open(self.path, data=rows, expect_head=newest or None))
+        self._holdout.session.caps = Caps.of(self.charges_each, self._holdout.privacy, self.path)
+        return self._holdout
 
     def _perform(
-        self, held: Holdout, begun: ActStart, decide: Callable[[], int | str], **asked: str | None
+        self, holdout: Holdout, begun: ActStart, decide: Callable[[], int | str], **asked: str | None
     ) -> dict[str, Any]:
         """Do an act. Between its announcement and its outcome the registry notes it: of two copies one goes on."""
         before = self._registry.newest_head(self.id) or ""
@@ -252,19 +252,19 @@ class Gate:
 
         def noted() -> int | str:
             nonlocal announced
-            announced = held.head
+            announced = holdout.head
             if not self.rules.private:  # the shield of a private gate has noted it
                 self._advance(before, announced)
             return decide()
 
-        asked_by = held.session.asked_by(asked["request_id"], asked["who"])
+        asked_by = holdout.session.asked_by(asked["request_id"], asked["who"])
 
         def require() -> None:
-            held.session.require_under_cap(asked_by.who)
+            holdout.session.require_under_cap(asked_by.who)
 
-        result = held.session.perform(begun, noted, asked_by, require)
-        if self._registry.newest_head(self.id) != held.head:  # a private gate's charges are noted as they become durable
-            self._advance(announced, held.head)
+        result = holdout.session.perform(begun, noted, asked_by, require)
+        if self._registry.newest_head(self.id) != holdout.head:  # a private gate's charges are noted as they become durable
+            self._advance(announced, holdout.head)
         return result
 
     def _advance(self, before: str, head: str) -> None:
@@ -294,9 +294,9 @@ class Gate:
     def release(self) -> None:
         """Release the study's file, so that another process may use it."""
         with self._lock:
-            if self._held is not None:
-                self._held.release()
-                self._held = None
+            if self._holdout is not None:
+                self._holdout.release()
+                self._holdout = None
 
     def __enter__(self) -> Gate:
         return self
@@ -343,25 +343,25 @@ class Gate:
             self.gaps(found).require_none()
         same = artifact_digest(self._key, artifact)
         wanted = None if name is None else _checked_name(name)
-        with self._turn() as held:
-            done = self._checks(held)
-            if request_id is not None and (earlier := self._requested(held, request_id, who, (wanted, same))) is not None:
+        with self._turn() as holdout:
+            done = self._checks(holdout)
+            if request_id is not None and (earlier := self._requested(holdout, request_id, who, (wanted, same))) is not None:
                 return earlier
             steps = self._checked_steps(found)
             entry = {"kind": "candidate", "name": self._named(wanted, done), "digest": "", "artifact": same}
             incumbent = self._incumbent(done)
             if same is not None and same == incumbent["artifact"]:
-                return self._result(held, "same", entry)
+                return self._result(holdout, "same", entry)
             if same is not None and same in self._checked_artifacts(done):
-                return self._result(held, "kept", entry)
+                return self._result(holdout, "kept", entry)
             if self.rules.visible and not self._better_on_visible(steps, incumbent):
-                return self._result(held, "screened", entry)
-            self._require_usable(held, done)
+                return self._result(holdout, "screened", entry)
+            self._require_usable(holdout, done)
             entry["digest"] = self._store.keep(blinded(steps))  # before it is checked: it may be compared with later
             if self.rules.generation == 1:
-                return self._check(held, [entry], entry, request_id, who)
+                return self._check(holdout, [entry], entry, request_id, who)
             self._waiting.add(entry, request_id)
-            return self._check_if_full(held, entry, who)
+            return self._check_if_full(holdout, entry, who)
 
     def gaps(self, candidate: object, *, scorer: str | None = None) -> OutcomeGaps:
         """What of a candidate's file counts as a failure although the candidate may not have failed. For the evaluator.
@@ -372,11 +372,11 @@ class Gate:
         found = read_outcomes(candidate, scorer=scorer, strict=False)
         return found.gaps(self.rules.cases + self.rules.visible, pass_fail=self.rules.outcomes == "pass")
 
-    def _check_if_full(self, held: Holdout, entry: dict[str, Any], who: str | None) -> CheckResult:
-        entries = self._waiting.entries(self._checks(held))
+    def _check_if_full(self, holdout: Holdout, entry: dict[str, Any], who: str | None) -> CheckResult:
+        entries = self._waiting.entries(self._checks(holdout))
         if len(entries) < self.rules.generation:
-            return self._result(held, "waiting", entry)
-        return self._check(held, entries, entry, None, who)
+            return self._result(holdout, "waiting", entry)
+        return self._check(holdout, entries, entry, None, who)
 
     def _named(self, wanted: str | None, done: Sequence[RecordedAct]) -> str:
         """A name that no other candidate has."""
@@ -395,10 +395,10 @@ class Gate:
                 f"{len(strange):,} of {len(found.cases):,} cases are not the gate's, for example {strange[0]!r}. Expected "
                 f"the same {len(everything):,} cases that it was made with. Nothing was charged."
             )
-        return found.passes(everything) if self.rules.outcomes == "pass" else found.steps(everything)
+        return found.passes(everything) if self.rules.outcomes == "pass" else found.on_score_grid(everything)
 
-    def _checks(self, held: Holdout) -> list[RecordedAct]:
-        return [act for act, _ in held.journal.acts if act.begun.kind == "check"]
+    def _checks(self, holdout: Holdout) -> list[RecordedAct]:
+        return [act for act, _ in holdout.journal.acts if act.begun.kind == "check"]
 
     def _incumbent(self, done: Sequence[RecordedAct]) -> dict[str, Any]:
         """The present incumbent, as the record describes candidates."""
@@ -423,18 +423,18 @@ class Gate:
         first = self.rules.cases
         return int(steps[first:].sum()) > int(self._outcomes_of(incumbent["digest"])[first:].sum())
 
-    def _require_usable(self, held: Holdout, done: Sequence[RecordedAct]) -> None:
+    def _require_usable(self, holdout: Holdout, done: Sequence[RecordedAct]) -> None:
         """By public facts: the price, and the number of cases."""
-        if held.closed:
+        if holdout.closed:
             raise GateUsedUp("the last act was made: this gate checks nothing more. Make a gate with new cases.")
-        if not affords_promotion(held.budget):
+        if not affords_promotion(holdout.budget):
             raise GateUsedUp(
                 f"the privacy budget of this gate is used up after {len(done):,} checks: it pays for no further promotion. "
                 "Its claims stay valid. Make a gate with new cases. Nothing was charged."
             )
-        if used_up(self.rules, held.budget):
-            price = promotion_price(self.rules, held.budget)
-            if self.rules.step is not None and too_small_a_step(self.rules, held.budget):
+        if used_up(self.rules, holdout.budget):
+            price = promotion_price(self.rules, holdout.budget)
+            if self.rules.step is not None and too_small_a_step(self.rules, holdout.budget):
                 raise GateUsedUp(
                     f"this gate is used up for steps of {100 * self.rules.step:g} points: after {len(done):,} checks a "
                     f"promotion is judged at {price:.1f} nats, and {self.rules.cases:,} cases certify such a step no more. "
@@ -447,32 +447,32 @@ class Gate:
 
     def _check(
         self,
-        held: Holdout,
+        holdout: Holdout,
         entries: Sequence[dict[str, Any]],
         mine: dict[str, Any],
         request_id: str | None,
         who: str | None,
     ) -> CheckResult:
         """Check these candidates. The result is about one of them."""
-        rules, incumbent = self.rules, self._incumbent(self._checks(held))["digest"]
+        rules, incumbent = self.rules, self._incumbent(self._checks(holdout))["digest"]
         candidates = tuple((one["name"], one["digest"], one["artifact"]) for one in entries)
         plan = CheckPlan(candidates, incumbent, rules.by, rules.method, rules.certify)
-        price = plan.price(held.budget)
+        price = plan.price(holdout.budget)
         before = self._sealed_outcomes(incumbent)
         outcomes = [self._sealed_outcomes(one["digest"]) for one in entries]  # what is lost is noticed before the act
         result = self._perform(
-            held,
+            holdout,
             ActStart("check", plan.asked, plan.options),
-            lambda: plan.outcome(self._promoted_index(held, plan, before, outcomes, price)),
+            lambda: plan.outcome(self._promoted_index(holdout, plan, before, outcomes, price)),
             request_id=request_id,
             who=who,
         )
-        act = self._checks(held)[-1]
-        return self._from_record(held, act, mine, result["price"])
+        act = self._checks(holdout)[-1]
+        return self._from_record(holdout, act, mine, result["price"])
 
     def _promoted_index(
         self,
-        held: Holdout,
+        holdout: Holdout,
         plan: CheckPlan,
         before: NDArray[np.int64],
         outcomes: Sequence[NDArray[np.int64]],
@@ -480,24 +480,24 @@ class Gate:
     ) -> int | None:
         if not self.rules.private:
             return promoted_index(plan, before, outcomes, price)
-        mechanism = _private(held)
-        return noisily_promoted_index(plan, before, outcomes[0], price, mechanism.ledger.terms, mechanism.noise)
+        mechanism = _private(holdout)
+        return noisily_promoted_index(plan, before, outcomes[0], price, mechanism.account.terms, mechanism.noise)
 
     def _requested(
-        self, held: Holdout, request_id: str, who: str | None, asked: tuple[str | None, str | None] | None = None
+        self, holdout: Holdout, request_id: str, who: str | None, asked: tuple[str | None, str | None] | None = None
     ) -> CheckResult | None:
         """The recorded verdict of a request that was made before, if it was about the same candidate (its name and file).
 
         Its outcomes are not compared with the recorded ones: that would be a free look.
         """
-        done = self._checks(held)
+        done = self._checks(holdout)
         if (waits := self._waiting.requested(request_id, done)) is not None:
             entry, act = waits
             _require_same(entry, asked, request_id)
             if act is None:
-                return self._check_if_full(held, entry, who)
-            return replace(self._from_record(held, act, entry), repeated=True)
-        earlier = held.journal.requested_act(request_id)
+                return self._check_if_full(holdout, entry, who)
+            return replace(self._from_record(holdout, act, entry), repeated=True)
+        earlier = holdout.journal.requested_act(request_id)
         if earlier is None:
             return None
         if earlier.begun.kind != "check":
@@ -506,27 +506,31 @@ class Gate:
             )
         entry = earlier.begun.asked[-1]
         _require_same(entry, asked, request_id)
-        return replace(self._from_record(held, earlier, entry), repeated=True)
+        return replace(self._from_record(holdout, earlier, entry), repeated=True)
 
-    def _from_record(self, held: Holdout, act: RecordedAct, mine: dict[str, Any], price: float | None = None) -> CheckResult:
+    def _from_record(
+        self, holdout: Holdout, act: RecordedAct, mine: dict[str, Any], price: float | None = None
+    ) -> CheckResult:
         promoted = _promoted(act)
         state: CheckState = "promoted" if promoted is not None and promoted["digest"] == mine["digest"] else "kept"
-        return self._result(held, state, mine, act)
+        return self._result(holdout, state, mine, act)
 
-    def _result(self, held: Holdout, state: CheckState, mine: dict[str, Any], act: RecordedAct | None = None) -> CheckResult:
-        checks, promotions, _ = held.budget.code.checks
+    def _result(
+        self, holdout: Holdout, state: CheckState, mine: dict[str, Any], act: RecordedAct | None = None
+    ) -> CheckResult:
+        checks, promotions, _ = holdout.budget.code.checks
         promoted = None if act is None else _promoted(act)
         return CheckResult(
             promoted=state == "promoted",
             state=state,
             name=mine["name"],
             winner=None if promoted is None else promoted["name"],
-            by=self.rules.by / STEPS,
+            by=self.rules.by / SCORE_ONE,
             certified=promoted is not None and self.rules.certify == "each",
             checks=checks,
             promotions=promotions,
-            waiting=self._waiting.count(self._checks(held)),
-            price=promotion_price(self.rules, held.budget) if act is None else act.done.result["price"],
+            waiting=self._waiting.count(self._checks(holdout)),
+            price=promotion_price(self.rules, holdout.budget) if act is None else act.done.result["price"],
         )
 
     def decide(self, *, request_id: str | None = None, who: str | None = None) -> CheckResult:
@@ -535,15 +539,15 @@ class Gate:
         Raises:
             InvalidOutcomes: no candidate waits.
         """
-        with self._turn() as held:
-            if request_id is not None and (earlier := self._requested(held, request_id, who)) is not None:
+        with self._turn() as holdout:
+            if request_id is not None and (earlier := self._requested(holdout, request_id, who)) is not None:
                 return earlier
-            done = self._checks(held)
+            done = self._checks(holdout)
             entries = self._waiting.entries(done)
             if not entries:
                 raise InvalidOutcomes("no candidate waits. Check one first. Nothing was charged.")
-            self._require_usable(held, done)
-            return self._check(held, entries, entries[-1], request_id, who)
+            self._require_usable(holdout, done)
+            return self._check(holdout, entries, entries[-1], request_id, who)
 
     # the end, and where it stands ----------------------------------------------------------------------------------------
 
@@ -553,11 +557,11 @@ class Gate:
         The gain on the sealed cases is disclosed, with a lower end for the population that is valid at the same time as
         every certified promotion.
         """
-        with self._turn() as held:
-            done = self._checks(held)
-            for act, _ in held.journal.acts:
+        with self._turn() as holdout:
+            done = self._checks(holdout)
+            for act, _ in holdout.journal.acts:
                 if act.begun.kind == "gain" and not act.done.interrupted:
-                    return self._total(held, act.done.result)
+                    return self._total(holdout, act.done.result)
             if waits := self._waiting.count(done):
                 raise InvalidOutcomes(
                     f"{waits:,} candidates wait for their generation. Check them first (decide), or make the gate without "
@@ -565,31 +569,33 @@ class Gate:
                 )
             noise = None
             if self.rules.private:
-                ledger = _private(held).ledger
-                require_affordable(ledger, ledger.terms.release_cost, "the total gain")
-                noise = ledger.terms.release_parts
+                account = _private(holdout).account
+                require_affordable(account, account.terms.release_cost, "the total gain")
+                noise = account.terms.release_parts
             plan = GainPlan(self.rules.first, self._incumbent(done)["digest"], self.rules.cases, noise)
-            price = plan.price(held.budget)
+            price = plan.price(holdout.budget)
             first, last = self._sealed_outcomes(plan.first), self._sealed_outcomes(plan.last)
             result = self._perform(
-                held,
+                holdout,
                 ActStart("gain", (), plan.options),
-                lambda: self._gain(held, plan, first, last, price),
+                lambda: self._gain(holdout, plan, first, last, price),
                 request_id=request_id,
                 who=who,
             )
-            return self._total(held, result)
+            return self._total(holdout, result)
 
-    def _gain(self, held: Holdout, plan: GainPlan, first: NDArray[np.int64], last: NDArray[np.int64], price: float) -> str:
+    def _gain(
+        self, holdout: Holdout, plan: GainPlan, first: NDArray[np.int64], last: NDArray[np.int64], price: float
+    ) -> str:
         """What the last act discloses; of a private gate the sum of all differences with noise, of which a case is a row."""
         if plan.first == plan.last:
             return plan.outcome(0, 0)
         if not self.rules.private:
             return plan.outcome(*total_gain(first, last, price))
-        return plan.noisy_outcome(int(_private(held).noisy_total(int((last - first).sum()))), price)
+        return plan.noisy_outcome(int(_private(holdout).noisy_total(int((last - first).sum()))), price)
 
-    def _total(self, held: Holdout, result: dict[str, Any]) -> TotalGain:
-        return TotalGain(result["gain"], result["low"], held.budget.code.checks[1], result["price"])
+    def _total(self, holdout: Holdout, result: dict[str, Any]) -> TotalGain:
+        return TotalGain(result["gain"], result["low"], holdout.budget.code.checks[1], result["price"])
 
     def status(self) -> GateStatus:
         """Where the gate stands, from public files. Works beside a process that checks."""
@@ -601,7 +607,7 @@ class Gate:
         for one in read_study(self.path).acts if found.ok else ():
             if one.act == "check" and one.result is not None:
                 certified = one.result["promoted"] and self.rules.certify == "each"
-                if (one.result["by"], one.result["certified"]) != (self.rules.by / STEPS, certified):
+                if (one.result["by"], one.result["certified"]) != (self.rules.by / SCORE_ONE, certified):
                     return replace(found, deviation="a check in the ledger was made by another contract than the gate's.")
         return found
 
@@ -644,8 +650,8 @@ def _require_same(entry: dict[str, Any], asked: tuple[str | None, str | None] | 
     )
 
 
-def _private(held: Holdout) -> PrivateEverhold:
-    return cast(PrivateEverhold, held.session.mechanism)
+def _private(holdout: Holdout) -> PrivateEverhold:
+    return cast(PrivateEverhold, holdout.session.mechanism)
 
 
 def _checked_by(by: float) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.bounds.binomial import mcnemar_refutes
-from everhold.bounds.gain import STEPS, gain_end, gain_refutes
+from everhold.bounds.gain import SCORE_ONE, gain_end, gain_refutes
 from everhold.bounds.private_gain import MOST_NATS, NoisyBet
 
 if TYPE_CHECKING:
@@ -81,10 +81,10 @@ def most_nats(method: GateMethod, by: int, cases: int, test_parts: int = 0) -> f
         middle = 0.5 * (low + high)
         if method == "noisy bets":
             bet = NoisyBet.of(cases=cases, by=by, test_parts=test_parts, nats=middle)
-            possible = bet.beyond({STEPS: cases}) >= 0
+            possible = bet.beyond({SCORE_ONE: cases}) >= 0
         elif method == "mcnemar":
             possible = mcnemar_refutes(cases, 0, middle)
         else:
-            possible = gain_refutes({STEPS: cases}, by, middle)
+            possible = gain_refutes({SCORE_ONE: cases}, by, middle)
         low, high = (middle, high) if possible else (low, middle)
     return low

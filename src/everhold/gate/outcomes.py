@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.bounds.gain import STEPS
+from everhold.bounds.gain import SCORE_ONE
 from everhold.errors import InvalidOutcomes
 
 __all__ = ["OutcomeGaps", "Outcomes", "score_of"]
@@ -76,7 +76,7 @@ class Outcomes:
     """Every case with the scores of its runs.
 
     >>> found = Outcomes.of({"case-1": 1, "case-2": [1, 0, None], "case-3": "error"})
-    >>> found.pass_fail, (found.steps(["case-1", "case-2", "case-3"]) / STEPS).round(3).tolist()
+    >>> found.pass_fail, (found.on_score_grid(["case-1", "case-2", "case-3"]) / SCORE_ONE).round(3).tolist()
     (False, [1.0, 0.333, 0.0])
     """
 
@@ -140,15 +140,15 @@ class Outcomes:
         missing = max(cases - len(self.runs), 0) + len(self.empty - self.strange)
         return OutcomeGaps(missing, len(self.strange), unclear, cases)
 
-    def steps(self, cases: Sequence[str]) -> NDArray[np.int64]:
-        """The mean score of each of these cases, in steps of 1/STEPS; 0 where there is none."""
+    def on_score_grid(self, cases: Sequence[str]) -> NDArray[np.int64]:
+        """The mean score of each of these cases, in steps of 1/SCORE_ONE; 0 where there is none."""
         runs = [self.runs.get(case, (0.0,)) for case in cases]
-        return np.array([round(sum(scores) / len(scores) * STEPS) for scores in runs], dtype=np.int64)
+        return np.array([round(sum(scores) / len(scores) * SCORE_ONE) for scores in runs], dtype=np.int64)
 
     def passes(self, cases: Sequence[str]) -> NDArray[np.int64]:
-        """STEPS for each of these cases that passed in every run, 0 for the others."""
+        """SCORE_ONE for each of these cases that passed in every run, 0 for the others."""
         runs = [self.runs.get(case, (0.0,)) for case in cases]
-        return np.array([STEPS if set(scores) == {1.0} else 0 for scores in runs], dtype=np.int64)
+        return np.array([SCORE_ONE if set(scores) == {1.0} else 0 for scores in runs], dtype=np.int64)
 
 
 def score_of(value: object, case: str) -> float:

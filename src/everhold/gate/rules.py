@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from everhold.bounds.gain import STEPS
+from everhold.bounds.gain import SCORE_ONE
 from everhold.errors import LedgerError, SettingError, require_number
 from everhold.ledger.files import read_json, to_json, write_atomic
-from everhold.ledger.gate_check import Certify, GateMethod
+from everhold.ledger.gate_check import CertifyWhen, GateMethod
 
 __all__ = ["GateRules", "OutcomeKind"]
 
@@ -23,7 +23,7 @@ class GateRules:
     Attributes:
         cases, visible: how many sealed and how many visible cases there are.
         outcomes: 'pass' (every case passes or fails, in one run) or 'score' (between 0 and 1).
-        by: what a candidate must be better by, in steps of 1/STEPS.
+        by: what a candidate must be better by, in steps of 1/SCORE_ONE.
         certify: 'each' promotion, or only the 'final' gain.
         generation: how many candidates one check chooses from.
         confidence: probability that all claims are valid at the same time.
@@ -39,7 +39,7 @@ class GateRules:
     visible: int
     outcomes: OutcomeKind
     by: int
-    certify: Certify
+    certify: CertifyWhen
     generation: int
     confidence: float
     incumbent: str
@@ -54,8 +54,8 @@ class GateRules:
             raise SettingError(f"outcomes is {self.outcomes!r}. Expected 'pass' or 'score'.")
         if self.certify not in ("each", "final"):
             raise SettingError(f"certify is {self.certify!r}. Expected 'each' or 'final'.")
-        if not 0 <= self.by < STEPS:
-            raise SettingError(f"by is {self.by / STEPS:.4g}. Expected at least 0 and less than 1.")
+        if not 0 <= self.by < SCORE_ONE:
+            raise SettingError(f"by is {self.by / SCORE_ONE:.4g}. Expected at least 0 and less than 1.")
         if self.generation < 1:
             raise SettingError(f"generation is {self.generation!r}. Expected at least 1 candidate.")
         if self.private and self.generation > 1:
@@ -65,10 +65,10 @@ class GateRules:
             )
         if self.step is not None:
             require_number(self.step, "step")
-            if not self.by / STEPS < self.step < 1.0:
+            if not self.by / SCORE_ONE < self.step < 1.0:
                 raise SettingError(
-                    f"step is {self.step!r}. Expected a gain below 1 that is larger than by ({self.by / STEPS:.4g}): 0.03 "
-                    "are three points."
+                    f"step is {self.step!r}. Expected a gain below 1 that is larger than by ({self.by / SCORE_ONE:.4g}): "
+                    "0.03 are three points."
                 )
         if not 0.0 < self.confidence < 1.0:
             raise SettingError(f"confidence is {self.confidence!r}. Expected a probability, for example 0.95.")
@@ -84,7 +84,7 @@ class GateRules:
         """One line for people; it stands in the study's first record."""
         what = "pass or fail" if self.outcomes == "pass" else "scores"
         claims = "every promotion" if self.certify == "each" else "the final gain"
-        margin = f"better by more than {self.by}/{STEPS}" if self.by else "better"
+        margin = f"better by more than {self.by}/{SCORE_ONE}" if self.by else "better"
         line = f"a gate: {self.cases:,} sealed and {self.visible:,} visible cases, {what}, {margin}, {claims} certified"
         line += f", generations of {self.generation:,}" if self.generation > 1 else ""
         line += f", steps of {self.step!r}" if self.step is not None else ""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from everhold.bounds.gain import STEPS
+from everhold.bounds.gain import SCORE_ONE
 from everhold.gate.certifiable import certifies, left, left_at_first, smallest_step
 from everhold.gate.judge import most_nats
 from everhold.gate.results import GateStatus
 
 if TYPE_CHECKING:
     from everhold.bounds.budget import Budget
-    from everhold.bounds.privacy import PrivacyLedger
+    from everhold.bounds.privacy import PrivacyAccount
     from everhold.gate.entries import WaitingCandidates
     from everhold.gate.rules import GateRules
     from everhold.ledger.reader import StudyFile
@@ -31,7 +31,7 @@ def gate_status(found: StudyFile, rules: GateRules, waiting: WaitingCandidates) 
         cases=rules.cases,
         visible=rules.visible,
         outcomes=rules.outcomes,
-        by=rules.by / STEPS,
+        by=rules.by / SCORE_ONE,
         certify=rules.certify,
         generation=rules.generation,
         confidence=rules.confidence,
@@ -58,27 +58,27 @@ def _left(rules: GateRules, budget: Budget, step: float) -> int:
     return left(rules, budget, step, None if budget.privacy is None else _promotions_paid_for(budget.privacy))
 
 
-def _privacy(ledger: PrivacyLedger) -> dict[str, Any]:
+def _privacy(account: PrivacyAccount) -> dict[str, Any]:
     """What a private gate promises about every sealed case, and what of it is spent."""
-    promise, left = ledger.terms.promise, _promotions_paid_for(ledger)
-    charged = f"{ledger.bits:,} promotion{'' if ledger.bits == 1 else 's'} charged"
-    more = f"{100.0 * ledger.share_left:.0f} % left ({left:,} more promotion{'' if left == 1 else 's'})"
+    promise, left = account.terms.promise, _promotions_paid_for(account)
+    charged = f"{account.bits:,} promotion{'' if account.bits == 1 else 's'} charged"
+    more = f"{100.0 * account.share_left:.0f} % left ({left:,} more promotion{'' if left == 1 else 's'})"
     return {
         "epsilon": promise.epsilon,
         "delta": promise.delta,
-        "promotions_charged": ledger.bits,
-        "releases_charged": ledger.releases,
-        "share_left": ledger.share_left,
+        "promotions_charged": account.bits,
+        "releases_charged": account.releases,
+        "share_left": account.share_left,
         "promotions_left": left,
         "text": f"privacy ε = {promise.epsilon:g}, δ = {promise.delta:g} for everything ever disclosed about a sealed case: "
         f"{charged}, {more}",
     }
 
 
-def _promotions_paid_for(ledger: PrivacyLedger) -> int:
+def _promotions_paid_for(account: PrivacyAccount) -> int:
     """How many more promotions the privacy budget pays for. One release is kept back for the total gain at the end."""
-    kept_back = 0 if ledger.releases else ledger.terms.release_cost
-    return max(ledger.left - kept_back, 0) // ledger.terms.bit_cost
+    kept_back = 0 if account.releases else account.terms.release_cost
+    return max(account.left - kept_back, 0) // account.terms.bit_cost
 
 
 def affords_promotion(budget: Budget) -> bool:

@@ -76,9 +76,9 @@ def require_rows_alone(predict: Callable[[Any], Any], public: Any, whole: NDArra
         )
 
 
-def made_with(held: Holdout, pool: Pool, settings: Mapping[str, Any]) -> str | None:
+def made_with(holdout: Holdout, pool: Pool, settings: Mapping[str, Any]) -> str | None:
     """How an existing study was made, where this differs from what is asked for now; None where it is the same."""
-    public = held.public
+    public = holdout.public
     if public.pool is None:
         return "something else than a test set"
     if public.pool.rows.size != pool.rows.size or set(public.pool.rows) != set(pool.rows):
@@ -90,6 +90,6 @@ def made_with(held: Holdout, pool: Pool, settings: Mapping[str, Any]) -> str | N
     if not np.allclose(weights[0] / weights[0].sum(), weights[1] / weights[1].sum(), rtol=1e-9, atol=0.0):
         return "another prior"
     for name, value in settings.items():
-        if getattr(held.settings, name) != value:
-            return f"{name} = {getattr(held.settings, name)!r}"
+        if getattr(holdout.settings, name) != value:
+            return f"{name} = {getattr(holdout.settings, name)!r}"
     return None

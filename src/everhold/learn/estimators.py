@@ -76,8 +76,8 @@ class _SQClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.tolerance is None:
             prior = Labels({"x": X}, label="y", classes=[-1, 1])
             # The features are public here, and only labels are private.
-            held = Holdout({"x": X, "y": labels}, prior=prior, confidence=self.confidence, seed=seed, overlap="allow")
-            oracle = _Anytime(held)
+            holdout = Holdout({"x": X, "y": labels}, prior=prior, confidence=self.confidence, seed=seed, overlap="allow")
+            oracle = _Anytime(holdout)
         else:
             oracle = SQOracle(
                 features=X, sample=(X, labels), tolerance=self.tolerance, confidence=self.confidence, seed=seed

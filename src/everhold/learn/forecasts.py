@@ -175,5 +175,5 @@ def shrunk(value: float, others: Sequence[float], rows: float, span: float) -> f
     if len(others) < 3:
         return value
     mean, spread = float(np.mean(others)), float(np.var(others))
-    noise = 0.25 * span * span / rows
-    return mean + (value - mean) * max(1.0 - noise / max(spread, 1e-300), 0.0) if spread > 0.0 else value
+    by_chance = 0.25 * span * span / rows
+    return mean + (value - mean) * max(1.0 - by_chance / max(spread, 1e-300), 0.0) if spread > 0.0 else value

@@ -89,14 +89,14 @@ class ModelActs:
 
     # scores and readings -------------------------------------------------------------------------------------------
 
-    def ask(self, held: Holdout, metric: Metric, outputs: Outputs, group: Group | None, expect: float | None) -> Score:
+    def ask(self, holdout: Holdout, metric: Metric, outputs: Outputs, group: Group | None, expect: float | None) -> Score:
         """A score as an ask: the forecast, where the private rows agree with it."""
         guess = self._guess(metric, group, expect)
-        return self._score(metric, outputs, group, lambda asked: [held.ask(query, expect=guess) for query in asked])
+        return self._score(metric, outputs, group, lambda asked: [holdout.ask(query, expect=guess) for query in asked])
 
     def read(
         self,
-        held: Holdout,
+        holdout: Holdout,
         metric: Metric,
         outputs: Outputs,
         group: Group | None,
@@ -108,16 +108,16 @@ class ModelActs:
         guess = self._guess(metric, group, expect)
         if guess is not None:
             return self._score(
-                metric, outputs, None, lambda asked: [held.read(query, expect=guess, spend=spend) for query in asked]
+                metric, outputs, None, lambda asked: [holdout.read(query, expect=guess, spend=spend) for query in asked]
             )
-        return self._score(metric, outputs, group, lambda asked: held.read_many(asked, spend=spend))
+        return self._score(metric, outputs, group, lambda asked: holdout.read_many(asked, spend=spend))
 
-    def close(self, held: Holdout, metric: Metric, models: Sequence[Outputs]) -> list[Score]:
+    def close(self, holdout: Holdout, metric: Metric, models: Sequence[Outputs]) -> list[Score]:
         """All scores in the last act."""
         self.require_pairs(metric)
         programs = [metric.program(self.sides.context) for _ in models]
         asked = [self.sides.questions(metric, next(program), out) for program, out in zip(programs, models, strict=True)]
-        answers = [share_of(answer) for answer in held.close([query for batch in asked for query in batch])]
+        answers = [share_of(answer) for answer in holdout.close([query for batch in asked for query in batch])]
         scores, start = [], 0
         for program, batch in zip(programs, asked, strict=True):
             parts = answers[start : start + len(batch)]
@@ -173,7 +173,9 @@ class ModelActs:
 
     # choices and verdicts ------------------------------------------------------------------------------------------
 
-    def best_of(self, held: Holdout, metric: Metric, models: Sequence[Outputs], weights: Sequence[float] | None) -> Choice:
+    def best_of(
+        self, holdout: Holdout, metric: Metric, models: Sequence[Outputs], weights: Sequence[float] | None
+    ) -> Choice:
         """Which model is best on the private rows, and nothing else."""
         names = [f"model {index}: {one.title}" for index, one in enumerate(models, 1)]
         given = [Fraction(weight) for weight in weights] if weights is not None else [Fraction(1, len(models))] * len(models)
@@ -184,9 +186,9 @@ class ModelActs:
         if sum(given) > 1 + Fraction(1, 10**9):
             raise QuestionError(f"weights have the sum {float(sum(given)):g}. Expected at most 1.")
         whole = max(sum(given), Fraction(1))
-        if held.privacy is not None:
-            return self._choose_noisily(held, metric, names, models, [one / whole for one in given])
-        return held.acts.choose(
+        if holdout.privacy is not None:
+            return self._choose_noisily(holdout, metric, names, models, [one / whole for one in given])
+        return holdout.acts.choose(
             names,
             lambda index: self.sides.private_value(metric, models[index].private),
             [weight / whole for weight in given],
@@ -194,7 +196,7 @@ class ModelActs:
         )
 
     def _choose_noisily(
-        self, held: Holdout, metric: Metric, names: Sequence[str], models: Sequence[Outputs], weights: Sequence[Fraction]
+        self, holdout: Holdout, metric: Metric, names: Sequence[str], models: Sequence[Outputs], weights: Sequence[Fraction]
     ) -> Choice:
         """By the sum of a plain mean, which one label moves by at most one row."""
         if metric.loss is None:
@@ -209,9 +211,9 @@ class ModelActs:
             private, public = (np.asarray(side, np.float64) for side in self.sides.values(loss, one, pairs=False))
             good = (private, public) if metric.larger_is_better else (1.0 - private, 1.0 - public)
             goods.append(question(*good, None))
-        return cast("PrivateActs", held.acts).choose_sum(names, goods, weights, by=metric.name)
+        return cast("PrivateActs", holdout.acts).choose_sum(names, goods, weights, by=metric.name)
 
-    def compare(self, held: Holdout, metric: Metric, first: Outputs, second: Outputs) -> ModelVerdict:
+    def compare(self, holdout: Holdout, metric: Metric, first: Outputs, second: Outputs) -> ModelVerdict:
         """Whether the first model is better in the population, certified."""
         loss = _loss(metric, self.sides)
         recognised = first.name is not None and second.name is not None
@@ -220,19 +222,19 @@ class ModelActs:
             firsts, seconds = (
                 question(*self.sides.values(loss, one, pairs=False), None, title_of(metric, one)) for one in (first, second)
             )
-            larger = held.compare(firsts, seconds, request_id=again)
+            larger = holdout.compare(firsts, seconds, request_id=again)
         else:
-            larger = held.acts.compare_difference(self.sides.difference(metric, first, second), again)
+            larger = holdout.acts.compare_difference(self.sides.difference(metric, first, second), again)
         return ModelVerdict.of(larger, metric.name, metric.larger_is_better)
 
     def _coins(self) -> bool:
         """Whether McNemar's test is proved: identically distributed rows, or two classes."""
         return not self.sides.transductive or len(self.sides.context.classes) == 2
 
-    def difference(self, held: Holdout, metric: Metric, first: Outputs, second: Outputs) -> ScoreDifference:
+    def difference(self, holdout: Holdout, metric: Metric, first: Outputs, second: Outputs) -> ScoreDifference:
         """How much better the first model is, read."""
         _loss(metric, self.sides)
-        answer = held.read(self.sides.difference(metric, first, second))
+        answer = holdout.read(self.sides.difference(metric, first, second))
         worth = metric.span(self.sides.context)
         value, low, high = (worth * number for number in (answer.value, answer.low, answer.high))
         return ScoreDifference(
@@ -294,9 +296,9 @@ class ModelActs:
             return Forecast(0.5, 0, "prior"), None
         return Forecast(sides.prior_value(metric, outputs.public), 0, "prior"), None
 
-    def winner(self, held: Holdout, metric: Metric, *, read: bool) -> Winner:
+    def winner(self, holdout: Holdout, metric: Metric, *, read: bool) -> Winner:
         """Choose among what was entered since the last choice and the champion; then read it."""
-        judged, champion, generation = self._so_far(held, metric)
+        judged, champion, generation = self._so_far(holdout, metric)
         waiting = [
             sealed for sealed in self.entries if sealed.entry.metric == metric.name and sealed.entry.number not in judged
         ]
@@ -309,18 +311,18 @@ class ModelActs:
             before = None if champion is None else self.entries[champion]
             candidates = waiting if before is None else [*waiting, before]
             weights = self._weights(metric, waiting)
-            choice = self._choose_generation(held, metric, candidates, before, weights, generation)
+            choice = self._choose_generation(holdout, metric, candidates, before, weights, generation)
             champion, generation = candidates[choice.index].entry.number, generation + 1
         best = self.entries[champion]  # type: ignore[index]
         score = None
         if read and not (metric.pairs and not self._pairs):
-            spend = _WINNER_SPEND if held.budget.spending.claims == 0 else None
-            score = self.read(held, metric, _named(best), None, self._foreseen(metric, best), spend=spend)
+            spend = _WINNER_SPEND if holdout.budget.spending.claims == 0 else None
+            score = self.read(holdout, metric, _named(best), None, self._foreseen(metric, best), spend=spend)
         return Winner(best.entry, len(judged) + len(waiting), generation, score)
 
     def _choose_generation(
         self,
-        held: Holdout,
+        holdout: Holdout,
         metric: Metric,
         candidates: Sequence[SealedEntry],
         before: SealedEntry | None,
@@ -329,11 +331,11 @@ class ModelActs:
     ) -> Choice:
         """The best of those who wait and of the champion so far, who comes last; with privacy, about the best of all."""
         names = [one.label for one in candidates]
-        if held.privacy is not None:  # the champion is one more candidate, as probable as all others together
+        if holdout.privacy is not None:  # the champion is one more candidate, as probable as all others together
             shared = weights if before is None else [*(one / 2 for one in weights), Fraction(1, 2)]
-            return self._choose_noisily(held, metric, names, [one.outputs for one in candidates], shared)
+            return self._choose_noisily(holdout, metric, names, [one.outputs for one in candidates], shared)
         leads = [0.0] * len(weights) if before is None else [*(needed_lead(one, generation) for one in weights), 0.0]
-        return held.acts.choose(
+        return holdout.acts.choose(
             names,
             lambda index: self._goodness(metric, candidates[index], before, leads[index]),
             weights,
@@ -358,11 +360,11 @@ class ModelActs:
             return value
         return value - lead * self.sides.private_error(metric, private, champion.outputs.private)
 
-    def _so_far(self, held: Holdout, metric: Metric) -> tuple[set[int], int | None, int]:
+    def _so_far(self, holdout: Holdout, metric: Metric) -> tuple[set[int], int | None, int]:
         """By the record: entries that were judged, the champion, and how many choices there were."""
         judged: set[int] = set()
         champion, generation = None, 0
-        for past, _ in held.session.journal.acts:
+        for past, _ in holdout.session.journal.acts:
             begun, done = past.begun, past.done
             if begun.kind != "best_of" or begun.options.get("by") != metric.name or done.interrupted:
                 continue
@@ -387,7 +389,7 @@ class ModelActs:
             one_row = min(one_row, float(np.median(np.abs(known))))
         return one_row / sqrt(rows)
 
-    def _noise(self, metric: Metric) -> float:
+    def _forecast_span(self, metric: Metric) -> float:
         """The span of a metric; of an error, what its forecasts are about."""
         span = metric.span(self.sides.context)
         values = self.entries.forecasts(metric.name)
@@ -400,7 +402,7 @@ class ModelActs:
             return None
         if forecast.source == "expected":
             return forecast.value
-        return shrunk(forecast.value, self.entries.forecasts(metric.name), forecast.rows, self._noise(metric))
+        return shrunk(forecast.value, self.entries.forecasts(metric.name), forecast.rows, self._forecast_span(metric))
 
 
 def _known(sealed: SealedEntry) -> float | None:

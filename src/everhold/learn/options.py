@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["TestSetOptions", "checked_labels"]
 
 _ROOM = 0.25  # of the public labels' range, on both sides of it
-_MANY = 20  # classes; more of them are probably numbers
+_MANY_CLASSES = 20  # more of them are probably numbers
 _BINS = 16  # how many labels of a regression the prior assumes
 
 
@@ -182,7 +182,7 @@ def checked_labels(y: Any, rows: int, task: Task, context: MetricContext) -> NDA
         raise DataError(f"X has {rows:,} rows and y has shape {labels.shape}. Expected one label for each row.")
     if task == "classification":
         if not bool(np.isin(labels, context.classes).all()):
-            many = len(context.classes) > _MANY and context.classes.dtype.kind in "iuf"
+            many = len(context.classes) > _MANY_CLASSES and context.classes.dtype.kind in "iuf"
             raise DataError(
                 "the test labels hold something that is not among the classes. Expected classes=[…] with every label that "
                 "can occur: they are public." + (" If they are numbers, use task='regression'." if many else "")

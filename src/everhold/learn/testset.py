@@ -60,7 +60,7 @@ from everhold.session.settings import OverlapRule
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.bounds.privacy import Privacy, PrivacyLedger
+    from everhold.bounds.privacy import Privacy, PrivacyAccount
     from everhold.queries.disclosed import Choice
 
 __all__ = ["TestSet"]
@@ -70,7 +70,7 @@ T = TypeVar("T")
 
 _DIGEST = "row digest"
 _GENERATION = 50  # entries of an adaptive search between two choices
-_MANY = 20  # scores that overlap before that is worth a warning
+_OVERLAPPING_SCORES = 20  # so many are worth a warning
 
 
 class TestSet:
@@ -211,7 +211,7 @@ class TestSet:
         self._history = History()
         self._overlap: dict[str, tuple[float, float, int]] = {}
         self.prior = self._described(size)
-        self._held: Holdout | None = None
+        self._holdout: Holdout | None = None
         self._shared = False
         self._lock = RLock()
         self.exhausted: PrecisionExhausted | None = None
@@ -252,10 +252,10 @@ class TestSet:
         return self._options.path
 
     @property
-    def privacy(self) -> PrivacyLedger | None:
+    def privacy(self) -> PrivacyAccount | None:
         """What is promised about every test label, and what of it is spent; None where nothing is promised."""
-        with self.turn() as held:
-            return held.privacy
+        with self.turn() as holdout:
+            return holdout.privacy
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -274,10 +274,10 @@ class TestSet:
             return
         made = {"prior": self._prior, "schema": self._schema, **self._options.holdout_settings}
         if path is None:
-            self._held = Holdout(self._rows, **made)
+            self._holdout = Holdout(self._rows, **made)
         else:
             options = self._options
-            self._held = Holdout.create(path, self._rows, privacy=options.privacy, register=options.register, **made)
+            self._holdout = Holdout.create(path, self._rows, privacy=options.privacy, register=options.register, **made)
 
     def _open(self) -> Holdout:
         path = self._options.path
@@ -286,46 +286,46 @@ class TestSet:
                 "this test set is in memory only, and only the process that made it can ask. Make it durable with "
                 "TestSet(…, path='test.everhold'), and other processes can ask too."
             )
-        held = patiently(lambda: Holdout.open(path, data=self._rows))
+        holdout = patiently(lambda: Holdout.open(path, data=self._rows))
         pool = self._prior.pool(np.random.default_rng(0))
         promised = None if self._options.privacy is None else self._options.privacy.terms
-        difference = made_with(held, pool, {**self._options.holdout_settings, "privacy": promised})
+        difference = made_with(holdout, pool, {**self._options.holdout_settings, "privacy": promised})
         if difference is not None:
-            held.release()
+            holdout.release()
             raise LedgerError(f"{path} was made with {difference}. Expected the same as then, or a new path for other rows.")
-        self._held = held
-        return held
+        self._holdout = holdout
+        return holdout
 
     @contextmanager
     def turn(self) -> Iterator[Holdout]:
         """The holdout, for one score, one thread at a time. Between the turns of a shared test set others may ask."""
         with self._lock:
-            held = self._ready()
+            holdout = self._ready()
             try:
-                yield held
+                yield holdout
             finally:
                 if self._shared:
-                    held.pause()
+                    holdout.pause()
 
     def _ready(self) -> Holdout:
-        held = self._held
-        if held is None or not held.usable:
+        holdout = self._holdout
+        if holdout is None or not holdout.usable:
             return self._open()
         try:
-            patiently(held.resume)
+            patiently(holdout.resume)
         except LedgerBusy:
             raise
         except (LedgerError, ReplayError):  # not the file it was: the whole of it is read again
-            held.release()
+            holdout.release()
             return self._open()
-        return held
+        return holdout
 
     def release(self) -> None:
         """Give up the study's file, so that other processes may ask; the next score opens it again."""
         with self._lock:
-            if self._held is not None and self._options.path is not None:
-                self._held.release()
-                self._held = None
+            if self._holdout is not None and self._options.path is not None:
+                self._holdout.release()
+                self._holdout = None
 
     def share(self) -> None:
         """Make ready for other processes: the rows go into a file for the owner alone, and others may ask between scores."""
@@ -339,8 +339,8 @@ class TestSet:
             if not self._shared or not rows_file(path).exists():
                 save_rows(path, self._given)
             self._shared = True
-            if self._held is not None:
-                self._held.pause()
+            if self._holdout is not None:
+                self._holdout.pause()
 
     @classmethod
     def shared(cls, kept: dict[str, Any]) -> TestSet:
@@ -348,8 +348,8 @@ class TestSet:
         test = cls.from_options(kept["X"], kept["y"], kept["options"], reference=kept["reference"])
         with test._lock:
             test._shared = True
-            if test._held is not None:
-                test._held.pause()
+            if test._holdout is not None:
+                test._holdout.pause()
         return test
 
     @property
@@ -385,7 +385,9 @@ class TestSet:
         chosen_metric = self._metric(metric)
         self._acts.require_pairs(chosen_metric)
         outputs = self._acts.titled(self.sides.outputs(model, chosen_metric), model, name)
-        found = self._turned(lambda held: self._acts.ask(held, chosen_metric, outputs, self._group(held, given), expect))
+        found = self._turned(
+            lambda holdout: self._acts.ask(holdout, chosen_metric, outputs, self._group(holdout, given), expect)
+        )
         return self._warn_of_overlap(self._noted("score", outputs.title, given, found))
 
     def read(
@@ -407,7 +409,9 @@ class TestSet:
         chosen_metric = self._metric(metric)
         self._acts.require_pairs(chosen_metric)
         outputs = self._acts.titled(self.sides.outputs(model, chosen_metric), model, name)
-        found = self._turned(lambda held: self._acts.read(held, chosen_metric, outputs, self._group(held, given), expect))
+        found = self._turned(
+            lambda holdout: self._acts.read(holdout, chosen_metric, outputs, self._group(holdout, given), expect)
+        )
         return self._noted("read", outputs.title, given, found)
 
     def score_predictions(
@@ -437,17 +441,19 @@ class TestSet:
                 "reference= needs none."
             )
         outputs = self._acts.titled(self.sides.given(y_pred, reference, chosen_metric), y_pred, name)
-        found = self._turned(lambda held: self._acts.ask(held, chosen_metric, outputs, self._group(held, given), None))
+        found = self._turned(
+            lambda holdout: self._acts.ask(holdout, chosen_metric, outputs, self._group(holdout, given), None)
+        )
         return self._noted("score", outputs.title, given, found)
 
-    def score_named(self, held: Holdout, metric: Metric, predictions: NDArray[Any], name: str, who: str) -> Score:
+    def score_named(self, holdout: Holdout, metric: Metric, predictions: NDArray[Any], name: str, who: str) -> Score:
         """For a contest, in its turn: one question about public features, known by its name. A repeat costs nothing."""
         if metric.loss is None or not self.sides.transductive:
             raise SettingError(f"{metric.name} cannot be asked by one question about public features.")
         outputs = self.sides.given(predictions, None, metric)
         title = f"{metric.name} of {name}"
         asked = question(*self.sides.values(metric.loss(self.sides.context), outputs, pairs=False), None, title)
-        answer = held.ask(asked, name=name, who=who)
+        answer = holdout.ask(asked, name=name, who=who)
         answer = answer if answer.scale == "share" else answer.as_share()
         return Score.of_share(answer, metric.name, metric.span(self.sides.context))
 
@@ -473,7 +479,7 @@ class TestSet:
         """
         chosen_metric = self._metric(metric)
         candidates = outputs_of(self._acts, chosen_metric, models, names)
-        return self._turned(lambda held: self._acts.best_of(held, chosen_metric, candidates, weights))
+        return self._turned(lambda holdout: self._acts.best_of(holdout, chosen_metric, candidates, weights))
 
     def compare(
         self, first: Any, second: Any, metric: str | None = None, *, names: Sequence[str] | None = None
@@ -489,7 +495,7 @@ class TestSet:
         """
         chosen_metric = self._metric(metric)
         one, other = outputs_of(self._acts, chosen_metric, [first, second], names)
-        return self._turned(lambda held: self._acts.compare(held, chosen_metric, one, other))
+        return self._turned(lambda holdout: self._acts.compare(holdout, chosen_metric, one, other))
 
     def difference(
         self, first: Any, second: Any, metric: str | None = None, *, names: Sequence[str] | None = None
@@ -501,7 +507,7 @@ class TestSet:
         """
         chosen_metric = self._metric(metric)
         one, other = outputs_of(self._acts, chosen_metric, [first, second], names)
-        found = self._turned(lambda held: self._acts.difference(held, chosen_metric, one, other))
+        found = self._turned(lambda holdout: self._acts.difference(holdout, chosen_metric, one, other))
         return self._noted("difference", f"{one.title} less {other.title}", None, found)
 
     def close(self, models: Iterable[Any], metric: str | None = None, *, names: Sequence[str] | None = None) -> list[Score]:
@@ -514,7 +520,7 @@ class TestSet:
         self._acts.require_pairs(chosen_metric)
         given = list(models)
         candidates = outputs_of(self._acts, chosen_metric, given, names)
-        found = self._turned(lambda held: self._acts.close(held, chosen_metric, candidates))
+        found = self._turned(lambda holdout: self._acts.close(holdout, chosen_metric, candidates))
         return [self._noted("close", one.title, None, score) for one, score in zip(candidates, found, strict=True)]
 
     # searches ------------------------------------------------------------------------------------------------------
@@ -563,7 +569,7 @@ class TestSet:
             read: whether to read its score. AUC is read only with pairs=True.
         """
         chosen_metric = self._metric(metric)
-        found = self._turned(lambda held: self._acts.winner(held, chosen_metric, read=read))
+        found = self._turned(lambda holdout: self._acts.winner(holdout, chosen_metric, read=read))
         if found.score is not None:
             self._noted("winner", found.entry.name, None, found.score)
         return found
@@ -590,9 +596,9 @@ class TestSet:
 
     def _turned(self, work: Callable[[Holdout], T]) -> T:
         """Do something in a turn, and remember a refusal."""
-        with self.turn() as held:
+        with self.turn() as holdout:
             try:
-                return work(held)
+                return work(holdout)
             except PrecisionExhausted as refusal:
                 self.exhausted = refusal
                 raise
@@ -602,7 +608,7 @@ class TestSet:
         low, high, count = self._overlap.get(score.metric, (-inf, inf, 0))
         low, high, count = max(low, score.low), min(high, score.high), count + 1
         self._overlap[score.metric] = low, high, count
-        if count == _MANY and low <= high:
+        if count == _OVERLAPPING_SCORES and low <= high:
             warnings.warn(
                 f"all {count} intervals overlap, so these scores do not tell the models apart. To find the best of many, "
                 "enter them with test.enter(model) and ask test.winner().",
@@ -611,7 +617,7 @@ class TestSet:
             )
         return score
 
-    def _group(self, held: Holdout, given: str | None) -> Group | None:
+    def _group(self, holdout: Holdout, given: str | None) -> Group | None:
         """Which draws of both sides are in a group."""
         if given is None:
             return None
@@ -620,11 +626,11 @@ class TestSet:
                 "a private test set has no subgroups: who is in one may depend on the label. Score all rows. Nothing was "
                 "charged."
             )
-        public = held.session.public_rows
+        public = holdout.session.public_rows
         if self._options.pairs or public is None:
             raise QuestionError("subgroups (given=…) need features as columns, and single rows, not pairs.")
-        asked = expression(given, held.schema.kinds, held.schema.words)
-        table = held.schema.conform(self._rows, what="the test rows")
+        asked = expression(given, holdout.schema.kinds, holdout.schema.words)
+        table = holdout.schema.conform(self._rows, what="the test rows")
         masks = [
             np.unpackbits(CompiledBatch([asked], Columns(rows)).values(rows.row_count)[0], count=rows.row_count).view(
                 np.bool_
@@ -676,20 +682,24 @@ class TestSet:
 
     def __repr__(self) -> str:
         draws = "pairs" if self._options.pairs else "rows"
-        held = self._held
-        asked = "" if held is None else f", rounds: {held.rounds:,}, surprises: {held.surprises:,}, {held.price:.1f} nats"
+        holdout = self._holdout
+        asked = (
+            ""
+            if holdout is None
+            else f", rounds: {holdout.rounds:,}, surprises: {holdout.surprises:,}, {holdout.price:.1f} nats"
+        )
         return f"TestSet({self.task}, {len(self.sides.private_draws.index):,} private {draws}{asked}; prior: {self.prior})"
 
     def _repr_html_(self) -> str:
-        held = self._held
+        holdout = self._holdout
         facts = {
             "task": self.task,
             "private": f"{len(self.sides.private_draws.index):,} {'pairs' if self._options.pairs else 'rows'}",
             "prior": self.prior,
             "confidence": f"{self._options.confidence:g}",
         }
-        if held is not None:
-            facts |= {"rounds": f"{held.rounds:,}", "surprises": f"{held.surprises:,}", "nats": f"{held.price:.1f}"}
+        if holdout is not None:
+            facts |= {"rounds": f"{holdout.rounds:,}", "surprises": f"{holdout.surprises:,}", "nats": f"{holdout.price:.1f}"}
         rows = "".join(
             f"<tr><th style='text-align:left'>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts.items()
         )

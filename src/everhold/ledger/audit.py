@@ -66,10 +66,10 @@ def audit(mechanism: Mechanism[Any], rounds: Iterable[Round | RecordedAct]) -> A
     def deviates(what: str) -> Audit:
         return Audit(done, surprises, unchecked, what)
 
-    again = walk(mechanism, rounds)
+    walked = walk(mechanism, rounds)
     while True:
         try:
-            past, step = next(again)
+            past, replayed = next(walked)
         except StopIteration:
             return Audit(done, surprises, unchecked, None)
         except RoundMissing as error:
@@ -78,13 +78,13 @@ def audit(mechanism: Mechanism[Any], rounds: Iterable[Round | RecordedAct]) -> A
             raise
         except EverholdError as error:
             return deviates(f"round {done + 1} cannot be replayed: {error}")
-        if step is None or step.proposal.forecast != past.forecast:
+        if replayed is None or replayed.proposal.forecast != past.forecast:
             return deviates(f"the sketch's forecast of round {past.number} differs from the record")
-        if step.cost != past.nats:
-            return deviates(f"what round {past.number} disclosed costs {step.cost} nats, recorded were {past.nats}")
-        if step.counts != past.counts:
-            return deviates(f"round {past.number} allows the counts {step.counts}, recorded were {past.counts}")
-        answer = step.answer.on(past.answer.scale)
+        if replayed.cost != past.nats:
+            return deviates(f"what round {past.number} disclosed costs {replayed.cost} nats, recorded were {past.nats}")
+        if replayed.counts != past.counts:
+            return deviates(f"round {past.number} allows the counts {replayed.counts}, recorded were {past.counts}")
+        answer = replayed.answer.on(past.answer.scale)
         if answer != past.answer:
             return deviates(f"round {past.number} replays as {answer}, recorded was {past.answer}")
         done += 1

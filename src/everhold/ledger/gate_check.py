@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from everhold.bounds.gain import STEPS
+from everhold.bounds.gain import SCORE_ONE
 from everhold.bounds.private_gain import noisy_gain_end
 
 if TYPE_CHECKING:
     from everhold.bounds.budget import Budget
     from everhold.ledger.rounds import ActStart
 
-__all__ = ["Certify", "CheckPlan", "GainPlan", "GateMethod"]
+__all__ = ["CertifyWhen", "CheckPlan", "GainPlan", "GateMethod"]
 
 GateMethod = Literal["mcnemar", "bets", "noisy bets"]
-Certify = Literal["each", "final"]
+CertifyWhen = Literal["each", "final"]
 
 _KEEP = -1
 _LAST_SHARE = Fraction(7, 8)  # of what is left of the failure probability: the rest is for a last act that was interrupted
@@ -35,7 +35,7 @@ class CheckPlan:
     Attributes:
         candidates: of each its name, the keyed digest of its outcomes, and that of its file, where there is one.
         incumbent: keyed digest of the one to beat.
-        by: what a candidate must be better by, in steps of 1/STEPS.
+        by: what a candidate must be better by, in steps of 1/SCORE_ONE.
         method: how outcomes are compared.
         certify: 'each' promotion is a claim about the population, or only the 'final' gain is.
     """
@@ -44,7 +44,7 @@ class CheckPlan:
     incumbent: str
     by: int
     method: GateMethod
-    certify: Certify
+    certify: CertifyWhen
 
     @classmethod
     def read(cls, begun: ActStart) -> CheckPlan:
@@ -55,7 +55,7 @@ class CheckPlan:
         if options["method"] not in get_args(GateMethod) or options["certify"] not in ("each", "final"):
             raise ValueError("a check by another method than it can have")
         by = options["by"]
-        if type(by) is not int or not 0 <= by < STEPS or (by and options["method"] == "mcnemar"):
+        if type(by) is not int or not 0 <= by < SCORE_ONE or (by and options["method"] == "mcnemar"):
             raise ValueError("a check by a margin that it cannot have")
         if not all(set(candidate) == _CANDIDATE and candidate["kind"] == "candidate" for candidate in begun.asked):
             raise ValueError("a check of something else than candidates")
@@ -110,7 +110,7 @@ class CheckPlan:
             "promoted": index is not None,
             "name": None if index is None else self.candidates[index][0],
             "candidates": len(self.candidates),
-            "by": self.by / STEPS,
+            "by": self.by / SCORE_ONE,
             "certified": index is not None and self.certify == "each",
             "price": price,
         }
@@ -163,7 +163,7 @@ class GainPlan:
 
     def noisy_outcome(self, total: int, price: float) -> str:
         """The same of a private gate, from a sum with noise; the lower end follows from it."""
-        most = STEPS * self.cases
+        most = SCORE_ONE * self.cases
         seen = min(max(total, -most), most)
         return self.outcome(seen, self._noisy_end(seen, price))
 
@@ -182,8 +182,8 @@ class GainPlan:
         if not isinstance(parsed, list) or [type(item) for item in parsed] != [int, int]:
             raise ValueError("an outcome that no gate has")
         total, low = parsed
-        if abs(total) > STEPS * self.cases or not -STEPS <= low <= STEPS:
+        if abs(total) > SCORE_ONE * self.cases or not -SCORE_ONE <= low <= SCORE_ONE:
             raise ValueError("an outcome that no gate has")
         if self.noise is not None and low != self._noisy_end(total, price):
             raise ValueError("a lower end that does not follow from the noisy gain")
-        return {"kind": "gain", "gain": total / (STEPS * self.cases), "low": low / STEPS, "price": price}
+        return {"kind": "gain", "gain": total / (SCORE_ONE * self.cases), "low": low / SCORE_ONE, "price": price}

@@ -131,7 +131,7 @@ class Journal:
             yield following
             following = next(acts, None)
 
-    def note_finding(self, finding: RecordedFinding, asked_by: AskedBy) -> None:
+    def record_finding(self, finding: RecordedFinding, asked_by: AskedBy) -> None:
         """Add a statistic and its result, after the rounds that it was made of. The same one is recorded once."""
         if finding.key in self._found:
             return

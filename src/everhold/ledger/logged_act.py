@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from everhold.bounds.gain import STEPS
+from everhold.bounds.gain import SCORE_ONE
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Verdict
 from everhold.queries.expression.readable import readable
@@ -210,7 +210,7 @@ def _in_words(past: RecordedAct) -> str:
     if begun.kind == "certify":
         return f"a certificate for {asked[0]}"
     if begun.kind == "check":
-        margin = begun.options["by"] / STEPS
+        margin = begun.options["by"] / SCORE_ONE
         named = " or ".join(f"“{name}”" for name in asked)
         return f"is {named} better than the incumbent{f' by more than {margin:.4g}' if margin else ''}"
     if begun.kind == "gain":

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import ReplayError
-from everhold.ledger.walk import step as one_step
+from everhold.ledger.walk import replay_round
 from everhold.progress import progress_bar
 from everhold.queries.protocol import QUIET
 from everhold.queries.query import as_query
@@ -55,7 +55,7 @@ def replay(
     answers: list[Answer] = []
     named: dict[str, Answer] = {}
 
-    def step(question: object) -> Answer:
+    def answered(question: object) -> Answer:
         bar.advance()
         query = as_question(question)
         if query.name is not None and query.name in named:
@@ -63,7 +63,7 @@ def replay(
         number = mechanism.rounds + 1
         if forecasts is not None and number > len(forecasts):
             raise ReplayError(f"the record ends after {len(forecasts)} rounds, but there is a further question.")
-        replayed = one_step(mechanism, query, *transcript.get(number, (QUIET, None)))
+        replayed = replay_round(mechanism, query, *transcript.get(number, (QUIET, None)))
         if forecasts is not None and replayed.proposal.forecast != forecasts[number - 1]:
             raise ReplayError(f"the question of round {number} is not the one that was asked then.")
         answer = replayed.answer.as_asked(query)
@@ -77,12 +77,12 @@ def replay(
             try:
                 question = next(program)
                 while True:
-                    answers.append(step(question))
+                    answers.append(answered(question))
                     question = program.send(answers[-1])
             except StopIteration:
                 pass
         else:
-            answers.extend(step(question) for question in questions)
+            answers.extend(answered(question) for question in questions)
     late = [number for number in transcript if number > mechanism.rounds]
     if late:
         raise ReplayError(

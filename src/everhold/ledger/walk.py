@@ -1,4 +1,4 @@
-"""The steps of a recorded session again, without the private rows: what restoring, replaying and auditing share.
+"""The rounds of a recorded session again, without the private rows: what restoring, replaying and auditing share.
 
 Acts that are not made of rounds (selections, bits, verdicts, certificates) are charged again between the rounds, and
 what they returned is computed again from what they disclosed.
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from everhold.queries.round_act import RoundAct
 
 __all__ = [
+    "ReplayedRound",
     "RoundMissing",
-    "Step",
     "replay_act",
-    "step",
+    "replay_round",
     "walk",
 ]
 
@@ -37,7 +37,7 @@ class RoundMissing(ReplayError):
 
 
 @dataclass(frozen=True, slots=True)
-class Step(Generic[P]):
+class ReplayedRound(Generic[P]):
     """One round again: what the public side proposed, and the answer that follows from the recorded outcome."""
 
     proposal: P
@@ -46,24 +46,24 @@ class Step(Generic[P]):
     counts: tuple[int, int] | None
 
 
-def step(
+def replay_round(
     mechanism: Mechanism[P],
     question: Query | SketchValue,
     outcome: Outcome,
     fit: tuple[int, ...] | None,
     act: RoundAct = ASK,
-) -> Step[P]:
+) -> ReplayedRound[P]:
     """Propose, answer with the recorded outcome, absorb it with the recorded fit."""
     proposal = mechanism.propose(question, act)
     answer = mechanism.answer(proposal, outcome)
     cost = mechanism.cost(proposal, outcome)
     mechanism.absorb(proposal, outcome, fit)
-    return Step(proposal, answer, cost, mechanism.counts(proposal, outcome))
+    return ReplayedRound(proposal, answer, cost, mechanism.counts(proposal, outcome))
 
 
 def walk(
     mechanism: Mechanism[P], record: Iterable[Round | RecordedAct], *, every: bool = True
-) -> Iterator[tuple[Round, Step[P] | None]]:
+) -> Iterator[tuple[Round, ReplayedRound[P] | None]]:
     """All recorded rounds on a mechanism in its first state, in order; acts between them are charged on the way.
 
     Args:
@@ -91,7 +91,7 @@ def walk(
         if past.outcome is not None and isinstance(recorded, Digest):
             raise ReplayError(f"round {past.number} disclosed something, but its question was not kept.")
         question = past.forecast if isinstance(recorded, Digest) else recorded
-        yield past, step(mechanism, question, past.outcome, past.fit, past.act)
+        yield past, replay_round(mechanism, question, past.outcome, past.fit, past.act)
 
 
 def replay_act(mechanism: Mechanism[Any], past: RecordedAct, rounds: Sequence[Round]) -> None:
@@ -109,4 +109,4 @@ def replay_act(mechanism: Mechanism[Any], past: RecordedAct, rounds: Sequence[Ro
         raise ReplayError(f"the act {begun.kind!r} after round {past.after} replays as {result}, recorded was {done.result}")
     mechanism.pay(budget)
     if is_last(begun) and not done.interrupted:
-        mechanism.shut()
+        mechanism.close()

@@ -61,7 +61,7 @@ class PaperProposal:
     forecast: SketchValue
     values: GridValues | None
     tolerance: float
-    nats: float
+    price: float
 
 
 class AqaOgd:
@@ -276,7 +276,7 @@ class AqaOgd:
         if self.exhausted and outcome is QUIET:
             low, high = 0.0, 1.0  # an unchecked answer has no guarantee
         else:
-            low, high = interval_ends(centre, slack, nats=proposal.nats, rows=self._n, known_rows=0, scale="share")
+            low, high = interval_ends(centre, slack, nats=proposal.price, rows=self._n, known_rows=0, scale="share")
         if self._constants == "corrected":
             centre = min(max(centre, -1.0), 1.0)
         return Answer(
@@ -285,7 +285,7 @@ class AqaOgd:
             high=high,
             surprise=outcome is not QUIET,
             round=proposal.round,
-            price=proposal.nats,
+            price=proposal.price,
             scale="share",
         )
 

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Draws",
-    "Estimate",
     "Estimator",
     "FreshEstimator",
     "Look",
     "PoolEstimator",
+    "PublicEstimate",
     "past_values",
     "prepared_on",
     "second_moment",
@@ -48,7 +48,7 @@ _PROBES = 2048  # rows for the identity of a question, if every round draws new 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Estimate:
+class PublicEstimate:
     """The sketch's answer to one question, with the question's values on the public rows used for it."""
 
     forecast: SketchValue
@@ -69,7 +69,7 @@ class Estimator(Protocol):
     def start(self) -> Sketch:
         """The sketch before the first surprise."""
 
-    def estimate(self, sketch: Sketch, query: Query, t: int, purpose: str) -> Estimate:
+    def estimate(self, sketch: Sketch, query: Query, t: int, purpose: str) -> PublicEstimate:
         """The sketch's answer; `purpose` gives previews and answers different coins."""
 
     def look(self, sketch: Sketch, queries: Sequence[Query]) -> Look | None:
@@ -89,13 +89,13 @@ class Estimator(Protocol):
         sketch: Sketch,
         queries: Sequence[Query],
         values: Sequence[GridValues],
-        lessons: Sequence[Constraint],
+        constraints: Sequence[Constraint],
         t: int,
     ) -> tuple[int, ...]:
         """New coefficients on their grid, from one refit for all questions of a batch.
 
-        `queries` and `values` are the new questions and their values; `lessons` are all constraints so far, those of the
-        new questions last. There are 1 + len(lessons) coefficients.
+        `queries` and `values` are the new questions and their values; `constraints` are all constraints so far, those of the
+        new questions last. There are 1 + len(constraints) coefficients.
         """
 
     def learn(self, sketch: Sketch, queries: Sequence[Query], values: Sequence[GridValues], fit: tuple[int, ...]) -> Sketch:
@@ -111,14 +111,14 @@ class Look:
     draws: float
 
 
-def _estimate(values: GridValues, masses: Masses, draws: float) -> Estimate:
+def _estimate(values: GridValues, masses: Masses, draws: float) -> PublicEstimate:
     numerator = masses.dot(values)
     denominator = masses.per * VALUE_ONE
     clipped = max(-denominator, min(denominator, numerator))
     second = 0
     if values.scale == "mean":
         second = second_moment(values.array, masses.values, _nearest(clipped * VALUE_ONE, denominator), masses.per)
-    return Estimate(SketchValue(values.scale, clipped, denominator, draws, second), values)
+    return PublicEstimate(SketchValue(values.scale, clipped, denominator, draws, second), values)
 
 
 def second_moment(steps: NDArray[np.float64], masses: NDArray[np.float64], centre: int, per: int) -> int:
@@ -197,7 +197,7 @@ class PoolEstimator:
         basis = Basis(self._draws.normal_weights())
         return Sketch(fit, (), basis, masses_on(self._rule, basis, from_grid(fit), self._draws))
 
-    def estimate(self, sketch: Sketch, query: Query, t: int, purpose: str) -> Estimate:
+    def estimate(self, sketch: Sketch, query: Query, t: int, purpose: str) -> PublicEstimate:
         """Evaluate the question on the pool."""
         values = query.on_reference(self._draws.rows, self._draws.size, verify=True)
         return _estimate(values, self._masses(sketch), self._draws.draws)
@@ -224,7 +224,7 @@ class PoolEstimator:
         sketch: Sketch,
         queries: Sequence[Query],
         values: Sequence[GridValues],
-        lessons: Sequence[Constraint],
+        constraints: Sequence[Constraint],
         t: int,
     ) -> tuple[int, ...]:
         """Fit on the pool."""
@@ -234,7 +234,7 @@ class PoolEstimator:
             moments = basis.correlate(mass)
         else:
             moments = np.append(sketch.moments, basis.moments(mass, len(values)))
-        theta, after = self._rule.fit(basis, lessons, sketch.theta, moments)
+        theta, after = self._rule.fit(basis, constraints, sketch.theta, moments)
         self._ahead = tuple(values), basis, after
         return to_grid(theta)
 
@@ -302,7 +302,7 @@ class FreshEstimator:
         """The prior itself, as the rule starts."""
         return Sketch(to_grid(np.array([self._rule.start()])))
 
-    def estimate(self, sketch: Sketch, query: Query, t: int, purpose: str) -> Estimate:
+    def estimate(self, sketch: Sketch, query: Query, t: int, purpose: str) -> PublicEstimate:
         """Draw and evaluate, doubling the rows until the error is small enough; this depends on public coins only."""
         if not query.repeatable:
             raise QuestionError(
@@ -339,14 +339,14 @@ class FreshEstimator:
         sketch: Sketch,
         queries: Sequence[Query],
         values: Sequence[GridValues],
-        lessons: Sequence[Constraint],
+        constraints: Sequence[Constraint],
         t: int,
     ) -> tuple[int, ...]:
         """Fit on rows drawn only for this refit."""
         draws = self._draw(stream_rng(self._seed, "fit", t), self._fit_rows)
         basis = self._basis([*sketch.queries, *queries], draws)
         mass = self._evaluate(sketch, draws).ratio
-        theta, _ = self._rule.fit(basis, lessons, sketch.theta, basis.correlate(mass))
+        theta, _ = self._rule.fit(basis, constraints, sketch.theta, basis.correlate(mass))
         return to_grid(theta)
 
     def learn(self, sketch: Sketch, queries: Sequence[Query], values: Sequence[GridValues], fit: tuple[int, ...]) -> Sketch:

@@ -40,7 +40,7 @@ from everhold.queries.round_act import ASK, READ, RoundAct
 
 if TYPE_CHECKING:
     from everhold.mechanism.estimator import Estimator, Look
-    from everhold.mechanism.tolerance import Contract
+    from everhold.mechanism.tolerance import TolerancePolicy
     from everhold.queries.expression.groups import Grouped
     from everhold.queries.grid import Scale, Sums
     from everhold.queries.protocol import Outcome
@@ -55,6 +55,7 @@ _CHOSEN = Precision(Fraction(1, 2), 16, Fraction(103, 100), widest=Fraction(2, 5
 _LARGE_BATCH = 8
 _MOST_TAUGHT = 32  # questions of one batch that the sketch learns
 _LEAST_GROUP = 2.0**-20
+_LARGEST_SQUARE = 400.0  # of one forecast's error: 20 foreseen standard deviations
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +67,7 @@ class EverholdProposal:
     forecast: SketchValue
     values: GridValues | None
     measure: Measure
-    nats: float
+    price: float
     act: RoundAct = ASK
     tolerance: float = 0.0
 
@@ -75,7 +76,7 @@ class EverholdProposal:
 class _Batch:
     """Readings that share a price and all else: they were fixed before the first was read."""
 
-    nats: float
+    price: float
     left: int
     precision: Precision
     misfit: float
@@ -93,12 +94,31 @@ class _Taught:
         """At most so many of them, those whose forecasts were farthest off: a refit takes time with each."""
         if len(self.queries) <= most:
             return self
-        offs = [abs(constraint.target - constraint.sketch) / constraint.slack for constraint in self.constraints]
-        farthest = sorted(sorted(range(len(offs)), key=lambda index: (-offs[index], index))[:most])
+        distances = [abs(constraint.target - constraint.sketch) / constraint.slack for constraint in self.constraints]
+        farthest = sorted(sorted(range(len(distances)), key=lambda index: (-distances[index], index))[:most])
         queries, values, constraints = (
             tuple(items[index] for index in farthest) for items in (self.queries, self.values, self.constraints)
         )
         return _Taught(queries, values, constraints)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class _ForecastErrors:
+    """How far off forecasts have been, in foreseen standard deviations, as far as that was disclosed."""
+
+    count: int = 0
+    squares: float = 0.0
+
+    def after(self, deviation: float | None) -> _ForecastErrors:
+        """With one more; None where nothing was disclosed of it."""
+        if deviation is None:
+            return self
+        return _ForecastErrors(self.count + 1, self.squares + min(deviation * deviation, _LARGEST_SQUARE))
+
+    @property
+    def misfit(self) -> float:
+        """Their root mean square, shrunk towards 1, and at least that."""
+        return max(sqrt((2.0 + self.squares) / (2.0 + self.count)), 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,22 +132,16 @@ class _State:
     batch: _Batch | None = None
     taught: _Taught = field(default_factory=_Taught)
     closed: bool = False
-    offs: tuple[int, float] = (0, 0.0)
+    forecast_errors: _ForecastErrors = field(default_factory=_ForecastErrors)
 
     @property
     def misfit(self) -> float:
-        """How far off forecasts have been, in foreseen standard deviations: what was disclosed of it, shrunk towards 1."""
-        if self.batch is not None:
-            return self.batch.misfit
-        count, squares = self.offs
-        return max(sqrt((2.0 + squares) / (2.0 + count)), 1.0)
+        """How far off forecasts have been; in a batch, before the first of its readings."""
+        return self.forecast_errors.misfit if self.batch is None else self.batch.misfit
 
     def after_quiet(self, asks: int) -> _State:
         """The state after quiet asks: only the clock and the budget change."""
-        budget = self.budget.quiet(asks)
-        return _State(
-            self.sketch, budget, self.round + asks, self.constraints, self.batch, self.taught, self.closed, self.offs
-        )
+        return replace(self, budget=self.budget.quiet(asks), round=self.round + asks)
 
 
 class Everhold:
@@ -136,7 +150,7 @@ class Everhold:
     Args:
         rows: n, the number of private rows.
         estimator: the public side: a pool or fresh draws, with the rule that updates the sketch.
-        contract: the precision, and when to refuse.
+        policy: the precision, and when to refuse.
         failure_probability: δ, for all intervals of the session together.
         known_rows: how many of the private rows the analyst may know.
         horizon: how many asks are planned, where that is declared.
@@ -148,7 +162,7 @@ class Everhold:
         *,
         rows: int,
         estimator: Estimator,
-        contract: Contract | None = None,
+        policy: TolerancePolicy | None = None,
         failure_probability: float = 0.05,
         known_rows: int = 0,
         horizon: int | None = None,
@@ -164,9 +178,9 @@ class Everhold:
         self._n = rows
         self._known_rows = known_rows
         self._estimator = estimator
-        self._contract: Contract = contract or Anytime()
+        self._policy: TolerancePolicy = policy or Anytime()
         self._quantum = 2.0**-16 if units else 2.0**-17  # rounding of a row, and of the mean of a unit's rows
-        self._adaptive = isinstance(self._contract, Anytime)
+        self._adaptive = isinstance(self._policy, Anytime)
         self._grouped = self._adaptive and not units and not estimator.fresh
         self._state = _State(estimator.start(), Budget(failure_probability, Code(horizon)))
 
@@ -244,11 +258,11 @@ class Everhold:
         state = self._state
         self.require_open()
         t = state.round + 1
-        nats, precision = self._price(act)
-        noise = None
+        price, precision = self._price(act)
+        deviations = None
         if act.kind == "ask":
-            noise = self._noise(state.budget.code)
-        inputs = MeasureInputs(nats, self._n, self._known_rows, noise, precision, state.misfit, self._quantum)
+            deviations = self._deviations(state.budget.code)
+        inputs = MeasureInputs(price, self._n, self._known_rows, deviations, precision, state.misfit, self._quantum)
         if isinstance(query, GROUPED):
             if not self._grouped or (look := self._estimator.look(state.sketch, query.parts)) is None:
                 raise QuestionError(
@@ -256,7 +270,7 @@ class Everhold:
                 )
             forecast = _expected(_group_forecast(look.values, look, query), act.expect)
             return EverholdProposal(
-                t, query, forecast, None, self._group_measure(query, forecast, look, inputs), nats, act, 0.0
+                t, query, forecast, None, self._group_measure(query, forecast, look, inputs), price, act, 0.0
             )
         if isinstance(query, SketchValue):
             linear, forecast, values = None, query, None
@@ -265,8 +279,8 @@ class Everhold:
             linear, forecast, values = query, _expected(estimate.forecast, act.expect), estimate.values
         return self._linear_proposal(linear, forecast, values, inputs, act)
 
-    def _noise(self, code: Code) -> float:
-        return self._contract.noise_at(code.asks + 1, code.horizon) if isinstance(self._contract, Anytime) else 0.0
+    def _deviations(self, code: Code) -> float:
+        return self._policy.deviations_at(code.asks + 1, code.horizon) if isinstance(self._policy, Anytime) else 0.0
 
     def _linear_proposal(
         self, query: Query | None, forecast: SketchValue, values: GridValues | None, inputs: MeasureInputs, act: RoundAct
@@ -277,10 +291,10 @@ class Everhold:
         if act.kind == "ask" and (forecast.scale == "share" or not self._adaptive):
             known_shift = 2.0 * self._known_rows / (self._n - self._known_rows)
             code = self._state.budget.code
-            limits = self._contract.tolerance(
+            limits = self._policy.tolerance(
                 ToleranceInputs(
                     forecast.value,
-                    inputs.nats,
+                    inputs.price,
                     self._n - self._known_rows,
                     forecast.draws,
                     known_shift,
@@ -290,13 +304,13 @@ class Everhold:
             )
             kind = CountTolerance if forecast.scale == "share" else MeanTolerance
             return EverholdProposal(
-                t, query, forecast, values, kind(asked, forecast, limits, inputs), inputs.nats, act, limits.width
+                t, query, forecast, values, kind(asked, forecast, limits, inputs), inputs.price, act, limits.width
             )
         if forecast.scale == "share":
             measure = CountCells(asked, forecast, inputs)
-            return EverholdProposal(t, query, forecast, values, measure, inputs.nats, act)
+            return EverholdProposal(t, query, forecast, values, measure, inputs.price, act)
         cells = MeanCells(asked, forecast, inputs)
-        return EverholdProposal(t, query, forecast, values, cells, inputs.nats, act, 2.0 * cells.within.allowed)
+        return EverholdProposal(t, query, forecast, values, cells, inputs.price, act, 2.0 * cells.laddered.allowed)
 
     def _group_measure(self, query: Grouped, forecast: SketchValue, look: Look, inputs: MeasureInputs) -> Measure:
         values = (look.values[0], look.values[1])
@@ -321,19 +335,19 @@ class Everhold:
                 raise SettingError("readings of a batch are under way. End them first.")
             return self.price, _SURPRISE
         if state.batch is not None:
-            return state.batch.nats, state.batch.precision
+            return state.batch.price, state.batch.precision
         if act.part != 1:
             raise ReplayError(f"reading {act.part} of {act.parts} comes without the first.")
-        nats = state.budget.claim_price(act.spend, parts=act.parts)
+        price = state.budget.claim_price(act.spend, parts=act.parts)
         if act.kind == "close":
-            return nats, _EXACT
+            return price, _EXACT
         if act.parts >= _LARGE_BATCH:
-            return nats, _BATCH
+            return price, _BATCH
         claims, code = state.budget.spending.claims, state.budget.code
         if not claims and not code.surprises and code.other_nats > 0.0:  # after a choice: often the only reading
-            return nats, _CHOSEN
+            return price, _CHOSEN
         fine = Fraction(min(claims + 1, 3), 2)
-        return nats, Precision(fine, start=Fraction(103 if state.misfit < 1.5 else 105, 100))
+        return price, Precision(fine, start=Fraction(103 if state.misfit < 1.5 else 105, 100))
 
     def needs(self, proposal: EverholdProposal) -> tuple[Query, ...]:
         """The linear questions whose private sums are wanted."""
@@ -361,20 +375,21 @@ class Everhold:
             if outcome is QUIET:
                 self._state = state.after_quiet(1)
                 return
-            budget, batch = state.budget.surprised(proposal.measure.nats(outcome)), None
+            budget, batch = state.budget.surprised(proposal.measure.charge(outcome)), None
         else:
             if outcome is QUIET:
                 raise ReplayError(f"round {proposal.round} is a reading, and a reading is never quiet.")
-            budget = state.budget.read(proposal.measure.nats(outcome))
+            budget = state.budget.read(proposal.measure.charge(outcome))
             budget = budget if act.part > 1 else budget.claimed(act.spend)
             left = act.parts - act.part
             _, precision = self._price(act)
-            batch = _Batch(proposal.nats, left, precision, state.misfit) if left else None
+            batch = _Batch(proposal.price, left, precision, state.misfit) if left else None
         taught = self._taught(state.taught, proposal, outcome)
-        off = proposal.measure.deviation(outcome)
-        offs = state.offs if off is None else (state.offs[0] + 1, state.offs[1] + min(off * off, 400.0))
+        errors = state.forecast_errors.after(proposal.measure.deviation(outcome))
         closed = act.kind == "close" and batch is None
-        after = replace(state, round=proposal.round, budget=budget, batch=batch, taught=taught, closed=closed, offs=offs)
+        after = replace(
+            state, round=proposal.round, budget=budget, batch=batch, taught=taught, closed=closed, forecast_errors=errors
+        )
         ended = batch is None and not closed and bool(taught.queries)
         if not ended:
             if fit is not None:
@@ -412,7 +427,7 @@ class Everhold:
         values = proposal.values if lesson.values is None else lesson.values
         if proposal.query is None or values is None:
             raise ReplayError(f"round {proposal.round} was a surprise, but its question was not recorded.")
-        w = hoeffding_width(proposal.nats, self._n - self._known_rows)
+        w = hoeffding_width(proposal.price, self._n - self._known_rows)
         off = max(abs(lesson.sketch - lesson.target) - lesson.slack, 0.0)
         tolerance = proposal.tolerance or lesson.slack
         constraint = Constraint(lesson.target, lesson.slack, lesson.sketch, w, off - w, tolerance)
@@ -435,7 +450,7 @@ class Everhold:
             high=high,
             surprise=proposal.act.kind == "ask" and outcome is not QUIET,
             round=proposal.round,
-            price=proposal.nats,
+            price=proposal.price,
             scale=scale,
             act=proposal.act.kind,
         )
@@ -457,7 +472,7 @@ class Everhold:
 
     def cost(self, proposal: EverholdProposal, outcome: Outcome) -> float:
         """What an outcome costs, in nats; a quiet ask is charged by the code of when surprises occur."""
-        return 0.0 if outcome is QUIET else proposal.measure.nats(outcome)
+        return 0.0 if outcome is QUIET else proposal.measure.charge(outcome)
 
     def counts(self, proposal: EverholdProposal, outcome: Outcome) -> tuple[int, int] | None:
         """Of a yes/no question, the least and the largest number of yes with this outcome."""
@@ -470,7 +485,7 @@ class Everhold:
         """All population shares, at a price, if the number of yes lies in this range."""
         return count_interval(least, most, MeasureInputs(nats, self._n, self._known_rows, None, _SURPRISE))
 
-    def shut(self) -> None:
+    def close(self) -> None:
         """Make the last act: nothing private is read again."""
         self._state = replace(self._state, closed=True)
 
@@ -491,7 +506,8 @@ class Everhold:
         as_read = self.answer(reading, centre)
         code = self._state.budget.code
         costs = [
-            code.surprised(proposal.measure.nats(cell)).nats - code.quiet().nats for cell in _nearest_cells(proposal.measure)
+            code.surprised(proposal.measure.charge(cell)).nats - code.quiet().nats
+            for cell in _nearest_cells(proposal.measure)
         ]
         return Preview(
             prior=0.5 * (1.0 + prior) if share else prior,
@@ -500,12 +516,12 @@ class Everhold:
             high=quiet.high,
             tolerance=proposal.tolerance / 2.0 if share else proposal.tolerance,
             scale=quiet.scale,
-            price=proposal.nats,
+            price=proposal.price,
             surprise_costs=min(costs, default=0.0),
             read_low=as_read.low,
             read_high=as_read.high,
-            read_price=reading.nats,
-            read_costs=code.disclosed(reading.measure.nats(centre)).nats - code.nats,
+            read_price=reading.price,
+            read_costs=code.disclosed(reading.measure.charge(centre)).nats - code.nats,
         )
 
 

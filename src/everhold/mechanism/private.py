@@ -1,4 +1,4 @@
-"""Everhold's mechanism for private studies: the same sketch and prices, noisy tests and releases, a privacy ledger.
+"""Everhold's mechanism for private studies: the same sketch and prices, noisy tests and releases, a privacy account.
 
 Guarantee: everything that it ever discloses is (ε, δ)-differentially private, for any number of adaptive questions, and
 all intervals are simultaneously valid with the session's confidence (`docs/theory/privacy.md`). What it cannot pay for
@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, cast
 
-from everhold.bounds.privacy import ROW_PARTS, PrivacyLedger, chance_nats
+from everhold.bounds.privacy import ROW_PARTS, PrivacyAccount, chance_nats
 from everhold.errors import PrivacyError, PrivacyUsedUp
 from everhold.mechanism.everhold import REPLAYED, Everhold, EverholdProposal
 from everhold.mechanism.measures.private import PrivateCells, PrivateInputs, PrivateTolerance
@@ -37,23 +37,23 @@ _EVEN = Fraction(-366513, 1_000_000)
 """About ln ln 2: a test at this x is quiet as often as not."""
 
 
-def require_affordable(ledger: PrivacyLedger, cost: int, what: str) -> None:
+def require_affordable(account: PrivacyAccount, cost: int, what: str) -> None:
     """Refuse what the privacy budget cannot pay for. A function of the transcript; no row is read.
 
     Raises:
         PrivacyUsedUp: what is left is less than the act may cost.
     """
-    if ledger.affords(cost):
+    if account.affords(cost):
         return
-    promise = ledger.terms.promise
+    promise = account.terms.promise
     raise PrivacyUsedUp(
         f"the privacy budget cannot pay for {what}: of ε = {promise.epsilon:g} (δ = {promise.delta:g}) "
-        f"{ledger.share_left:.1%} is left, after {ledger.surprises:,} of {promise.surprises:,} surprises, {ledger.bits:,} "
-        f"bits and {ledger.releases:,} readings and choices. Nothing was read or charged, and answers so far stay valid. "
-        "Other rows have a budget of their own.",
+        f"{account.share_left:.1%} is left, after {account.surprises:,} of {promise.surprises:,} surprises, "
+        f"{account.bits:,} bits and {account.releases:,} readings and choices. Nothing was read or charged, and answers so "
+        "far stay valid. Other rows have a budget of their own.",
         asked=promise.epsilon,
-        left=ledger.left / ledger.terms.allowance,
-        needed=cost / ledger.terms.allowance,
+        left=account.left / account.terms.allowance,
+        needed=cost / account.terms.allowance,
         more_rows=None,
     )
 
@@ -64,7 +64,7 @@ class PrivateEverhold(Everhold):
     Args:
         rows, estimator, failure_probability, known_rows, horizon, units: as for `Everhold`.
         terms: the promise, with its order and noise.
-        contract: the tolerance without the test's noise; by default one that is narrower while many surprises are left.
+        policy: the tolerance without the test's noise; by default one that is narrower while many surprises are left.
         noise: where noise is drawn from; the operating system's coins. Only tests and games pass another one.
     """
 
@@ -74,7 +74,7 @@ class PrivateEverhold(Everhold):
         rows: int,
         estimator: Estimator,
         terms: PrivacyTerms,
-        contract: Anytime | None = None,
+        policy: Anytime | None = None,
         failure_probability: float = 0.05,
         known_rows: int = 0,
         horizon: int | None = None,
@@ -84,26 +84,26 @@ class PrivateEverhold(Everhold):
         super().__init__(
             rows=rows,
             estimator=estimator,
-            contract=contract or Anytime(share=_SHARE),
+            policy=policy or Anytime(share=_SHARE),
             failure_probability=terms.sampling_part(failure_probability),
             known_rows=known_rows,
             horizon=horizon,
             units=units,
         )
         self._terms = terms
-        self._plain = contract or Anytime(share=_SHARE)
+        self._plain = policy or Anytime(share=_SHARE)
         self._failure = failure_probability
         self._source = noise or SecretNoise(terms)
         self._grouped = False  # every statistic is made of linear questions, whose sensitivity is one row
-        self._state = replace(self._state, budget=replace(self._state.budget, privacy=PrivacyLedger(terms)))
+        self._state = replace(self._state, budget=replace(self._state.budget, privacy=PrivacyAccount(terms)))
 
     @property
-    def ledger(self) -> PrivacyLedger:
+    def account(self) -> PrivacyAccount:
         """What of the promise has been spent."""
-        ledger = self._state.budget.privacy
-        if ledger is None:
-            raise PrivacyError("this mechanism has lost its privacy ledger. Open the study again.")
-        return ledger
+        account = self._state.budget.privacy
+        if account is None:
+            raise PrivacyError("this mechanism has lost its privacy account. Open the study again.")
+        return account
 
     @property
     def noise(self) -> Noise:
@@ -130,7 +130,7 @@ class PrivateEverhold(Everhold):
         """A reading that is one part of a verdict: nothing of it is returned, and noise has a tail bound of its own."""
         proposal = self.propose(query, act)
         cells = cast(PrivateCells, proposal.measure)
-        shaken = self._terms.shaken_parts(self._failure, self.ledger.charges + part)
+        shaken = self._terms.shaken_parts(self._failure, self.account.charges + part)
         return replace(proposal, measure=replace(cells, private=cells.private._replace(shaken=shaken)))
 
     def propose(self, query: Query | SketchValue, act: RoundAct = ASK) -> EverholdProposal:
@@ -143,10 +143,10 @@ class PrivateEverhold(Everhold):
         self.require_open()
         terms = self._terms
         if act.kind == "ask":
-            require_affordable(self.ledger, terms.surprise_cost, "another question, which may be a surprise")
+            require_affordable(self.account, terms.surprise_cost, "another question, which may be a surprise")
         else:
             left = act.parts - act.part + 1
-            require_affordable(self.ledger, left * terms.release_cost, f"{left:,} reading{'s' if left > 1 else ''}")
+            require_affordable(self.account, left * terms.release_cost, f"{left:,} reading{'s' if left > 1 else ''}")
         return super().propose(query, act)
 
     def _linear_proposal(
@@ -158,19 +158,19 @@ class PrivateEverhold(Everhold):
             self._terms,
             self._source,
             self._terms.hidden_parts(self._failure),
-            self._terms.shaken_parts(self._failure, self.ledger.charges + 1),
+            self._terms.shaken_parts(self._failure, self.account.charges + 1),
         )
         if act.kind != "ask":
             cells = PrivateCells(asked, forecast, inputs, private)
-            return EverholdProposal(t, query, forecast, values, cells, inputs.nats, act)
+            return EverholdProposal(t, query, forecast, values, cells, inputs.price, act)
         limits = self._noisy_tolerance(forecast, inputs)
         measure = PrivateTolerance(asked, forecast, limits, inputs, private)
-        return EverholdProposal(t, query, forecast, values, measure, inputs.nats, act, limits.width)
+        return EverholdProposal(t, query, forecast, values, measure, inputs.price, act, limits.width)
 
     def _tolerance_at(self, chance: float) -> Anytime:
         """The tolerance without the test's noise, for so small a probability of a surprise by chance."""
         plain = self._plain
-        return plain if plain.noise is not None else replace(plain, noise=min(max(sqrt(2.0 * chance), 1.0), 4.0))
+        return plain if plain.deviations is not None else replace(plain, deviations=min(max(sqrt(2.0 * chance), 1.0), 4.0))
 
     def _noisy_tolerance(self, forecast: SketchValue, inputs: MeasureInputs) -> Tolerance:
         """As wide as it must be so that chance causes few surprises (`chance_nats`): by sampling, and by the test's noise.
@@ -179,10 +179,10 @@ class PrivateEverhold(Everhold):
         """
         code, n = self._state.budget.code, self._n
         shift = 2.0 * self._known_rows / (n - self._known_rows)
-        chance = chance_nats(code.asks + 1, self.ledger.surprises_left)
+        chance = chance_nats(code.asks + 1, self.account.surprises_left)
         plain = self._tolerance_at(chance).tolerance(
             ToleranceInputs(
-                forecast.value, inputs.nats, n - self._known_rows, forecast.draws, shift, code.asks + 1, code.horizon
+                forecast.value, inputs.price, n - self._known_rows, forecast.draws, shift, code.asks + 1, code.horizon
             )
         )
         row = 2.0 * TOLERANCE_ONE / n

@@ -1,6 +1,6 @@
 """The tolerance: how far the private mean may be from the sketch before it counts as a surprise.
 
-It is a function of public facts and the transcript. There are two contracts: *anytime* never refuses, and intervals widen
+It is a function of public facts and the transcript. There are two policies: *anytime* never refuses, and intervals widen
 as nats are spent; *fixed precision* keeps a promised half-width and refuses when it cannot. `docs/theory/tolerance.md`
 explains the numbers, and `benchmarks/tolerance.py` measures them.
 """
@@ -14,7 +14,7 @@ from typing import Protocol
 from everhold.bounds.elementary import ln
 from everhold.errors import PrecisionExhausted, SettingError
 
-__all__ = ["TOLERANCE_ONE", "Anytime", "Contract", "FixedPrecision", "Tolerance", "ToleranceInputs", "share_radius"]
+__all__ = ["TOLERANCE_ONE", "Anytime", "FixedPrecision", "Tolerance", "ToleranceInputs", "TolerancePolicy", "share_radius"]
 
 TOLERANCE_ONE = 2**30
 """Tolerances and cells are whole multiples of 1/TOLERANCE_ONE."""
@@ -29,7 +29,7 @@ class ToleranceInputs:
 
     Attributes:
         sketch: u, the sketch's answer on the [-1, 1] scale.
-        nats: C, the price so far.
+        price: C, the price so far.
         rows: private rows, without those that the analyst knows.
         draws: the number of independent draws behind the sketch's answer.
         known_shift: how far rows that the analyst knows can move the mean, on the [-1, 1] scale.
@@ -38,7 +38,7 @@ class ToleranceInputs:
     """
 
     sketch: float
-    nats: float
+    price: float
     rows: int
     draws: float
     known_shift: float = 0.0
@@ -59,7 +59,7 @@ class Tolerance:
         return self.tau / TOLERANCE_ONE
 
 
-class Contract(Protocol):
+class TolerancePolicy(Protocol):
     """A promise about precision, which sets the tolerance."""
 
     def tolerance(self, inputs: ToleranceInputs) -> Tolerance:
@@ -73,51 +73,51 @@ class Contract(Protocol):
 class Anytime:
     """Never refuse: τ is proportional to the interval's width, and stays above the noise.
 
-    τ is about the kl radius around u for `max(share² · C/n, noise²/2 · (1/n + 1/draws))` nats per row: a share of the
-    interval's half-width, but at least `noise` standard deviations of the difference between a mean of n private rows and
-    one of the reference's draws. Near shares of 0 and 1 the kl radius is far smaller than in the middle.
+    τ is about the kl radius around u for `max(share² · C/n, deviations²/2 · (1/n + 1/draws))` nats per row: a share of
+    the interval's half-width, but at least `deviations` standard deviations of the difference between a mean of n private
+    rows and one of the reference's draws. Near shares of 0 and 1 the kl radius is far smaller than in the middle.
 
     Args:
         share: τ as a share of the interval's sampling half-width w.
-        noise: τ is at least this many standard deviations, so that chance alone rarely causes a surprise. Default None: as
-            many as the number of asks so far makes sensible, or the declared number of asks; from 2.4 to 4.
+        deviations: τ is at least this many standard deviations, so that chance alone rarely causes a surprise. Default
+            None: as many as the number of asks so far makes sensible, or the declared number of asks; from 2.4 to 4.
         cells: Δ as a multiple of τ.
     """
 
     share: float = 0.6
-    noise: float | None = None
+    deviations: float | None = None
     cells: float = 0.25
 
     def __post_init__(self) -> None:
-        noise = 4.0 if self.noise is None else self.noise
-        if not (0.0 < self.share <= 4.0 and 0.0 < noise <= 16.0 and 0.0 < self.cells <= 2.0):
+        deviations = 4.0 if self.deviations is None else self.deviations
+        if not (0.0 < self.share <= 4.0 and 0.0 < deviations <= 16.0 and 0.0 < self.cells <= 2.0):
             raise SettingError(
-                "expected share in (0, 4], noise in (0, 16] and cells in (0, 2], not "
-                f"{self.share!r}, {self.noise!r} and {self.cells!r}"
+                "expected share in (0, 4], deviations in (0, 16] and cells in (0, 2], not "
+                f"{self.share!r}, {self.deviations!r} and {self.cells!r}"
             )
 
-    def noise_at(self, ask: int, horizon: int | None) -> float:
+    def deviations_at(self, ask: int, horizon: int | None) -> float:
         """How many standard deviations the forecast of an ask may be off.
 
         sqrt(2 ln(2t + 20)), at most 4: the expected number of surprises by chance then grows like the logarithm of the asks.
         With a declared number of asks T it is what is best for the last of them.
 
-        >>> [round(Anytime().noise_at(t, None), 2) for t in (1, 30, 1000, 100_000)]
+        >>> [round(Anytime().deviations_at(t, None), 2) for t in (1, 30, 1000, 100_000)]
         [2.49, 2.96, 3.9, 4.0]
-        >>> round(Anytime().noise_at(1, 40), 2)
+        >>> round(Anytime().deviations_at(1, 40), 2)
         2.58
         """
-        if self.noise is not None:
-            return self.noise
+        if self.deviations is not None:
+            return self.deviations
         if horizon is not None and ask <= horizon:
             return min(max(sqrt(1.8 * ln(float(horizon))), 1.5), 4.0)
         return min(sqrt(2.0 * ln(2.0 * ask + 20.0)), 4.0)
 
     def tolerance(self, inputs: ToleranceInputs) -> Tolerance:
         """τ and Δ; never refuses."""
-        width = self.share * self.share * inputs.nats / inputs.rows
-        noise = self.noise_at(inputs.ask, inputs.horizon)
-        floor = 0.5 * noise * noise * (1.0 / inputs.rows + 1.0 / inputs.draws)
+        width = self.share * self.share * inputs.price / inputs.rows
+        deviations = self.deviations_at(inputs.ask, inputs.horizon)
+        floor = 0.5 * deviations * deviations * (1.0 / inputs.rows + 1.0 / inputs.draws)
         tau = _grid(2.0 * share_radius(0.5 * (1.0 + inputs.sketch), max(width, floor)))
         return Tolerance(tau, max(1, int(tau * self.cells)))
 
@@ -135,11 +135,11 @@ class FixedPrecision:
 
     Args:
         half_width: ε, on the [-1, 1] scale.
-        noise: the tolerance must be at least this many standard deviations.
+        deviations: the tolerance must be at least this many standard deviations.
     """
 
     half_width: float
-    noise: float = 4.0
+    deviations: float = 4.0
 
     def __post_init__(self) -> None:
         if not 0.0 < self.half_width <= 2.0:
@@ -147,10 +147,10 @@ class FixedPrecision:
 
     def tolerance(self, inputs: ToleranceInputs) -> Tolerance:
         """τ is what remains of ε, rounded down; Δ = τ/2, wide enough for the worst case of `bounds.sample_size`."""
-        left = self.half_width - sqrt(2.0 * inputs.nats / inputs.rows) - inputs.known_shift - _MARGIN
-        needed = self.noise * sqrt(1.0 / inputs.rows + 1.0 / inputs.draws)
+        left = self.half_width - sqrt(2.0 * inputs.price / inputs.rows) - inputs.known_shift - _MARGIN
+        needed = self.deviations * sqrt(1.0 / inputs.rows + 1.0 / inputs.draws)
         if left < needed:
-            enough = _rows_to_go_on(self.half_width - _MARGIN, inputs, self.noise)
+            enough = _rows_to_go_on(self.half_width - _MARGIN, inputs, self.deviations)
             more = None if enough is None else enough - inputs.rows
             way_out = (
                 "No number of rows would be enough: use a larger reference."
@@ -159,8 +159,8 @@ class FixedPrecision:
             )
             raise PrecisionExhausted(
                 f"the promised half-width of ±{self.half_width / 2:.4g} (share scale) cannot be kept for another "
-                f"question: sampling error takes ±{sqrt(2.0 * inputs.nats / inputs.rows) / 2:.4g} of it at "
-                f"{inputs.nats:.1f} nats, ±{max(left, 0.0) / 2:.4g} is left, and noise needs ±{needed / 2:.4g}, short by "
+                f"question: sampling error takes ±{sqrt(2.0 * inputs.price / inputs.rows) / 2:.4g} of it at "
+                f"{inputs.price:.1f} nats, ±{max(left, 0.0) / 2:.4g} is left, and noise needs ±{needed / 2:.4g}, short by "
                 f"±{(needed - max(left, 0.0)) / 2:.4g}. {way_out} Answers returned so far stay valid.",
                 asked=self.half_width / 2,
                 left=max(left, 0.0) / 2,
@@ -173,12 +173,12 @@ class FixedPrecision:
     def lasts(self, *, rows: int, draws: float, known_shift: float = 0.0) -> float:
         """The price in nats at which it will refuse: there the remaining part of ε equals the noise.
 
-        >>> contract = FixedPrecision(0.1)
-        >>> end = contract.lasts(rows=100_000, draws=50_000)
-        >>> contract.tolerance(ToleranceInputs(0.0, 0.999 * end, 100_000, 50_000)).tau > 0
+        >>> policy = FixedPrecision(0.1)
+        >>> end = policy.lasts(rows=100_000, draws=50_000)
+        >>> policy.tolerance(ToleranceInputs(0.0, 0.999 * end, 100_000, 50_000)).tau > 0
         True
         """
-        room = self.half_width - known_shift - _MARGIN - self.noise * sqrt(1.0 / rows + 1.0 / draws)
+        room = self.half_width - known_shift - _MARGIN - self.deviations * sqrt(1.0 / rows + 1.0 / draws)
         return 0.5 * rows * max(room, 0.0) ** 2
 
     def describe(self) -> str:
@@ -200,12 +200,12 @@ def _grid(tau: float) -> int:
     return max(1, min(ceil(tau * TOLERANCE_ONE), 2 * TOLERANCE_ONE))
 
 
-def _rows_to_go_on(half_width: float, inputs: ToleranceInputs, noise: float) -> int | None:
+def _rows_to_go_on(half_width: float, inputs: ToleranceInputs, deviations: float) -> int | None:
     """The smallest number of rows, rounded up, for which the remaining part exceeds the noise, with the same draws."""
 
     def enough(rows: float) -> bool:
-        left = half_width - sqrt(2.0 * inputs.nats / rows) - inputs.known_shift * inputs.rows / rows
-        return left >= noise * sqrt(1.0 / rows + 1.0 / inputs.draws)
+        left = half_width - sqrt(2.0 * inputs.price / rows) - inputs.known_shift * inputs.rows / rows
+        return left >= deviations * sqrt(1.0 / rows + 1.0 / inputs.draws)
 
     low, high = float(inputs.rows), 2.0 * inputs.rows
     while not enough(high):

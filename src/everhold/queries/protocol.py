@@ -181,7 +181,7 @@ class ActingMechanism(Protocol):
     def preview(self, query: Query, *, read: RoundAct = READ) -> Preview:
         """What the public side alone predicts for a question; `read`: how it would be read."""
 
-    def shut(self) -> None:
+    def close(self) -> None:
         """Make the last act: nothing private is read again."""
 
     def count_interval(self, least: int, most: int, nats: float) -> tuple[float, float]:

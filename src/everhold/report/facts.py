@@ -9,7 +9,7 @@ from everhold.queries.disclosed import width_factor, width_text
 
 if TYPE_CHECKING:
     from everhold.bounds.budget import Budget
-    from everhold.bounds.privacy import PrivacyLedger
+    from everhold.bounds.privacy import PrivacyAccount
     from everhold.ledger.study import Study
 
 __all__ = ["budget_facts", "privacy_facts", "study_facts"]
@@ -34,20 +34,20 @@ def budget_facts(budget: Budget, *, acts: int, closed: bool) -> dict[str, Any]:
     }
 
 
-def privacy_facts(ledger: PrivacyLedger) -> dict[str, Any]:
+def privacy_facts(account: PrivacyAccount) -> dict[str, Any]:
     """What a private study promises about every row, what of it is spent and what is left."""
-    promise = ledger.terms.promise
+    promise = account.terms.promise
     return {
         "epsilon": promise.epsilon,
         "delta": promise.delta,
         "surprises": promise.surprises,
-        "surprises_charged": ledger.surprises,
-        "releases_charged": ledger.releases,
-        "bits_charged": ledger.bits,
-        "share_left": ledger.share_left,
-        "surprises_left": ledger.surprises_left,
-        "readings_left": ledger.readings_left,
-        "text": ledger.text,
+        "surprises_charged": account.surprises,
+        "releases_charged": account.releases,
+        "bits_charged": account.bits,
+        "share_left": account.share_left,
+        "surprises_left": account.surprises_left,
+        "readings_left": account.readings_left,
+        "text": account.text,
     }
 
 

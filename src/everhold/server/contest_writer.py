@@ -16,7 +16,7 @@ from everhold.errors import EverholdError, LedgerError, RequestConflict
 from everhold.ledger.logged_act import logged_act
 from everhold.ledger.reader import LoggedRound, StudyFile, logged_round, read_study
 from everhold.ledger.store import Head
-from everhold.server.study_writer import Caller, Progress
+from everhold.server.study_writer import Caller, StudyProgress
 from everhold.server.writer import Job, OwnThread, ReleasedView, StartRunner, Writer
 
 if TYPE_CHECKING:
@@ -130,11 +130,11 @@ class ContestWriter:
         if stamps[0] != self.contest.last_stamps[0]:
             file = read_study(self.path)
             return _View(self.contest.board(), lambda: file, stamps, len(self.contest.log()))
-        board, held = self.contest.standing()
-        journal = held.journal
+        board, holdout = self.contest.standing()
+        journal = holdout.journal
         for number in range(len(self._rounds) + 1, len(journal) + 1):
             self._rounds.append(logged_round(journal[number], journal.asked_by(number)))
-        count, head, budget = len(journal), Head.parse(held.head), held.budget
+        count, head, budget = len(journal), Head.parse(holdout.head), holdout.budget
         acts = tuple(logged_act(act, at) for act, at in journal.acts)
 
         def file_so_far() -> StudyFile:
@@ -182,10 +182,10 @@ class ContestWriter:
         return self._current_view().file()
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> StudyProgress:
         """Where it stands."""
         file = self.file()
-        return Progress(len(file.rounds), 0, file.surprises, file.budget, str(file.head), len(file.acts), file.closed)
+        return StudyProgress(len(file.rounds), 0, file.surprises, file.budget, str(file.head), len(file.acts), file.closed)
 
     def close(self) -> None:
         """Score what waits, then stop."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from everhold.errors import EverholdError, LedgerError, RequestConflict
 from everhold.gate.gate import Gate
 from everhold.ledger.reader import StudyFile, read_study
-from everhold.server.study_writer import Progress
+from everhold.server.study_writer import StudyProgress
 from everhold.server.writer import Job, OwnThread, ReleasedView, StartRunner, Writer
 
 if TYPE_CHECKING:
@@ -157,10 +157,10 @@ class GateWriter:
         return self._current_view().file
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> StudyProgress:
         """Where its study stands."""
         file = self.file()
-        return Progress(len(file.rounds), 0, file.surprises, file.budget, str(file.head), len(file.acts), file.closed)
+        return StudyProgress(len(file.rounds), 0, file.surprises, file.budget, str(file.head), len(file.acts), file.closed)
 
     def close(self) -> None:
         """Check what waits, then stop."""

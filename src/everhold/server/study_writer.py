@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from everhold.server.time_grid import TimeGrid
     from everhold.statistics.finding import Result
 
-__all__ = ["Caller", "Progress", "StudyWriter"]
+__all__ = ["Caller", "StudyProgress", "StudyWriter"]
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -67,7 +67,7 @@ _SHORT = 2_000  # characters of questions that are parsed without a thread
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class StudyProgress:
     """How far a study is durable, and where it stands there."""
 
     rounds: int
@@ -287,9 +287,9 @@ class StudyWriter:
 
     def _perform(self, wanted: AnyAct, caller: Caller) -> tuple[Any, int]:
         """In the writer's thread: the result, and how many records there are with it; 0 where there is no new one."""
-        held, before = self._holdout, self._holdout.head
-        found = held.acts.do(wanted, caller.asked_by)
-        return found, 0 if held.head == before else Head.parse(held.head).records
+        holdout, before = self._holdout, self._holdout.head
+        found = holdout.acts.do(wanted, caller.asked_by)
+        return found, 0 if holdout.head == before else Head.parse(holdout.head).records
 
     @overload
     async def try_out(self, caller: Caller, question: str) -> Preview: ...
@@ -421,7 +421,7 @@ class StudyWriter:
         return examples(self.study.schema, self.study.reference, self.study.weights)
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> StudyProgress:
         """Where the study stands, as far as its answers have left."""
         return self._released.current
 
@@ -456,11 +456,11 @@ class StudyWriter:
     def price_limit(self) -> float | None:
         """The price in nats at which a promised precision will be used up; None where nothing was promised."""
         settings = Settings.from_dict(self.study.settings)
-        contract = settings.contract()
-        if not isinstance(contract, FixedPrecision):
+        policy = settings.tolerance_policy()
+        if not isinstance(policy, FixedPrecision):
             return None
         rows = self.study.rows - settings.known_rows
-        return contract.lasts(rows=rows, draws=self.study.draws, known_shift=2.0 * settings.known_rows / rows)
+        return policy.lasts(rows=rows, draws=self.study.draws, known_shift=2.0 * settings.known_rows / rows)
 
     def file(self) -> StudyFile:
         """The study as its file would be read, as far as its answers have left, without reading it."""
@@ -469,11 +469,11 @@ class StudyWriter:
         head, acts = Head.parse(at.head), tuple(self._acts[: at.acts])
         return StudyFile(self.path, self.study, rounds, findings, head, at.budget, acts=acts, closed=at.closed)
 
-    def _progress(self) -> Progress:
-        held = self._holdout
-        journal, closed = held.journal, held.closed
-        counts = (held.rounds, len(journal.findings), held.surprises)
-        return Progress(*counts, held.budget, held.head, len(journal.acts), closed)
+    def _progress(self) -> StudyProgress:
+        holdout = self._holdout
+        journal, closed = holdout.journal, holdout.closed
+        counts = (holdout.rounds, len(journal.findings), holdout.surprises)
+        return StudyProgress(*counts, holdout.budget, holdout.head, len(journal.acts), closed)
 
     # the writer's thread -------------------------------------------------------------------------------------------
 
@@ -540,12 +540,12 @@ class StudyWriter:
         return f"StudyWriter({self.name}, {self.progress.rounds:,} questions)"
 
 
-def _previewed(held: Holdout, queries: Sequence[Query]) -> list[Answer]:
-    return [as_answer(held.try_out(query)) for query in queries]
+def _previewed(holdout: Holdout, queries: Sequence[Query]) -> list[Answer]:
+    return [as_answer(holdout.try_out(query)) for query in queries]
 
 
-def _tried(held: Holdout, queries: Sequence[Query], read: RoundAct) -> list[Preview]:
-    return [held.session.try_out(query, read=read) for query in queries]
+def _tried(holdout: Holdout, queries: Sequence[Query], read: RoundAct) -> list[Preview]:
+    return [holdout.session.try_out(query, read=read) for query in queries]
 
 
 def _with_paid_parts(refusal: EverholdError, paid: list[Answer]) -> EverholdError:

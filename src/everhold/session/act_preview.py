@@ -16,7 +16,7 @@ from everhold.session.acts import candidate_weights, checked_spend
 if TYPE_CHECKING:
     from everhold.acts import AnyAct
     from everhold.bounds.budget import Budget
-    from everhold.bounds.privacy import PrivacyLedger
+    from everhold.bounds.privacy import PrivacyAccount
     from everhold.statistics.finding import Result
 
 __all__ = ["ActPreview", "charge_text", "how_read", "prices_after"]
@@ -66,18 +66,18 @@ def how_read(act: AnyAct, parts: int) -> RoundAct | None:
     return RoundAct("close", parts=parts, spend=Fraction(1)) if isinstance(act, Close) and parts else None
 
 
-def charge_text(act: AnyAct, ledger: PrivacyLedger | None, parts: int) -> str:
+def charge_text(act: AnyAct, account: PrivacyAccount | None, parts: int) -> str:
     """What a private study's budget pays for an act of so many parts, in words; empty where nothing is promised.
 
-    >>> from everhold.bounds.privacy import Privacy, PrivacyLedger
-    >>> charge_text(IsBetter("smoker", "age > 80"), PrivacyLedger(Privacy().terms), 2)
+    >>> from everhold.bounds.privacy import Privacy, PrivacyAccount
+    >>> charge_text(IsBetter("smoker", "age > 80"), PrivacyAccount(Privacy().terms), 2)
     'a yes costs 4.4 % of the privacy budget, a no nothing; 100 % of it is left'
-    >>> charge_text(CompareTwo("smoker", "age > 80"), PrivacyLedger(Privacy().terms), 2)
+    >>> charge_text(CompareTwo("smoker", "age > 80"), PrivacyAccount(Privacy().terms), 2)
     'it costs 1.2 % of the privacy budget; 100 % of it is left'
     """
-    if ledger is None or isinstance(act, Certify | Close):
+    if account is None or isinstance(act, Certify | Close):
         return ""
-    terms, left = ledger.terms, f"{100.0 * ledger.share_left:.0f} % of it is left"
+    terms, left = account.terms, f"{100.0 * account.share_left:.0f} % of it is left"
     if isinstance(act, IsBetter):
         return f"a yes costs {100.0 * terms.bit_cost / terms.allowance:.1f} % of the privacy budget, a no nothing; {left}"
     releases = 1 if isinstance(act, BestOf) else max(parts, 1)

@@ -17,7 +17,7 @@ from everhold.ledger.codec import question_to_dict
 from everhold.ledger.rounds import ActStart
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.measures.measure import count_of
-from everhold.progress import progress_bar
+from everhold.progress import SHOWN_FROM, progress_bar
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.queries.expression import BoundedMean, Expression, conjunction, question_of
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from everhold.statistics.statistic import QuestionBatch, Statistic
 
 __all__ = ["Acts", "candidate_weights", "checked_by", "checked_spend", "described", "verdict_of"]
-
-_MANY = 20  # candidates that may take seconds
 
 
 def checked_spend(spend: object) -> Fraction | None:
@@ -209,7 +207,7 @@ class Acts:
         options = {"weights": [str(weight) for weight in weights], "generation": generation, "by": by}
 
         def decide() -> int:
-            with progress_bar("Choosing", len(names), least=_MANY) as bar:
+            with progress_bar("Choosing", len(names), least=SHOWN_FROM) as bar:
                 values = [_no_error(criterion, index) for index in bar.over(range(len(names)))]
             best = max(range(len(weights)), key=lambda index: (values[index], weights[index], -index))
             stays = bool(generation) and values[best] <= values[-1]  # the champion, unless a candidate is better

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from everhold.bounds.privacy import PrivacyLedger
+from everhold.bounds.privacy import PrivacyAccount
 from everhold.errors import PrivacyUsedUp, SettingError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Caps:
         self._rounds = self._acts = 0
 
     @classmethod
-    def of(cls, each: int | None, ledger: PrivacyLedger | None, what: object) -> Caps | None:
+    def of(cls, each: int | None, account: PrivacyAccount | None, what: object) -> Caps | None:
         """The limit of a study, gate or contest; None where there is none. It needs a promise of privacy.
 
         Raises:
@@ -51,11 +51,11 @@ class Caps:
         """
         if each is None:
             return None
-        if ledger is None:
+        if account is None:
             raise SettingError(f"charges_each is for private studies, and {what} promises no privacy. Leave it out.")
         return cls(each)
 
-    def require(self, journal: Journal, who: str | None, ledger: PrivacyLedger, charges: int = 1) -> None:
+    def require(self, journal: Journal, who: str | None, account: PrivacyAccount, charges: int = 1) -> None:
         """Refuse a name whose limit could be exceeded. No row is read.
 
         Raises:
@@ -71,8 +71,8 @@ class Caps:
             raise PrivacyUsedUp(
                 f"{who or 'this name'} has caused {self._charged[who]:,} of the {self._each:,} surprises, readings and "
                 "choices that each name may cause in this study. Nothing was read or charged. Ask its custodian for more.",
-                asked=ledger.terms.promise.epsilon,
-                left=ledger.share_left,
-                needed=charges * ledger.terms.surprise_cost / ledger.terms.allowance,
+                asked=account.terms.promise.epsilon,
+                left=account.share_left,
+                needed=charges * account.terms.surprise_cost / account.terms.allowance,
                 more_rows=None,
             )

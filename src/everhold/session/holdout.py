@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 from everhold.acts import AnyAct, BestOf, Certify, Close, CompareTwo, IsBetter, Read, ReadMany
-from everhold.bounds.privacy import Privacy, PrivacyLedger
+from everhold.bounds.privacy import Privacy, PrivacyAccount
 from everhold.bounds.singling_out import WeightFloor, weight_floor
 from everhold.data.sample import EngineName, Sample
 from everhold.errors import LedgerError, PrecisionExhausted, QuestionError, ReferenceWarning, SettingError
@@ -23,7 +23,7 @@ from everhold.ledger.logged_act import in_order, logged_act
 from everhold.ledger.reader import as_asked, logged_finding, logged_round
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.rules import Rule
-from everhold.mechanism.tolerance import Contract
+from everhold.mechanism.tolerance import TolerancePolicy
 from everhold.plots import Point, session_figure
 from everhold.priors.pool import Prior
 from everhold.priors.split import Split
@@ -125,7 +125,7 @@ class Holdout:
         density: float | None = None,
         known_rows: int = 0,
         seed: int | None = None,
-        tolerance: Contract | None = None,
+        tolerance: TolerancePolicy | None = None,
         schema: Schema | str | Path | None = None,
         unit: str | None = None,
         engine: EngineName = "auto",
@@ -296,7 +296,7 @@ class Holdout:
         self.session.recorder.acting_mechanism().require_open()
 
     @property
-    def privacy(self) -> PrivacyLedger | None:
+    def privacy(self) -> PrivacyAccount | None:
         """What a private study has promised and spent; None where nothing was promised."""
         return self.budget.privacy
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "identity",
-    "part_ids",
     "require_batch",
     "require_expect",
     "require_name",
@@ -67,11 +66,6 @@ def _is_round(mechanism: Mechanism[Any], query: Query, earlier: Round) -> bool:
     if digest is None:
         return query == asked  # a callable over rows that are drawn anew
     return mechanism.identity(query) == digest
-
-
-def part_ids(request_id: str | None, first: int, count: int) -> list[str | None]:
-    """The ids of the parts of a request: `<id>/1`, `<id>/2` …"""
-    return [None if request_id is None else f"{request_id}/{number}" for number in range(first, first + count)]
 
 
 def require_batch(

@@ -36,12 +36,12 @@ def small_reference(rows: int, draws: float) -> str | None:
 
 def _noise(holdout: Holdout) -> tuple[float, float]:
     """What the noise of a private study adds to an ask and to a reading, on either side, as shares."""
-    if (ledger := holdout.privacy) is None:
+    if (account := holdout.privacy) is None:
         return 0.0, 0.0
-    terms, n, failure = ledger.terms, holdout.size, 1.0 - holdout.settings.confidence
-    margin = terms.test_scale * chance_nats(holdout.budget.code.asks + 1, ledger.surprises_left)
+    terms, n, failure = account.terms, holdout.size, 1.0 - holdout.settings.confidence
+    margin = terms.test_scale * chance_nats(holdout.budget.code.asks + 1, account.surprises_left)
     hidden = terms.hidden_parts(failure) / ROW_PARTS
-    return (margin + hidden) / n, terms.shaken_parts(failure, ledger.charges + 1) / ROW_PARTS / n
+    return (margin + hidden) / n, terms.shaken_parts(failure, account.charges + 1) / ROW_PARTS / n
 
 
 def _half_width(found: Any) -> str:
@@ -56,13 +56,13 @@ def outlook(holdout: Holdout) -> str:
     n, budget = holdout.size, holdout.budget
     pool = holdout.public.pool
     draws = float(n) if pool is None else pool.draws
-    contract = holdout.settings.contract()
+    policy = holdout.settings.tolerance_policy()
     phrases = []
-    if isinstance(contract, Anytime):
-        noise = contract.noise_at(budget.code.asks + 1, budget.code.horizon)
-        if (ledger := holdout.privacy) is not None and contract.noise is None:
-            noise = min(max((2.0 * chance_nats(budget.code.asks + 1, ledger.surprises_left)) ** 0.5, 1.0), 4.0)
-        off = share_radius(0.1, 0.5 * noise * noise * (1.0 / n + 1.0 / draws))
+    if isinstance(policy, Anytime):
+        deviations = policy.deviations_at(budget.code.asks + 1, budget.code.horizon)
+        if (account := holdout.privacy) is not None and policy.deviations is None:
+            deviations = min(max((2.0 * chance_nats(budget.code.asks + 1, account.surprises_left)) ** 0.5, 1.0), 4.0)
+        off = share_radius(0.1, 0.5 * deviations * deviations * (1.0 / n + 1.0 / draws))
         hidden, shaken = _noise(holdout)
         off += hidden
         low, high = binomial_interval(round((0.1 - off) * n), round((0.1 + off) * n), n, budget.ask_price)
@@ -78,7 +78,7 @@ def outlook(holdout: Holdout) -> str:
                 continue
             phrases.append(f"mean of {column.name}: ±{_half_width(trial.ask)} asked, ±{_half_width(trial.read)} read")
     else:
-        phrases.append(contract.describe())
+        phrases.append(policy.describe())
     advice = small_reference(n, draws)
     if holdout.privacy is not None:
         phrases.append(holdout.privacy.text)

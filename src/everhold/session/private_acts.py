@@ -58,7 +58,7 @@ class PrivateActs(Acts):
             return mechanism.says_yes(Fraction(first_sum - second_sum, ROW) - margin)
 
         begun = ActStart("is_better", described(questions), {"by": float(by)})
-        require = self._affordable(asked_by, mechanism.ledger.terms.bit_cost, "a bit, which may be a yes")
+        require = self._affordable(asked_by, mechanism.account.terms.bit_cost, "a bit, which may be a yes")
         return Decision.from_dict(self._session.perform(begun, decide, asked_by, require))
 
     def compare_difference(self, difference: Values, request_id: str | None) -> Verdict:
@@ -91,7 +91,7 @@ class PrivateActs(Acts):
 
         def decide() -> str:
             nats = mechanism.budget.claim_price(spend, parts=2, sides=1)
-            deviation = Fraction(mechanism.ledger.terms.release_parts, ROW_PARTS)
+            deviation = Fraction(mechanism.account.terms.release_parts, ROW_PARTS)
             a, b, both = (0.5 * (1.0 + mechanism.prior(query)) for query in pair)
             rate = verdict_rate(nats, n, a + b - 2.0 * both, float(deviation))
             counts = [count_of(sums, n) for sums in self._session.scanner.sums(pair, "share")]
@@ -140,7 +140,7 @@ class PrivateActs(Acts):
 
     def _require_compared(self, begun: ActStart, asked_by: AskedBy) -> Callable[[], None]:
         parts = begun.options["parts"]
-        cost = parts * self._private.ledger.terms.release_cost
+        cost = parts * self._private.account.terms.release_cost
         return self._affordable(asked_by, cost, f"a verdict, which reads {parts:,} numbers", parts)
 
     def _as_foreseen(self, query: Any) -> Answer:
@@ -152,7 +152,7 @@ class PrivateActs(Acts):
 
         def require() -> None:
             self._session.require_under_cap(asked_by.who, charges)
-            require_affordable(self._private.ledger, cost, what)
+            require_affordable(self._private.account, cost, what)
 
         return require
 
@@ -188,7 +188,7 @@ class PrivateActs(Acts):
             totals = [sums.first for sums in self._session.scanner.sums(values, "mean")]
             return mechanism.noise.choose(totals, weights)
 
-        require = self._affordable(asked_by, mechanism.ledger.terms.release_cost, "a choice")
+        require = self._affordable(asked_by, mechanism.account.terms.release_cost, "a choice")
         return Choice.from_dict(self._session.perform(ActStart("best_of", asked, options), decide, asked_by, require))
 
     def best_of(self, asked: Iterable[object], weights: Sequence[float] | None, asked_by: AskedBy) -> Choice:
@@ -207,7 +207,7 @@ class PrivateActs(Acts):
             return mechanism.noise.choose(totals, prior_weights)
 
         begun = ActStart("best_of", described(questions), options)
-        require = self._affordable(asked_by, mechanism.ledger.terms.release_cost, "a choice")
+        require = self._affordable(asked_by, mechanism.account.terms.release_cost, "a choice")
         choice = self._session.perform(begun, decide, asked_by, require)
         return Choice.from_dict(choice)
 

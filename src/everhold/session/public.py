@@ -81,7 +81,7 @@ def build_mechanism(rows: int, public: PublicSide, settings: Settings) -> Everho
             rows=rows,
             estimator=estimator,
             terms=settings.privacy,
-            contract=settings.tolerance if isinstance(settings.tolerance, Anytime) else None,
+            policy=settings.tolerance if isinstance(settings.tolerance, Anytime) else None,
             failure_probability=1.0 - settings.confidence,
             known_rows=settings.known_rows,
             horizon=settings.rounds,
@@ -90,7 +90,7 @@ def build_mechanism(rows: int, public: PublicSide, settings: Settings) -> Everho
     return Everhold(
         rows=rows,
         estimator=estimator,
-        contract=settings.contract(),
+        policy=settings.tolerance_policy(),
         failure_probability=1.0 - settings.confidence,
         known_rows=settings.known_rows,
         horizon=settings.rounds,

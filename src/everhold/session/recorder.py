@@ -28,7 +28,7 @@ from everhold.ledger.codec import (
 )
 from everhold.ledger.rounds import ActEnd, ActStart, RecordedAct, RecordedFinding, Round, to_record
 from everhold.ledger.walk import walk
-from everhold.progress import NO_BAR, Progress, progress_bar
+from everhold.progress import NO_BAR, SHOWN_FROM, Progress, progress_bar
 from everhold.queries.expression.question import without_values
 from everhold.queries.protocol import NOTHING, ActingMechanism, P
 from everhold.queries.request import AskedBy
@@ -37,7 +37,7 @@ from everhold.session.names import identity
 from everhold.session.shield import PlainShield
 
 if TYPE_CHECKING:
-    from everhold.bounds.privacy import PrivacyLedger
+    from everhold.bounds.privacy import PrivacyAccount
     from everhold.ledger.codec import AnyEntry
     from everhold.ledger.journal import Journal
     from everhold.queries.answer import Answer
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PlannedReading", "Recorder"]
 
-_MANY = 20  # readings that may take seconds
 
 T = TypeVar("T")
 
@@ -240,7 +239,7 @@ class Recorder(Generic[P]):
         self.journal.flush()
         self.shield.announced()
         self._readings = list(readings)
-        with progress_bar("Reading", len(readings), least=_MANY) as bar:
+        with progress_bar("Reading", len(readings), least=SHOWN_FROM) as bar:
             with self._under_way(begun, asked_by):
                 scanned = self.shield.read(lambda: self.sums_needed(proposals))
             self._read_the_rest(scanned, bar)
@@ -309,15 +308,15 @@ class Recorder(Generic[P]):
             result = act_result(mechanism, begun, outcome, price, list(self.journal))
             mechanism.pay(budget)
             if is_last(begun):
-                mechanism.shut()
+                mechanism.close()
             self.journal.end(ActEnd(outcome, result), asked_by)
             self.journal.flush()
             return result
 
-    def note_finding(self, finding: RecordedFinding, asked_by: AskedBy) -> None:
+    def record_finding(self, finding: RecordedFinding, asked_by: AskedBy) -> None:
         """Record a statistic and its result, durably, before anybody sees it."""
         with self.turn():
-            self.journal.note_finding(finding, asked_by)
+            self.journal.record_finding(finding, asked_by)
             self.journal.flush()
 
     # an interrupted act --------------------------------------------------------------------------------------------------
@@ -377,7 +376,7 @@ class Recorder(Generic[P]):
         shield.charge_unrecorded()
 
     @property
-    def privacy(self) -> PrivacyLedger | None:
+    def privacy(self) -> PrivacyAccount | None:
         """What a private study has spent; None where nothing is promised."""
         return self.mechanism.budget.privacy if isinstance(self.mechanism, ActingMechanism) else None
 
@@ -445,6 +444,6 @@ class Recorder(Generic[P]):
                     self.journal.restore(entry.round, entry.asked_by)
                     yield entry.round
 
-        for past, step in walk(self.mechanism, record(), every=False):
-            if step is not None and step.proposal.forecast != past.forecast:
+        for past, replayed in walk(self.mechanism, record(), every=False):
+            if replayed is not None and replayed.proposal.forecast != past.forecast:
                 raise LedgerError(f"round {past.number} of {where} does not replay: audit it.")

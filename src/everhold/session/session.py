@@ -15,7 +15,7 @@ from everhold.ledger.audit import Audit, audit
 from everhold.ledger.journal import Journal
 from everhold.ledger.replay import Analyst, replay
 from everhold.ledger.rounds import ActStart, RecordedFinding
-from everhold.progress import progress_bar
+from everhold.progress import SHOWN_FROM, progress_bar
 from everhold.queries.answer import Answer
 from everhold.queries.expression import expression
 from everhold.queries.expression.groups import GROUPED
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Session"]
 
-_MANY = 20  # questions that may take seconds
 _AT_ONCE = 1024  # questions of a batch that are scanned for together
 
 
@@ -281,7 +280,7 @@ class Session(Generic[P]):
     def _answers(self, asked: Sequence[_Ask], *, stop: bool = False) -> list[Answer | EverholdError]:
         """Answers in order, for a turn, without flushing; a refusal stands in its place, and may be the last."""
         answers: list[Answer | EverholdError] = []
-        with progress_bar("Asking", len(asked), least=_MANY) as bar:
+        with progress_bar("Asking", len(asked), least=SHOWN_FROM) as bar:
             for start in range(0, len(asked), _AT_ONCE):
                 batch = asked[start : start + _AT_ONCE]
                 evaluated, sums = self._scan([ask.query for ask in batch])
@@ -321,9 +320,9 @@ class Session(Generic[P]):
 
     def require_under_cap(self, who: str | None, charges: int = 1) -> None:
         """Refuse somebody who has used up a part of a private study's budget, before a row is read. Within a turn."""
-        ledger = self.recorder.privacy
-        if self.caps is not None and ledger is not None:
-            self.caps.require(self._journal, who, ledger, charges)
+        account = self.recorder.privacy
+        if self.caps is not None and account is not None:
+            self.caps.require(self._journal, who, account, charges)
 
     # acts that are not made of rounds ------------------------------------------------------------------------------
 
@@ -340,7 +339,7 @@ class Session(Generic[P]):
     def record_finding(self, statistic: Statistic[Any], result: Any, asked_by: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
         if not isinstance(result, Answer):
-            self.recorder.note_finding(RecordedFinding.of(statistic, result), asked_by)
+            self.recorder.record_finding(RecordedFinding.of(statistic, result), asked_by)
 
     # the public side, and the past ---------------------------------------------------------------------------------
 

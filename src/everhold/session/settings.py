@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 from everhold.bounds.privacy import PrivacyTerms
 from everhold.errors import LedgerError, SettingError, require_number, require_whole
 from everhold.mechanism.rules import Corrective, Entropic, Gradient, Rule
-from everhold.mechanism.tolerance import Anytime, Contract, FixedPrecision
+from everhold.mechanism.tolerance import Anytime, FixedPrecision, TolerancePolicy
 from everhold.queries.rng import require_seed
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class HoldoutOptions(TypedDict, total=False):
     density: float | None
     known_rows: int
     seed: int | None
-    tolerance: Contract | None
+    tolerance: TolerancePolicy | None
     schema: Schema | str | Path | None
     unit: str | None
     engine: EngineName
@@ -52,7 +52,7 @@ class Settings:
         density: λ where one is known: `D ≤ π/λ`; it caps the density ratio. The prior's own when left out.
         known_rows: how many private rows the analyst may know.
         seed: of all coins.
-        tolerance: a contract to use instead of the default for `half_width`.
+        tolerance: a policy to use instead of the default for `half_width`.
         overlap: whether a reference that holds private rows was to be refused, or allowed.
         rounds: how many asks are planned, where that is declared. Their intervals are narrower; later ones a little wider.
         privacy: what is promised about every row, with its noise; None: nothing.
@@ -64,7 +64,7 @@ class Settings:
     density: float | None = None
     known_rows: int = 0
     seed: int = 0
-    tolerance: Contract | None = None
+    tolerance: TolerancePolicy | None = None
     overlap: OverlapRule = "refuse"
     rounds: int | None = None
     privacy: PrivacyTerms | None = None
@@ -116,7 +116,7 @@ class Settings:
                 "tolerance too, or use eh.Anytime(...)."
             )
 
-    def contract(self) -> Contract:
+    def tolerance_policy(self) -> TolerancePolicy:
         """The tolerance policy."""
         if self.tolerance is not None:
             return self.tolerance
@@ -149,7 +149,8 @@ class Settings:
             if type(tolerance) not in (Anytime, FixedPrecision) or not is_dataclass(tolerance):
                 raise LedgerError("a tolerance of your own cannot be kept in a file. Expected eh.Anytime(...).")
             fields = asdict(tolerance)  # type: ignore[arg-type]
-            tolerance = {"name": type(tolerance).__name__, **{key: _plain(value) for key, value in fields.items()}}
+            kept = {_KEPT_AS.get(name, name): _plain(value) for name, value in fields.items()}
+            tolerance = {"name": type(tolerance).__name__, **kept}
         record = {
             "confidence": self.confidence,
             "half_width": self.half_width,
@@ -175,7 +176,11 @@ class Settings:
                 rule = rule_type(**{key: value for key, value in rule.items() if key != "name"})
             if isinstance(tolerance, dict):
                 policy = {"Anytime": Anytime, "FixedPrecision": FixedPrecision}[tolerance["name"]]
-                tolerance = policy(**{key: value for key, value in tolerance.items() if key != "name"})
+                if odd := sorted(set(tolerance) & set(_KEPT_AS)):
+                    raise ValueError(f"unknown entry {odd[0]!r}")
+                renamed = {name: tolerance[kept] for name, kept in _KEPT_AS.items() if kept in tolerance}
+                same = {key: value for key, value in tolerance.items() if key not in ("name", *_KEPT_AS.values())}
+                tolerance = policy(**same, **renamed)
             return cls(
                 confidence=record["confidence"],
                 half_width=record["half_width"],
@@ -193,6 +198,7 @@ class Settings:
 
 
 _KEPT = tuple(field.name for field in fields(Settings))
+_KEPT_AS = {"deviations": "noise"}  # names of a tolerance policy's fields in records, where they differ
 
 
 def _plain(value: Any) -> Any:

@@ -19,7 +19,7 @@ from everhold.queries.protocol import QUIET
 from everhold.queries.request import AskedBy
 
 if TYPE_CHECKING:
-    from everhold.bounds.privacy import PrivacyLedger
+    from everhold.bounds.privacy import PrivacyAccount
     from everhold.ledger.guard import Guard
     from everhold.ledger.journal import Journal
     from everhold.ledger.store import Store
@@ -86,7 +86,7 @@ class PrivacyShield:
         journal.on_durable = self._durable
 
     @property
-    def _account(self) -> PrivacyLedger:
+    def _account(self) -> PrivacyAccount:
         account = self._mechanism.budget.privacy
         if account is None:
             raise LedgerError("this study promises no privacy, but has a guard.")

@@ -33,14 +33,14 @@ class _FreeCode(Code):
 @MECHANISMS.add(UNCHARGED)
 def uncharged(terms: GameTerms) -> Holdout:
     """everhold's mechanism whose later intervals do not pay for what was disclosed. They are not valid."""
-    held = everhold(terms)
-    build: Callable[[], Any] = held.session.first_state
+    holdout = everhold(terms)
+    build: Callable[[], Any] = holdout.session.first_state
 
     def free() -> Any:
         mechanism = build()
         mechanism.pay(replace(mechanism.budget, code=_FreeCode()))
         return mechanism
 
-    held.session.first_state = free
-    held.session.mechanism.pay(replace(held.budget, code=_FreeCode()))  # type: ignore[attr-defined]
-    return held
+    holdout.session.first_state = free
+    holdout.session.mechanism.pay(replace(holdout.budget, code=_FreeCode()))  # type: ignore[attr-defined]
+    return holdout

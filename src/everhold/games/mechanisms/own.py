@@ -35,7 +35,7 @@ def corrective(terms: GameTerms) -> Holdout:
 @MECHANISMS.add("everhold, set to 3 errors")
 def three_errors(terms: GameTerms) -> Holdout:
     """The default with a tolerance of three standard errors of noise instead of four."""
-    return everhold(terms, tolerance=Anytime(noise=3.0))
+    return everhold(terms, tolerance=Anytime(deviations=3.0))
 
 
 @MECHANISMS.add("everhold, gradient")

@@ -18,7 +18,7 @@ from everhold.queries.protocol import NOTHING, QUIET
 if TYPE_CHECKING:
     from everhold.queries.protocol import Outcome
 
-__all__ = ["Cells", "InCells", "PrivateEstimate", "Within", "down", "up"]
+__all__ = ["Cells", "LadderedCells", "LadderedMeasure", "PrivateEstimate", "down", "up"]
 
 _MARGIN = 1.05  # of the foreseen distance, before the first step
 
@@ -56,7 +56,7 @@ class Cells(NamedTuple):
         low = self.centre + j * self.width - self.width // 2
         return Fraction(low, POSITION_ONE), Fraction(low + self.width, POSITION_ONE)
 
-    def nats(self, j: int) -> float:
+    def charge(self, j: int) -> float:
         """The code of a cell; all positions lie in [0, 1]."""
         return reading_nats(j, self.scale, -(-POSITION_ONE // self.width) + 2)
 
@@ -70,7 +70,7 @@ class PrivateEstimate(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Within:
+class LadderedCells:
     """Cells and ladder of a measure whose private interval is not a function of the cell.
 
     Attributes:
@@ -92,18 +92,18 @@ class Within:
     @classmethod
     def around(
         cls, position: Fraction, spread: float, alone: float, radii: tuple[float, float], rows: float, inputs: MeasureInputs
-    ) -> Within:
+    ) -> LadderedCells:
         """For a forecast that may be off by `spread`, `alone` because of the private rows, of which there are `rows`."""
         cells = Cells.around(position, spread, alone, inputs)
         below, above = (max(ceil(min(radius, 1.0) * POSITION_ONE * inputs.precision.start), 1) for radius in radii)
         public = None
-        if inputs.noise is not None:
+        if inputs.deviations is not None:
             more = _MARGIN + 2.0 / sqrt(max(rows, 1.0))
-            allowed = inputs.noise * spread * POSITION_ONE
+            allowed = inputs.deviations * spread * POSITION_ONE
             low = cells.centre - ceil(allowed + min(radii[0], 1.0) * POSITION_ONE * more)
             high = cells.centre + ceil(allowed + min(radii[1], 1.0) * POSITION_ONE * more)
             public = max(low, 0), min(high, POSITION_ONE)
-        return cls(cells, (below, above), public, inputs.precision, inputs.quantum, (inputs.noise or 0.0) * spread)
+        return cls(cells, (below, above), public, inputs.precision, inputs.quantum, (inputs.deviations or 0.0) * spread)
 
     def decide(self, estimate: PrivateEstimate | None) -> Outcome:
         """Quiet if the private interval lies within the public one; else the cell and the least step."""
@@ -146,12 +146,12 @@ class Within:
         doublings = max((2 * POSITION_ONE // radius).bit_length() + 1, 1)
         return doublings * self.precision.ladder
 
-    def nats(self, outcome: Outcome) -> float:
+    def charge(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
         if outcome == NOTHING:
             return NOTHING_NATS
         j, step = cell_and_step(outcome)
-        return ANSWERED_NATS + self.cells.nats(j) + step_nats(step)
+        return ANSWERED_NATS + self.cells.charge(j) + step_nats(step)
 
     def ends(self, outcome: Outcome) -> tuple[float, float, float]:
         """The public interval, or the cell with the step's distances."""
@@ -174,23 +174,23 @@ class Within:
         return float(centre), max(down(lower) - self.quantum, 0.0), min(up(upper) + self.quantum, 1.0)
 
 
-class InCells:
+class LadderedMeasure:
     """What measures with cells and a ladder share: everything that follows from the outcome."""
 
     __slots__ = ()
-    within: Within
+    laddered: LadderedCells
 
     def deviation(self, outcome: Outcome) -> float | None:
         """By the cell."""
-        return self.within.deviation(outcome)
+        return self.laddered.deviation(outcome)
 
-    def nats(self, outcome: Outcome) -> float:
+    def charge(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
-        return self.within.nats(outcome)
+        return self.laddered.charge(outcome)
 
     def ends(self, outcome: Outcome) -> tuple[float, float, float]:
         """A function of the outcome."""
-        return self.within.ends(outcome)
+        return self.laddered.ends(outcome)
 
 
 _ROOTS: dict[int, tuple[int, ...]] = {}

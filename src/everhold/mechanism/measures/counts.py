@@ -64,9 +64,9 @@ class CountCells:
         """By the cell."""
         return None if outcome == NOTHING else self.cells.deviation(cell_in(outcome))
 
-    def nats(self, outcome: Outcome) -> float:
+    def charge(self, outcome: Outcome) -> float:
         """The reading's code."""
-        return NOTHING_NATS if outcome == NOTHING else ANSWERED_NATS + self.cells.nats(cell_in(outcome))
+        return NOTHING_NATS if outcome == NOTHING else ANSWERED_NATS + self.cells.charge(cell_in(outcome))
 
     def counts(self, outcome: Outcome) -> tuple[int, int]:
         """The least and the largest count with this outcome."""
@@ -94,4 +94,4 @@ def count_interval(least: int, most: int, inputs: MeasureInputs) -> tuple[float,
     """All population shares if the count is in [least, most]; of these rows the analyst may know some."""
     if most < least:  # no count has this outcome
         return 0.0, 1.0
-    return binomial_interval(max(least - inputs.known_rows, 0), min(most, inputs.others), inputs.others, inputs.nats)
+    return binomial_interval(max(least - inputs.known_rows, 0), min(most, inputs.others), inputs.others, inputs.price)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.bounds.binomial import binomial_interval
-from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within
+from everhold.mechanism.measures.cells import LadderedCells, LadderedMeasure, PrivateEstimate
 from everhold.mechanism.measures.measure import (
     Lesson,
     MeasureInputs,
@@ -38,26 +38,26 @@ __all__ = ["GroupMeanCells", "GroupShareCells"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GroupShareCells(InCells):
+class GroupShareCells(LadderedMeasure):
     """A share within a group: the exact tail, given how many rows are in the group."""
 
     query: GroupShare
     forecast: SketchValue
     values: tuple[GridValues, GridValues] | None
     inputs: MeasureInputs
-    within: Within = field(init=False)
+    laddered: LadderedCells = field(init=False)
 
     def __post_init__(self) -> None:
         u = position_of(self.forecast)
         rows = max(self.inputs.others * self.forecast.group, 1.0)
         m = max(round(rows), 1)
         k = min(max(round(float(u) * m), 0), m)
-        low, high = binomial_interval(k, k, m, self.inputs.nats)
+        low, high = binomial_interval(k, k, m, self.inputs.price)
         radii = max(k / m - low, 0.0), max(high - k / m, 0.0)
         spread = share_spread(float(u), rows, self.forecast.draws)
         alone = share_spread(float(u), rows, inf)
-        within = Within.around(u, spread, alone, radii, min(rows, self.forecast.draws), self.inputs)
-        object.__setattr__(self, "within", within)
+        laddered = LadderedCells.around(u, spread, alone, radii, min(rows, self.forecast.draws), self.inputs)
+        object.__setattr__(self, "laddered", laddered)
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -72,8 +72,8 @@ class GroupShareCells(InCells):
         others = yes + no - self.inputs.known_rows
         ends = 0.0, 1.0
         if others > 0:
-            ends = binomial_interval(max(yes - self.inputs.known_rows, 0), min(yes, others), others, self.inputs.nats)
-        return self.within.decide(PrivateEstimate(Fraction(yes, yes + no), Fraction(ends[0]), Fraction(ends[1])))
+            ends = binomial_interval(max(yes - self.inputs.known_rows, 0), min(yes, others), others, self.inputs.price)
+        return self.laddered.decide(PrivateEstimate(Fraction(yes, yes + no), Fraction(ends[0]), Fraction(ends[1])))
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private share of the group."""
@@ -85,11 +85,11 @@ class GroupShareCells(InCells):
         if self.values is None:
             return None
         yes, no = (value.array for value in self.values)
-        return _group_lesson(self.within, outcome, yes.astype(np.float64) * STEPS, yes | no, self.forecast)
+        return _group_lesson(self.laddered, outcome, yes.astype(np.float64) * STEPS, yes | no, self.forecast)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GroupMeanCells(InCells):
+class GroupMeanCells(LadderedMeasure):
     """A mean within a group: Fan's bound over the rows of the group, given how many there are."""
 
     query: GroupMean
@@ -97,15 +97,17 @@ class GroupMeanCells(InCells):
     values: tuple[GridValues, GridValues] | None
     inputs: MeasureInputs
     rates: Rates = field(init=False)
-    within: Within = field(init=False)
+    laddered: LadderedCells = field(init=False)
 
     def __post_init__(self) -> None:
         u = position_of(self.forecast)
         rows, draws = max(self.inputs.others * self.forecast.group, 1.0), self.forecast.draws
-        rates = Rates.foreseen(float(u), self.forecast.second, rows, self.inputs.nats)
+        rates = Rates.foreseen(float(u), self.forecast.second, rows, self.inputs.price)
         spread, alone = spread_of(self.forecast.second, rows, draws), spread_of(self.forecast.second, rows, inf)
         object.__setattr__(self, "rates", rates)
-        object.__setattr__(self, "within", Within.around(u, spread, alone, rates.radii, min(rows, draws), self.inputs))
+        object.__setattr__(
+            self, "laddered", LadderedCells.around(u, spread, alone, rates.radii, min(rows, draws), self.inputs)
+        )
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -119,7 +121,7 @@ class GroupMeanCells(InCells):
         if m == 0:
             return NOTHING
         known = min(self.inputs.known_rows, m)
-        return self.within.decide(
+        return self.laddered.decide(
             PrivateEstimate(Fraction(first, m * STEPS), *self.rates.interval(first, squares, m, known))
         )
 
@@ -133,15 +135,15 @@ class GroupMeanCells(InCells):
         if self.values is None:
             return None
         up, down = (value.array + VALUE_ONE for value in self.values)
-        return _group_lesson(self.within, outcome, up, up + down == STEPS, self.forecast)
+        return _group_lesson(self.laddered, outcome, up, up + down == STEPS, self.forecast)
 
 
 def _group_lesson(
-    within: Within, outcome: Outcome, steps: NDArray[np.float64], member: NDArray[np.bool_], forecast: SketchValue
+    laddered: LadderedCells, outcome: Outcome, steps: NDArray[np.float64], member: NDArray[np.bool_], forecast: SketchValue
 ) -> Lesson | None:
     if outcome is QUIET or outcome == NOTHING or cell_and_step(outcome)[0] == 0:
         return None
-    edges = within.cells.edges(cell_and_step(outcome)[0])
+    edges = laddered.cells.edges(cell_and_step(outcome)[0])
     low, high = max(edges[0], Fraction(0)), min(edges[1], Fraction(1))
     centre = round((low + high) / 2 * STEPS)
     values = GridValues("mean", np.rint((steps - centre) / 2.0) * member)

@@ -4,7 +4,7 @@ A measure is built from public facts: the question, what the sketch foresees, th
 
 * `needs`: the linear questions whose exact sums it wants.
 * `decide`: from these sums to an outcome, the only step that sees them. QUIET, a cell, a cell with a step, or NOTHING.
-* `ends`, `nats`: the printed interval and the cost of an outcome. Both are functions of the outcome alone.
+* `ends`, `charge`: the printed interval and the cost of an outcome. Both are functions of the outcome alone.
 
 Values are *positions* in [0, 1]: a share, or where a mean or quantile lies within its range. Prices and theorems:
 docs/theory/validity.md.
@@ -70,19 +70,20 @@ class MeasureInputs(NamedTuple):
     """Public facts behind a measure.
 
     Attributes:
-        nats: the price of the interval.
+        price: the price of the interval.
         rows: n, the private draws.
         known_rows: how many of them the analyst may know.
-        noise: for an ask, how many standard deviations the forecast may be off before it is a surprise; None of a reading.
+        deviations: for an ask, how many standard deviations the forecast may be off before it is a surprise; None of a
+            reading.
         precision: of what is disclosed.
         misfit: how far off forecasts have been so far, in the standard deviations that were foreseen; at least 1.
         quantum: how far rounding to the grid can move a mean, as a position.
     """
 
-    nats: float
+    price: float
     rows: int
     known_rows: int
-    noise: float | None
+    deviations: float | None
     precision: Precision
     misfit: float = 1.0
     quantum: float = QUANTUM
@@ -121,7 +122,7 @@ class Measure(Protocol):
     def deviation(self, outcome: Outcome) -> float | None:
         """How far the private value was from the forecast, in foreseen standard deviations, as far as that was disclosed."""
 
-    def nats(self, outcome: Outcome) -> float:
+    def charge(self, outcome: Outcome) -> float:
         """The cost of that outcome to all later claims."""
 
     def ends(self, outcome: Outcome) -> tuple[float, float, float]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from everhold.bounds.concentration import kl_interval
 from everhold.bounds.fan import fan_interval, fan_radius, fan_rate, fan_reach
-from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within, down, up
+from everhold.mechanism.measures.cells import LadderedCells, LadderedMeasure, PrivateEstimate, down, up
 from everhold.mechanism.measures.measure import (
     Lesson,
     MeasureInputs,
@@ -45,25 +45,25 @@ class Rates:
     rates: tuple[int, int] | None
     reaches: tuple[int, int]
     radii: tuple[float, float]
-    nats: float
+    price: float
 
     @classmethod
-    def foreseen(cls, position: float, second: float, rows: float, nats: float) -> Rates:
+    def foreseen(cls, position: float, second: float, rows: float, price: float) -> Rates:
         """The narrower bound for a mean of about `rows` rows at this position with this second moment (in steps²)."""
         centre = min(max(round(position * STEPS), 0), STEPS)
         second, rows = max(second, 1.0), max(rows, 1.0)
-        below, above = (fan_reach(second, room, nats, rows) for room in (centre, STEPS - centre))
-        rates = fan_rate(second, below, nats, rows), fan_rate(second, above, nats, rows)
+        below, above = (fan_reach(second, room, price, rows) for room in (centre, STEPS - centre))
+        rates = fan_rate(second, below, price, rows), fan_rate(second, above, price, rows)
         fan = (
-            fan_radius(second, below, rates[0], nats, rows) / STEPS,
-            fan_radius(second, above, rates[1], nats, rows) / STEPS,
+            fan_radius(second, below, rates[0], price, rows) / STEPS,
+            fan_radius(second, above, rates[1], price, rows) / STEPS,
         )
         x = centre / STEPS
-        low, high = kl_interval(x, x, nats / rows)
+        low, high = kl_interval(x, x, price / rows)
         kl = x - low, high - x
         if min(fan[0], x) + min(fan[1], 1.0 - x) < kl[0] + kl[1]:
-            return cls(centre, rates, (below, above), fan, nats)
-        return cls(centre, None, (below, above), kl, nats)
+            return cls(centre, rates, (below, above), fan, price)
+        return cls(centre, None, (below, above), kl, price)
 
     def interval(self, first: int, squares: int, rows: int, known_rows: int) -> tuple[Fraction, Fraction]:
         """The ends, as positions, from Σx and Σx² over `rows` rows, of which the analyst may know some."""
@@ -74,7 +74,7 @@ class Rates:
                 rows,
                 centre=self.centre,
                 rates=self.rates,
-                nats=self.nats,
+                nats=self.price,
                 reaches=self.reaches,
                 known_rows=known_rows,
             )
@@ -83,27 +83,27 @@ class Rates:
         if others < 1:
             return Fraction(0), Fraction(1)
         least, most = Fraction(first - known_rows * STEPS, others * STEPS), Fraction(first, others * STEPS)
-        ends = kl_interval(down(max(least, Fraction(0))), up(min(most, Fraction(1))), self.nats / others)
+        ends = kl_interval(down(max(least, Fraction(0))), up(min(most, Fraction(1))), self.price / others)
         return Fraction(ends[0]), Fraction(ends[1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MeanCells(InCells):
+class MeanCells(LadderedMeasure):
     """The mean of a number over all rows (or units), asked or read: Fan's bound with a public λ, or Chernoff's."""
 
     query: Query
     forecast: SketchValue
     inputs: MeasureInputs
     rates: Rates = field(init=False)
-    within: Within = field(init=False)
+    laddered: LadderedCells = field(init=False)
 
     def __post_init__(self) -> None:
         u = position_of(self.forecast)
         n, draws = self.inputs.others, self.forecast.draws
-        rates = Rates.foreseen(float(u), self.forecast.second, n, self.inputs.nats)
+        rates = Rates.foreseen(float(u), self.forecast.second, n, self.inputs.price)
         spread, alone = spread_of(self.forecast.second, n, draws), spread_of(self.forecast.second, n, inf)
         object.__setattr__(self, "rates", rates)
-        object.__setattr__(self, "within", Within.around(u, spread, alone, rates.radii, min(n, draws), self.inputs))
+        object.__setattr__(self, "laddered", LadderedCells.around(u, spread, alone, rates.radii, min(n, draws), self.inputs))
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -114,7 +114,7 @@ class MeanCells(InCells):
         """By the mean and the mean square of the rows."""
         n = self.inputs.rows
         first, squares = in_steps(sums[0], n)
-        return self.within.decide(
+        return self.laddered.decide(
             PrivateEstimate(Fraction(first, n * STEPS), *self.rates.interval(first, squares, n, self.inputs.known_rows))
         )
 
@@ -126,5 +126,5 @@ class MeanCells(InCells):
         """A cell off the forecast teaches."""
         if outcome is QUIET or outcome == NOTHING or cell_and_step(outcome)[0] == 0:
             return None
-        low, high = self.within.cells.edges(cell_and_step(outcome)[0])
+        low, high = self.laddered.cells.edges(cell_and_step(outcome)[0])
         return lesson_within(2 * low - 1, 2 * high - 1, self.forecast)

@@ -16,7 +16,7 @@ import numpy as np
 from everhold.bounds.binomial import bet_rate, paired_interval
 from everhold.bounds.elementary import ln
 from everhold.bounds.fan import fan_group_difference
-from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within
+from everhold.mechanism.measures.cells import LadderedCells, LadderedMeasure, PrivateEstimate
 from everhold.mechanism.measures.measure import Lesson, MeasureInputs, count_of, in_steps, position_of, spread_of
 from everhold.mechanism.measures.numbers import Rates
 from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
@@ -34,7 +34,7 @@ _LN2 = ln(2.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DifferenceCells(InCells):
+class DifferenceCells(LadderedMeasure):
     """The difference of two groups: one bound for both, given how many rows each has (docs/theory/fan.md).
 
     Attributes:
@@ -50,7 +50,7 @@ class DifferenceCells(InCells):
     inputs: MeasureInputs
     centres: tuple[int, int] = field(init=False)
     seconds: tuple[float, float] = field(init=False)
-    within: Within = field(init=False)
+    laddered: LadderedCells = field(init=False)
 
     def __post_init__(self) -> None:
         positions = [float(position_of(group)) for group in self.groups]
@@ -77,8 +77,8 @@ class DifferenceCells(InCells):
         middle = Fraction(centres[0] - centres[1])
         radii = float((middle - low) / (2 * STEPS)), float((high - middle) / (2 * STEPS))
         fewest = min(*rows, *(group.draws for group in self.groups))
-        within = Within.around(position_of(self.forecast), spread / 2.0, alone / 2.0, radii, fewest, self.inputs)
-        object.__setattr__(self, "within", within)
+        laddered = LadderedCells.around(position_of(self.forecast), spread / 2.0, alone / 2.0, radii, fewest, self.inputs)
+        object.__setattr__(self, "laddered", laddered)
 
     def _bound(self, firsts: Sequence[int], squares: Sequence[int], counts: Sequence[int]) -> tuple[Fraction, Fraction]:
         return fan_group_difference(
@@ -87,7 +87,7 @@ class DifferenceCells(InCells):
             (counts[0], counts[1]),
             centres=self.centres,
             seconds=self.seconds,
-            nats=self.inputs.nats,
+            nats=self.inputs.price,
         )
 
     @property
@@ -119,13 +119,13 @@ class DifferenceCells(InCells):
         else:  # side by side, each at its part of the price
             first_ends, second_ends = (
                 Rates.foreseen(
-                    float(position_of(group)), second, max(self.inputs.others * group.group, 1.0), self.inputs.nats + _LN2
+                    float(position_of(group)), second, max(self.inputs.others * group.group, 1.0), self.inputs.price + _LN2
                 ).interval(first, square, m, min(self.inputs.known_rows, m))
                 for (first, square, m), group, second in zip(sides, self.groups, self.seconds, strict=True)
             )
             low, high = first_ends[0] - second_ends[1], first_ends[1] - second_ends[0]
         value = Fraction(sides[0][0], sides[0][2] * STEPS) - Fraction(sides[1][0], sides[1][2] * STEPS)
-        return self.within.decide(PrivateEstimate((1 + value) / 2, (1 + low) / 2, (1 + high) / 2))
+        return self.laddered.decide(PrivateEstimate((1 + value) / 2, (1 + low) / 2, (1 + high) / 2))
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private difference."""
@@ -139,7 +139,7 @@ class DifferenceCells(InCells):
         """To first order: the means of both groups, each around its forecast, differ by what was found."""
         if not isinstance(outcome, tuple) or outcome[0] == 0:
             return None
-        low, high = self.within.cells.edges(outcome[0])
+        low, high = self.laddered.cells.edges(outcome[0])
         least = min(group.group for group in self.groups)
         total = np.zeros(len(self.values[0]))
         for sign, index in ((1.0, 0), (-1.0, 1)):
@@ -160,7 +160,7 @@ def _steps_and_members(up: GridValues, down: GridValues) -> tuple[np.ndarray, np
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PairedCells(InCells):
+class PairedCells(LadderedMeasure):
     """The difference of two shares on the same rows: a public bet on the rows that differ (docs/theory/verdicts.md).
 
     Attributes:
@@ -173,21 +173,21 @@ class PairedCells(InCells):
     values: tuple[GridValues, ...]
     inputs: MeasureInputs
     rates: tuple[int, int] = field(init=False)
-    within: Within = field(init=False)
+    laddered: LadderedCells = field(init=False)
 
     def __post_init__(self) -> None:
         n, draws = self.inputs.others, max(self.forecast.draws, 1.0)
         a, b = (max(share, 0.25 / draws) for share in self.shares)
-        rates = bet_rate(a, b, n, self.inputs.nats), bet_rate(b, a, n, self.inputs.nats)
+        rates = bet_rate(a, b, n, self.inputs.price), bet_rate(b, a, n, self.inputs.price)
         object.__setattr__(self, "rates", rates)
         first, second = round(a * n), round(b * n)
-        low, high = paired_interval(first, second, max(n, first + second), rates, self.inputs.nats)
+        low, high = paired_interval(first, second, max(n, first + second), rates, self.inputs.price)
         value = (first - second) / n
         radii = max(value - low, 0.0) / 2.0, max(high - value, 0.0) / 2.0
         variance = max(a + b - (a - b) * (a - b), 1.0 / (16.0 * draws))
         spread, alone = sqrt(variance * (1.0 / n + 1.0 / draws)) / 2.0, sqrt(variance / n) / 2.0
-        within = Within.around(position_of(self.forecast), spread, alone, radii, min(n, draws), self.inputs)
-        object.__setattr__(self, "within", within)
+        laddered = LadderedCells.around(position_of(self.forecast), spread, alone, radii, min(n, draws), self.inputs)
+        object.__setattr__(self, "laddered", laddered)
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -199,10 +199,10 @@ class PairedCells(InCells):
         a, b = (count_of(total, self.inputs.rows) for total in sums)
         known, n = self.inputs.known_rows, self.inputs.others
         # Rows that the analyst knows may all speak for one side: each end takes the worse case.
-        lower = paired_interval(max(a - known, 0), min(b, n - max(a - known, 0)), n, self.rates, self.inputs.nats)[0]
-        upper = paired_interval(min(a, n - max(b - known, 0)), max(b - known, 0), n, self.rates, self.inputs.nats)[1]
+        lower = paired_interval(max(a - known, 0), min(b, n - max(a - known, 0)), n, self.rates, self.inputs.price)[0]
+        upper = paired_interval(min(a, n - max(b - known, 0)), max(b - known, 0), n, self.rates, self.inputs.price)[1]
         value = Fraction(a - b, self.inputs.rows)
-        return self.within.decide(PrivateEstimate((1 + value) / 2, (1 + Fraction(lower)) / 2, (1 + Fraction(upper)) / 2))
+        return self.laddered.decide(PrivateEstimate((1 + value) / 2, (1 + Fraction(lower)) / 2, (1 + Fraction(upper)) / 2))
 
     def value(self, sums: Sequence[Sums]) -> Fraction:
         """The private difference."""
@@ -213,7 +213,7 @@ class PairedCells(InCells):
         """The mean of yes to the first alone minus yes to the second alone."""
         if outcome is QUIET or not isinstance(outcome, tuple) or outcome[0] == 0:
             return None
-        low, high = self.within.cells.edges(outcome[0])
+        low, high = self.laddered.cells.edges(outcome[0])
         first, second = (value.array.astype(np.float64) for value in self.values)
         values = GridValues("mean", (first - second) * VALUE_ONE)
         return Lesson(values, float(low + high) - 1.0, max(float(high - low), 2.0**-14), self.forecast.value)

@@ -115,7 +115,7 @@ class _PrivateMeasure:
         low, high = self.reach(outcome)
         inside = min(max(down(low), 0.0), 1.0), min(max(up(high), 0.0), 1.0)
         least, most, left = known_rows_range(*inside, self.inputs.rows, self.inputs.known_rows)
-        ends = kl_interval(least, most, self.inputs.nats / left)
+        ends = kl_interval(least, most, self.inputs.price / left)
         return value, max(ends[0] - self.inputs.quantum, 0.0), min(ends[1] + self.inputs.quantum, 1.0)
 
 
@@ -153,7 +153,7 @@ class PrivateTolerance(_PrivateMeasure):
         above, below = (max(ceil(room / width - Fraction(1, 2)), 0) for room in (1 - u, 1 + u))
         return above, below
 
-    def nats(self, outcome: Outcome) -> float:
+    def charge(self, outcome: Outcome) -> float:
         """`q(j) = ½/cells + ½·½/(d(d+1))`, d = |j| - j₀ ≥ 1 counted from the tolerance on; without d the first part alone.
 
         The first part sums to ½ over all cells, the second to at most ½.
@@ -170,7 +170,7 @@ class PrivateTolerance(_PrivateMeasure):
         return None
 
     def reach(self, outcome: Outcome) -> tuple[Fraction, Fraction]:
-        """Within τ and the hidden slack of the forecast; or the cell and what noise may have done."""
+        """LadderedCells τ and the hidden slack of the forecast; or the cell and what noise may have done."""
         u = Fraction(self.forecast.numerator + self.forecast.denominator, 2 * self.forecast.denominator)
         if outcome == NOTHING:
             return Fraction(0), Fraction(1)
@@ -226,9 +226,9 @@ class PrivateCells(_PrivateMeasure):
         position = Fraction(self.private.noisy(sums[0].first) + n * VALUE_ONE, n * STEPS)
         return self.cells.of(min(max(position, Fraction(0)), Fraction(1)))
 
-    def nats(self, outcome: Outcome) -> float:
+    def charge(self, outcome: Outcome) -> float:
         """The reading's code."""
-        return NOTHING_NATS if outcome == NOTHING else ANSWERED_NATS + self.cells.nats(cell_in(outcome))
+        return NOTHING_NATS if outcome == NOTHING else ANSWERED_NATS + self.cells.charge(cell_in(outcome))
 
     def deviation(self, outcome: Outcome) -> float | None:
         """By the cell."""

@@ -62,12 +62,12 @@ class QuantileCells:
         """Thresholds where the sketch's distribution function passes levels around the wanted one."""
         q = query.level
         rows, draws = max(inputs.others * forecast.group, 1.0), max(forecast.draws, 1.0)
-        sampling = share_radius(q, inputs.nats / rows)
+        sampling = share_radius(q, inputs.price / rows)
         spread = max(share_spread(q, rows, draws), 1e-9)
         widest = float(inputs.precision.widest) * sqrt(inputs.misfit) * share_radius(q, 0.5 / rows)
         fine = min(float(inputs.precision.fine) * spread, widest)
-        noise = inputs.noise or 0.0
-        most = (6.0 + 6.0 * inputs.misfit + noise) * spread + 1.5 * sampling
+        deviations = inputs.deviations or 0.0
+        most = (6.0 + 6.0 * inputs.misfit + deviations) * spread + 1.5 * sampling
         levels, z, width = [q], 0.0, fine
         while z < 1.0:
             z += width
@@ -101,8 +101,8 @@ class QuantileCells:
         foreseen = ends(sampling * float(inputs.precision.start))
         reach = max(forecast_index - foreseen[0], 0), max(foreseen[1] - forecast_index, 0)
         public = None
-        if inputs.noise is not None:
-            public = ends(inputs.noise * spread + sampling * (_MARGIN + 2.0 / sqrt(min(rows, draws))))
+        if inputs.deviations is not None:
+            public = ends(inputs.deviations * spread + sampling * (_MARGIN + 2.0 / sqrt(min(rows, draws))))
         scale = max(round(1382.4 * inputs.misfit * spread / fine), 1)
         return cls(query, forecast, values, inputs, thresholds, forecast_index, reach, public, scale)
 
@@ -123,9 +123,9 @@ class QuantileCells:
         others = m - known
         # P(x < t) ≥ q is refuted by few rows below; P(x ≤ t) ≤ q by many at or below. Nothing lies below the range.
         low = max(
-            (i for i in range(1, last) if tail_refutes(others - below[i], others, 1.0 - q, self.inputs.nats)), default=0
+            (i for i in range(1, last) if tail_refutes(others - below[i], others, 1.0 - q, self.inputs.price)), default=0
         )
-        high = min((i for i in range(last) if tail_refutes(upto[i] - known, others, q, self.inputs.nats)), default=last)
+        high = min((i for i in range(last) if tail_refutes(upto[i] - known, others, q, self.inputs.price)), default=last)
         if self.public is not None and self.public[0] <= low and high <= self.public[1]:
             return QUIET
         index = next((i for i in range(last) if upto[i] >= q * m), last)
@@ -148,7 +148,7 @@ class QuantileCells:
         """By the thresholds in between."""
         return abs(outcome[0]) * 1382.4 * self.inputs.misfit / self.scale if isinstance(outcome, tuple) else None
 
-    def nats(self, outcome: Outcome) -> float:
+    def charge(self, outcome: Outcome) -> float:
         """The reading's code and the step's."""
         if outcome == NOTHING:
             return NOTHING_NATS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from everhold.bounds.derived import Position, correlation_from, variance_from
 from everhold.bounds.elementary import ln
-from everhold.mechanism.measures.cells import InCells, PrivateEstimate, Within
+from everhold.mechanism.measures.cells import LadderedCells, LadderedMeasure, PrivateEstimate
 from everhold.mechanism.measures.measure import POSITION_ONE, MeasureInputs, in_steps, position_of
 from everhold.mechanism.measures.numbers import Rates
 from everhold.queries.grid import STEPS
@@ -37,7 +37,7 @@ def combined(query: SpreadOf, positions: Sequence[Position]) -> tuple[float, flo
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SpreadCells(InCells):
+class SpreadCells(LadderedMeasure):
     """A variance or a correlation.
 
     Attributes:
@@ -50,12 +50,12 @@ class SpreadCells(InCells):
     means: tuple[SketchValue, ...]
     inputs: MeasureInputs
     rates: tuple[Rates, ...] = field(init=False)
-    within: Within = field(init=False)
+    laddered: LadderedCells = field(init=False)
 
     def __post_init__(self) -> None:
-        nats = self.inputs.nats + ln(float(len(self.means)))
+        price = self.inputs.price + ln(float(len(self.means)))
         rows, draws = max(self.inputs.others * self.forecast.group, 1.0), max(self.forecast.draws, 1.0)
-        rates = tuple(Rates.foreseen(float(position_of(mean)), mean.second, rows, nats) for mean in self.means)
+        rates = tuple(Rates.foreseen(float(position_of(mean)), mean.second, rows, price) for mean in self.means)
         object.__setattr__(self, "rates", rates)
         positions = [
             (
@@ -69,10 +69,10 @@ class SpreadCells(InCells):
         radii = value - low, high - value
         # The ends of all means at once are farther apart than those of the result: about so much of it is noise.
         noise = 0.35 if self.query.sign is None else 0.25
-        alone = max(noise * (high - low) / sqrt(2.0 * nats), 2.0**-30)
+        alone = max(noise * (high - low) / sqrt(2.0 * price), 2.0**-30)
         spread = alone * sqrt(1.0 + rows / draws)
-        within = Within.around(position_of(self.forecast), spread, alone, radii, min(rows, draws), self.inputs)
-        object.__setattr__(self, "within", within)
+        laddered = LadderedCells.around(position_of(self.forecast), spread, alone, radii, min(rows, draws), self.inputs)
+        object.__setattr__(self, "laddered", laddered)
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -97,7 +97,7 @@ class SpreadCells(InCells):
             return NOTHING
         value, low, high = (Fraction(position) for position in combined(self.query, positions))
         slack = Fraction(1, POSITION_ONE)
-        return self.within.decide(PrivateEstimate(value, max(low - slack, Fraction(0)), min(high + slack, Fraction(1))))
+        return self.laddered.decide(PrivateEstimate(value, max(low - slack, Fraction(0)), min(high + slack, Fraction(1))))
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private value."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from everhold.queries.protocol import Outcome, SketchValue
     from everhold.queries.query import Query
 
-__all__ = ["CountTolerance", "MeanTolerance", "beyond", "cell_beyond_nats", "edges_beyond", "room_beyond"]
+__all__ = ["CountTolerance", "MeanTolerance", "cell_beyond", "cell_beyond_nats", "edges_beyond", "room_beyond"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,7 @@ class _ToleranceMeasure:
 
     def decide(self, sums: Sequence[Sums]) -> int | None:
         """Quiet if |u - v| ≤ τ; otherwise ±j, if the private mean is in the j-th cell beyond τ. In whole numbers."""
-        return beyond(self.forecast, self.limits, sums[0].first, self.inputs.rows)
+        return cell_beyond(self.forecast, self.limits, sums[0].first, self.inputs.rows)
 
     def value(self, sums: Sequence[Sums]) -> Fraction:
         """The private mean."""
@@ -51,7 +51,7 @@ class _ToleranceMeasure:
         """None: such an ask does not disclose it precisely enough."""
         return None
 
-    def nats(self, outcome: Outcome) -> float:
+    def charge(self, outcome: Outcome) -> float:
         """The cell's code; how many cells there are is public."""
         return cell_beyond_nats(self.forecast, self.limits, outcome)
 
@@ -101,7 +101,7 @@ class MeanTolerance(_ToleranceMeasure):
         value = self.forecast.value if outcome is QUIET else float((low + high) / 2)
         positions = (min(max(down((1 + low) / 2), 0.0), 1.0), min(max(up((1 + high) / 2), 0.0), 1.0))
         least, most, left = known_rows_range(*positions, self.inputs.rows, self.inputs.known_rows)
-        ends = kl_interval(least, most, self.inputs.nats / left)
+        ends = kl_interval(least, most, self.inputs.price / left)
         return (
             0.5 * (1.0 + min(max(value, -1.0), 1.0)),
             max(ends[0] - self.inputs.quantum, 0.0),
@@ -109,7 +109,7 @@ class MeanTolerance(_ToleranceMeasure):
         )
 
 
-def beyond(forecast: SketchValue, limits: Tolerance, total: int, rows: int) -> int | None:
+def cell_beyond(forecast: SketchValue, limits: Tolerance, total: int, rows: int) -> int | None:
     """Quiet if |u - v| ≤ τ; otherwise ±j, if the private mean is in the j-th cell beyond τ. In whole numbers."""
     u, per = forecast.numerator, forecast.denominator
     # v - u = difference / whole, exactly

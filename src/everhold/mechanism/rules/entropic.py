@@ -59,7 +59,7 @@ class Entropic:
     def fit(
         self,
         basis: Basis,
-        lessons: Sequence[Constraint],
+        constraints: Sequence[Constraint],
         theta: NDArray[np.float64],
         moments: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
@@ -67,11 +67,11 @@ class Entropic:
         fitted, _ = minimise(
             self,
             basis,
-            targets=np.array([lesson.target for lesson in lessons]),
-            slacks=np.array([lesson.slack + (lesson.width if self.proved else 0.0) for lesson in lessons]),
+            targets=np.array([constraint.target for constraint in constraints]),
+            slacks=np.array([constraint.slack + (constraint.width if self.proved else 0.0) for constraint in constraints]),
             bound=8.0,
             cap=self.cap,
-            start=np.append(theta, np.zeros(1 + len(lessons) - len(theta))),
+            start=np.append(theta, np.zeros(1 + len(constraints) - len(theta))),
             moments=moments,
         )
         # θ_0 follows from the others, because the mean of h is 1 up to the grid.

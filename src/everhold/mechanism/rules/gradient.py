@@ -60,30 +60,30 @@ class Gradient:
     def fit(
         self,
         basis: Basis,
-        lessons: Sequence[Constraint],
+        constraints: Sequence[Constraint],
         theta: NDArray[np.float64],
         moments: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """Add one coefficient for each new question, in turn; the others do not change."""
         first = len(theta) - 1
-        for j, lesson in enumerate(lessons[first:], first):
-            now: Constraint | None = lesson
+        for j, constraint in enumerate(constraints[first:], first):
+            now: Constraint | None = constraint
             if j > first:  # the steps of this batch so far have moved the sketch's answer
-                now = _after(lesson, _moved(basis, theta, first, j))
+                now = _after(constraint, _moved(basis, theta, first, j))
             theta = np.append(theta, self._step(basis, j, now) if now else 0.0)
         return theta, None
 
-    def _step(self, basis: Basis, j: int, lesson: Constraint) -> float:
-        direction = 1.0 if lesson.target > lesson.sketch else -1.0
+    def _step(self, basis: Basis, j: int, constraint: Constraint) -> float:
+        direction = 1.0 if constraint.target > constraint.sketch else -1.0
         if self.step == "paper":
-            size = lesson.tolerance / 8.0  # ε/16 on the scale of h, with ε = 2τ
-        elif self.step == "gap" and lesson.gap > 0.0:
-            size = lesson.gap
+            size = constraint.tolerance / 8.0  # ε/16 on the scale of h, with ε = 2τ
+        elif self.step == "gap" and constraint.gap > 0.0:
+            size = constraint.gap
         else:
             indicator = np.zeros(len(basis))
             indicator[j] = 1.0
             square = float(basis.weights.dot(np.square(basis.combine(indicator))))
-            size = abs(lesson.target - lesson.sketch) / max(square, 1e-3)
+            size = abs(constraint.target - constraint.sketch) / max(square, 1e-3)
         return direction * size
 
 
@@ -94,9 +94,9 @@ def _moved(basis: Basis, theta: NDArray[np.float64], first: int, j: int) -> floa
     return float(basis.correlate(basis.weights * basis.combine(steps))[1 + j])
 
 
-def _after(lesson: Constraint, moved: float) -> Constraint | None:
+def _after(constraint: Constraint, moved: float) -> Constraint | None:
     """The constraint once the sketch's answer has moved; None if that answer would no longer be a surprise."""
-    off = abs(lesson.target - lesson.sketch - moved)
-    if off <= lesson.tolerance:
+    off = abs(constraint.target - constraint.sketch - moved)
+    if off <= constraint.tolerance:
         return None
-    return replace(lesson, sketch=lesson.sketch + moved, gap=off - lesson.slack - lesson.width)
+    return replace(constraint, sketch=constraint.sketch + moved, gap=off - constraint.slack - constraint.width)

@@ -69,7 +69,7 @@ class Rule(Protocol):
     def fit(
         self,
         basis: Basis,
-        lessons: Sequence[Constraint],
+        constraints: Sequence[Constraint],
         theta: NDArray[np.float64],
         moments: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
@@ -86,12 +86,12 @@ def to_grid(theta: NDArray[np.float64]) -> tuple[int, ...]:
     return tuple(int(v) for v in np.rint(theta * THETA_ONE))
 
 
-def check_fit(fit: Sequence[int], lessons: int) -> None:
-    """Raise for recorded coefficients that cannot belong to a sketch after `lessons` surprises."""
+def check_fit(fit: Sequence[int], surprises: int) -> None:
+    """Raise for recorded coefficients that cannot belong to a sketch after `surprises` surprises."""
     whole = all(isinstance(value, int) for value in fit)
-    if not whole or len(fit) != lessons + 1 or sum(abs(value) for value in fit) >= _MOST * THETA_ONE:
+    if not whole or len(fit) != surprises + 1 or sum(abs(value) for value in fit) >= _MOST * THETA_ONE:
         raise ReplayError(
-            f"the recorded coefficients of surprise {lessons} do not belong to a sketch after {lessons} surprises."
+            f"the recorded coefficients of surprise {surprises} do not belong to a sketch after {surprises} surprises."
         )
 
 
