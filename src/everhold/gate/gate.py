@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -645,7 +645,9 @@ def _require_same(entry: dict[str, Any], asked: tuple[str | None, str | None] | 
 
 
 def _private(held: Holdout) -> PrivateEverhold:
-    return cast(PrivateEverhold, held.session.mechanism)
+    if not isinstance(held.mechanism, PrivateEverhold):
+        raise LedgerError("the gate's rules promise privacy, and its study does not.")
+    return held.mechanism
 
 
 def _checked_by(by: float) -> float:

@@ -15,7 +15,6 @@ from everhold.errors import DataError, EverholdError, QuestionError, SettingErro
 from everhold.ledger.act_prices import narrowed_answer
 from everhold.ledger.codec import question_to_dict
 from everhold.ledger.rounds import ActStart
-from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.measures.measure import count_of
 from everhold.progress import progress_bar
 from everhold.queries.answer import Answer
@@ -34,7 +33,7 @@ from everhold.statistics.parameters import arguments
 from everhold.statistics.statistic import run_together
 
 if TYPE_CHECKING:
-    from everhold.mechanism.everhold import EverholdProposal
+    from everhold.mechanism.everhold import Everhold, EverholdProposal
     from everhold.queries.expression.tree import Node
     from everhold.queries.query import Query, Rows
     from everhold.queries.request import AskedBy
@@ -71,18 +70,13 @@ class Acts:
     """The acts of one session.
 
     Args:
-        session: private rows, mechanism and record.
+        session: private rows and record.
+        mechanism: of the session.
         declared: the columns, and the public side of statistics.
     """
 
-    def __init__(self, session: Session[EverholdProposal], declared: DeclaredColumns) -> None:
-        self._session = session
-        self._declared = declared
-
-    @property
-    def _mechanism(self) -> Everhold:
-        self._session.recorder.acting_mechanism()
-        return cast(Everhold, self._session.mechanism)
+    def __init__(self, session: Session[EverholdProposal], mechanism: Everhold, declared: DeclaredColumns) -> None:
+        self._session, self._mechanism, self._declared = session, mechanism, declared
 
     def checked(self, asked: Iterable[object]) -> list[Any]:
         """Questions and statistics, checked. Nothing is read."""

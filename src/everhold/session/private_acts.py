@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -25,21 +25,31 @@ from everhold.statistics.rehearsal import as_answer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from everhold.mechanism.everhold import Everhold, EverholdProposal
     from everhold.queries.answer import Answer
     from everhold.queries.expression.tree import Node
     from everhold.queries.query import Query
     from everhold.queries.request import AskedBy
+    from everhold.session.session import Session
+    from everhold.statistics.declared import DeclaredColumns
     from everhold.statistics.statistic import QuestionBatch
 
-__all__ = ["PrivateActs"]
+__all__ = ["PrivateActs", "acts_of"]
+
+
+def acts_of(session: Session[EverholdProposal], mechanism: Everhold, declared: DeclaredColumns) -> Acts:
+    """The acts beyond asking of a session, private or not."""
+    if isinstance(mechanism, PrivateEverhold):
+        return PrivateActs(session, mechanism, declared)
+    return Acts(session, mechanism, declared)
 
 
 class PrivateActs(Acts):
     """The acts of one private session. Nothing here reads a row before the privacy budget has paid for it."""
 
-    @property
-    def _private(self) -> PrivateEverhold:
-        return cast(PrivateEverhold, self._mechanism)
+    def __init__(self, session: Session[EverholdProposal], mechanism: PrivateEverhold, declared: DeclaredColumns) -> None:
+        super().__init__(session, mechanism, declared)
+        self._private = mechanism
 
     def close(self, asked: Iterable[object], asked_by: AskedBy) -> NoReturn:
         """Refused: the last act would read rows exactly."""

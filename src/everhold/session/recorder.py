@@ -95,6 +95,7 @@ class Recorder(Generic[P]):
 
     def __init__(self, mechanism: Mechanism[P], journal: Journal, scanner: Scanner, kinds: Mapping[str, Kind]) -> None:
         self.mechanism, self.journal = mechanism, journal
+        self._acting = mechanism if isinstance(mechanism, ActingMechanism) else None
         self._scanner, self._kinds = scanner, kinds
         self._lock = RLock()
         self._process = os.getpid()
@@ -260,11 +261,11 @@ class Recorder(Generic[P]):
 
     # other acts ----------------------------------------------------------------------------------------------------------
 
-    def acting_mechanism(self) -> ActingMechanism:
+    def acting_mechanism(self) -> ActingMechanism[P]:
         """The mechanism, for acts beyond asks."""
-        if not isinstance(self.mechanism, ActingMechanism):
+        if self._acting is None:
             raise QuestionError("this mechanism answers asks only: it has no readings, selections or verdicts.")
-        return self.mechanism
+        return self._acting
 
     def perform(
         self,
@@ -379,7 +380,7 @@ class Recorder(Generic[P]):
     @property
     def privacy(self) -> PrivacyLedger | None:
         """What a private study has spent; None where nothing is promised."""
-        return self.mechanism.budget.privacy if isinstance(self.mechanism, ActingMechanism) else None
+        return None if self._acting is None else self._acting.budget.privacy
 
     def make_durable(self, journal: Journal) -> None:
         """Record in this journal from now on. Only before the first question."""

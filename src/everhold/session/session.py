@@ -79,6 +79,7 @@ class Session(Generic[P]):
         public_rows: fixed public rows that the mechanism works on, so that batches of text are evaluated in one scan.
         journal: where rounds are recorded; in memory when left out.
         texts_only: whether only text is asked, whose value on a row is a function of that row, as privacy needs it.
+        mechanism: in its first state, where the caller holds it already; made when left out.
 
     Attributes:
         sample: the private rows.
@@ -102,11 +103,12 @@ class Session(Generic[P]):
         public_rows: RowTable | None = None,
         journal: Journal | None = None,
         texts_only: bool = False,
+        mechanism: Mechanism[P] | None = None,
     ) -> None:
         self.sample = sample
         self.texts_only = texts_only
         self.first_state = build
-        self.mechanism: Mechanism[P] = build()
+        self.mechanism: Mechanism[P] = build() if mechanism is None else mechanism
         self.public_rows = public_rows
         self.who: str | None = None
         self.caps: Caps | None = None
@@ -321,8 +323,7 @@ class Session(Generic[P]):
 
     def require_under_cap(self, who: str | None, charges: int = 1) -> None:
         """Refuse somebody who has used up a part of a private study's budget, before a row is read. Within a turn."""
-        ledger = self.recorder.privacy
-        if self.caps is not None and ledger is not None:
+        if self.caps is not None and (ledger := self.recorder.privacy) is not None:
             self.caps.require(self._journal, who, ledger, charges)
 
     # acts that are not made of rounds ------------------------------------------------------------------------------

@@ -42,5 +42,5 @@ def uncharged(terms: GameTerms) -> Holdout:
         return mechanism
 
     held.session.first_state = free
-    held.session.mechanism.pay(replace(held.budget, code=_FreeCode()))  # type: ignore[attr-defined]
+    held.mechanism.pay(replace(held.budget, code=_FreeCode()))
     return held
