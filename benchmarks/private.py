@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import count
 from math import sqrt
 from random import Random
 
@@ -122,8 +123,8 @@ def by_everhold(
         PROMISE,
     )
     if read_first:
-        shares = [lambda rows, i=i: rows[f"a{i}"] for i in range(ATTRIBUTES)]
-        read_parts(session, shares, session.asked_by(None, None), kind="read", spend=None)
+        shares = [session.query(lambda rows, i=i: rows[f"a{i}"]) for i in range(ATTRIBUTES)]
+        read_parts(session, shares, asked_by=session.asked_by(None, None), numbers=count(1))
     largest = population = width = 0.0
     for number, question in enumerate(questions):
         try:

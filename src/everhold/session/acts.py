@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
+from itertools import count
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,7 +27,7 @@ from everhold.queries.grid import VALUE_ONE
 from everhold.queries.protocol import QUIET
 from everhold.queries.query import RowFunction, Values
 from everhold.queries.round_act import RoundAct
-from everhold.session.readings import ReadingKind, read_parts
+from everhold.session.readings import read_parts
 from everhold.statistics import checked_statistic, is_statistic, require_no_expect
 from everhold.statistics.finding import Finding
 from everhold.statistics.means import Compare
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from everhold.queries.request import AskedBy
     from everhold.session.session import Session
     from everhold.statistics.declared import DeclaredColumns
-    from everhold.statistics.statistic import QuestionBatch, Statistic
+    from everhold.statistics.statistic import QuestionBatch, Statistic, Steps
 
 __all__ = ["Acts", "candidate_weights", "checked_by", "checked_spend", "described", "verdict_of"]
 
@@ -55,13 +57,7 @@ def checked_spend(spend: object) -> Fraction | None:
     return Fraction(spend).limit_denominator(2**20) or Fraction(1, 2**20)
 
 
-def _steps(question: Any, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Any]:
-    if is_statistic(question):
-        return cast("Statistic[Any]", question).steps(declared)
-    return _alone(question)
-
-
-def _alone(query: Any) -> Generator[QuestionBatch, Sequence[Answer], Answer]:
+def _alone(query: Any) -> Steps[Answer]:
     answers = yield [query]
     return answers[0]
 
@@ -87,9 +83,9 @@ class Acts:
             for question in asked
         ]
 
-    def _together(self, questions: Sequence[Any], answer: Callable[[QuestionBatch], Sequence[Answer]]) -> list[Any]:
-        """Results of questions and statistics whose parts are answered together, batch by batch."""
-        return run_together([_steps(question, self._declared) for question in questions], answer)
+    def _steps(self, questions: Sequence[Any]) -> list[Steps[Any]]:
+        """The steps of questions and statistics, whose parts are answered together, batch by batch."""
+        return [question.steps(self._declared) if is_statistic(question) else _alone(question) for question in questions]
 
     def do(self, act: AnyAct, asked_by: AskedBy) -> Any:
         """Do an act: `Holdout` and a server come here with the same value."""
@@ -122,7 +118,8 @@ class Acts:
     ) -> list[Any]:
         """The private rows' own values, at one price; statistics of several steps at one price a step."""
         spend, questions = checked_spend(spend), self.checked(asked)
-        results = self._read(questions, "read", spend, asked_by, expects)
+        read = partial(read_parts, self._session, asked_by=asked_by, numbers=count(1), spend=spend, expects=expects)
+        results = run_together(self._steps(questions), read)
         self._record_findings(questions, results, asked_by)
         return results
 
@@ -131,30 +128,13 @@ class Acts:
         questions = self.checked(asked)
         if not self._mechanism.closed:
             self.require_one_batch(questions)
-        results = self._read(questions, "close", Fraction(1), asked_by, None)
+        read = partial(read_parts, self._session, asked_by=asked_by, numbers=count(1), kind="close", spend=Fraction(1))
+        results = run_together(self._steps(questions), read)
         if not self._mechanism.closed:
             begun = ActStart("close", (), {"spend": "1"})
             self._session.perform(begun, lambda: None, asked_by)
         self._record_findings(questions, results, asked_by)
         return results
-
-    def _read(
-        self,
-        questions: Sequence[Any],
-        kind: ReadingKind,
-        spend: Fraction | None,
-        asked_by: AskedBy,
-        expects: Sequence[float | None] | None,
-    ) -> list[Any]:
-        count = 0
-
-        def parts(batch: QuestionBatch) -> list[Answer]:
-            nonlocal count
-            count += len(batch)
-            first = count - len(batch) + 1
-            return read_parts(self._session, batch, asked_by, kind=kind, spend=spend, expects=expects, first=first)
-
-        return self._together(questions, parts)
 
     def _record_findings(self, questions: Sequence[Any], results: Sequence[Any], asked_by: AskedBy) -> None:
         for question, result in zip(questions, results, strict=True):
@@ -236,7 +216,7 @@ class Acts:
         unsure = [
             question for question in questions if not isinstance(question, Expression | BoundedMean)
         ]  # texts were checked
-        for result in self._together(unsure, tried):
+        for result in run_together(self._steps(unsure), tried):
             if not isinstance(result, Answer | Finding):
                 raise QuestionError("a table has many values. Expected questions with one value each.")
 
@@ -251,7 +231,7 @@ class Acts:
             batches += 1
             return [self._as_foreseen(query) for query in batch]
 
-        self._together(questions, tried)
+        run_together(self._steps(questions), tried)
         if batches > 1:
             raise QuestionError(
                 "this act reads everything at once, and a statistic here takes several steps (a quantile, with unit= or "
@@ -275,7 +255,7 @@ class Acts:
             return [self._exact(proposal, sums) for proposal, sums in zip(proposals, self._sums(proposals), strict=True)]
 
         try:
-            results = self._together(questions, exact)
+            results = run_together(self._steps(questions), exact)
         except DataError:  # the rows cannot be read at all: this says nothing about them
             raise
         except (ArithmeticError, EverholdError, ValueError):  # an error may depend on private rows, so it is not raised
@@ -422,7 +402,7 @@ class Acts:
             count += len(batch)
             return [self._as_foreseen(query) for query in batch]
 
-        for result in self._together(questions, tried):
+        for result in run_together(self._steps(questions), tried):
             if not isinstance(result, Answer | Finding):
                 raise QuestionError("a table has many values. Expected two questions with one value each.")
         return count
@@ -440,7 +420,7 @@ class Acts:
                 return answers
 
             try:
-                results = self._together(questions, private)
+                results = run_together(self._steps(questions), private)
             except DataError:
                 raise
             except (ArithmeticError, EverholdError, ValueError):

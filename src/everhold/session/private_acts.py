@@ -21,6 +21,7 @@ from everhold.queries.query import RowValues, Values
 from everhold.queries.round_act import RoundAct
 from everhold.session.acts import Acts, candidate_weights, checked_by, described, verdict_of
 from everhold.statistics.rehearsal import as_answer
+from everhold.statistics.statistic import run_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,7 +133,7 @@ class PrivateActs(Acts):
                 return answers
 
             try:
-                return verdict_of(self._together(questions, private))
+                return verdict_of(run_together(self._steps(questions), private))
             except DataError:
                 raise
             except (ArithmeticError, EverholdError, ValueError):

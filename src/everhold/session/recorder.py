@@ -140,7 +140,8 @@ class Recorder(Generic[P]):
             try:
                 self._asking = ref(turn)
                 self._end_interrupted()
-                self.journal.flush()
+                if self.journal.waiting:
+                    self.journal.flush()
                 yield
             except BaseException as error:
                 # In memory what was interrupted is ended before the next. In a file nobody knows how far it got.
@@ -244,13 +245,14 @@ class Recorder(Generic[P]):
         with progress_bar("Reading", len(readings), least=_MANY) as bar:
             with self._under_way(begun, asked_by):
                 scanned = self.shield.read(lambda: self.sums_needed(proposals))
-            self._read_the_rest(scanned, bar)
+            self._read_the_rest(scanned, proposals[0], bar)
 
-    def _read_the_rest(self, scanned: SumsByName, bar: Progress = NO_BAR) -> None:
-        """Read the parts of a batch that are left, and make all of them durable together."""
+    def _read_the_rest(self, scanned: SumsByName, first: P | None = None, bar: Progress = NO_BAR) -> None:
+        """Read the parts of a batch that are left, and make all of them durable together. `first`: the first's proposal."""
         while self._readings:
             part = self._readings[0]
-            self.decide(part.query, self.mechanism.propose(part.query, part.act), part.asked_by, part.act, scanned)
+            proposal, first = self.mechanism.propose(part.query, part.act) if first is None else first, None
+            self.decide(part.query, proposal, part.asked_by, part.act, scanned)
             self._readings = self._readings[1:]
             bar.advance()
         self.journal.flush()

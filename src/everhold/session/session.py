@@ -215,12 +215,9 @@ class Session(Generic[P]):
         expect: float | None = None,
     ) -> Answer:
         """Answer one question: text, a callable over columns, or `eh.Values`. `Holdout.ask` says more."""
-        query = self.query(question, name)
-        asked = _Ask(query, self.asked_by(request_id, who), _ask_expecting(expect))
+        query, asked_by, act = self.query(question, name), self.asked_by(request_id, who), _ask_expecting(expect)
         with self.recorder.turn():
-            answer = self._answers([asked])[0]
-            if isinstance(answer, EverholdError):
-                raise answer
+            answer = self._answer(query, asked_by, act, {})
             self._journal.flush()
             return answer
 
