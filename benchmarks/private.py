@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import count
 from math import sqrt
 from random import Random
 
@@ -124,7 +123,7 @@ def by_everhold(
     )
     if read_first:
         shares = [session.query(lambda rows, i=i: rows[f"a{i}"]) for i in range(ATTRIBUTES)]
-        read_parts(session, shares, asked_by=session.asked_by(None, None), numbers=count(1))
+        read_parts(session, shares, asked_by=session.asked_by(None, None), numbers=iter(range(1, ATTRIBUTES + 1)))
     largest = population = width = 0.0
     for number, question in enumerate(questions):
         try:

@@ -366,7 +366,7 @@ class Acts:
             return None
         if isinstance(a, Values) and isinstance(b, Values):
             for values in (a, b):  # what is wrong with given values is reported, and they are as long as the rows
-                self._session.sample.sums(values, "share")
+                self._session.sample.sums([values], "share")
             both = Values(
                 sample=np.asarray(a.sample) & np.asarray(b.sample),
                 reference=np.asarray(a.reference) & np.asarray(b.reference),

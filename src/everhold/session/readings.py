@@ -110,7 +110,7 @@ def _read(
     proposals = [session.mechanism.propose(reading.query, replace(reading.act, part=1)) for reading in readings]
     for reading, proposal in zip(readings, proposals, strict=True):
         if not reading.query.text and not reading.query.repeatable:  # what is wrong with given values is reported
-            session.sample.sums(reading.query, proposal.forecast.scale)
+            session.sample.sums([reading.query], proposal.forecast.scale)
     options = {
         "spend": None if spend is None else str(spend),
         "expect": [reading.act.expect for reading in readings],

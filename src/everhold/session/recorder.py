@@ -259,7 +259,9 @@ class Recorder(Generic[P]):
 
     def sums_needed(self, proposals: Sequence[P]) -> SumsByName:
         """The private sums of all text questions that several proposals need, in one scan."""
-        return self._scanner.sums_of_texts([need for proposal in proposals for need in self.mechanism.needs(proposal)])
+        needs = (need for proposal in proposals for need in self.mechanism.needs(proposal))
+        texts = {need.name: need for need in needs if need.text}
+        return dict(zip(texts, self._scanner.sums(list(texts.values()), "mean"), strict=True)) if texts else {}
 
     # other acts ----------------------------------------------------------------------------------------------------------
 

@@ -253,7 +253,7 @@ class Session(Generic[P]):
         if self.mechanism.fresh or not query.repeatable:
             proposal = self.mechanism.propose(query)
             if not query.repeatable:
-                self.sample.sums(query, proposal.forecast.scale)
+                self.sample.sums([query], proposal.forecast.scale)
         return query
 
     def ask_each(self, requests: Sequence[Request]) -> list[Answer | EverholdError]:
