@@ -51,7 +51,7 @@ from everhold.ledger.registry import Registry
 from everhold.ledger.rounds import ActStart
 from everhold.ledger.sealed_arrays import SealedArrays
 from everhold.queries.rng import fresh_seed
-from everhold.session.acts import checked_spend
+from everhold.session.act_questions import checked_spend
 from everhold.session.caps import Caps
 
 if TYPE_CHECKING:

@@ -19,7 +19,9 @@ from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.queries.expression import BoundedMean, Expression
 from everhold.queries.query import RowValues, Values
 from everhold.queries.round_act import RoundAct
-from everhold.session.acts import Acts, candidate_weights, checked_by, described, verdict_of
+from everhold.session.act_questions import described
+from everhold.session.acts import Acts, candidate_weights, checked_by
+from everhold.session.comparison import verdict_of
 from everhold.statistics.rehearsal import as_answer
 from everhold.statistics.statistic import run_together
 
