@@ -507,7 +507,7 @@ class Contest:
             return Duels(plan, self.rules, predictions, shares, plan.price(held.budget)).decide(labels, self.path)
 
         begun = ActStart("rank", plan.asked, plan.options)
-        result = held.session.perform(begun, decide, held.session.asked_by(request_id, who))
+        result = held.session.recorder.perform(begun, decide, held.session.asked_by(request_id, who))
         self._count(held)
         return result
 

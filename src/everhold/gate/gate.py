@@ -262,7 +262,7 @@ class Gate:
         def require() -> None:
             held.session.require_under_cap(asked_by.who)
 
-        result = held.session.perform(begun, noted, asked_by, require)
+        result = held.session.recorder.perform(begun, noted, asked_by, require)
         if self._registry.newest_head(self.id) != held.head:  # a private gate's charges are noted as they become durable
             self._advance(announced, held.head)
         return result

@@ -72,7 +72,7 @@ class PrivateActs(Acts):
 
         begun = ActStart("is_better", described(questions), {"by": float(by)})
         require = self._affordable(asked_by, mechanism.ledger.terms.bit_cost, "a bit, which may be a yes")
-        return Decision.from_dict(self._session.perform(begun, decide, asked_by, require))
+        return Decision.from_dict(self._session.recorder.perform(begun, decide, asked_by, require))
 
     def compare_difference(self, difference: Values, request_id: str | None) -> Verdict:
         """Whether a difference in [-1, 1] is above or below 0, certified. Only a test set's values are row by row."""
@@ -82,7 +82,9 @@ class PrivateActs(Acts):
         options = {"method": "noisy intervals", "parts": 1, "sides": 2, "spend": None, "given": None}
         begun = ActStart("compare", described([difference]), options)
         decide = self._by_intervals([self._session.query(difference)], RoundAct("read"))
-        return Verdict.from_dict(self._session.perform(begun, decide, asked_by, self._require_compared(begun, asked_by)))
+        return Verdict.from_dict(
+            self._session.recorder.perform(begun, decide, asked_by, self._require_compared(begun, asked_by))
+        )
 
     def _pair(self, questions: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
         """As in any study, but nothing is read to check given values: a test set has made them."""
@@ -202,7 +204,9 @@ class PrivateActs(Acts):
             return mechanism.noise.choose(totals, weights)
 
         require = self._affordable(asked_by, mechanism.ledger.terms.release_cost, "a choice")
-        return Choice.from_dict(self._session.perform(ActStart("best_of", asked, options), decide, asked_by, require))
+        return Choice.from_dict(
+            self._session.recorder.perform(ActStart("best_of", asked, options), decide, asked_by, require)
+        )
 
     def best_of(self, asked: Iterable[object], weights: Sequence[float] | None, asked_by: AskedBy) -> Choice:
         """Which of these is about the largest, by the exponential mechanism: within σ·ln(candidates/β) rows of the largest
@@ -221,7 +225,7 @@ class PrivateActs(Acts):
 
         begun = ActStart("best_of", described(questions), options)
         require = self._affordable(asked_by, mechanism.ledger.terms.release_cost, "a choice")
-        choice = self._session.perform(begun, decide, asked_by, require)
+        choice = self._session.recorder.perform(begun, decide, asked_by, require)
         return Choice.from_dict(choice)
 
 

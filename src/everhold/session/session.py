@@ -14,7 +14,7 @@ from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, Ques
 from everhold.ledger.audit import Audit, audit
 from everhold.ledger.journal import Journal
 from everhold.ledger.replay import Analyst, replay
-from everhold.ledger.rounds import ActStart, RecordedFinding
+from everhold.ledger.rounds import RecordedFinding
 from everhold.progress import progress_bar
 from everhold.queries.answer import Answer
 from everhold.queries.expression import expression
@@ -322,18 +322,6 @@ class Session(Generic[P]):
         """Refuse somebody who has used up a part of a private study's budget, before a row is read. Within a turn."""
         if self.caps is not None and (ledger := self.recorder.privacy) is not None:
             self.caps.require(self._journal, who, ledger, charges)
-
-    # acts that are not made of rounds ------------------------------------------------------------------------------
-
-    def perform(
-        self,
-        begun: ActStart,
-        decide: Callable[[], int | bool | str | None],
-        asked_by: AskedBy,
-        require: Callable[[], None] = lambda: None,
-    ) -> dict[str, Any]:
-        """Do an act, and return what it discloses when that is recorded. `Recorder.perform` says more."""
-        return self.recorder.perform(begun, decide, asked_by, require)
 
     def record_finding(self, statistic: Statistic[Any], result: Any, asked_by: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
